@@ -23,12 +23,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka as ck
-from offsetwatch.history.audit.job import AuditSpec, audit
-from offsetwatch.history.audit.scope import Bounds, Pinned, Sides, pin
-from offsetwatch.history.audit.spark_reader import DOWN, UP, Clusters
-from offsetwatch.history.spark.security import kafka_options
-from offsetwatch.history.spark.session import spark_session
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -37,6 +31,12 @@ from lab import Lab, LabOptions, specimens
 from lab.clients import settings
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
+from offsetwatch.history.audit.job import AuditSpec, audit
+from offsetwatch.history.audit.scope import AuditBounds, AuditClients, AuditScope, resolve_scope
+from offsetwatch.history.audit.spark_reader import DOWNSTREAM, UPSTREAM, SparkReadOptions
+from offsetwatch.history.spark.security import kafka_options
+from offsetwatch.history.spark.session import spark_session
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 
 PARTITIONS: Final = 4
 VALUE_BYTES: Final = 100
@@ -137,9 +137,9 @@ def clean(lab: Lab, count: int) -> int:
     return findings
 
 
-def read(spark: SparkSession, pinned: Pinned, clusters: Clusters) -> None:
+def read(spark: SparkSession, pinned: AuditScope, clusters: SparkReadOptions) -> None:
     """The baseline."""
-    topics = {UP: pinned.reaches[0].at.topic, DOWN: pinned.reaches[0].remote}
+    topics = {UPSTREAM: pinned.reaches[0].at.topic, DOWNSTREAM: pinned.reaches[0].remote}
     sides = [
         spark.read.format("kafka")
         .options(**clusters.options[side])
@@ -157,7 +157,7 @@ def read(spark: SparkSession, pinned: Pinned, clusters: Clusters) -> None:
     assert row[0] == expected, f"{row[0]} records of {expected}"
 
 
-def held(spark: SparkSession, pinned: Pinned, clusters: Clusters) -> None:
+def held(spark: SparkSession, pinned: AuditScope, clusters: SparkReadOptions) -> None:
     """The audit; `spark` is the session that it finds."""
     assert spark is not None
     found = audit(AuditSpec(pinned, clusters), lambda _said: None)
@@ -167,17 +167,17 @@ def held(spark: SparkSession, pinned: Pinned, clusters: Clusters) -> None:
     assert not any(at.findings for at in found), found
 
 
-Job = Callable[[SparkSession, Pinned, Clusters], None]
+Job = Callable[[SparkSession, AuditScope, SparkReadOptions], None]
 
 
 def speed(lab: Lab, count: int, rounds: int) -> float:
     """Print every run and the ratio of the speeds, which it returns."""
     assert FLOW.offset_syncs is not None
     lab.create_topic("west", FLOW.offset_syncs.topic, 1)
-    sides = Sides(
+    sides = AuditClients(
         {"west": {"bootstrap.servers": lab.west}, "east": {"bootstrap.servers": lab.east}}
     )
-    clusters = Clusters(
+    clusters = SparkReadOptions(
         (kafka_options("west", sides.kafka["west"]), kafka_options("east", sides.kafka["east"]))
     )
     pins = {}
@@ -188,7 +188,7 @@ def speed(lab: Lab, count: int, rounds: int) -> float:
         produce(lab.east, f"west.{topic}", size)
         sync(lab.west, topic, size)
         replicated = {TopicPartition(topic, at): size // PARTITIONS - 1 for at in range(PARTITIONS)}
-        pins[topic] = pin(FLOW, dict(replicated), (topic,), Bounds(), sides)
+        pins[topic] = resolve_scope(FLOW, dict(replicated), (topic,), AuditBounds(), sides)
     others = cpu.tree(os.getpid()) - {os.getpid()}
     costs: dict[Job, list[tuple[float, float]]] = {read: [], held: []}
     with spark_session(master="local[2]", heap="1g", short=False) as spark:

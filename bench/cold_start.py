@@ -25,10 +25,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import confluent_kafka as ck
-from offsetwatch.clients.kafka.clients import BEGINNING, KafkaAdmin, TailReader
-from offsetwatch.daemon import tuning
-from offsetwatch.ingest.topic_readers import SourceRole
-from offsetwatch.model.topology import TopicPartition
 
 from bench import commits as commits_of
 from lab import Lab, LabOptions
@@ -36,6 +32,10 @@ from lab.jars import jars
 from lab.java import tool
 from lab.options import KAFKA_VERSION
 from lab.processes import finished
+from offsetwatch.clients.kafka.clients import BEGINNING, KafkaAdmin, TailReader
+from offsetwatch.daemon import tuning
+from offsetwatch.ingest.topic_readers import SourceOffsetsTopicReader
+from offsetwatch.model.topology import TopicPartition
 
 TOPIC = "bench-offsets"
 PARTITIONS = 25
@@ -98,7 +98,7 @@ def baseline(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
 def ours(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
     """What a tail does until it is caught up, with the daemon's settings of memory."""
     before = gc.get_threshold()
-    tuning.settle()
+    tuning.tune_memory()
     try:
         return _read(bootstrap, ends)
     finally:
@@ -108,7 +108,7 @@ def ours(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
 def _read(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
     reader = TailReader("bench", {"bootstrap.servers": bootstrap})
     reader.assign(dict.fromkeys(ends, BEGINNING))
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     partitions = tuple(ends)
     reached = False
     while not reached:

@@ -10,7 +10,8 @@ import random
 from collections.abc import Iterator
 
 import confluent_kafka as ck
-from offsetwatch.decode.javamap import connect_key, hash_map_order
+
+from offsetwatch.decode.javamap import build_connect_key, compute_hash_map_order
 from offsetwatch.model.offsets import Scalar
 
 KINDS = 4
@@ -21,7 +22,7 @@ SEED = 1
 
 def _value(fields: dict[str, str]) -> str:
     """A template in the order in which a worker writes these fields; `n` counts commits."""
-    ordered = (f'"{name}":{fields[name]}' for name in hash_map_order(tuple(fields)))
+    ordered = (f'"{name}":{fields[name]}' for name in compute_hash_map_order(tuple(fields)))
     return f"{{{','.join(ordered)}}}"
 
 
@@ -58,13 +59,15 @@ def _key(n: int) -> bytes | None:
                 "topic": f"topic-{n // 64}",
                 "partition": n % 64,
             }
-            return connect_key(f"mirror-{n % 40}", upstream)
+            return build_connect_key(f"mirror-{n % 40}", upstream)
         case 1:
-            return connect_key(f"files-{n % 40}", {"filename": f"/var/log/shop/app-{n}.log"})
+            return build_connect_key(f"files-{n % 40}", {"filename": f"/var/log/shop/app-{n}.log"})
         case 2:
-            return connect_key(f"jdbc-{n % 40}", {"protocol": "1", "table": f"shop.table_{n}"})
+            return build_connect_key(
+                f"jdbc-{n % 40}", {"protocol": "1", "table": f"shop.table_{n}"}
+            )
         case _:
-            return connect_key(f"debezium-{n}", {"server": f"server-{n}"})
+            return build_connect_key(f"debezium-{n}", {"server": f"server-{n}"})
 
 
 def commits(count: int, sources: int) -> Iterator[tuple[bytes, str]]:

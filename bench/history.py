@@ -25,27 +25,27 @@ from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from bench import commits, cpu
+from lab import Lab, LabOptions
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import SystemClock
 from offsetwatch.history.pipeline import bronze
 from offsetwatch.history.pipeline import commits as lake
-from offsetwatch.history.pipeline.bronze_rows import Role
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.pipeline.stream import BronzeStream
-from offsetwatch.history.pipeline.stream_plan import Feed, planned
+from offsetwatch.history.pipeline.stream_plan import Feed, plan_stream
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.spark.session import spark_session
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
     OPS_GAPS,
-    Column,
     Table,
+    TableColumn,
 )
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
-
-from bench import commits, cpu
-from lab import Lab, LabOptions
 
 KAFKA: Final = "east"
 PARTITIONS = 25
@@ -56,13 +56,13 @@ RATIO_MIN = 0.70
 RAW = Table(
     path="raw",
     columns=(
-        Column("key", "BINARY"),
-        Column("value", "BINARY"),
-        Column("topic", "STRING"),
-        Column("partition", "INT"),
-        Column("offset", "BIGINT"),
-        Column("timestamp", "TIMESTAMP"),
-        Column("day", "DATE"),
+        TableColumn("key", "BINARY"),
+        TableColumn("value", "BINARY"),
+        TableColumn("topic", "STRING"),
+        TableColumn("partition", "INT"),
+        TableColumn("offset", "BIGINT"),
+        TableColumn("timestamp", "TIMESTAMP"),
+        TableColumn("day", "DATE"),
     ),
     partitioned_by=("day",),
     indexed=6,
@@ -93,7 +93,7 @@ class Bed:
             kafka=KAFKA,
             properties=properties,
             options=kafka_options(KAFKA, properties),
-            by_topic={topic: Role(CONNECT_OFFSETS, "bench", topic_id)},
+            by_topic={topic: RecordedTopic(CONNECT_OFFSETS, "bench", topic_id)},
             offsets_per_trigger_max=OFFSETS_PER_TRIGGER_MAX,
         )
 
@@ -109,7 +109,10 @@ def raw(bed: Bed, topic: str, base: Path) -> Path:
         cores = bed.spark.sparkContext.defaultParallelism
         rows = records.select(*RAW.names[:-1]).coalesce(cores)
         lake.append(
-            lake.written(rows, base, RAW, through=with_days), base, RAW, lake.Turn("bench", number)
+            lake.write_frame(rows, base, RAW, through=with_days),
+            base,
+            RAW,
+            lake.IdempotentWrite("bench", number),
         )
 
     _read(bed, topic).writeStream.foreachBatch(sink).option(
@@ -138,7 +141,7 @@ def raw_by_spark(bed: Bed, topic: str, base: Path) -> Path:
 
 def _read(bed: Bed, topic: str) -> DataFrame:
     feed = bed.feed(topic)
-    return bronze.kafka_records(
+    return bronze.open_kafka_stream(
         bed.spark,
         feed.options,
         [topic],
@@ -152,7 +155,7 @@ def decoded(bed: Bed, topic: str, base: Path) -> Path:
     feed = bed.feed(topic)
     for table in (BRONZE_RECORDS, OPS_GAPS):
         lake.create(base, table)
-    stream = BronzeStream(bed.spark, base, feed, planned(base, feed), SystemClock())
+    stream = BronzeStream(bed.spark, base, feed, plan_stream(base, feed), SystemClock())
     stream.start(None)
     stream.finish()
     return BRONZE_RECORDS.at(base)

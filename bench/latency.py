@@ -24,21 +24,21 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow.parquet as pq
-from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import SystemClock
-from offsetwatch.history.pipeline import commits as lake
-from offsetwatch.history.pipeline.bronze_rows import roles
-from offsetwatch.history.pipeline.run import PipelineSpec, run_continuous
-from offsetwatch.history.pipeline.stream import BronzeStream
-from offsetwatch.history.pipeline.stream_plan import Feed, planned
-from offsetwatch.history.spark.security import kafka_options
-from offsetwatch.history.spark.session import spark_session
-from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
-from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
 
 from bench import commits, cpu
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
+from offsetwatch.clients.kafka.clients import KafkaAdmin
+from offsetwatch.clock import SystemClock
+from offsetwatch.history.pipeline import commits as lake
+from offsetwatch.history.pipeline.bronze_rows import resolve_recorded_topics
+from offsetwatch.history.pipeline.run import PipelineSpec, run_continuous
+from offsetwatch.history.pipeline.stream import BronzeStream
+from offsetwatch.history.pipeline.stream_plan import Feed, plan_stream
+from offsetwatch.history.spark.security import kafka_options
+from offsetwatch.history.spark.session import spark_session
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
 
 AT = KafkaTopic("east", "bench-offsets")
 PARTITIONS = 25
@@ -107,13 +107,13 @@ def _follow_bronze(given: PipelineSpec, stop: threading.Event) -> None:
         kafka=AT.kafka,
         properties=properties,
         options=kafka_options(AT.kafka, properties),
-        by_topic={AT.topic: roles(given.topology, given.topic_ids)[AT]},
+        by_topic={AT.topic: resolve_recorded_topics(given.topology, given.topic_ids)[AT]},
         offsets_per_trigger_max=given.max_offsets_per_trigger,
     )
     with spark_session(master=given.master, heap=given.heap, short=False) as spark:
         for table in (BRONZE_RECORDS, OPS_GAPS):
             lake.create(given.base, table)
-        stream = BronzeStream(spark, given.base, feed, planned(given.base, feed), SystemClock())
+        stream = BronzeStream(spark, given.base, feed, plan_stream(given.base, feed), SystemClock())
         stream.start(f"{CADENCE_S:.0f} seconds")
         stop.wait()
         stream.stop()

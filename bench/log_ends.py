@@ -28,18 +28,18 @@ from unittest import mock
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
-from offsetwatch.clients.kafka import log_bounds
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.clock import SystemClock
-from offsetwatch.ingest.log_ends_poll import EndsPoll
-from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.log_readings import EndsRead
-from offsetwatch.model.topology import MirrorFlow, Topology
-from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
 
 from bench.growth import exponent
 from bench.wide_cluster import fill, wide_cluster
 from lab.lone_broker import lone_broker
+from offsetwatch.clients.kafka import log_bounds
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.clock import SystemClock
+from offsetwatch.ingest.log_ends_poll import LogEndsPoll
+from offsetwatch.ingest.polls import Batch
+from offsetwatch.model.log_readings import LogEndsRead
+from offsetwatch.model.topology import MirrorFlow, Topology
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, MirrorPartitionView, Snapshot
 
 TOPICS = 50
 PARTITIONS_PER_TOPIC = 1000
@@ -101,15 +101,15 @@ def snapshot(partitions: int, *, topics: int = TOPICS) -> Snapshot:
         for number in range(partitions)
     )
     return replace(
-        EMPTY, topology=Topology(offsets_topics=(), flows=(flow,)), mirror_partitions=views
+        EMPTY_SNAPSHOT, topology=Topology(offsets_topics=(), flows=(flow,)), mirror_partitions=views
     )
 
 
-def refresh(poll: EndsPoll, told: list[Batch], seen: Snapshot) -> None:
+def refresh(poll: LogEndsPoll, told: list[Batch], seen: Snapshot) -> None:
     """One poll. Every partition must have its ends."""
     told.clear()
     poll.ask(seen)
-    read = [at for batch in told for at in batch if isinstance(at, EndsRead)]
+    read = [at for batch in told for at in batch if isinstance(at, LogEndsRead)]
     assert len(read) == 1, told
     assert len(read[0].bounds) == len(seen.mirror_partitions)
     assert read[0].ids
@@ -150,7 +150,7 @@ def beside() -> Iterator[list[float]]:
 
 
 def _result(bootstrap: str, partitions: int, rounds: int) -> Result:
-    admin = KafkaFacts("wide", {"bootstrap.servers": bootstrap})
+    admin = KafkaInspector("wide", {"bootstrap.servers": bootstrap})
     client = ck_admin.AdminClient({"bootstrap.servers": bootstrap})
     seen = snapshot(partitions)
     took: dict[str, list[float]] = {"ours": [], "bare": []}
@@ -192,9 +192,9 @@ def far(rounds: int) -> str:
     ):
         fill(broker.address, FAR_TOPICS, FAR_PARTITIONS_PER_TOPIC)
         broker.relays[0].late_s = FAR_S / 2
-        for limit_s in (math.inf, log_bounds.FAR_S):
-            poll, told = _poll(KafkaFacts("wide", {"bootstrap.servers": broker.by(0)}))
-            with mock.patch.object(log_bounds, "FAR_S", limit_s):
+        for limit_s in (math.inf, log_bounds.FAR_ROUND_TRIP_S):
+            poll, told = _poll(KafkaInspector("wide", {"bootstrap.servers": broker.by(0)}))
+            with mock.patch.object(log_bounds, "FAR_ROUND_TRIP_S", limit_s):
                 refresh(poll, told, seen)  # connects, and learns who leads
                 each = []
                 for _ in range(rounds):
@@ -202,14 +202,14 @@ def far(rounds: int) -> str:
                     refresh(poll, told, seen)
                     each.append(time.perf_counter() - began)
             took[limit_s] = statistics.median(each)
-    ours, near = took[log_bounds.FAR_S], took[math.inf]
+    ours, near = took[log_bounds.FAR_ROUND_TRIP_S], took[math.inf]
     return (
         f"log ends     {len(seen.mirror_partitions)} partitions of a broker {1000 * FAR_S:.0f} ms "
         f"away: {ours:.2f} s; asked as if it were near {near:.2f} s, ratio {near / ours:.1f}"
     )
 
 
-def _poll(admin: KafkaFacts) -> tuple[EndsPoll, list[Batch]]:
+def _poll(admin: KafkaInspector) -> tuple[LogEndsPoll, list[Batch]]:
     """The daemon's, and what it tells."""
     told: list[Batch] = []
 
@@ -217,7 +217,7 @@ def _poll(admin: KafkaFacts) -> tuple[EndsPoll, list[Batch]]:
         told.append(batch)
         return True
 
-    return EndsPoll(admin, put, SystemClock()), told
+    return LogEndsPoll(admin, put, SystemClock()), told
 
 
 def measure(rounds: int = 5, bootstrap: str | None = None) -> list[str]:

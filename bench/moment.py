@@ -24,8 +24,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from offsetwatch.history.pipeline import commits
-from offsetwatch.history.tables.parquet import IN_ORDER
+from offsetwatch.history.tables.parquet import ORDERED_PREFIX
 from offsetwatch.history.tables.schemas import (
     ARROW,
     BRONZE_RECORDS,
@@ -140,7 +141,9 @@ class Past:
         """Add to a table, as maintenance would have left it."""
         commits.create(self.base, table)
         batches = rows.to_batches(max_chunksize=BATCH_ROWS)
-        commits.append(commits.given(batches, self.base, table, IN_ORDER), self.base, table)
+        commits.append(
+            commits.write_batches(batches, self.base, table, ORDERED_PREFIX), self.base, table
+        )
 
 
 def _named(table: Table, columns: dict[str, object], rows: int) -> pa.Table:

@@ -25,14 +25,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.history.spark.session import spark_session
-
 from bench import commits, cpu
 from bench.history import KAFKA, PARTITIONS, WARM_UP, Bed, decoded
 from bench.site import Size, Watcher, fill, watched
 from bench.visible import CONNECTORS
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
+from offsetwatch.history.spark.session import spark_session
 
 FILES = 100_000
 COMMITS = 5_000_000

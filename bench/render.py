@@ -15,20 +15,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from offsetwatch.daemon import tuning
-from offsetwatch.model.connectors import ConnectorKind, Task
-from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.serve.metrics.exposition import Exposition, process_families
-from offsetwatch.serve.metrics.families import Build, Reload, collect
-from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0, TEXT_0_0_4, Format
-from offsetwatch.state.snapshot import (
-    EMPTY,
-    ConnectorView,
-    MirrorPartitionView,
-    Snapshot,
-    SourcePartitionView,
-    SyncView,
-)
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -38,13 +24,28 @@ from prometheus_client.registry import Collector
 from rich.console import Console
 from rich.table import Table
 
+from offsetwatch.daemon import tuning
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.offsets import SourceOffset
+from offsetwatch.serve.metrics.exposition import Exposition, collect_process_families
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
+from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0, TEXT_0_0_4, Format
+from offsetwatch.state.snapshot import (
+    EMPTY_SNAPSHOT,
+    ConnectorView,
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+)
+
 SERIES = 100_000
 ROUNDS = 5
 PARTITIONS_PER_TOPIC = 12
 PARTITIONS_PER_CONNECTOR = 120
 SERIES_PER_PARTITION = 15
-RELOADED = Reload(successful=True, at=0.0)
-BUILD = Build(version="0", revision="bench", python="3")
+RELOADED = ConfigReloadStatus(successful=True, at=0.0)
+BUILD = BuildInfo(version="0", revision="bench", python="3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,10 @@ class Reference(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every family with at least one row."""
-        for family in (*collect(self._snapshot, BUILD, RELOADED), *process_families(self._process)):
+        for family in (
+            *collect_families(self._snapshot, BUILD, RELOADED),
+            *collect_process_families(self._process),
+        ):
             spec = family.spec
             make = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
             metric = make(spec.name, spec.help, labels=spec.labels)
@@ -119,7 +123,7 @@ def world(series: int, tick: int) -> Snapshot:
         for n in range(1 + count // PARTITIONS_PER_CONNECTOR)
     )
     return replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         at=at,
         connectors=connectors,
         source_partitions=tuple(sources),
@@ -168,7 +172,7 @@ def measure(series: int = SERIES, rounds: int = ROUNDS) -> list[Result]:
         )
     ]
     before = gc.get_threshold()
-    tuning.settle()
+    tuning.tune_memory()
     try:
         return [_measure(form, worlds, reference_s) for form, reference_s in references]
     finally:

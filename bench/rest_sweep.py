@@ -15,17 +15,20 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from offsetwatch.clients.connect.keep_alive import KeptConnection
+from bench.fake_workers import ANSWER_S, serving
+from bench.growth import exponent
+from bench.ticking import Ticks, ticking
+from offsetwatch.clients.connect.keep_alive import KeepAliveConnection
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
 from offsetwatch.clients.connect.reader import ConnectReader, body_bytes_max, offsets_path
 from offsetwatch.clients.http.auth import TlsContext
 from offsetwatch.clock import SystemClock
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest.polls import Batch, poll_rest_offsets
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.loop import Loop
 from offsetwatch.model.connectors import Connector, ConnectorKind, Task
 from offsetwatch.model.observations import (
@@ -44,11 +47,7 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.book import Book
-from offsetwatch.state.connect.connect_cluster import ConnectSite
-
-from bench.fake_workers import ANSWER_S, serving
-from bench.growth import exponent
-from bench.ticking import Ticks, ticking
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 
 CONNECTORS = 5000
 GROWTH = (16, 4, 1)
@@ -95,12 +94,12 @@ def loop_of(connectors: int) -> Loop:
     clock = SystemClock()
     stale_s = dict.fromkeys((TAIL, CONNECT_REST, GROUPS, LOG_ENDS), 3600.0)
     book = Book(
-        sites=(ConnectSite(name="bench", kafka="east"),),
+        sites=(ConnectClusterSettings(name="bench", kafka="east"),),
         kafkas={"east": frozenset({"east:9092"})},
         stale_after_s=stale_s,
         source_partitions_max=10 * connectors,
     )
-    loop = Loop(book, Judge(Settings()), clock, TICK_S)
+    loop = Loop(book, SnapshotJudge(JudgeSettings()), clock, TICK_S)
     now = clock.now()
     listed = tuple(
         Connector(
@@ -139,7 +138,7 @@ def loop_of(connectors: int) -> Loop:
 
 
 def _record(name: str, number: int, at: float) -> SourceRecord:
-    raw = connect_key(name, {"filename": "/data/in.txt"})
+    raw = build_connect_key(name, {"filename": "/data/in.txt"})
     key = decode_key(raw)
     assert isinstance(key, SourceKey)
     assert raw is not None
@@ -177,13 +176,13 @@ def kept_s(url: str, connectors: int) -> float:
     """The same client, one question after the other."""
 
     async def ask() -> None:
-        connection = KeptConnection(url, TIMEOUT_S, TlsContext(None).get, asyncio.Lock())
+        connection = KeepAliveConnection(url, TIMEOUT_S, TlsContext(None).get, asyncio.Lock())
         for name in _names(connectors):
             status, body = await connection.get(
                 offsets_path(name), {"Accept": "application/json"}, body_bytes_max
             )
             assert status == 200
-            connect_rest.readable_offsets("bench", name, body)
+            connect_rest.parse_readable_offsets("bench", name, body)
         connection.close()
 
     began = time.perf_counter()
@@ -197,7 +196,7 @@ def httpx_s(url: str, connectors: int) -> float:
     asked = min(connectors, ASKED_BY_HTTPX)
     began = time.perf_counter()
     for name in _names(asked):
-        connect_rest.readable_offsets("bench", name, reader.offsets(name))
+        connect_rest.parse_readable_offsets("bench", name, reader.offsets(name))
     return (time.perf_counter() - began) * connectors / asked
 
 

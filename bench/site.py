@@ -19,7 +19,6 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from offsetwatch.decode.javamap import connect_key
 
 from bench import commits, connect
 from bench.connect import Config, Offsets
@@ -31,6 +30,7 @@ from lab.processes import Child
 from lab.program import EXPORTER
 from lab.vitals import vitals
 from lab.waiting import NotYet, until
+from offsetwatch.decode.javamap import build_connect_key
 
 PARTITIONS = 25  # of the offsets topic, as Connect makes it
 UPSTREAM_PARTITIONS = 25  # of each mirrored topic
@@ -125,7 +125,7 @@ def fill(lab: Lab, size: Size, *, west: str) -> dict[str, bytes]:
     for name, (_, places) in found.items():
         for place, offset in places:
             value = json.dumps(offset, separators=(",", ":")).encode()
-            producer.produce(size.topic, key=connect_key(name, place), value=value)
+            producer.produce(size.topic, key=build_connect_key(name, place), value=value)
         producer.poll(0)
     assert producer.flush(60) == 0
     cluster = AdminClient({"bootstrap.servers": lab.east}).list_topics(timeout=30).cluster_id

@@ -15,30 +15,30 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+
+from lab import Lab, LabOptions
+from lab.clients import settings
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import SystemClock
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.ingest.record_age_poll import Budget, ProbeMemory, poll_probes
-from offsetwatch.model.log_readings import ProbesRead
+from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_probes
+from offsetwatch.model.log_readings import ProbeRoundRead
 from offsetwatch.model.observations import InputId, OffsetsTopicFound, SourceRecord, TailRead
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.book import Book
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.snapshot import Snapshot
-
-from lab import Lab, LabOptions
-from lab.clients import settings
 
 TOPICS, PARTITIONS, RECORDS = 50, 100, 3
 CONNECTOR = "MirrorSourceConnector"
 OFFSETS = KafkaTopic("east", "mm2-offsets.west.internal")
 FLOW = MirrorFlow("mm2", CONNECTOR, "west", "east", upstream="west", offset_syncs=None)
-BUDGET = Budget(reads_max=500, seconds=2.0)  # as the configuration's defaults
+BUDGET = ProbeBudget(reads_max=500, seconds=2.0)  # as the configuration's defaults
 ENDS_S_MAX = 2.0
 ROUNDS_ENDS = 7
 PLAIN = 200  # partitions that the plain way is measured over; it has no reason to get faster
@@ -54,11 +54,11 @@ class Site:
 
     def __post_init__(self) -> None:
         properties = {"bootstrap.servers": self.bootstrap}
-        self.admin = KafkaFacts("west", properties)
-        self.ends_poll = EndsPoll(self.admin, self.take, self.clock)
+        self.admin = KafkaInspector("west", properties)
+        self.ends_poll = LogEndsPoll(self.admin, self.take, self.clock)
         self.reader = ProbeReader("west", properties, committed=False)
         self.book = Book(
-            sites=(ConnectSite(name="mm2", kafka="east", rest=False),),
+            sites=(ConnectClusterSettings(name="mm2", kafka="east", rest=False),),
             kafkas={"west": frozenset({self.bootstrap})},
             stale_after_s=dict.fromkeys(("tail", "connect_rest", "groups", "log_ends"), 3600.0),
             source_partitions_max=100_000,
@@ -80,7 +80,7 @@ class Site:
         """One reading of all log ends."""
         self.ends_poll.ask(self.snapshot())
 
-    def round(self, snapshot: Snapshot) -> ProbesRead | None:
+    def round(self, snapshot: Snapshot) -> ProbeRoundRead | None:
         """One round of reads of single records, not yet applied."""
         found = poll_probes(
             "west",
@@ -90,7 +90,7 @@ class Site:
             BUDGET,
             self.clock,
         )
-        return next((at for at in found if isinstance(at, ProbesRead)), None)
+        return next((at for at in found if isinstance(at, ProbeRoundRead)), None)
 
 
 def committed(offset: int, at: float) -> TailRead:
@@ -116,7 +116,7 @@ def names() -> Iterator[str]:
 
 
 def _record(topic: str, partition: int, offset: int) -> SourceRecord:
-    raw = connect_key(CONNECTOR, {"cluster": "west", "partition": partition, "topic": topic})
+    raw = build_connect_key(CONNECTOR, {"cluster": "west", "partition": partition, "topic": topic})
     assert raw is not None
     key = decode_key(raw)
     assert isinstance(key, SourceKey)

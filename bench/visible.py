@@ -28,12 +28,12 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import numpy as np
-from offsetwatch.config.schema.root import Config
-from offsetwatch.decode.javamap import connect_key
 
 from bench import commits, cpu
 from bench.site import Size, Watcher, fill, made, watched
 from lab import Lab, LabOptions
+from offsetwatch.config.schema.root import Config
+from offsetwatch.decode.javamap import build_connect_key
 
 RATE_PER_S = 20_000
 RATE_SHARE = 0.95  # of it, or the figure is of something else
@@ -104,7 +104,7 @@ def commit(bootstrap: str, topic: str, report: Path) -> None:
     keys: list[bytes] = [b""] * SOURCES
     for name, (_, places) in made(size, west="", east="").items():
         for at, (place, offset) in enumerate(places):
-            key = connect_key(name, place)
+            key = build_connect_key(name, place)
             assert key is not None
             assert offset["position"] == 80 * (int(name.removeprefix("files-")) + CONNECTORS * at)
             keys[offset["position"] // 80] = key

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_remediation as remedy
-from offsetwatch.serve.metrics.metric import CONNECTOR
-
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, states, table, word
@@ -22,6 +18,9 @@ from dashboards.queries import (
     total,
 )
 from dashboards.words import CELL_FLOW, EXPLAIN, ONE_FLOW, SAWTOOTH, STATES, VERDICTS
+from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import catalog_remediation as remedy
+from offsetwatch.serve.metrics.metric import CONNECTOR
 
 HERE: Final = Scope(
     (

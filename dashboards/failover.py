@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
-from offsetwatch.serve.metrics.metric import FLOW
-
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
@@ -22,6 +19,8 @@ from dashboards.queries import (
     total,
 )
 from dashboards.words import CELL_FLOW, EMPTY_IS_GOOD, OLD_HEARTBEAT, ONE_FLOW, SAWTOOTH
+from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics.metric import FLOW
 
 HERE: Final = Scope(
     (

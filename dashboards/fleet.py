@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
-from offsetwatch.serve.metrics import catalog_remediation as remedy
-from offsetwatch.serve.metrics.metric import CONNECTOR, INPUT, TAIL
-
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
@@ -44,6 +39,10 @@ from dashboards.words import (
     UNWELL,
     VERDICTS,
 )
+from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics import catalog_remediation as remedy
+from offsetwatch.serve.metrics.metric import CONNECTOR, INPUT, TAIL
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
 RED: Final = {1.0: "red"}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
-from offsetwatch.serve.metrics.metric import Spec
-
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
@@ -25,6 +22,8 @@ from dashboards.queries import (
     zeros,
 )
 from dashboards.words import OLD_HEARTBEAT, RETENTION_NEAR_SECONDS, SAWTOOTH
+from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics.metric import MetricSpec
 
 # Every topic with a position has this metric, however its lag is exported.
 _ALWAYS: Final = mm2.RECREATIONS
@@ -149,7 +148,7 @@ def _lag() -> list[Panel]:
 
 
 def _throughput() -> list[Panel]:
-    def rate(spec: Spec) -> str:
+    def rate(spec: MetricSpec) -> str:
         return total(f"deriv({HERE.of(spec)}[5m])", *OF_TOPIC)
 
     return [

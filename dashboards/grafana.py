@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from offsetwatch.serve.metrics.catalog import BUILD_INFO
-
 from dashboards.panels import DATASOURCE, Json, Panel
 from dashboards.queries import Choice, Scope
+from offsetwatch.serve.metrics.catalog import BUILD_INFO
 
 SCHEMA_VERSION: Final = 39
 TAG: Final = "offsetwatch"

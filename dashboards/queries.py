@@ -14,7 +14,7 @@ from typing import Final
 
 from offsetwatch.serve.metrics import catalog as m
 from offsetwatch.serve.metrics import catalog_mirrors as mm2
-from offsetwatch.serve.metrics.metric import CONNECTOR, Spec
+from offsetwatch.serve.metrics.metric import CONNECTOR, MetricSpec
 
 DIRECTION: Final = ("source", "target")
 MIRROR: Final = (*CONNECTOR, *DIRECTION)
@@ -33,7 +33,7 @@ class Choice:
 
     label: str
     title: str
-    of: Spec
+    of: MetricSpec
     many: bool = True
 
 
@@ -43,25 +43,25 @@ class Scope:
 
     choices: tuple[Choice, ...]
 
-    def of(self, spec: Spec, **matchers: str) -> str:
+    def of(self, spec: MetricSpec, **matchers: str) -> str:
         """Series of a metric, as far as the variables choose them."""
         return f"{spec.name}{{{', '.join(self._chosen(spec, self.choices, matchers))}}}"
 
     def alerts(self, severity: str) -> str:
         """Alerts of one severity that fire for what is chosen, or for what has no such label."""
         labels = ("severity", "alertstate", *(at.label for at in self.choices))
-        alerts = Spec("ALERTS", "gauge", "", labels, frozenset(labels))
+        alerts = MetricSpec("ALERTS", "gauge", "", labels, frozenset(labels))
         return self.of(alerts, severity=severity, alertstate="firing")
 
     def scraped(self, name: str) -> str:
         """A series that every scrape has, and no row of the catalogue."""
-        return self.of(Spec(name=name, kind="gauge", help="", labels=()))
+        return self.of(MetricSpec(name=name, kind="gauge", help="", labels=()))
 
-    def rate(self, spec: Spec, *by: str) -> str:
+    def rate(self, spec: MetricSpec, *by: str) -> str:
         """How often a second."""
         return total(f"rate({self.of(spec)}[$__rate_interval])", *by)
 
-    def increase(self, spec: Spec, *by: str, **matchers: str) -> str:
+    def increase(self, spec: MetricSpec, *by: str, **matchers: str) -> str:
         """How often within an interval. Many counters begin with the first one counted, which
         increase() does not see: a series that is new counts from 0, if its exporter is not.
         """
@@ -70,7 +70,7 @@ class Scope:
         known = f"{begun} and on (job, instance) {self.of(m.BUILD_INFO)} {before}"
         return total(f"{known} or increase({series}[$__rate_interval])", *by)
 
-    def age(self, spec: Spec, *by: str, **matchers: str) -> str:
+    def age(self, spec: MetricSpec, *by: str, **matchers: str) -> str:
         """Seconds since the newest of these moments."""
         return f"time() - {greatest(self.of(spec, **matchers), *by)}"
 
@@ -81,7 +81,7 @@ class Scope:
             yield choice, f"label_values({choice.of.name}{{{', '.join(chosen)}}}, {choice.label})"
 
     def _chosen(
-        self, spec: Spec, choices: tuple[Choice, ...], matchers: dict[str, str]
+        self, spec: MetricSpec, choices: tuple[Choice, ...], matchers: dict[str, str]
     ) -> list[str]:
         # One value is matched as it is: in a regular expression a dot of a name would match more.
         # A series without an optional label is of everything that may be chosen.

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_remediation as remedy
-from offsetwatch.serve.metrics.metric import CONNECTOR
-
 from dashboards import thresholds
 from dashboards.grafana import Row, dashboard
 from dashboards.panels import (
@@ -25,6 +21,9 @@ from dashboards.panels import (
 )
 from dashboards.queries import CLUSTER, Choice, Scope, found, greatest, total
 from dashboards.words import CELL_CONNECTOR, MODES, ONE_CONNECTOR
+from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import catalog_remediation as remedy
+from offsetwatch.serve.metrics.metric import CONNECTOR
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
 LEGEND: Final = "{{connect_cluster}} {{connector}}"

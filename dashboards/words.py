@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.serve.metrics.metric import CONNECTOR
-
 from dashboards.grafana import uid
 from dashboards.panels import Bad, Link
 from dashboards.queries import DIRECTION
+from offsetwatch.serve.metrics.metric import CONNECTOR
 
 CONNECTOR_BOARD: Final = uid("connector")
 FLOW_BOARD: Final = uid("flow")

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.history.spark.downloads import publish
-
 from lab.errors import LabError
 from lab.java import ARCHIVE, archive_folder, home, tool
+from offsetwatch.history.spark.downloads import publish
 
 SAID: Final = "said.log"
 DUMP_S_MAX: Final = 300.0

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer
-from offsetwatch.history.tables import reader
 
 from lab import consoles
 from lab.clients import ask_log_bounds, settings
@@ -26,6 +25,7 @@ from lab.jsontext import text
 from lab.product import Product, not_read_since
 from lab.rest import ConnectApi
 from lab.waiting import NotYet, until
+from offsetwatch.history.tables import reader
 
 FRESH_S_MAX = 90.0
 ENDS_S_MAX = 30.0
@@ -96,7 +96,7 @@ def _compare_progress(tally: Tally, product: Product, connectors: dict[str, Any]
             row.source_offset,
             row.koffset,
         )
-        for row in reader.progress(product.history)
+        for row in reader.read_progress(product.history)
     }
     for connector in connectors["connectors"]:
         for entry in connector["source_partitions"]:
@@ -118,7 +118,7 @@ def _compare_flows(tally: Tally, product: Product, flows: dict[str, Any]) -> Non
             row.committed,
             row.synced,
         )
-        for row in reader.flow_progress(product.history)
+        for row in reader.read_flow_progress(product.history)
     }
     for flow in flows["flows"]:
         for at in flow["partitions"]:

@@ -16,13 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from offsetwatch.remedy.locate.converters import Converter, read
-from offsetwatch.remedy.locate.json_converter import Reading
-
 from lab.errors import LabError
 from lab.jars import jars
 from lab.java import tool
 from lab.options import KAFKA_VERSION
+from offsetwatch.remedy.locate.converters import Converter, check_conversion
+from offsetwatch.remedy.locate.json_converter import ConversionVerdict
 
 HARNESS = Path(__file__).with_name("Conversions.java")
 ANSWER_S_MAX = 500.0
@@ -232,9 +231,9 @@ def differences(seed: int, count: int, kafka_version: str = KAFKA_VERSION) -> Di
         raise LabError(f"{len(asked)} questions, {len(answers)} answers")
     found = Differences([], Counter())
     for question, answer in zip(asked, answers, strict=True):
-        said = read(question.converter, question.raw)
+        said = check_conversion(question.converter, question.raw)
         found.known[f"{said.reading.value}, {answer}"] += 1
-        if said.reading is not Reading.UNKNOWN and said.reading.value != answer:
+        if said.reading is not ConversionVerdict.UNKNOWN and said.reading.value != answer:
             found.wrong.append(f"seed {seed}: {question}: {said}, but it {answer}")
     return found
 

@@ -19,10 +19,6 @@ from typing import Any
 
 import click
 import httpx
-from offsetwatch.errors import HistoryError
-from offsetwatch.history.queries import asof
-from offsetwatch.history.spark.jars import spark_jars
-from offsetwatch.history.tables import reader
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -37,6 +33,10 @@ from lab.options import LabOptions
 from lab.ports import free_port
 from lab.product import Product
 from lab.waiting import NotYet, until
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.queries import asof
+from offsetwatch.history.spark.jars import spark_jars
+from offsetwatch.history.tables import reader
 
 RATE_PER_S = 20.0
 DAEMON_PORT = 9640
@@ -136,14 +136,14 @@ def _as_of(product: Product, moment: float) -> bool:
     without a JVM.
     """
     began = time.monotonic()
-    answer = asof.as_of(product.history, asof.Question(at=moment, with_now=True))
+    answer = asof.read_as_of(product.history, asof.AsOfQuery(at=moment, with_now=True))
     table = _table("connector", "source partition", "then", "newest in the tables")
     for connector in answer.connectors:
         now = {entry.source_partition: entry.source_offset for entry in connector.now}
         for entry in connector.then:
             name = entry.source_partition
             table.add_row(connector.connector, name, entry.source_offset or "-", now[name] or "-")
-    click.echo(f"offsets as of {asof.iso(moment)}, in {time.monotonic() - began:.1f} s:")
+    click.echo(f"offsets as of {asof.format_iso(moment)}, in {time.monotonic() - began:.1f} s:")
     Console(width=150).print(table)
     for name, reason in answer.unknown:
         click.echo(f"  {name}: {reason}")
@@ -314,8 +314,8 @@ def _history(product: Product) -> str:
     if not product.pipeline_running:
         return "pipeline: ended; see its log"
     try:
-        bronze = sum(topic.rows for topic in reader.bronze_summary(product.history))
-        gold = len(reader.progress(product.history))
+        bronze = sum(topic.rows for topic in reader.summarize_bronze(product.history))
+        gold = len(reader.read_progress(product.history))
     except HistoryError:
         return "pipeline: starting Spark"
     return f"pipeline: {bronze} commits in bronze, {gold} source partitions in gold"

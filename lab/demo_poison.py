@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
-from offsetwatch.config.schema.remediation import Remedy
 
 from lab.cluster import Lab
 from lab.guarded import SHORTENED
@@ -23,6 +22,7 @@ from lab.specimens import at_once, records
 from lab.stories import Flow, begin, end, hands, poison, sinks, stalls
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
+from offsetwatch.config.schema.remediation import RemedyConfig
 
 REMEDY: Mapping[str, object] = {
     "mode": "propose",
@@ -63,7 +63,7 @@ def configuration() -> str:
 
 def told(shortened: Mapping[str, object] = SHORTENED) -> Iterator[str]:
     """Which waiting guards are shorter here than by default."""
-    usual = Remedy().model_dump()
+    usual = RemedyConfig().model_dump()
     yield "guards that only wait are shortened for this demonstration, all others are as always:"
     for name, value in shortened.items():
         parts = value.items() if isinstance(value, dict) else [("", value)]

@@ -159,10 +159,10 @@ def hurry(doubt_s: float) -> None:
 
     Where only our own process has died, the workers have answered long before.
     """
-    from offsetwatch.remedy.engine.progress import Limits  # noqa: PLC0415
+    from offsetwatch.remedy.engine.progress import EngineLimits  # noqa: PLC0415
 
-    made = Limits.__init__
-    names = [field.name for field in fields(Limits)]
+    made = EngineLimits.__init__
+    names = [field.name for field in fields(EngineLimits)]
     defaults = dict(zip(names, made.__defaults__ or (), strict=True))
     made.__defaults__ = tuple({**defaults, "doubt_s": doubt_s}.values())
 

@@ -26,14 +26,6 @@ import click
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
-from offsetwatch.history.tables.schemas import (
-    BRONZE_GROUP_OFFSETS,
-    BRONZE_LOG_ENDS,
-    BRONZE_RECORDS,
-    SILVER_SNAPSHOTS,
-    TABLES,
-    Table,
-)
 
 from lab import killing
 from lab.clients import settings
@@ -45,6 +37,14 @@ from lab.options import LabOptions
 from lab.ports import free_port
 from lab.product import Product
 from lab.witness import Topics
+from offsetwatch.history.tables.schemas import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    SILVER_SNAPSHOTS,
+    TABLES,
+    Table,
+)
 
 KAFKA: Final = "east"
 RATE_PER_S: Final = 60.0

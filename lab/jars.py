@@ -6,6 +6,7 @@ Called by cluster.py before the first process, and by `python -m lab jars` to wa
 
 from pathlib import Path
 
+from lab.errors import LabError
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark.downloads import (
     cache_directory,
@@ -13,8 +14,6 @@ from offsetwatch.history.spark.downloads import (
     pom_hash,
     publish,
 )
-
-from lab.errors import LabError
 
 __all__ = ["POM", "cache_directory", "jars"]
 

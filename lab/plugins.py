@@ -9,11 +9,10 @@ import hashlib
 import subprocess
 from pathlib import Path
 
-from offsetwatch.errors import HistoryError
-from offsetwatch.history.spark.downloads import cache_directory, publish
-
 from lab.errors import LabError
 from lab.java import tool
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.downloads import cache_directory, publish
 
 DATABASE_SINK = "lab.DatabaseSink"
 REGISTRY_CONVERTER = "lab.RegistryConverter"

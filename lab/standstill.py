@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
-from offsetwatch import __version__
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.clients import settings
@@ -33,6 +32,7 @@ from lab.plot import Series, picture
 from lab.ports import free_port
 from lab.product import Product
 from lab.waiting import NotYet, until
+from offsetwatch import __version__
 
 AGREES_S_MAX = 2.0
 EVERY_S = 1.0

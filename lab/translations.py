@@ -12,12 +12,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from offsetwatch.state.mirror.offset_sync_store import OffsetSyncStore
-
 from lab.errors import LabError
 from lab.jars import jars
 from lab.java import tool
 from lab.options import KAFKA_VERSION
+from offsetwatch.state.mirror.offset_sync_store import OffsetSyncStore
 
 HARNESS = Path(__file__).with_name("Translations.java")
 ANSWER_S_MAX = 500.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.evidence import Evidence, value_text
+from offsetwatch.model.evidence import Evidence, format_value
 
 
 def pairs(evidence: Evidence) -> list[tuple[str, str]]:
     """Return each name with its value and unit."""
-    return [(item.name, value_text(item)) for item in evidence]
+    return [(item.name, format_value(item)) for item in evidence]
 
 
 def texts(evidence: Evidence) -> dict[str, str]:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from offsetwatch.history.spark.downloads import cache_directory, locked
+from offsetwatch.history.spark.downloads import cache_directory, hold_lock
 
 FETCH_S_MAX = 300.0  # 25 MB; a mirror that takes longer is down
 RUN_S_MAX = 300.0  # promtool on a busy machine
@@ -30,7 +30,7 @@ def package(name: str, hint: str) -> Path:
     """
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / f"{name}.lock"):
+    with hold_lock(cache / f"{name}.lock"):
         unpacked = sorted(cache.glob(f"{name}-[0-9]*/usr/bin"))
         return unpacked[-1].parents[1] if unpacked else _fetch(name, cache, hint)
 

@@ -22,7 +22,6 @@ from offsetwatch.history.spark.downloads import (
     pom_hash,
     publish,
 )
-
 from tools.debian import ToolError, package, run
 from tools.golang import built_from_a_module_of_ours, installed, module_folder
 

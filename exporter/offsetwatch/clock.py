@@ -8,21 +8,21 @@ import time
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
-_FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
-_LAST: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+_MIN_DATETIME: Final = datetime(1, 1, 1, tzinfo=UTC)
+_MAX_DATETIME: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
-def utc(at: float) -> datetime:
+def to_utc(at: float) -> datetime:
     """Return Unix seconds as a moment in UTC, or the first or last one that Python knows: the
     timestamp of a record may be any number, as brokers before 4.0 take all of them.
     """
     try:
         return datetime.fromtimestamp(at, tz=UTC)
     except (OverflowError, ValueError, OSError):
-        return _FIRST if at < 0 else _LAST
+        return _MIN_DATETIME if at < 0 else _MAX_DATETIME
 
 
-class Clock(Protocol):
+class UnixClock(Protocol):
     """Unix time in seconds."""
 
     def now(self) -> float:

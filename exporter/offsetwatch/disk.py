@@ -23,7 +23,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def claim(handle: TextIO, since: str) -> str | None:
+def acquire_file_lock(handle: TextIO, since: str) -> str | None:
     """Be the one process that holds this file, and say so in it, for as long as it is open: the
     kernel's lock ends with its process however that ends.
 
@@ -41,7 +41,7 @@ def claim(handle: TextIO, since: str) -> str | None:
     return None
 
 
-def not_ours(path: Path) -> str | None:
+def find_ownership_problem(path: Path) -> str | None:
     """Why somebody else may have written this file, or may yet; None if nobody can, or if it is not
     there.
     """

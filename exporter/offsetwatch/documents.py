@@ -10,50 +10,50 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from offsetwatch.clock import utc
+from offsetwatch.clock import to_utc
 from offsetwatch.model.moments import Moment
 
-_Zoned = Annotated[datetime, msgspec.Meta(tz=True)]
+_ZonedDatetime = Annotated[datetime, msgspec.Meta(tz=True)]
 Document = TypeVar("Document")
 
 
 def encode(document: Any) -> bytes:
     """Return a document as JSON. Integers of any size stay exact."""
-    return msgspec.json.encode(document, enc_hook=_encoded)
+    return msgspec.json.encode(document, enc_hook=_encode_moment)
 
 
 def decode(body: bytes, kind: type[Document]) -> Document:
     """Return the document of a body. Raises msgspec.DecodeError, UnicodeDecodeError and
     RecursionError.
     """
-    return msgspec.json.decode(body, type=kind, dec_hook=_decoded)
+    return msgspec.json.decode(body, type=kind, dec_hook=_decode_moment)
 
 
 def convert(plain: Any, kind: type[Document]) -> Document:
     """Return the document of parsed JSON. Raises msgspec.ValidationError."""
-    return msgspec.convert(plain, kind, strict=True, dec_hook=_decoded)
+    return msgspec.convert(plain, kind, strict=True, dec_hook=_decode_moment)
 
 
-def schemas(kinds: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+def build_schemas(kinds: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
     """Return the JSON Schema of each kind of document, and the components that they refer to."""
     return msgspec.json.schema_components(
-        kinds, schema_hook=_schema, ref_template="#/components/schemas/{name}"
+        kinds, schema_hook=_build_moment_schema, ref_template="#/components/schemas/{name}"
     )
 
 
-def _encoded(value: Any) -> datetime:
+def _encode_moment(value: Any) -> datetime:
     if isinstance(value, Moment):
-        return utc(value)
+        return to_utc(value)
     raise NotImplementedError(type(value).__name__)
 
 
-def _decoded(kind: type, value: Any) -> Moment:
+def _decode_moment(kind: type, value: Any) -> Moment:
     if kind is Moment:
-        return Moment(msgspec.convert(value, _Zoned).timestamp())
+        return Moment(msgspec.convert(value, _ZonedDatetime).timestamp())
     raise NotImplementedError(kind.__name__)
 
 
-def _schema(kind: type) -> dict[str, Any]:
+def _build_moment_schema(kind: type) -> dict[str, Any]:
     if kind is Moment:
         return {"type": "string", "format": "date-time"}
     raise NotImplementedError(kind.__name__)

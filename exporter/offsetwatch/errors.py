@@ -64,7 +64,7 @@ class HistoryError(OffsetwatchError):
     reason = "history"
 
 
-class SparkGone(HistoryError):
+class SparkTerminated(HistoryError):
     """Spark's JVM ended under the run: killed, out of memory, or spark-submit was told to stop."""
 
     reason = "spark_gone"
@@ -76,13 +76,13 @@ class RemedyError(OffsetwatchError):
     reason = "remedy"
 
 
-class Busy(RemedyError):
+class ConnectorBusy(RemedyError):
     """Another process works on this connector now."""
 
     reason = "busy"
 
 
-class Unfinished(RemedyError):
+class PlanUnfinished(RemedyError):
     """An earlier plan for this connector is still open, and nobody works on it."""
 
     reason = "unfinished"
@@ -92,7 +92,7 @@ class Unfinished(RemedyError):
         self.plan_id = plan_id
 
 
-class Overtaken(RemedyError):
+class PlanStateConflict(RemedyError):
     """What was about to be begun is no longer what the journal says of the plan."""
 
     reason = "overtaken"
@@ -132,25 +132,25 @@ class SettingsRefused(ClientError):
     reason = "settings"
 
 
-class Unreachable(ClientError):
+class TargetUnreachable(ClientError):
     """No connection was made: nothing happened."""
 
     reason = "unreachable"
 
 
-class Ambiguous(ClientError):
+class AmbiguousOutcome(ClientError):
     """The call may or may not have been carried out."""
 
     reason = "ambiguous"
 
 
-class TimedOut(Ambiguous):
+class ResponseTimeout(AmbiguousOutcome):
     """No answer in time."""
 
     reason = "timeout"
 
 
-class NothingRead(TimedOut):
+class NoReadableCluster(ResponseTimeout):
     """No cluster could be read. `lines` has each of them and why, in one line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -158,79 +158,79 @@ class NothingRead(TimedOut):
         super().__init__("no cluster could be read", "; ".join(self.lines))
 
 
-class ServerError(Ambiguous):
+class ServerError(AmbiguousOutcome):
     """A 5xx answer."""
 
     reason = "server_error"
 
 
-class CutOff(Ambiguous):
+class IncompleteResponse(AmbiguousOutcome):
     """The connection broke before the answer was complete."""
 
     reason = "cut_off"
 
 
-class Refused(ClientError):
+class RemoteRefusal(ClientError):
     """An answer that says no."""
 
     reason = "refused"
 
 
-class NotFound(Refused):
+class NotFound(RemoteRefusal):
     """404, or a topic the broker does not know (or does not let us see)."""
 
     reason = "not_found"
 
 
-class Conflict(Refused):
+class Conflict(RemoteRefusal):
     """409: Connect is rebalancing or has no known leader."""
 
     reason = "conflict"
 
 
-class Unsettled(Refused):
+class LeaderNotAvailable(RemoteRefusal):
     """The partition has no leader, or a new one, just now."""
 
     reason = "unsettled"
 
 
-class Throttled(Refused):
+class TooManyRequests(RemoteRefusal):
     """429: too much at once."""
 
     reason = "throttled"
 
 
-class Denied(Refused):
+class AccessDenied(RemoteRefusal):
     """401, 403 or a missing ACL."""
 
     reason = "denied"
 
 
-class Fenced(Refused):
+class ProducerFenced(RemoteRefusal):
     """Another producer was given our transactional.id: the broker takes nothing more from us."""
 
     reason = "fenced"
 
 
-class Malformed(ClientError):
+class MalformedResponse(ClientError):
     """A success answer that is not what the protocol promises."""
 
     reason = "malformed"
 
 
-class TooLarge(ClientError):
+class SizeLimitExceeded(ClientError):
     """An answer larger than we are willing to hold, or a record larger than the broker is."""
 
     reason = "too_large"
 
 
-class TopicNotSettled(ClientError):
+class OffsetsTopicNotIdentified(ClientError):
     """Discovery could not name exactly one offsets topic; the message says what to configure."""
 
     reason = "topic_not_settled"
 
 
-class TopicsContradict(TopicNotSettled):
+class SeveralOffsetsTopics(OffsetsTopicNotIdentified):
     """Several topics hold what one should."""
 
 

@@ -19,28 +19,32 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from offsetwatch.clock import Clock, SteadyClock
-from offsetwatch.judge.judge import Judge
+from offsetwatch.clock import SteadyClock, UnixClock
+from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.model.observations import Observation, TailRead
 from offsetwatch.state.book import Book
-from offsetwatch.state.snapshot import EMPTY, Snapshot
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from offsetwatch.state.trends import Trends
 
 Batch = tuple[Observation, ...]
-Save = Callable[[str, bytes], bool]
-Recall = Callable[[str, Callable[[bytes], None]], None]  # give the document of this name to that
+DocumentSaver = Callable[[str, bytes], bool]
+DocumentLoader = Callable[
+    [str, Callable[[bytes], None]], None
+]  # give the document of this name to that
 
 QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
 BATCHES_AT_ONCE_MAX = 1024  # so that a flood cannot keep a snapshot from being published
-TAKES_PER_TICK = 16
-TAKES_AT_REST = 4  # while nothing comes: to wake up is most of what a loop at rest does
-SHOWS_PER_TICK = 4
-SHOWN_SHARE = 0.05  # of the time, which is what pictures within a tick may take at most
-REST = 0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
+QUEUE_READS_PER_TICK = 16
+QUEUE_READS_PER_IDLE_TICK = 4  # while nothing comes: to wake up is most of what a loop at rest does
+PUBLICATIONS_PER_TICK = 4
+PUBLICATION_SHARE_MAX = 0.05  # of the time, which is what pictures within a tick may take at most
+PAUSE_TICKS = (
+    0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
+)
 SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then seen again
 
 
-class Remembering(Protocol):
+class PersistentState(Protocol):
     """A part of the state that outlives the process."""
 
     @property
@@ -63,7 +67,12 @@ class Loop:
     """
 
     def __init__(
-        self, book: Book, judge: Judge, clock: Clock, tick_s: float, steady: Clock | None = None
+        self,
+        book: Book,
+        judge: SnapshotJudge,
+        clock: UnixClock,
+        tick_s: float,
+        steady: UnixClock | None = None,
     ) -> None:
         self._book = book
         self._judge = judge
@@ -72,15 +81,15 @@ class Loop:
         self._tick_s = tick_s
         self._steady = SteadyClock() if steady is None else steady
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
-        self._snapshot = EMPTY
+        self._snapshot = EMPTY_SNAPSHOT
         self._moved = False  # has a tail brought records that no picture shows yet?
         self._beat_at = clock.now()
-        self._parts: dict[str, Remembering] = {
+        self._parts: dict[str, PersistentState] = {
             "replication": book,
             "findings": judge.findings,
             "judge": judge,
         }
-        self._save: Save | None = None
+        self._save: DocumentSaver | None = None
         self._unsaved: dict[str, bytes] = {}
         self._saved_at: float | None = None
         self._tried_at = self._beat_at
@@ -147,12 +156,12 @@ class Loop:
         self._snapshot = replace(snapshot, saved_at=self._saved_at, trends=self._trends.marks)
         self._beat_at = snapshot.at
 
-    def recall_with(self, recall: Recall) -> None:
+    def recall_with(self, recall: DocumentLoader) -> None:
         """Begin where another process ended; before the first step."""
         for name, part in self._parts.items():
             recall(name, part.recall)
 
-    def save_with(self, save: Save | None) -> None:
+    def save_with(self, save: DocumentSaver | None) -> None:
         """From the next step on; None: no more. Any thread."""
         self._save = save
 
@@ -174,21 +183,23 @@ class Loop:
     def run(self, stopped: Callable[[float], bool]) -> None:
         """Tick until `stopped(seconds)`, which waits that long for a stop, says True. Then save."""
         begun = self._steady.now()
-        due, show_due = begun + self._tick_s, begun + self._tick_s / SHOWS_PER_TICK
-        takes = TAKES_AT_REST
+        due, show_due = begun + self._tick_s, begun + self._tick_s / PUBLICATIONS_PER_TICK
+        takes = QUEUE_READS_PER_IDLE_TICK
         while not stopped(self._pause_s(due, takes)):
             batch = self._waiting()
-            takes = TAKES_PER_TICK if batch else TAKES_AT_REST
+            takes = QUEUE_READS_PER_TICK if batch else QUEUE_READS_PER_IDLE_TICK
             self._take(self._clock.now(), batch)
             begun = self._steady.now()
             if begun >= due:
                 self._publish(self._clock.now())
-                due = max(due + self._tick_s, self._steady.now() + REST * self._tick_s)
-                show_due = max(show_due, begun + self._tick_s / SHOWS_PER_TICK)
+                due = max(due + self._tick_s, self._steady.now() + PAUSE_TICKS * self._tick_s)
+                show_due = max(show_due, begun + self._tick_s / PUBLICATIONS_PER_TICK)
             elif begun >= show_due and self._moved:
                 self._picture(self._clock.now())
                 took_s = self._steady.now() - begun
-                show_due = begun + max(self._tick_s / SHOWS_PER_TICK, took_s / SHOWN_SHARE)
+                show_due = begun + max(
+                    self._tick_s / PUBLICATIONS_PER_TICK, took_s / PUBLICATION_SHARE_MAX
+                )
         self._remember(self._clock.now(), last=True)
 
     def _pause_s(self, due: float, takes: int) -> float:

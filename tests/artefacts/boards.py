@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 from msgspec import structs
+
+from dashboards.build import boards
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FindingName, Severity
 from offsetwatch.model.topology import MirrorFlow
 from offsetwatch.state.snapshot import Snapshot
-
-from dashboards.build import boards
 from tests.changed import replace
 from tests.unit.serve.worlds import (
     FOUND,

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
+
+from dashboards.pictures import main
 from offsetwatch.serve.metrics.exposition import Exposition
 from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0
 from offsetwatch.state.snapshot import Snapshot
-
-from dashboards.pictures import main
 from tests.changed import replace
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.script import BEGINNING

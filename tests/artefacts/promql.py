@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from offsetwatch.serve.metrics.catalog import CATALOG
-from offsetwatch.serve.metrics.exposition import process_families
 from prometheus_client import ProcessCollector
+
+from offsetwatch.serve.metrics.catalog import CATALOG
+from offsetwatch.serve.metrics.exposition import collect_process_families
 
 TARGET = frozenset({"job", "instance", "pod"})  # put there by the scrape, not by us
 SCRAPE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")  # Prometheus' own, of a target
@@ -31,7 +32,9 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 def known_metrics() -> dict[str, frozenset[str]]:
     """Every metric that a scrape of ours can hold, or leaves behind, with its labels."""
     ours = {spec.name: frozenset(spec.labels) for spec in CATALOG}
-    process = [family.spec.name for family in process_families(ProcessCollector(registry=None))]
+    process = [
+        family.spec.name for family in collect_process_families(ProcessCollector(registry=None))
+    ]
     return {**ours, **dict.fromkeys((*process, *SCRAPE), frozenset())}
 
 

@@ -9,19 +9,20 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from offsetwatch.cli.inspect import diagnosis
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.kafka.inspector import TopicShape
-from offsetwatch.remedy.engine.requests import of_step
+from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
     Delete,
-    Pair,
+    PartitionOffset,
+    RequestedState,
     Reset,
     Restart,
-    State,
     ToState,
 )
 
@@ -56,7 +57,7 @@ def rights(section: str, resource: str) -> set[str]:
 def verdicts(operations: set[str], groups: set[str]) -> list[str]:
     shape = TopicShape("id", 25, 3, frozenset(DOCTORS[at] for at in operations))
     asked = {"connect-out": frozenset(DOCTORS[at] for at in groups)}
-    found = diagnosis.permissions("kafka east", {"connect-offsets": shape}, asked)
+    found = diagnosis.check_permissions("kafka east", {"connect-offsets": shape}, asked)
     return [line.verdict for line in found]
 
 
@@ -133,9 +134,9 @@ def read_requests() -> set[str]:
 
 
 STEPS: tuple[AnyStep, ...] = (
-    *(ToState(state) for state in State),
+    *(ToState(state) for state in RequestedState),
     Restart(include_tasks=True, only_failed=True),
-    Alter((Pair("{}", "{}"),)),
+    Alter((PartitionOffset("{}", "{}"),)),
     Reset(),
     Create(config_sha256=""),
     Delete(),
@@ -144,7 +145,7 @@ STEPS: tuple[AnyStep, ...] = (
 
 def write_requests() -> set[str]:
     """What a step of a plan may ask for."""
-    found = [of_step("{c}", step) for step in STEPS]
+    found = [build_step_request("{c}", step) for step in STEPS]
     return {f"{at.method} {at.path.split('?')[0]}" for at in found if at is not None}
 
 

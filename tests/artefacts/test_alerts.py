@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
-from offsetwatch.judge.findings.advice import RUNBOOKS, next_command
-from offsetwatch.model.findings import Finding, FindingName, Severity, Verdict
-from offsetwatch.state import internal_topic_rules
 
 from dashboards import thresholds
+from offsetwatch.judge.findings.advice import RUNBOOKS, build_next_command
+from offsetwatch.model.findings import Finding, FindingName, Severity, Verdict
+from offsetwatch.state import internal_topic_rules
 from tools.alertmanager import render
 from tools.promtool import check_rules, run_rule_tests
 
@@ -223,7 +223,7 @@ def test_what_fires_has_every_label_that_its_texts_use(name, alert):
 def test_the_command_is_the_one_that_the_daemon_gives_for_the_finding(name, alert):
     labels, command = alert["exp_labels"], alert["exp_annotations"]["next"]
     given = {
-        next_command(found_by(finding, labels), has_rest=True)
+        build_next_command(found_by(finding, labels), has_rest=True)
         for finding, page in RUNBOOKS.items()
         if page == name and labels.get("finding", finding.value) == finding.value
     }
@@ -245,9 +245,11 @@ def test_commands_quote_names_as_the_daemon_does(tmp_path):
         }.items()
     }
     assert commands == {
-        "explain": next_command(found_by(FindingName.CONNECTOR_SILENT, labels), has_rest=True),
-        "list": next_command(found_by(FindingName.HALF_RESET, labels), has_rest=True),
-        "restart": next_command(found_by(FindingName.TASK_FAILED, labels), has_rest=True),
+        "explain": build_next_command(
+            found_by(FindingName.CONNECTOR_SILENT, labels), has_rest=True
+        ),
+        "list": build_next_command(found_by(FindingName.HALF_RESET, labels), has_rest=True),
+        "restart": build_next_command(found_by(FindingName.TASK_FAILED, labels), has_rest=True),
     }
 
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from dashboards import pictures
 from offsetwatch.serve.metrics.exposition import Exposition
 from offsetwatch.serve.metrics.metric import INPUT
 from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0
 from offsetwatch.state.snapshot import Snapshot
-
-from dashboards import pictures
 from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 

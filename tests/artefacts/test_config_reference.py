@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.config import load
-from offsetwatch.config.reference import render
+from offsetwatch.config.reference import render_reference
 from offsetwatch.errors import ConfigError
 
 REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
@@ -20,7 +21,7 @@ FILES = {
 
 
 def test_the_file_is_what_the_code_makes_of_it():
-    assert REFERENCE.read_text() == render(), (
+    assert REFERENCE.read_text() == render_reference(), (
         "run: python -m offsetwatch.config.reference > config-reference.yaml"
     )
 

@@ -65,13 +65,13 @@ PLANTS = {
     "a clock": Plant("pure", "import time", "time", into=PURE),
     "a client": Plant(
         "pure",
-        "from offsetwatch.clients import kafka",
+        "from offsetwatch.clients.kafka import clients",
         "offsetwatch.clients.kafka.clients",
         into=PURE,
     ),
     "a driver": Plant(
         "pure",
-        "from offsetwatch.remedy.drivers import rest",
+        "from offsetwatch.remedy.drivers.rest import driver",
         "offsetwatch.remedy.drivers.rest.driver",
         into=PURE,
     ),

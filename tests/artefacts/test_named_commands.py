@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+
 from offsetwatch.cli import cli
 
 ROOT = Path(__file__).parents[2]

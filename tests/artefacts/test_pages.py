@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 import pytest
-from offsetwatch.config.descriptions import Setting, settings
+
+from offsetwatch.config.descriptions import Setting, describe_settings
 
 from .promql import known_metrics
 from .test_runbooks import parse
@@ -111,7 +112,7 @@ def every(found: tuple[Setting, ...]) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["acls.md", "operations.md", "alternatives.md"])
 def test_a_setting_that_is_named_by_its_path_is_there(name: str):
-    known = set(every(settings()))
+    known = set(every(describe_settings()))
     sections = r"(?:judge|limits|notify|history|remedy|probes|connect\[\]|control)"
     text = (ROOT / "docs" / name).read_text()
     for path in re.findall(rf"`({sections}\.(?!json)[a-z_.\[\]]+)`", text):

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offsetwatch.judge.progress.verdict_rules import LAWS
+
+from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,9 +143,9 @@ def test_a_text_for_people_has_no_private_word(name: str) -> None:
     assert private_words(FILES[name]) == []
 
 
-@pytest.mark.parametrize("number", sorted(LAWS))
+@pytest.mark.parametrize("number", sorted(RULE_TEXTS))
 def test_a_rule_of_a_verdict_has_no_private_word(number: int) -> None:
-    assert WORDS.search(LAWS[number]) is None
+    assert WORDS.search(RULE_TEXTS[number]) is None
 
 
 @pytest.mark.parametrize(

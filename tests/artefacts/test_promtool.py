@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.serve.metrics.exposition import Exposition
 from offsetwatch.serve.metrics.negotiate import TEXT_0_0_4
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 from tools import debian
 from tools.debian import ToolError
 from tools.promtool import binaries, check_metrics, run_rule_tests
 
 
-@pytest.mark.parametrize("snapshot", [full(), EMPTY], ids=["full", "empty"])
+@pytest.mark.parametrize("snapshot", [full(), EMPTY_SNAPSHOT], ids=["full", "empty"])
 def test_promtool_finds_nothing_to_complain_about_in_what_we_serve(snapshot):
     assert (
         check_metrics(Exposition(BUILD, lambda: RELOADED).render(snapshot, TEXT_0_0_4).decode())

@@ -19,13 +19,13 @@ import httpx
 import pytest
 import yaml
 from click.testing import CliRunner
-from offsetwatch.cli import cli
-from offsetwatch.errors import ConfigError
 
 from lab.__main__ import main as lab_commands
 from lab.certificates import Authority
 from lab.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
+from offsetwatch.cli import cli
+from offsetwatch.errors import ConfigError
 from tests.fakes import connect as fake
 from tests.fakes.broker import MockBroker
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
-from offsetwatch.judge.findings.advice import with_advice
+
+from offsetwatch.judge.findings.advice import add_advice
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
-from offsetwatch.notify.alertmanager import webhook_body
-from offsetwatch.notify.delivery_state import Message, Status
-
+from offsetwatch.notify.alertmanager import encode_webhook_body
+from offsetwatch.notify.delivery_state import Message, NotificationStatus
 from tests.changed import replace
 from tools.alertmanager import check_config, installed_amtool, recent_amtool, render
 from tools.debian import ToolError, run
@@ -32,7 +32,7 @@ CONFIGS = {path.stem: path for path in sorted(FOLDER.glob("*.yml"))}
 RECENT = {"msteams"}  # Debian's amtool does not know its receiver
 PAGE = (ALERTS.parent / "docs" / "receivers.md").read_text(encoding="utf-8")
 SINCE = 1_790_000_000.0
-FAILED = with_advice(
+FAILED = add_advice(
     Finding(
         name=FindingName.TASK_FAILED,
         severity=Severity.CRITICAL,
@@ -136,8 +136,8 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 def message(finding: Finding = FAILED, ended: float | None = None) -> dict[str, Any]:
     """What the daemon posts: the document that templates are given, as of Alertmanager."""
-    status = Status.NEW if ended is None else Status.RESOLVED
-    body = webhook_body(
+    status = NotificationStatus.NEW if ended is None else NotificationStatus.RESOLVED
+    body = encode_webhook_body(
         Message(finding.key, status, finding, ended),
         receiver="on-call",
         external_url="https://offsetwatch.example.com",

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import offsetwatch.cli
 import pytest
 import yaml
+
+import offsetwatch.cli
 from offsetwatch.cli import cli
 from offsetwatch.config import load
-from offsetwatch.config.descriptions import Setting, settings
+from offsetwatch.config.descriptions import Setting, describe_settings
 from offsetwatch.model.log_readings import FirstRecord, LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -25,10 +26,9 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import Heartbeat
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.serve.metrics.catalog import CATALOG
-from offsetwatch.serve.metrics.families import collect
-from offsetwatch.state.connect.connect_cluster import ConnectSite
-from offsetwatch.state.failover.groups import groups_input
-
+from offsetwatch.serve.metrics.families import collect_families
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
+from offsetwatch.state.failover.groups import build_groups_input
 from tests.unit.serve.worlds import BUILD, RELOADED
 from tests.unit.state.failover.test_groups import (
     CHECKPOINTS,
@@ -53,7 +53,7 @@ INPUTS = {
     Need.HEARTBEATS: InputId.of_tail(HEARTBEATS),
     Need.LOG_ENDS: InputId(LOG_ENDS, kafka="west"),
     Need.SINKS: InputId(GROUPS, connect_cluster="lab"),
-    Need.FLOW_GROUPS: groups_input(FLOW),
+    Need.FLOW_GROUPS: build_groups_input(FLOW),
 }
 # These come of baselines, which no book reads by itself.
 ELSEWHERE = {
@@ -118,12 +118,14 @@ def test_a_metric_that_a_rule_or_a_panel_names_is_found_there():
 
 def seen_by(world: World) -> set[str]:
     """The metrics that a scrape would show."""
-    return {at.spec.name for at in collect(world.snapshot(), BUILD, RELOADED) if at.numbers}
+    return {
+        at.spec.name for at in collect_families(world.snapshot(), BUILD, RELOADED) if at.numbers
+    }
 
 
 def whole(*, by_topic: bool = False) -> World:
     """A source, a mirror that lags and comes closer to the log start, a sink; all inputs answer."""
-    site = ConnectSite(name="lab", kafka="east", by_topic=by_topic)
+    site = ConnectClusterSettings(name="lab", kafka="east", by_topic=by_topic)
     rows = source("rows", class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
     world = readable(mirror(), source("files"), rows, sink("out"), sites=(site,))
     world.tail(HeartbeatRecord(Heartbeat("west", "east", world.now)), topic=HEARTBEATS, whole=True)
@@ -178,7 +180,7 @@ def every(found: tuple[Setting, ...]) -> Iterator[Setting]:
         yield from every(setting.inner)
 
 
-KEYS = tuple(every(settings()))
+KEYS = tuple(every(describe_settings()))
 
 
 @pytest.mark.parametrize("setting", KEYS, ids=lambda setting: setting.path)
@@ -193,7 +195,7 @@ def test_a_setting_has_a_meaning_and_an_example_that_says_something(setting: Set
         (("connect", 0, "worker_logs"), "Connect.worker_logs"),
         (("connect", 0, "connectors", "include"), "Patterns.include"),
         (("connect", 0, "topics", "exclude"), "Patterns.exclude"),
-        (("remedy", "skip_safe_sinks"), "Remedy.skip_safe_sinks"),
+        (("remedy", "skip_safe_sinks"), "RemedyConfig.skip_safe_sinks"),
     ],
     ids=lambda at: at if isinstance(at, str) else "",
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+
 from offsetwatch.cli import cli
 from offsetwatch.serve.metrics.catalog import CATALOG
 

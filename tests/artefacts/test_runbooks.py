@@ -7,6 +7,7 @@ import shlex
 
 import click
 import pytest
+
 from offsetwatch.cli import cli
 
 from .promql import known_metrics

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import bcrypt
 import pytest
-from offsetwatch.serve.http.read_listener import PageFacts, Pulse, ReadServer
-from offsetwatch.serve.metrics.families import Reload
-from offsetwatch.state.snapshot import Snapshot
 
+from offsetwatch.serve.http.read_listener import LoopHeartbeat, PageFacts, ReadServer
+from offsetwatch.serve.metrics.families import ConfigReloadStatus
+from offsetwatch.state.snapshot import Snapshot
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
 from tests.unit.serve.worlds import BUILD
@@ -46,14 +46,14 @@ class Site:
         server = ReadServer(
             f"127.0.0.1:{self.port}",
             lambda: self.now,
-            Pulse(lambda: self.alive),
+            LoopHeartbeat(lambda: self.alive),
             build=BUILD,
             page_facts=PageFacts(
                 options="--config /etc/offsetwatch/offsetwatch.yaml",
                 boards_url=lambda: self.boards_url,
             ),
             reload=Future,
-            reloaded=lambda: Reload(successful=True, at=worlds.NOW),
+            reloaded=lambda: ConfigReloadStatus(successful=True, at=worlds.NOW),
             web_config=self.web_config,
         )
         server.start()

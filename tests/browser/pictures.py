@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 from offsetwatch.model.moments import Moment
-
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
 from tests.browser.conftest import Site

@@ -7,9 +7,9 @@ import re
 
 import httpx
 import pytest
-from offsetwatch.model.findings import Severity, Verdict
-from offsetwatch.state.snapshot import EMPTY
 
+from offsetwatch.model.findings import Severity, Verdict
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.browser import worlds
 from tests.browser.chromium import chromium
 from tests.browser.conftest import PASSWORD, USER
@@ -236,7 +236,7 @@ def test_a_main_loop_that_has_stopped_is_told(page, site):
 
 
 def test_a_daemon_that_is_not_ready_says_so_and_pretends_no_numbers(page, site):
-    site.now = replace(EMPTY, at=worlds.NOW, waiting_for=("tail east/offsets: the end",))
+    site.now = replace(EMPTY_SNAPSHOT, at=worlds.NOW, waiting_for=("tail east/offsets: the end",))
     page.open(site.url)
     page.until("document.getElementById('waiting').innerText.includes('tail east/offsets')")
     assert "None known so far" in text_of(page, "findings")
@@ -245,7 +245,7 @@ def test_a_daemon_that_is_not_ready_says_so_and_pretends_no_numbers(page, site):
 
 
 def test_a_daemon_that_has_read_nothing_yet_says_so(page, site):
-    site.now = EMPTY
+    site.now = EMPTY_SNAPSHOT
     page.open(site.url)
     page.until("document.getElementById('alarm').innerText.includes('nothing has been read yet')")
     assert text_of(page, "connectors") == "Not known yet."

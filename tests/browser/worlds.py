@@ -7,12 +7,11 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.model.remediation import GuardRow, OpenPlan, RemedySeen, StepRow
+from offsetwatch.model.remediation import GuardRow, OpenPlan, RemediationReported, StepRow
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.remedy.guards.table import GUARDS
-from offsetwatch.state.snapshot import EMPTY, Snapshot
-from offsetwatch.state.trends import EVERY_S, Trends
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
+from offsetwatch.state.trends import MARK_INTERVAL_S, Trends
 from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, connector
 
@@ -65,7 +64,7 @@ def many(count: int) -> Snapshot:
         names = [f"orders-{number:04}" for number in range(count)]
         verdicts = (Verdict.OK, Verdict.OK, Verdict.IDLE, Verdict.STALLED)
         return replace(
-            EMPTY,
+            EMPTY_SNAPSHOT,
             at=at,
             ready=True,
             waiting_for=(),
@@ -138,7 +137,7 @@ def _with_trends(made) -> Snapshot:
     trends = Trends()
     for minute in range(59, 0, -1):
         if not 30 <= minute < 37:  # a gap: nobody looked
-            trends.see(made(NOW - minute * EVERY_S))
+            trends.see(made(NOW - minute * MARK_INTERVAL_S))
     now = made(NOW)
     return replace(now, trends=trends.see(now))
 
@@ -194,7 +193,7 @@ def _morning(at: float) -> Snapshot:
         committed_at=at - 21.0,
     )
     return replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         at=at,
         ready=True,
         waiting_for=(),
@@ -285,7 +284,9 @@ def _morning(at: float) -> Snapshot:
                 ),
             ),
         ),
-        remedies=RemedySeen(at=at, mode="propose", plans=(("proposed", 1),), open_plans=(PLAN,)),
+        remedies=RemediationReported(
+            at=at, mode="propose", plans=(("proposed", 1),), open_plans=(PLAN,)
+        ),
     )
 
 

@@ -6,10 +6,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
-from offsetwatch.config import Remedy
 
 from lab import chart
 from lab.kube import Json
+from offsetwatch.config import RemedyConfig
 from tests.chart.reading import (
     LEAST,
     containers,
@@ -269,7 +269,7 @@ def test_upkeep_never_meets_a_stream_at_the_tables(
 def test_a_config_map_is_the_kill_switch(tmp_path: Path):
     """Of the name that the configuration has for it unless it says another."""
     found = with_values({}, tmp_path)
-    switch = PurePosixPath(Remedy().kill_switch)
+    switch = PurePosixPath(RemedyConfig().kill_switch)
     (pod,) = pods(running(found))
     (volume,) = [at for at in pod["spec"]["volumes"] if at["name"] == "stop"]
     assert volume["configMap"] == {"name": "offsetwatch-stop", "optional": True}

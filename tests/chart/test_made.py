@@ -6,10 +6,10 @@ import shutil
 import tarfile
 from pathlib import Path
 
-import offsetwatch
 import pytest
 import yaml
 
+import offsetwatch
 from lab import chart
 from lab.chart import CHART
 from tools.chart.__main__ import ROOT, main

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from offsetwatch.config import parse
 
 from lab import chart
+from offsetwatch.config import parse
 from tests.chart.reading import LEAST, of_kind, with_values
 from tools.chart.__main__ import ROOT
 from tools.chart.values import values

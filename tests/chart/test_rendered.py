@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import yaml
-from offsetwatch import __version__
-from offsetwatch.config import Config, parse
 
 from lab import chart
 from lab.chart import CHART
 from lab.kube import Json
+from offsetwatch import __version__
+from offsetwatch.config import Config, parse
 from tests.chart.reading import configuration, containers, of_kind, pods
 from tests.chart.secrets import standing_in
 

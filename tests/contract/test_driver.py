@@ -5,17 +5,17 @@ it is the code that runs.
 from __future__ import annotations
 
 import pytest
-from offsetwatch.config import Connect
-from offsetwatch.errors import Ambiguous
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.model.driver import Answer, Standing
-from offsetwatch.remedy.model.plan import Alter, Pair, Settle, State, ToState
 
+from offsetwatch.config import Connect
+from offsetwatch.errors import AmbiguousOutcome
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, RequestedState, Settle, ToState
 from tests.contract.worlds import SINK_NAME, SOURCE_NAME, TOPIC, spot, with_sink, with_source
 from tests.fakes.connect_model import Fault, How
 from tests.fakes.connect_model.offsets import identity
 
-STOP, RUN = ToState(State.STOPPED), ToState(State.RUNNING)
+STOP, RUN = ToState(RequestedState.STOPPED), ToState(RequestedState.RUNNING)
 LANES = pytest.mark.parametrize("lane", ["direct", "httpx"])
 
 
@@ -28,7 +28,7 @@ def driver_of(connect, name, lane="direct", door=None):
 
 def pair(at):
     partition, offset = at
-    return Pair(text(partition), None if offset is None else text(offset))
+    return PartitionOffset(text(partition), None if offset is None else text(offset))
 
 
 def text(value):
@@ -38,10 +38,10 @@ def text(value):
 def until_done(connect, driver, step):
     """Carry out once, and look until it is done; what was seen on the way."""
     seen = [driver.look(step, None).standing]
-    if seen[-1] is not Standing.DONE and not isinstance(step, Settle):
-        assert driver.carry_out(step, None).answer is Answer.ACK
+    if seen[-1] is not StepStatus.DONE and not isinstance(step, Settle):
+        assert driver.carry_out(step, None).answer is AttemptResult.ACK
     for _ in range(600):
-        if seen[-1] is Standing.DONE:
+        if seen[-1] is StepStatus.DONE:
             return list(dict.fromkeys(seen))
         connect.advance(0.1)
         seen.append(driver.look(step, None).standing)
@@ -64,7 +64,7 @@ def test_a_sink_is_set_back_and_delivers_from_there(lane):
     seen, offsets, delivered = set_back(lane)
     assert offsets == (pair(spot(30)),)
     assert delivered == [*range(30), *range(10, 30)]
-    assert seen[1] == [Standing.NOT_YET, Standing.DONE]  # it stands still for some seconds
+    assert seen[1] == [StepStatus.NOT_YET, StepStatus.DONE]  # it stands still for some seconds
 
 
 def test_both_ways_in_tell_the_same():
@@ -77,22 +77,22 @@ def test_an_answer_that_is_lost_is_in_doubt_and_the_next_look_tells(lane):
     door = connect.door()
     driver = driver_of(connect, SOURCE_NAME, lane, door)
     door.faults[1] = Fault(How.LOST)
-    with pytest.raises(Ambiguous):
+    with pytest.raises(AmbiguousOutcome):
         driver.carry_out(STOP, None)
     connect.advance(5.0)
-    assert driver.look(STOP, None).standing is Standing.DONE
+    assert driver.look(STOP, None).standing is StepStatus.DONE
 
 
 def test_half_a_stop_is_told_as_one():
     connect = with_source(lines=2)
     driver = driver_of(connect, SOURCE_NAME)
     connect.half_stops[SOURCE_NAME] = "fail"
-    assert driver.carry_out(STOP, None).answer is Answer.IN_DOUBT
+    assert driver.carry_out(STOP, None).answer is AttemptResult.IN_DOUBT
     connect.advance(5.0)
-    assert driver.look(STOP, None).standing is Standing.PARTLY
-    assert driver.carry_out(STOP, None).answer is Answer.ACK
+    assert driver.look(STOP, None).standing is StepStatus.PARTLY
+    assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
     connect.advance(5.0)
-    assert driver.look(STOP, None).standing is Standing.DONE
+    assert driver.look(STOP, None).standing is StepStatus.DONE
 
 
 def test_a_zombie_in_the_group_is_a_reason_to_try_again():
@@ -104,6 +104,6 @@ def test_a_zombie_in_the_group_is_a_reason_to_try_again():
     driver.carry_out(STOP, None)
     connect.advance(6.0)
     back = Alter((pair(spot(0)),))
-    assert driver.carry_out(back, None).answer is Answer.RETRY
+    assert driver.carry_out(back, None).answer is AttemptResult.RETRY
     connect.advance(30.0)
-    assert driver.carry_out(back, None).answer is Answer.ACK
+    assert driver.carry_out(back, None).answer is AttemptResult.ACK

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.remedy.classify import FailureKind, classify
 
+from offsetwatch.remedy.classify import FailureKind, classify
 from tests.fakes.connect_model.traces import trace
 
 BAD_ROW = "org.example.sink.BadRowException"

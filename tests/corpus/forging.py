@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from offsetwatch.decode.trace import Header, lines_of
+from offsetwatch.decode.trace import ExceptionHeader, lines_of
 from offsetwatch.remedy.classify import SKIPPABLE
-
 from tests.corpus.cases import CORPUS
 
 CATCHES = "org.apache.kafka.connect.runtime.errors.RetryWithToleranceOperator"
@@ -25,7 +24,7 @@ SKIPPED = tuple(case for case in CORPUS if case.classified().kind in SKIPPABLE)
 
 def beginnings(trace: str) -> list[int]:
     """Numbers of the lines that begin an exception, or look as if they did."""
-    return [at for at, line in enumerate(lines_of(trace)) if isinstance(line, Header)]
+    return [at for at, line in enumerate(lines_of(trace)) if isinstance(line, ExceptionHeader)]
 
 
 def with_message(trace: str, at: int, message: str) -> str:

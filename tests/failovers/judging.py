@@ -10,10 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from offsetwatch.remedy.journal.journal import Entry
-from offsetwatch.remedy.model.journal_records import Ended, Intended, Led, Opened, Parked, Turned
-from offsetwatch.remedy.model.plan import Alter, AnyStep, Plan, State, ToState
-
+from offsetwatch.remedy.journal.journal import JournalEntry
+from offsetwatch.remedy.model.journal_records import (
+    LeadershipTaken,
+    PlanEnded,
+    PlanOpened,
+    PlanParked,
+    RollbackStarted,
+    StepIntended,
+)
+from offsetwatch.remedy.model.plan import Alter, AnyStep, Plan, RequestedState, ToState
 from tests.failovers.world import Request, offset_of
 
 SLOP_S = 0.05  # between two processes' clocks on one machine
@@ -45,7 +51,7 @@ class Found:
     double: list[str] = field(default_factory=list)
 
 
-def judged(entries: Sequence[Entry], requests: Sequence[Request]) -> Found:
+def judged(entries: Sequence[JournalEntry], requests: Sequence[Request]) -> Found:
     """See the module."""
     found = Found()
     intents = list(_intents(entries, found))
@@ -88,22 +94,22 @@ def _same(intended: str, asked: str) -> bool:
     return intended == asked
 
 
-def _intents(entries: Sequence[Entry], found: Found) -> Iterator[Intent]:
+def _intents(entries: Sequence[JournalEntry], found: Found) -> Iterator[Intent]:
     plans: dict[str, Plan] = {}
     back: dict[str, tuple[AnyStep, ...]] = {}
     who = ""
     for entry in entries:
         match entry.record:
-            case Led(name=name):
+            case LeadershipTaken(name=name):
                 who, found.terms = name, found.terms + 1
-            case Opened(plan=plan):
+            case PlanOpened(plan=plan):
                 plans[entry.plan_id] = plan
                 found.plans += 1
-            case Turned(steps=steps):
+            case RollbackStarted(steps=steps):
                 back[entry.plan_id] = steps
-            case Parked(ending=ending) | Ended(ending=ending):
+            case PlanParked(ending=ending) | PlanEnded(ending=ending):
                 found.endings[ending.value] += 1
-            case Intended(at=at, index=index, undoing=undoing):
+            case StepIntended(at=at, index=index, undoing=undoing):
                 steps = back[entry.plan_id] if undoing else plans[entry.plan_id].steps
                 what = _what(steps[index])
                 step = (entry.plan_id, index, undoing)
@@ -112,9 +118,9 @@ def _intents(entries: Sequence[Entry], found: Found) -> Iterator[Intent]:
 
 def _what(step: AnyStep) -> str:
     match step:
-        case ToState(state=State.STOPPED):
+        case ToState(state=RequestedState.STOPPED):
             return "PUT stop"
-        case ToState(state=State.RUNNING):
+        case ToState(state=RequestedState.RUNNING):
             return "PUT resume"
         case Alter(pairs=(pair,)):
             assert pair.offset is not None

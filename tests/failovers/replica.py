@@ -13,41 +13,40 @@ import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from offsetwatch.clients.kafka.journal_topic import Wanted
+from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
 from offsetwatch.clock import SteadyClock
 from offsetwatch.config import Connect
 from offsetwatch.errors import ClientError, NotLeader
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.engine.progress import Limits
-from offsetwatch.remedy.execute.executor import Conductor, Life
-from offsetwatch.remedy.journal.index import Ledger
-from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
-from offsetwatch.remedy.model.journal_records import Approved, Proposed
+from offsetwatch.remedy.engine.progress import EngineLimits
+from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
+from offsetwatch.remedy.journal.index import JournalIndex
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
+from offsetwatch.remedy.model.journal_records import PlanApproved, PlanProposed
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Copy,
     Expect,
     Freeze,
-    Pair,
+    PartitionOffset,
     Plan,
-    RecordAt,
-    Remedy,
+    PlanSubject,
+    RecordLocation,
+    RemediationContext,
+    RequestedState,
     Settle,
-    State,
-    Subject,
     ToState,
 )
-from offsetwatch.remedy.replicas.replica import Replica, Settings, Term
-
+from offsetwatch.remedy.replicas.replica import LeadershipTerm, Replica, ReplicaSettings
 from tests.contract.worlds import SINK_NAME, TOPIC
 
 SESSION_S = 1.0
 # A request leaves so long after its intent was written at most, and one without an answer is taken
 # for not made after the other: what lies between covers the way, as 30 s and 120 s do in earnest.
 STALE_S, DOUBT_S = 1.0, 6.0
-LIMITS = Limits(step_s=60.0, doubt_s=DOUBT_S, ack_s=DOUBT_S, attempts=100)
+LIMITS = EngineLimits(step_s=60.0, doubt_s=DOUBT_S, ack_s=DOUBT_S, attempts=100)
 LOOK_S = 0.05
 PARTITION = f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
 
@@ -58,13 +57,15 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def look(self, step: Copy) -> Look:
+    def look(self, step: Copy) -> StepInspection:
         there = (self.folder / step.skip_key).exists()
-        return Look(Standing.DONE if there else Standing.READY, "copied" if there else "")
+        return StepInspection(
+            StepStatus.DONE if there else StepStatus.READY, "copied" if there else ""
+        )
 
     def carry_out(self, step: Copy) -> Outcome:
         (self.folder / step.skip_key).touch()
-        return Outcome(Answer.ACK, "copied")
+        return Outcome(AttemptResult.ACK, "copied")
 
 
 class Driver:
@@ -95,10 +96,10 @@ class Bystander:
         return False
 
 
-class Careless(Term):
+class Careless(LeadershipTerm):
     """A bug to be found: it was chosen once, and goes on whatever the broker says."""
 
-    def __init__(self, term: Term) -> None:
+    def __init__(self, term: LeadershipTerm) -> None:
         self._term = term
 
     over = False  # type: ignore[assignment]
@@ -117,19 +118,19 @@ PLANTS = {"": lambda term: term, "careless": Careless}
 class Actor:
     """One term."""
 
-    def __init__(self, name: str, folder: Path, site: Connect, term: Term) -> None:
+    def __init__(self, name: str, folder: Path, site: Connect, term: LeadershipTerm) -> None:
         self._name, self._site, self._term = name, site, term
         self._shelf = Shelf(folder.parent / "shelf")
         self._clock = SteadyClock()
-        self._ledger = Ledger(folder, term.publish)
-        self._sight = Sight(site)
+        self._ledger = JournalIndex(folder, term.publish)
+        self._sight = ConnectClient(site)
         self._numbers = itertools.count()
-        self._conductor = Conductor(
+        self._conductor = PlanExecutor(
             ledger=self._ledger,
             planner=Bystander(),
             drivers=self,
             clock=self._clock,
-            life=Life(self._clock, time.sleep, lambda: False, lambda: term.over),
+            life=ProcessLifetime(self._clock, time.sleep, lambda: False, lambda: term.over),
             limits=LIMITS,
         )
 
@@ -166,33 +167,33 @@ class Actor:
         self._ledger.journal.append(
             plan.plan_id,
             [
-                Proposed(at=now, plan=plan, mode="auto", expires_at=now + 3600.0),
-                Approved(at=now, by="policy", plan_sha256=plan.sha256),
+                PlanProposed(at=now, plan=plan, mode="auto", expires_at=now + 3600.0),
+                PlanApproved(at=now, by="policy", plan_sha256=plan.sha256),
             ],
         )
 
     def _plan(self, key: str, at: int) -> Plan:
-        here = Pair(PARTITION, f'{{"kafka_offset":{at}}}')
-        after = Pair(PARTITION, f'{{"kafka_offset":{at + 1}}}')
+        here = PartitionOffset(PARTITION, f'{{"kafka_offset":{at}}}')
+        after = PartitionOffset(PARTITION, f'{{"kafka_offset":{at + 1}}}')
         now = self._clock.now()
         return Plan(
             plan_id=f"{self._name}-{os.getpid()}-{round(now * 1000)}-{next(self._numbers)}",
             verb=f"skip {key}",
-            subject=Subject("rest", "lab", SINK_NAME, "sink", None),
+            subject=PlanSubject("rest", "lab", SINK_NAME, "sink", None),
             steps=(
-                Copy(RecordAt("east", TOPIC, "id", 0, at), "0" * 64, 1, key, "shelf"),
-                ToState(State.STOPPED),
+                Copy(RecordLocation("east", TOPIC, "id", 0, at), "0" * 64, 1, key, "shelf"),
+                ToState(RequestedState.STOPPED),
                 Settle(quiet_s=0.2),
                 Freeze(),
                 Expect((here,)),
                 Alter((after,)),
-                ToState(State.RUNNING),
+                ToState(RequestedState.RUNNING),
             ),
-            original=State.RUNNING,
-            final=State.RUNNING,
+            original=RequestedState.RUNNING,
+            final=RequestedState.RUNNING,
             created_at=now,
             created_by="detector",
-            remedy=Remedy(Action.SKIP_ONE, incident=key, skip_key=key, signature="s"),
+            remedy=RemediationContext(Action.SKIP_ONE, incident=key, skip_key=key, signature="s"),
         )
 
     @contextmanager
@@ -210,10 +211,10 @@ class Actor:
 
 
 def main(name: str, folder: str, bootstrap: str, topic: str, url: str, plant: str = "") -> None:
-    settings = Settings(
+    settings = ReplicaSettings(
         kafka="journal",
         properties={"bootstrap.servers": bootstrap},
-        wanted=Wanted(topic, 1, 1),
+        wanted=JournalTopicRequirements(topic, 1, 1),
         name=name,
         session_s=SESSION_S,
     )

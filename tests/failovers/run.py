@@ -14,18 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from offsetwatch.clients.kafka.clients import end_of_partition
-from offsetwatch.clients.kafka.journal_topic import JournalReader, Wanted
-from offsetwatch.clients.write.journal import create
-from offsetwatch.errors import TimedOut, Unreachable, Unsettled
-from offsetwatch.remedy.journal.journal import Entry, Journal, Line
-from offsetwatch.remedy.model.journal_records import Led, decoded
-from offsetwatch.remedy.replicas.topic_copy import Projection, line_of
-
 from lab.killing import commit, counts
 from lab.lone_broker import LoneBroker, lone_broker
 from lab.processes import Child
 from lab.waiting import NotYet, until
+from offsetwatch.clients.kafka.clients import parse_end_of_partition
+from offsetwatch.clients.kafka.journal_topic import JournalReader, JournalTopicRequirements
+from offsetwatch.clients.write.journal import create_journal_topic
+from offsetwatch.errors import LeaderNotAvailable, ResponseTimeout, TargetUnreachable
+from offsetwatch.remedy.journal.journal import ChainLine, Journal, JournalEntry
+from offsetwatch.remedy.model.journal_records import LeadershipTaken, decode_record
+from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, decode_line
 from tests.failovers.judging import Found, judged
 from tests.failovers.world import World, world
 
@@ -143,7 +142,7 @@ class Arena:
         self._broker, self._world, self._directory, self._report = broker, at, directory, report
         (directory / "shelf").mkdir()
         properties = {"bootstrap.servers": broker.address}
-        create("journal", properties, Wanted(TOPIC, 1, 1))
+        create_journal_topic("journal", properties, JournalTopicRequirements(TOPIC, 1, 1))
         self._log = Log(properties)
         self._children = {
             name: Child(
@@ -285,7 +284,7 @@ class Arena:
                 if journal.lines(1, len(lines) + 1000) != lines:
                     raise NotYet(f"{name} has another journal")
         fresh = self._directory / f"fresh-{len(lines)}"
-        with closing(Projection(fresh, TOPIC, "id")) as copy:
+        with closing(JournalTopicCopy(fresh, TOPIC, "id")) as copy:
             copy.take(self._log.values(), 0)
             assert copy.lines(1, len(lines) + 1) == lines
 
@@ -296,7 +295,7 @@ class Log:
     def __init__(self, properties: dict[str, str]) -> None:
         self._reader = JournalReader("journal", properties, TOPIC, 0)
         self._values: list[bytes | None] = []
-        self._lines: list[Line] = []
+        self._lines: list[ChainLine] = []
         self._stop = threading.Event()
         self.terms = 0
         self.leader: str | None = None
@@ -311,11 +310,11 @@ class Log:
     def values(self) -> list[bytes | None]:
         return list(self._values)
 
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[ChainLine, ...]:
         return tuple(self._lines)
 
-    def entries(self) -> list[Entry]:
-        return [Entry(at.seq, at.plan_id, decoded(at.body)) for at in self.lines()]
+    def entries(self) -> list[JournalEntry]:
+        return [JournalEntry(at.seq, at.plan_id, decode_record(at.body)) for at in self.lines()]
 
     def open_plans(self) -> list[str]:
         opened: dict[str, None] = {}
@@ -331,15 +330,19 @@ class Log:
         while not self._stop.is_set():
             try:
                 messages = self._reader.read(1000, 0.05)
-            except (TimedOut, Unreachable, Unsettled):  # a broker on a machine without rest
+            except (
+                ResponseTimeout,
+                TargetUnreachable,
+                LeaderNotAvailable,
+            ):  # a broker on a machine without rest
                 continue
             for message in messages:
-                if end_of_partition(message) is not None:
+                if parse_end_of_partition(message) is not None:
                     continue
-                line = line_of(message.value())
+                line = decode_line(message.value())
                 self._values.append(message.value())
                 self._lines.append(line)
-                record = decoded(line.body)
-                if isinstance(record, Led):
+                record = decode_record(line.body)
+                if isinstance(record, LeadershipTaken):
                     self.leader = record.name
                     self.terms += 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from confluent_kafka import Producer
+
 from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
 
 PARTITIONS = 4

@@ -8,40 +8,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.model.service_api import (
+    AlertHint,
     AlreadyDecided,
-    Asked,
     BackupRow,
-    Breaker,
-    Damaged,
-    Done,
-    Expired,
-    GuardTold,
-    Hint,
-    Intact,
+    BreakerRow,
+    ChangeRecorded,
+    GuardAnswerRow,
+    JournalCheckFailed,
+    JournalCheckPassed,
     JournalLine,
     KeyReused,
     Mode,
-    NotFound,
-    Pause,
+    PlanDetails,
+    PlanHashMismatch,
+    PlanRequest,
     PlanRow,
     PlanState,
-    PlanTold,
-    Proposed,
+    PlanStepRow,
+    ProposalAccepted,
+    ProposalExpired,
+    ProposalRefused,
     QuarantineRow,
-    Refused,
+    RemediationPause,
+    RequestTargetNotFound,
     SelfApproval,
-    Stale,
-    StepTold,
     Switches,
 )
-
 from tests.fakes.clock import VirtualClock
 from tests.unit.remedy.plans import plan_of
 
 LIFE_S = 3600.0
-GUARD = GuardTold(guard="bounds", number=28, answer="deny", said="beyond the end of the log")
+GUARD = GuardAnswerRow(guard="bounds", number=28, answer="deny", said="beyond the end of the log")
 
 
 def plan_row(plan_id: str = "p1", **more: Any) -> PlanRow:
@@ -70,22 +70,22 @@ class MemoryDesk:
     known: frozenset[tuple[str, str]] = frozenset({("lab", "orders"), ("lab", "files")})
     rows: dict[str, PlanRow] = field(default_factory=dict)
     changed: list[tuple[Any, ...]] = field(default_factory=list)
-    hints: list[Hint] = field(default_factory=list)
-    refuse: Refused | NotFound | None = None
-    damaged: Damaged | None = None
-    breakers: tuple[Breaker, ...] = ()
+    hints: list[AlertHint] = field(default_factory=list)
+    refuse: ProposalRefused | RequestTargetNotFound | None = None
+    damaged: JournalCheckFailed | None = None
+    breakers: tuple[BreakerRow, ...] = ()
     lines: tuple[JournalLine, ...] = ()
     set_aside: tuple[QuarantineRow, ...] = ()
     kept: tuple[BackupRow, ...] = ()
     before: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
-        self._keys: dict[tuple[str, str], tuple[Asked, str]] = {}
+        self._keys: dict[tuple[str, str], tuple[PlanRequest, str]] = {}
         self._mode = Mode.OBSERVE
-        self._pause: Pause | None = None
+        self._pause: RemediationPause | None = None
         self._lock = threading.Lock()
 
-    def hint(self, hint: Hint) -> bool:
+    def hint(self, hint: AlertHint) -> bool:
         self.before("hint")
         new = hint not in self.hints
         self.hints.append(hint)
@@ -99,22 +99,24 @@ class MemoryDesk:
         self.before("plans")
         return tuple(row for row in self.rows.values() if state in (None, row.state))
 
-    def plan(self, plan_id: str) -> PlanTold | None:
+    def plan(self, plan_id: str) -> PlanDetails | None:
         self.before("plan")
         row = self.rows.get(plan_id)
         if row is None:
             return None
-        step = StepTold(step="stop", requests=("PUT /connectors/orders/stop",), standing="to do")
-        return PlanTold(row=row, plan=plan_of(plan_id=plan_id), steps=(step,), guards=(GUARD,))
+        step = PlanStepRow(step="stop", requests=("PUT /connectors/orders/stop",), standing="to do")
+        return PlanDetails(row=row, plan=plan_of(plan_id=plan_id), steps=(step,), guards=(GUARD,))
 
-    def propose(self, asked: Asked, by: str) -> Proposed | KeyReused | Refused | NotFound:
+    def propose(
+        self, asked: PlanRequest, by: str
+    ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
         self.before("propose")
         with self._lock:
             earlier = self._keys.get((by, asked.key))
             if earlier is not None and earlier[0] != asked:
                 return KeyReused()
             if earlier is not None:
-                return Proposed(row=self.rows[earlier[1]], new=False)
+                return ProposalAccepted(row=self.rows[earlier[1]], new=False)
             if self.refuse is not None:
                 return self.refuse
             self.changed.append(("propose", asked, by))
@@ -129,92 +131,107 @@ class MemoryDesk:
             )
             self.rows[row.plan_id] = row
             self._keys[by, asked.key] = (asked, row.plan_id)
-            return Proposed(row=row, new=True)
+            return ProposalAccepted(row=row, new=True)
 
     def approve(
         self, plan_id: str, sha256: str, by: str, because: str
-    ) -> Done | NotFound | Stale | Expired | SelfApproval | AlreadyDecided:
+    ) -> (
+        ChangeRecorded
+        | RequestTargetNotFound
+        | PlanHashMismatch
+        | ProposalExpired
+        | SelfApproval
+        | AlreadyDecided
+    ):
         self.before("approve")
         with self._lock:
             row = self.rows.get(plan_id)
             if row is None:
-                return NotFound()
+                return RequestTargetNotFound()
             if row.sha256 != sha256:
-                return Stale(sha256=row.sha256)
+                return PlanHashMismatch(sha256=row.sha256)
             if row.state is not PlanState.PROPOSED:
                 return AlreadyDecided(state=row.state, by="somebody")
             if row.expires_at is not None and self.clock.now() >= row.expires_at:
-                return Expired(at=row.expires_at)
+                return ProposalExpired(at=row.expires_at)
             if row.created_by == by:
                 return SelfApproval()
             return self._decided(row, PlanState.APPROVED, ("approve", plan_id, by, because))
 
-    def reject(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def reject(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         return self._from("reject", PlanState.PROPOSED, PlanState.REJECTED, plan_id, by, because)
 
-    def abort(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def abort(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         return self._from("abort", PlanState.RUNNING, PlanState.RUNNING, plan_id, by, because)
 
-    def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def resolve(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         return self._from("resolve", PlanState.PARKED, PlanState.RESOLVED, plan_id, by, because)
 
     def _from(
         self, what: str, needed: PlanState, then: PlanState, plan_id: str, by: str, because: str
-    ) -> Done | NotFound | AlreadyDecided:
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         self.before(what)
         with self._lock:
             row = self.rows.get(plan_id)
             if row is None:
-                return NotFound()
+                return RequestTargetNotFound()
             if row.state is not needed:
                 return AlreadyDecided(state=row.state, by=None)
             return self._decided(row, then, (what, plan_id, by, because))
 
-    def _decided(self, row: PlanRow, state: PlanState, call: tuple[Any, ...]) -> Done:
+    def _decided(self, row: PlanRow, state: PlanState, call: tuple[Any, ...]) -> ChangeRecorded:
         self.changed.append(call)
         self.rows[row.plan_id] = msgspec.structs.replace(row, state=state)
-        return Done(row=self.rows[row.plan_id])
+        return ChangeRecorded(row=self.rows[row.plan_id])
 
-    def ack_breaker(self, scope: str, by: str, because: str) -> Done | NotFound:
+    def ack_breaker(
+        self, scope: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound:
         self.before("ack_breaker")
         left = tuple(at for at in self.breakers if at.scope != scope)
         if left == self.breakers:
-            return NotFound()
+            return RequestTargetNotFound()
         self.changed.append(("ack_breaker", scope, by, because))
         self.breakers = left
-        return Done()
+        return ChangeRecorded()
 
     def switches(self) -> Switches:
         self.before("switches")
         return Switches(mode=self._mode, pause=self._pause, breakers=self.breakers)
 
-    def set_mode(self, mode: Mode, by: str, because: str) -> Done:
+    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
         self.before("set_mode")
         self.changed.append(("set_mode", mode, by, because))
         self._mode = mode
-        return Done()
+        return ChangeRecorded()
 
-    def pause(self, until: float | None, by: str, because: str) -> Done:
+    def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
         self.before("pause")
         self.changed.append(("pause", until, by, because))
-        self._pause = Pause(
+        self._pause = RemediationPause(
             until=moment_of(until), by=by, at=Moment(self.clock.now()), because=because
         )
-        return Done()
+        return ChangeRecorded()
 
-    def unpause(self, by: str, because: str) -> Done:
+    def unpause(self, by: str, because: str) -> ChangeRecorded:
         self.before("unpause")
         self.changed.append(("unpause", by, because))
         self._pause = None
-        return Done()
+        return ChangeRecorded()
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
         self.before("journal")
         return tuple(line for line in self.lines if line.seq >= from_seq)[:count_max]
 
-    def verify(self) -> Intact | Damaged:
+    def verify(self) -> JournalCheckPassed | JournalCheckFailed:
         self.before("verify")
-        return self.damaged or Intact(records=len(self.lines))
+        return self.damaged or JournalCheckPassed(records=len(self.lines))
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
         self.before("quarantine")

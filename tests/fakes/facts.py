@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
-from offsetwatch.errors import ClientError, Denied, NotFound
+from offsetwatch.errors import AccessDenied, ClientError, NotFound
 
 from .kafka import FakeAdmin, FakeKafka, FakeReader
 
@@ -55,7 +55,7 @@ class FakeFacts(FakeAdmin):
     def _shape(self, name: str) -> TopicShape | ClientError:
         made = self.made.get(name, Made())
         if made.hidden:
-            return Denied(self.name, "Topic authorization failed")
+            return AccessDenied(self.name, "Topic authorization failed")
         if name not in self.kafka.names():
             return NotFound(self.name, f"Unknown topic: {name}")
         topic_id, partitions = self.kafka.shape(name)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from confluent_kafka import KafkaError, Message
+
 from offsetwatch.clients.kafka.clients import ReadableEnd
 from offsetwatch.clients.kafka.log_bounds import EARLIEST
 from offsetwatch.errors import ClientError, NotFound

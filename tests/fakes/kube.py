@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from offsetwatch.remedy.drivers.strimzi.resource_state import OFFSETS
+
+from offsetwatch.remedy.drivers.strimzi.resource_state import OFFSETS_ANNOTATION
 
 LISTED = {"partition": {"filename": "/in"}, "offset": {"position": 15}}
 
@@ -94,7 +95,7 @@ class Server:
 
 def obliging(server: Server) -> None:
     """Does what it is asked for at once."""
-    asked = server.notes.pop(OFFSETS, None)
+    asked = server.notes.pop(OFFSETS_ANNOTATION, None)
     if asked == "list":
         name = server.resource["spec"]["listOffsets"]["toConfigMap"]["name"]
         server.maps[name] = {"data": {"offsets.json": json.dumps({"offsets": [LISTED]})}}

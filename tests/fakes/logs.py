@@ -11,9 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from offsetwatch.clients.kafka.inspector import TopicSettings
-from offsetwatch.clients.write.records import Outgoing
-from offsetwatch.errors import ClientError, NotFound, TimedOut, TooLarge, TopicChanged
-from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.clients.write.records import OutgoingRecord
+from offsetwatch.errors import (
+    ClientError,
+    NotFound,
+    ResponseTimeout,
+    SizeLimitExceeded,
+    TopicChanged,
+)
+from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 
 from .clock import VirtualClock
@@ -99,10 +105,10 @@ class FakeLogs:
             appended=False,
         )
 
-    def write(self, record: Outgoing) -> int:
+    def write(self, record: OutgoingRecord) -> int:
         self._up()
         if record.size_bytes > self.topics[record.topic].message_bytes_max:
-            raise TooLarge(self.name, "Broker: Message size too large")
+            raise SizeLimitExceeded(self.name, "Broker: Message size too large")
         found = self.spoilt(
             RawRecord(
                 topic=record.topic,
@@ -134,7 +140,7 @@ class FakeLogs:
         count_max: int = 1,
         bytes_max: int = 1,
         timeout_s: float = 1.0,
-    ) -> Window:
+    ) -> LogWindow:
         self._up()
         self.reads.append((at, start))
         if at.topic not in self.topics or at.partition >= self.topics[at.topic].partitions:
@@ -150,10 +156,10 @@ class FakeLogs:
         while position < last:
             if position == stalls_at:
                 self.clock.advance(timeout_s)
-                partial = Window(tuple(found), position, part.end, part.start)
+                partial = LogWindow(tuple(found), position, part.end, part.start)
                 raise IncompleteRead(self.name, f"read up to {position} of {last}", partial)
             if position == part.corrupt_at:
-                return Window(tuple(found), position, part.end, part.start, position)
+                return LogWindow(tuple(found), position, part.end, part.start, position)
             record = part.records.get(position)
             if record is not None:
                 size += record.size_bytes
@@ -161,7 +167,7 @@ class FakeLogs:
                     break
                 found.append(record)
             position += 1
-        return Window(tuple(found), position, part.end, part.start)
+        return LogWindow(tuple(found), position, part.end, part.start)
 
     def cluster_id(self) -> str | None:
         self._up()
@@ -191,4 +197,4 @@ class FakeLogs:
             raise self.down
 
 
-AWAY = TimedOut("east", "nobody answers")
+AWAY = ResponseTimeout("east", "nobody answers")

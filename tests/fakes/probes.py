@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from offsetwatch.clients.records.probe import Answer
-from offsetwatch.errors import Denied, NotFound, TopicChanged
-from offsetwatch.model.log_readings import FirstRecord, NothingUpTo
+from offsetwatch.clients.records.probe import ProbeAnswer
+from offsetwatch.errors import AccessDenied, NotFound, TopicChanged
+from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 from .kafka import FakeKafka
@@ -31,7 +31,7 @@ class FakeProbeReader:
         starts: Mapping[TopicPartition, int],
         timeout_s: float,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> dict[TopicPartition, Answer]:
+    ) -> dict[TopicPartition, ProbeAnswer]:
         assert timeout_s > 0
         self.rounds.append(dict(starts))
         self.kafka.clock.advance(self.round_s)
@@ -41,9 +41,9 @@ class FakeProbeReader:
             at: self._first(at, start) for at, start in starts.items() if at.topic not in self.mute
         }
 
-    def _first(self, at: TopicPartition, start: int) -> Answer:
+    def _first(self, at: TopicPartition, start: int) -> ProbeAnswer:
         if at.topic in self.denied:
-            return Denied(self.kafka.name, "Topic authorization failed")
+            return AccessDenied(self.kafka.name, "Topic authorization failed")
         if at.topic not in self.kafka.names():
             return NotFound(self.kafka.name, "Unknown topic or partition")
         log = self.kafka.log(at.topic, at.partition)
@@ -53,4 +53,4 @@ class FakeProbeReader:
         for offset, message in sorted(log.records.items()):
             if start <= offset < end:
                 return FirstRecord(offset=offset, at=message.timestamp()[1] / 1000)
-        return NothingUpTo(max(start, end))
+        return NoRecordBefore(max(start, end))

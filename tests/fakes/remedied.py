@@ -11,7 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from offsetwatch.errors import ClientError
-from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -19,17 +25,16 @@ from offsetwatch.remedy.model.plan import (
     Create,
     Delete,
     Expect,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
     Prove,
+    RequestedState,
     Reset,
     Restart,
     Settle,
-    State,
     ToState,
     Watch,
 )
-
 from tests.fakes.clock import VirtualClock
 
 
@@ -42,13 +47,15 @@ class World:
     """
 
     clock: VirtualClock
-    state: State | None = State.RUNNING
+    state: RequestedState | None = RequestedState.RUNNING
     config: str | None = None
     offsets: dict[str, str] = field(default_factory=dict)
     writes: list[tuple[float, AnyStep]] = field(default_factory=list)
     later: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     copies: set[str] = field(default_factory=set)
-    proven: Look = field(default_factory=lambda: Look(Standing.DONE, "it got past it"))
+    proven: StepInspection = field(
+        default_factory=lambda: StepInspection(StepStatus.DONE, "it got past it")
+    )
 
     def settle(self) -> None:
         """Carry out what has become due."""
@@ -75,7 +82,7 @@ class World:
             case Reset():
                 self.offsets.clear()
             case Create():
-                self.state, self.config = State.STOPPED, step.config_sha256
+                self.state, self.config = RequestedState.STOPPED, step.config_sha256
             case Delete():
                 self.state = None
             case Copy():
@@ -91,7 +98,7 @@ class World:
             return None if self.state is None else "there is a connector of this name"
         if self.state is None:
             return "there is no such connector"
-        if isinstance(step, Alter | Reset) and self.state is not State.STOPPED:
+        if isinstance(step, Alter | Reset) and self.state is not RequestedState.STOPPED:
             return "the connector must be STOPPED"
         return None
 
@@ -113,48 +120,61 @@ class WorldDriver:
         self._see()
         return self.id
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         self._see()
-        pairs = (Pair(name, offset) for name, offset in sorted(self.world.offsets.items()))
-        return Found(tuple(pairs))
+        pairs = (
+            PartitionOffset(name, offset) for name, offset in sorted(self.world.offsets.items())
+        )
+        return DriverOffsets(tuple(pairs))
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         self._see()
         self.looks.append(step)
         world = self.world
         match step:
             case ToState():
                 if world.state is None:
-                    return Look(Standing.FOREIGN, "there is no such connector")
+                    return StepInspection(StepStatus.FOREIGN, "there is no such connector")
                 done = world.state is step.state
-                return Look(Standing.DONE if done else Standing.READY, f"it is {world.state}")
+                return StepInspection(
+                    StepStatus.DONE if done else StepStatus.READY, f"it is {world.state}"
+                )
             case Settle() | Watch():
-                return Look(Standing.DONE, "nothing is written any more")
+                return StepInspection(StepStatus.DONE, "nothing is written any more")
             case Create():
-                return Look(Standing.READY if world.state is None else Standing.DONE, "looked")
+                return StepInspection(
+                    StepStatus.READY if world.state is None else StepStatus.DONE, "looked"
+                )
             case Delete() if world.state is not None and step.config_sha256 != world.config:
-                return Look(Standing.FOREIGN, "it is another's")
+                return StepInspection(StepStatus.FOREIGN, "it is another's")
             case Delete():
-                return Look(Standing.DONE if world.state is None else Standing.READY, "looked")
+                return StepInspection(
+                    StepStatus.DONE if world.state is None else StepStatus.READY, "looked"
+                )
             case Copy():
                 done = step.skip_key in world.copies
-                return Look(Standing.DONE if done else Standing.READY, "looked")
+                return StepInspection(StepStatus.DONE if done else StepStatus.READY, "looked")
             case Expect():
-                now = [Pair(at.partition, world.offsets.get(at.partition)) for at in step.pairs]
+                now = [
+                    PartitionOffset(at.partition, world.offsets.get(at.partition))
+                    for at in step.pairs
+                ]
                 same = tuple(now) == step.pairs
-                return Look(Standing.DONE if same else Standing.FOREIGN, f"it has {now}")
+                return StepInspection(
+                    StepStatus.DONE if same else StepStatus.FOREIGN, f"it has {now}"
+                )
             case Prove():
                 return world.proven
             case Restart():
                 asked = any(each == step for _, each in world.writes)
-                return Look(Standing.DONE if asked else Standing.READY, "looked")
+                return StepInspection(StepStatus.DONE if asked else StepStatus.READY, "looked")
             case Alter() | Reset():
                 assert frozen is not None
                 return self._offsets(step, frozen)
             case _:
                 raise AssertionError(step)
 
-    def _offsets(self, step: Alter | Reset, frozen: Frozen) -> Look:
+    def _offsets(self, step: Alter | Reset, frozen: FrozenOffsets) -> StepInspection:
         before = {pair.partition: pair.offset for pair in frozen.pairs}
         if isinstance(step, Alter):
             wanted = {pair.partition: pair.offset for pair in step.pairs}
@@ -162,13 +182,17 @@ class WorldDriver:
             wanted = dict.fromkeys({*before, *self.world.offsets})
         now = {name: self.world.offsets.get(name) for name in wanted}
         if now == wanted:
-            return Look(Standing.DONE, "the offsets are as requested")
+            return StepInspection(StepStatus.DONE, "the offsets are as requested")
         if any(now[at] not in {wanted[at], before.get(at)} for at in now):
-            return Look(Standing.FOREIGN, "the offsets are neither as before nor as asked for")
+            return StepInspection(
+                StepStatus.FOREIGN, "the offsets are neither as before nor as asked for"
+            )
         partly = any(now[at] == wanted[at] != before.get(at) for at in now)
-        return Look(Standing.PARTLY if partly else Standing.READY, "the offsets are as before")
+        return StepInspection(
+            StepStatus.PARTLY if partly else StepStatus.READY, "the offsets are as before"
+        )
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         self.world.settle()
         odd = self.misbehave(step)
         if isinstance(odd, ClientError):
@@ -177,8 +201,10 @@ class WorldDriver:
             return odd
         refused = self.world.do(step)
         if refused is not None:
-            return Outcome(Answer.NACK, refused)
-        return Outcome(Answer.ACK, "done", definite=True if isinstance(step, Alter) else None)
+            return Outcome(AttemptResult.NACK, refused)
+        return Outcome(
+            AttemptResult.ACK, "done", definite=True if isinstance(step, Alter) else None
+        )
 
     def _see(self) -> None:
         self.world.settle()

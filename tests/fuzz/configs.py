@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.config import Config, Web, load
+from offsetwatch.config import Config, WebConfig, load
 from offsetwatch.config.schema import web
 from offsetwatch.errors import ConfigError
-
 from tests.fuzz.targets import Target
 
 _CONFIGS: Final = Path(__file__).parents[1] / "unit/config"
@@ -113,7 +112,7 @@ def _config(folder: Path, raw: bytes | None) -> None:
 
 
 def _web(folder: Path, raw: bytes | None) -> None:
-    _read(partial(web.load, _written(folder, raw)), Web)
+    _read(partial(web.load_web_config, _written(folder, raw)), WebConfig)
 
 
 def _read(how: Callable[[], object], kind: type) -> None:

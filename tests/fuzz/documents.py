@@ -10,29 +10,41 @@ from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
-from offsetwatch.cli.remote.control_client import Asking, Listener, Problem, Reply
+
+from offsetwatch.cli.remote.control_client import (
+    ControlClient,
+    ControlClientReply,
+    ControlEndpoint,
+    ControlProblem,
+)
 from offsetwatch.clients.kafka.inspector import parse_api_versions
 from offsetwatch.config import properties
-from offsetwatch.errors import ClientError, JournalDamaged, Malformed
-from offsetwatch.judge.findings.register import Register
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.settings import Settings
+from offsetwatch.errors import ClientError, JournalDamaged, MalformedResponse
+from offsetwatch.judge.findings.register import FindingsRegister
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model import baselines
 from offsetwatch.model.records import RawRecord
 from offsetwatch.notify import notifier
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.journal.journal import Line, line_hash
+from offsetwatch.remedy.journal.journal import ChainLine, hash_line
 from offsetwatch.remedy.locate import converters
 from offsetwatch.remedy.model import journal_records, plan
-from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.plan import Frozen, Pair, State, ToState
-from offsetwatch.remedy.model.quarantine import About, Damaged, SetAside, filed, head, unfiled
+from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset, RequestedState, ToState
+from offsetwatch.remedy.model.quarantine import (
+    DamagedCopy,
+    QuarantineContext,
+    QuarantinedRecord,
+    build_file_lines,
+    parse_file_head,
+    parse_file_lines,
+)
 from offsetwatch.remedy.replicas import topic_copy
 from offsetwatch.serve.documents import findings
 from offsetwatch.state.loss import persistence
-from offsetwatch.state.loss.flow import Fates
+from offsetwatch.state.loss.flow import LossAccounting
 from offsetwatch.toolbox import creation, documents
-
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import KEYS, VALUES
 from tests.unit.remedy.plans import plan_of, skip_of
@@ -70,23 +82,24 @@ _FATES: Final = {
     "losses": [],
 }
 _JOURNAL: Final = (
-    journal_records.Opened(at=1.0, plan=plan_of()),
-    journal_records.Intended(at=1.0, index=0, undoing=False),
-    journal_records.Answered(at=1.0, answer=Answer.ACK, said="HTTP 200", definite=True),
-    journal_records.Kept(
-        at=1.0, frozen=Frozen((Pair('{"a":1}', '{"b":2}'),), "backups/x.json", "0" * 64)
-    ),
-    journal_records.Turned(
+    journal_records.PlanOpened(at=1.0, plan=plan_of()),
+    journal_records.StepIntended(at=1.0, index=0, undoing=False),
+    journal_records.StepAnswered(at=1.0, answer=AttemptResult.ACK, said="HTTP 200", definite=True),
+    journal_records.OffsetsBackedUp(
         at=1.0,
-        steps=(ToState(State.RUNNING),),
-        cause=next(iter(journal_records.Cause)),
+        frozen=FrozenOffsets((PartitionOffset('{"a":1}', '{"b":2}'),), "backups/x.json", "0" * 64),
+    ),
+    journal_records.RollbackStarted(
+        at=1.0,
+        steps=(ToState(RequestedState.RUNNING),),
+        cause=next(iter(journal_records.PlanFailureCause)),
         said="a person",
     ),
-    journal_records.Proposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
+    journal_records.PlanProposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
     journal_records.ModeSet(at=1.0, mode=None, by="ada", because="x"),
     journal_records.PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"),
-    journal_records.Ended(at=1.0, ending=journal_records.Ending.SUCCEEDED, said="done"),
-    journal_records.Led(at=1.0, name="replica-1"),
+    journal_records.PlanEnded(at=1.0, ending=journal_records.PlanEnding.SUCCEEDED, said="done"),
+    journal_records.LeadershipTaken(at=1.0, name="replica-1"),
 )
 _RECORD: Final = RawRecord(
     topic="orders",
@@ -128,32 +141,34 @@ def _again(
 
 def _quarantined(raw: bytes) -> None:
     lines = raw.splitlines(keepends=True)
-    assert isinstance(unfiled(lines), SetAside | Damaged)
-    head(raw)
+    assert isinstance(parse_file_lines(lines), QuarantinedRecord | DamagedCopy)
+    parse_file_head(raw)
 
 
 def _recalled(raw: bytes) -> None:
-    fates = Fates()
-    persistence.recall(fates, raw)
-    assert persistence.remembered(fates)
+    fates = LossAccounting()
+    persistence.restore_losses(fates, raw)
+    assert persistence.encode_losses(fates)
 
 
 def _noticed(raw: bytes) -> None:
-    assert isinstance(notifier._entries((msgspec.Raw(raw),)), tuple)
+    assert isinstance(notifier._decode_entries((msgspec.Raw(raw),)), tuple)
 
 
 def _converted(raw: bytes) -> None:
     for name in ("json.JsonConverter", "converters.LongConverter", "storage.StringConverter"):
         for envelope in (True, False, None):
             converter = converters.Converter(f"org.apache.kafka.connect.{name}", envelope=envelope)
-            assert isinstance(converters.read(converter, raw), converters.Said)
+            assert isinstance(
+                converters.check_conversion(converter, raw), converters.ConversionCheck
+            )
 
 
 def _handed_in(raw: bytes) -> None:
     for more in ({}, {"patch_of": "c"}, {"list_of": "c"}):
-        found = documents.parse(raw, **more)
-        if isinstance(found, documents.Document):
-            text = documents.kip199([(at.connector, at.pairs) for at in found.sections])
+        found = documents.parse_document(raw, **more)
+        if isinstance(found, documents.OffsetsDocument):
+            text = documents.format_kip199([(at.connector, at.pairs) for at in found.sections])
             assert text.encode()
     found = creation.parse_request("c", raw)
     assert isinstance(found, creation.CreationRequest | tuple)
@@ -161,25 +176,27 @@ def _handed_in(raw: bytes) -> None:
 
 def _answered(raw: bytes) -> None:
     """By another daemon's listener."""
-    with suppress(Malformed):
-        assert isinstance(_asking().decoded(raw, Problem), Problem)
-    assert isinstance(_asking().strange(Reply(500, raw)), ClientError | JournalDamaged)
+    with suppress(MalformedResponse):
+        assert isinstance(_asking().decoded(raw, ControlProblem), ControlProblem)
+    assert isinstance(_asking().strange(ControlClientReply(500, raw)), ClientError | JournalDamaged)
 
 
 @cache
-def _asking() -> Asking:
-    return Asking(Listener("http://127.0.0.1:1"))
+def _asking() -> ControlClient:
+    return ControlClient(ControlEndpoint("http://127.0.0.1:1"))
 
 
 def _line(record: journal_records.AnyRecord) -> bytes:
-    body, before = journal_records.encoded(record), "0" * 64
-    return topic_copy.value_of(Line(1, "p1", before, line_hash(1, 2, "p1", body, before), body, 2))
+    body, before = journal_records.encode_record(record), "0" * 64
+    return topic_copy.encode_line(
+        ChainLine(1, "p1", before, hash_line(1, 2, "p1", body, before), body, 2)
+    )
 
 
-_BASELINES: Final = baselines.encoded(
+_BASELINES: Final = baselines.encode_baselines(
     baselines.Baselines(made_at=2.0, until=1.0, connectors=(USUAL,))
 )
-_ABOUT: Final = About("k", "p1", "i1", "orders", "lab", "east")
+_ABOUT: Final = QuarantineContext("k", "p1", "i1", "orders", "lab", "east")
 _DOCUMENTS: Final = (
     b'{"orders":[{"partition":{"f":"a"},"offset":{"p":10}},{"partition":{"f":"b"},"offset":null}]}',
     b'{"offsets":[{"partition":{"kafka_topic":"t","kafka_partition":0},"offset":{"kafka_offset":7}}]}',
@@ -196,15 +213,15 @@ _PROBLEM: Final = (
 
 
 def _judged() -> tuple[bytes, bytes]:
-    judge = Judge(Settings())
+    judge = SnapshotJudge(JudgeSettings())
     judge.judged(full())
     return judge.remembered() or b"", judge.findings.remembered() or b""
 
 
 def _targets() -> list[Target]:
-    journal = [(journal_records.encoded(at),) for at in _JOURNAL]
+    journal = [(journal_records.encode_record(at),) for at in _JOURNAL]
     lines = [(_line(at),) for at in _JOURNAL]
-    entry = msgspec.json.encode(notifier.Entry(finding=full().findings[0]))
+    entry = msgspec.json.encode(notifier.DeliveryEntry(finding=full().findings[0]))
     versions = bytes.fromhex(
         "00000001 0000 00000002 0000 0000 0009 0001 0000 000b".replace(" ", "")
     )
@@ -214,38 +231,46 @@ def _targets() -> list[Target]:
         (
             "journal_records",
             journal,
-            _again(journal_records.decoded, journal_records.encoded, broken),
+            _again(journal_records.decode_record, journal_records.encode_record, broken),
         ),
-        ("journal_lines", lines, _or(topic_copy.line_of, broken)),
-        ("plans", [(plan.encoded(plan_of()),)], _again(plan.decoded, plan.encoded, broken)),
-        ("backups", [(at,) for at in _DOCUMENTS[:1]], _or(backups.entries, broken)),
-        ("baselines", [(_BASELINES,)], _or(baselines.decoded, baselines.Damaged)),
+        ("journal_lines", lines, _or(topic_copy.decode_line, broken)),
+        (
+            "plans",
+            [(plan.encode_plan(plan_of()),)],
+            _again(plan.decode_plan, plan.encode_plan, broken),
+        ),
+        ("backups", [(at,) for at in _DOCUMENTS[:1]], _or(backups.parse_entries, broken)),
+        ("baselines", [(_BASELINES,)], _or(baselines.decode_baselines, baselines.DamagedBaselines)),
         ("memory_of_fates", [(msgspec.json.encode(_FATES),)], _or(_recalled, ValueError)),
         (
             "memory_of_verdicts",
             [(verdicts,)],
-            _or(lambda raw: Judge(Settings()).recall(raw), ValueError),
+            _or(lambda raw: SnapshotJudge(JudgeSettings()).recall(raw), ValueError),
         ),
         (
             "memory_of_findings",
             [(found,)],
-            _or(Register(Settings()).recall, ValueError),
+            _or(FindingsRegister(JudgeSettings()).recall, ValueError),
         ),
         ("memory_of_notices", [(entry,)], _or(_noticed)),
-        ("findings", [(findings.findings(full()),)], _or(findings.read)),
-        ("quarantine_files", [(b"".join(filed(_RECORD, _ABOUT, 1.0)),)], _or(_quarantined)),
+        ("findings", [(findings.encode_findings(full()),)], _or(findings.decode_findings)),
+        (
+            "quarantine_files",
+            [(b"".join(build_file_lines(_RECORD, _ABOUT, 1.0)),)],
+            _or(_quarantined),
+        ),
         ("converted_records", [(at,) for at in (*KEYS, *VALUES)], _or(_converted)),
         ("handed_in", [(at,) for at in _DOCUMENTS], _or(_handed_in)),
         (
             "worker_files",
             [(b"bootstrap.servers=a:1\n# c\nkey\\ =a\\\n  b\\u00e9\n!x\n",)],
-            _or(properties.load),
+            _or(properties.parse_properties),
         ),
         ("listener_answers", [(_PROBLEM,)], _or(_answered)),
         (
             "api_versions",
             [(versions,)],
-            _or(partial(parse_api_versions, "east"), Malformed),
+            _or(partial(parse_api_versions, "east"), MalformedResponse),
         ),
     )
     return [Target(name, seeds, run) for name, seeds, run in table]

@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from multidict import CIMultiDict
-from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.service_api import PlanState
-from offsetwatch.serve.control.dispatcher import Listener
-from offsetwatch.serve.control.request_counters import Counts
-from offsetwatch.serve.control.responses import NDJSON, Answer
-from offsetwatch.serve.control.workers import Workers
 from structlog.testing import capture_logs
 
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.service_api import PlanState
+from offsetwatch.serve.control.dispatcher import ControlDispatcher
+from offsetwatch.serve.control.request_counters import ControlRequestCounters
+from offsetwatch.serve.control.responses import NDJSON, ControlHttpAnswer
+from offsetwatch.serve.control.workers import ControlWorkers
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row
 from tests.fuzz.targets import Parts, Target
@@ -114,13 +114,15 @@ class _Place:
     """A listener of one process, and its loop; its desk may be another one with every request."""
 
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
-    workers: Workers = field(default_factory=Workers)
+    workers: ControlWorkers = field(default_factory=ControlWorkers)
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
-        self.listener = Listener(control(), MemoryDesk(), self.clock, Counts(), self.workers)
+        self.listener = ControlDispatcher(
+            control(), MemoryDesk(), self.clock, ControlRequestCounters(), self.workers
+        )
 
-    def answer(self, desk: Any, request: _Request) -> Answer:
+    def answer(self, desk: Any, request: _Request) -> ControlHttpAnswer:
         self.listener._desk = desk
         self.clock.advance(60.0)  # so that no failure of before is held against this one
         return self.loop.run_until_complete(self.listener.answer(request))
@@ -140,7 +142,7 @@ def _request(head: bytes | None, body: bytes | None) -> _Request:
     return _Request(method, path, headers, body or b"")
 
 
-def _judged(answer: Answer, request: _Request, events: list[Any]) -> None:
+def _judged(answer: ControlHttpAnswer, request: _Request, events: list[Any]) -> None:
     """What holds of every answer."""
     failed = [f"{at.get('kind')} at {at.get('at')}" for at in events if "kind" in at]
     assert 200 <= answer.status < 300 or 400 <= answer.status < 500, (answer.status, *failed)

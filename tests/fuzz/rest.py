@@ -12,15 +12,14 @@ from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.decode import connect_rest
 from offsetwatch.decode.connect_root import ConnectRoot, decode_root
 from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
-from offsetwatch.decode.jsontext import parse
+from offsetwatch.decode.jsontext import parse_json
 from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
 from offsetwatch.errors import ClientError
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.remedy.classify import Failure, classify
-from offsetwatch.remedy.drivers.rest.answers import of_offsets, of_request
+from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.model.driver import Outcome
-
 from tests.corpus.cases import CORPUS
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import FILES
@@ -30,11 +29,11 @@ _DECODERS: Final = (
     (connect_rest.decode_connectors, tuple),
     (connect_rest.decode_offsets, tuple),
     (connect_rest.decode_assignment, frozenset),
-    (connect_rest.decode_standing, connect_rest.Standing),
+    (connect_rest.decode_rest_status, connect_rest.RestConnectorStatus),
     (connect_rest.decode_traces, dict),
     (connect_rest.decode_task_numbers, tuple),
     (connect_rest.decode_plugins, connect_rest.Plugins),
-    (connect_rest.decode_names, connect_rest.Names),
+    (connect_rest.decode_names, connect_rest.ConnectorNames),
     (connect_rest.decode_config_texts, dict),
     (decode_root, ConnectRoot),
 )
@@ -79,7 +78,7 @@ def answered(body: bytes | None) -> None:
     offsets = connect_rest.decode_offsets(body)
     if isinstance(offsets, tuple):
         texts = [text for pair in offsets for text in pair if text is not None]
-        assert all(not isinstance(parse(text.encode()), Undecodable) for text in texts)
+        assert all(not isinstance(parse_json(text.encode()), Undecodable) for text in texts)
 
 
 class _Reader(ConnectReader):
@@ -111,8 +110,8 @@ def asked(status: bytes | None, body: bytes | None) -> None:
     with suppress(ClientError):
         assert isinstance(_READER.offsets("c"), bytes)
     reply = _WRITER.send("PATCH", "/connectors/c/offsets", b"{}")
-    assert isinstance(of_offsets(reply), Outcome)
-    assert isinstance(of_request(reply, done=frozenset({204})), Outcome)
+    assert isinstance(classify_offsets_reply(reply), Outcome)
+    assert isinstance(classify_request_reply(reply, done=frozenset({204})), Outcome)
 
 
 def trace(raw: bytes | None) -> None:

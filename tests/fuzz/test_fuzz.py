@@ -8,10 +8,10 @@ import json
 import sys
 
 import pytest
+
 from offsetwatch.decode import roles
 from offsetwatch.serve.control import dispatcher
-from offsetwatch.serve.control.access import Role
-
+from offsetwatch.serve.control.access import UserRole
 from tests.fuzz import campaign as campaigns
 from tests.fuzz import rest, topics
 from tests.fuzz.campaign import campaign, plan, tried
@@ -156,13 +156,13 @@ def test_a_request_that_ends_in_an_error_of_ours_is_found(monkeypatch, requests)
     def planted(payload, is_known):
         return payload["alerts"][0]["labels"]["connector"]
 
-    monkeypatch.setattr(dispatcher, "read", planted)
+    monkeypatch.setattr(dispatcher, "parse_payload", planted)
     report = tried(requests["bodies"], SEED, range(300))
     assert any("500" in at.what and "Error" in at.what for at in report.first.values())
 
 
 def test_a_role_that_may_do_more_than_it_should_is_found(monkeypatch, requests):
-    monkeypatch.setattr(Role, "allows", lambda role, needed: True)
+    monkeypatch.setattr(UserRole, "allows", lambda role, needed: True)
     for name, check in (("bodies", "in_memory"), ("bodies_journal", "on_a_journal")):
         report = tried(requests[name], SEED, range(200))
         assert any(check in origin for _, origin in report.first), told(report)
@@ -170,6 +170,6 @@ def test_a_role_that_may_do_more_than_it_should_is_found(monkeypatch, requests):
 
 def test_a_configuration_that_is_read_into_something_else_is_found(monkeypatch, tmp_path):
     module = sys.modules["offsetwatch.config.load"]  # a function of this name hides it
-    monkeypatch.setattr(module, "read", lambda path: {"kafka": path.read_bytes()[40_000]})
+    monkeypatch.setattr(module, "read_yaml", lambda path: {"kafka": path.read_bytes()[40_000]})
     report = tried(files(tmp_path)["configurations"], SEED, range(100))
     assert "IndexError" in caught(report).what

@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from offsetwatch.decode.dialects import DIALECTS, event_time, event_time_of, position, position_of
-from offsetwatch.decode.javamap import connect_key
-from offsetwatch.decode.jsontext import encode_sorted, parse, parse_flat_map
+from offsetwatch.decode.dialects import (
+    DIALECTS,
+    read_event_time,
+    read_event_time_from_fields,
+    read_position,
+    read_position_from_fields,
+)
+from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.jsontext import encode_sorted, parse_flat_map, parse_json
 from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
-from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.roles import decode_record, format_record
 from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_fields,
@@ -17,8 +23,7 @@ from offsetwatch.decode.source_offsets import (
     decode_value,
 )
 from offsetwatch.model.offsets import LegacyOffset, OffsetSync, SourceKey, SourceOffset, Undecodable
-from offsetwatch.model.topic_kinds import TopicRole
-
+from offsetwatch.model.topic_kinds import TopicKind
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import GOLDEN, SPOKEN
 from tests.unit.decode.golden import records
@@ -26,21 +31,21 @@ from tests.unit.decode.golden import records
 _FIRST = json.JSONDecoder()
 
 
-def decoded(role: TopicRole, key: bytes | None, value: bytes | None) -> None:
+def decoded(role: TopicKind, key: bytes | None, value: bytes | None) -> None:
     """A noun with an observation, or a reason; and the same again."""
     noun = decode_record(role, key, value)
     if isinstance(noun, Undecodable):
         assert noun.reason.startswith(("key_", "value_")), noun
         assert noun == decode_record(role, key, value)
         return
-    shown = observation(noun)
+    shown = format_record(noun)
     assert shown.isprintable() or json.loads(shown)["kind"]
     assert list(json.loads(shown)) == sorted(json.loads(shown))
     assert noun == decode_record(role, key, value)
 
 
 def source_offset(key: bytes | None, value: bytes | None) -> None:
-    decoded(TopicRole.CONNECT_OFFSETS, key, value)
+    decoded(TopicKind.CONNECT_OFFSETS, key, value)
     whose, offset = decode_key(key), decode_value(value)
     assert isinstance(whose, SourceKey | Undecodable)
     assert offset is None or isinstance(offset, SourceOffset | Undecodable)
@@ -48,7 +53,7 @@ def source_offset(key: bytes | None, value: bytes | None) -> None:
     if isinstance(whose, SourceKey):
         assert len(whose.label.encode()) <= LABEL_BYTES_MAX
         if whose.canonical:
-            assert key == connect_key(*json.loads(key or b""))
+            assert key == build_connect_key(*json.loads(key or b""))
     for raw in (key, value):
         if raw:
             one_reading(raw)
@@ -65,13 +70,13 @@ def in_both_ways(value: bytes, offset: Any) -> None:
     assert not isinstance(offset, LegacyOffset)
     assert encode_sorted(fields).decode() == offset.text
     for name, dialect in DIALECTS.items():
-        assert position_of(dialect, fields) == position(name, offset), name
-        assert event_time_of(dialect, fields) == event_time(name, offset), name
+        assert read_position_from_fields(dialect, fields) == read_position(name, offset), name
+        assert read_event_time_from_fields(dialect, fields) == read_event_time(name, offset), name
 
 
 def one_reading(raw: bytes) -> None:
     """What is parsed at speed says what the plain path says, and what another parser says."""
-    flat, parsed = parse_flat_map(raw), parse(raw)
+    flat, parsed = parse_flat_map(raw), parse_json(raw)
     if flat is not None:
         assert repr(flat) == repr(parsed)
     if isinstance(parsed, Undecodable):
@@ -84,31 +89,31 @@ def one_reading(raw: bytes) -> None:
 
 
 def offset_sync(key: bytes | None, value: bytes | None) -> None:
-    decoded(TopicRole.OFFSET_SYNCS, key, value)
+    decoded(TopicKind.OFFSET_SYNCS, key, value)
     where, what = decode_sync_key(key), decode_sync_value(value)
     if isinstance(where, Undecodable) or isinstance(what, Undecodable):
         return
     noun = OffsetSync(
         topic=where[0], partition=where[1], upstream_offset=what[0], downstream_offset=what[1]
     )
-    assert decode_record(TopicRole.OFFSET_SYNCS, key, value) == noun
+    assert decode_record(TopicKind.OFFSET_SYNCS, key, value) == noun
     assert min(noun.partition, noun.upstream_offset, noun.downstream_offset) >= 0
 
 
-def _of(role: TopicRole) -> Any:
+def _of(role: TopicKind) -> Any:
     return lambda key, value: decoded(role, key, value)
 
 
-_RUN = {TopicRole.CONNECT_OFFSETS: source_offset, TopicRole.OFFSET_SYNCS: offset_sync}
-_SHARE = {TopicRole.CONNECT_OFFSETS: 6, TopicRole.OFFSET_SYNCS: 2}
+_RUN = {TopicKind.CONNECT_OFFSETS: source_offset, TopicKind.OFFSET_SYNCS: offset_sync}
+_SHARE = {TopicKind.CONNECT_OFFSETS: 6, TopicKind.OFFSET_SYNCS: 2}
 
 
-def _seeds(role: TopicRole) -> list[tuple[bytes | None, bytes | None]]:
+def _seeds(role: TopicKind) -> list[tuple[bytes | None, bytes | None]]:
     real = [(at.key, at.value) for name in GOLDEN.get(role, ()) for at in records(name)]
     return [*dict.fromkeys([*real, *SPOKEN])]
 
 
 TARGETS = [
     Target(role.value, _seeds(role), _RUN.get(role, _of(role)), _SHARE.get(role, 1))
-    for role in TopicRole
+    for role in TopicKind
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
+
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.commit_changes import change_of
 from offsetwatch.history.tables.schemas import (
@@ -55,7 +56,7 @@ def stored(base: Path, table: Table, *, by: str | None = None) -> list[Row]:
 def create_missing(base: Path) -> None:
     """Create every table that is not there, empty, as a run does before it reads."""
     for table in TABLES:
-        if not reader.exists(base, (table,)):
+        if not reader.has_tables(base, (table,)):
             write(base, table)
 
 

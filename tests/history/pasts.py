@@ -19,11 +19,10 @@ from offsetwatch.history.tables.schemas import (
     OFFSET_SYNCS,
     STATUS,
 )
-
 from tests.history.delta import Row, write
 from tests.history.rows import (
     Raw,
-    Role,
+    RecordedTopic,
     checkpoint_key,
     checkpoint_value,
     decoded,
@@ -36,11 +35,11 @@ NOON = 1_795_262_400  # 2026-11-21T12:00:00Z
 SYNCS, CHECKED = "mm2-offset-syncs.east.internal", "west.checkpoints.internal"
 COMMITS, STATES, SETTINGS = "connect-offsets", "connect-status", "connect-configs"
 ROLES = {
-    SYNCS: Role(OFFSET_SYNCS, None, "s1"),
-    CHECKED: Role(CHECKPOINTS, None, "c1"),
-    COMMITS: Role(CONNECT_OFFSETS, "lab", "o1"),
-    STATES: Role(STATUS, "lab", "t1"),
-    SETTINGS: Role(CONFIGS, "lab", "g1"),
+    SYNCS: RecordedTopic(OFFSET_SYNCS, None, "s1"),
+    CHECKED: RecordedTopic(CHECKPOINTS, None, "c1"),
+    COMMITS: RecordedTopic(CONNECT_OFFSETS, "lab", "o1"),
+    STATES: RecordedTopic(STATUS, "lab", "t1"),
+    SETTINGS: RecordedTopic(CONFIGS, "lab", "g1"),
 }
 FLOW: Row = {
     "connect_cluster": "lab",

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
-from offsetwatch.decode.javamap import connect_key
-from offsetwatch.history.pipeline.bronze_rows import Role, decode_batches
+
+from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, decode_batches
 from offsetwatch.history.pipeline.stream_plan import Feed
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.tables.schemas import (
@@ -38,15 +39,15 @@ OFFSETS_TOPIC = "connect-offsets"
 OWN_TOPIC = "ledger-offsets"  # of one connector alone
 SYNCS_TOPIC = "mm2-offset-syncs.east.internal"
 ROLES = {
-    OFFSETS_TOPIC: Role(CONNECT_OFFSETS, "payments", "id-1"),
-    OWN_TOPIC: Role(CONNECT_OFFSETS, "payments", "id-3"),
-    SYNCS_TOPIC: Role(OFFSET_SYNCS, None, "id-2"),
+    OFFSETS_TOPIC: RecordedTopic(CONNECT_OFFSETS, "payments", "id-1"),
+    OWN_TOPIC: RecordedTopic(CONNECT_OFFSETS, "payments", "id-3"),
+    SYNCS_TOPIC: RecordedTopic(OFFSET_SYNCS, None, "id-2"),
 }
 OBSERVED_ROLES = {
-    "west.checkpoints.internal": Role(CHECKPOINTS, None, "id-3"),
-    "heartbeats": Role(HEARTBEATS, None, "id-4"),
-    "connect-status": Role(STATUS, "payments", "id-5"),
-    "connect-configs": Role(CONFIGS, "payments", "id-6"),
+    "west.checkpoints.internal": RecordedTopic(CHECKPOINTS, None, "id-3"),
+    "heartbeats": RecordedTopic(HEARTBEATS, None, "id-4"),
+    "connect-status": RecordedTopic(STATUS, "payments", "id-5"),
+    "connect-configs": RecordedTopic(CONFIGS, "payments", "id-6"),
 }
 
 
@@ -75,7 +76,7 @@ def raw_batch(*records: Raw) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=RAW)
 
 
-def decoded(*records: Raw, roles: dict[str, Role] = ROLES) -> list[dict[str, object]]:
+def decoded(*records: Raw, roles: dict[str, RecordedTopic] = ROLES) -> list[dict[str, object]]:
     """Through the pipeline's decoding, without Spark."""
     return [
         row for batch in decode_batches([raw_batch(*records)], roles) for row in batch.to_pylist()
@@ -84,7 +85,7 @@ def decoded(*records: Raw, roles: dict[str, Role] = ROLES) -> list[dict[str, obj
 
 def offset_key(connector: str, partition: dict[str, Scalar]) -> bytes:
     """The canonical key."""
-    key = connect_key(connector, partition)
+    key = build_connect_key(connector, partition)
     assert key is not None
     return key
 
@@ -142,6 +143,6 @@ def feed_of(bootstrap: str, topic: str, topic_id: str) -> Feed:
         kafka="east",
         properties=properties,
         options=kafka_options("east", properties),
-        by_topic={topic: Role(CONNECT_OFFSETS, "lab", topic_id)},
+        by_topic={topic: RecordedTopic(CONNECT_OFFSETS, "lab", topic_id)},
         offsets_per_trigger_max=1000,
     )

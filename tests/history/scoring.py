@@ -11,9 +11,9 @@ from typing import Final
 
 import click
 import numpy as np
-from offsetwatch.history.baselines.model import habit
-from offsetwatch.model.baselines import Baseline
 
+from offsetwatch.history.baselines.model import fit_baseline
+from offsetwatch.model.baselines import Baseline
 from tests.history.months import JUDGED_WEEKS, KINDS, LEARNED_WEEKS, MONDAY, WEEK_S, Life, life
 
 MONTH_S: Final = 30 * 86_400.0
@@ -83,7 +83,7 @@ def _learned(of: Life) -> Iterator[Pause]:
     weeks: dict[int, Baseline] = {}
     for week in range(JUDGED_WEEKS):
         known = begin + week * WEEK_S
-        made = habit("lab", of.kind, of.advances[of.advances < known], known)
+        made = fit_baseline("lab", of.kind, of.advances[of.advances < known], known)
         assert isinstance(made, Baseline)
         weeks[week] = made
     for since, until in _judged(of):

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.history.pipeline.bronze_rows import Role
-from offsetwatch.history.queries.asof import AsOf, Question, Unanswerable, as_of
+
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
+from offsetwatch.history.queries.asof import AsOfQuery, AsOfResult, UnanswerableQuery, read_as_of
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
     GOLD_TOPICS,
     OPS_GAPS,
 )
-
 from tests.history.delta import Row, refine_plainly, write
 from tests.history.rows import OFFSETS_TOPIC, OWN_TOPIC, Raw, at, decoded, offset_key
 
@@ -68,7 +68,8 @@ def bronze_rows(
         for commit, offset in zip(commits, offsets, strict=False)
     ]
     roles = {
-        topic: Role(CONNECT_OFFSETS, cluster, topic_id) for topic in (OFFSETS_TOPIC, OWN_TOPIC)
+        topic: RecordedTopic(CONNECT_OFFSETS, cluster, topic_id)
+        for topic in (OFFSETS_TOPIC, OWN_TOPIC)
     }
     read = at(round((MORNING + read_at) * 1000))
     return [
@@ -103,8 +104,8 @@ def topology(base: Path, **own: str) -> None:
     )
 
 
-def ask(base: Path, second: float, **changes: Any) -> AsOf:
-    return as_of(base, Question(at=MORNING + second, **changes))
+def ask(base: Path, second: float, **changes: Any) -> AsOfResult:
+    return read_as_of(base, AsOfQuery(at=MORNING + second, **changes))
 
 
 def then(base: Path, second: float, **changes: Any) -> dict[str, str | None]:
@@ -307,7 +308,9 @@ def test_a_clock_that_ran_ahead_does_not_keep_a_deleted_topic_alive(tmp_path: Pa
 
 def test_a_moment_before_the_oldest_record_is_refused(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":1}'))
-    with pytest.raises(Unanswerable, match="oldest record read of payments is of 2026-11-21T06:40"):
+    with pytest.raises(
+        UnanswerableQuery, match="oldest record read of payments is of 2026-11-21T06:40"
+    ):
         ask(tmp_path, -0.001)
 
 
@@ -363,11 +366,11 @@ def test_several_connect_clusters_are_not_mixed(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":1}'))
     lake(tmp_path, Commit(0, '{"position":2}'), cluster="ledger", topic_id="other")
     lake(tmp_path, Commit(0, '{"position":3}', connector="alone"), cluster="ledger", first=5)
-    with pytest.raises(Unanswerable, match="--connect: ledger, payments"):
+    with pytest.raises(UnanswerableQuery, match="--connect: ledger, payments"):
         ask(tmp_path, 1, connector="file")
     assert then(tmp_path, 1, connect_cluster="ledger") == {IN_TEXT: '{"position":2}'}
     assert ask(tmp_path, 1, connector="alone").connect_cluster == "ledger"
-    with pytest.raises(Unanswerable, match="only of ledger, payments"):
+    with pytest.raises(UnanswerableQuery, match="only of ledger, payments"):
         ask(tmp_path, 1, connect_cluster="x")
 
 
@@ -393,7 +396,7 @@ def test_a_stamp_far_ahead_counts_as_the_end_of_the_day_after_its_reading(tmp_pa
     lake(tmp_path, Commit(0, '{"position":1}'))
     row = decoded(
         Raw(offset_key("file", IN), b'{"position":2}', offset=1, ms=(MORNING + 90 * DAY) * 1000),
-        roles={OFFSETS_TOPIC: Role(CONNECT_OFFSETS, "payments", "id")},
+        roles={OFFSETS_TOPIC: RecordedTopic(CONNECT_OFFSETS, "payments", "id")},
     )[0]
     read = at(MORNING * 1000)
     day = (read + timedelta(days=1)).date()
@@ -408,7 +411,7 @@ def test_a_record_whose_day_was_moved_is_found_all_the_same(tmp_path: Path) -> N
     lake(tmp_path, Commit(0, '{"position":1}'))
     row = decoded(
         Raw(offset_key("file", IN), b'{"position":2}', offset=1, ms=(MORNING + 5) * 1000),
-        roles={OFFSETS_TOPIC: Role(CONNECT_OFFSETS, "payments", "id")},
+        roles={OFFSETS_TOPIC: RecordedTopic(CONNECT_OFFSETS, "payments", "id")},
     )[0]
     late = at((MORNING + 500 * DAY) * 1000)  # read so late that its own day was out of bounds
     day = (late - timedelta(days=400)).date()
@@ -448,5 +451,5 @@ def test_the_answer_is_a_replay_of_the_records_stamped_until_then(
         if replayed:
             assert then(base, second) == replayed
         elif second < min(commit.second for commit in commits):
-            with pytest.raises(Unanswerable):
+            with pytest.raises(UnanswerableQuery):
                 ask(base, second)

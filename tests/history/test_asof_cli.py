@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.common.time_arguments import parse_time
 from offsetwatch.cli.history.queries import asof
 from offsetwatch.errors import ConfigError
-
 from tests.fakes.worker import Worker, ok
 from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, lake, place
 
@@ -107,7 +107,7 @@ def test_a_value_that_cannot_be_decoded_is_left_out_said_and_no_success(base: Pa
 def test_the_difference_says_which_way_it_goes_where_the_class_tells(
     base: Path, monkeypatch: pytest.MonkeyPatch, class_name: str, way: str
 ) -> None:
-    monkeypatch.setattr(asof, "_class_of", lambda *_: class_name)
+    monkeypatch.setattr(asof, "_read_class_name", lambda *_: class_name)
     done = history(base, "--time", moment(12), "--diff")
     assert done.exit_code == 0
     words = {line.split()[1]: line.split()[-1] for line in done.stdout.splitlines()[2:]}

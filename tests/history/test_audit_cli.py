@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import ConfigError
-from offsetwatch.history.audit.differences import Finding, Kind, Span
-from offsetwatch.history.audit.slices import Reach, Slice
+from offsetwatch.history.audit.differences import AuditFinding, MirrorDifferenceKind, Span
+from offsetwatch.history.audit.slices import PartitionCoverage, Slice
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
 
 ORDERS = TopicPartition("orders", 0)
@@ -24,7 +25,7 @@ TOPOLOGY = Topology((), (flow("west", "mm2-w"), flow("south", "mm2-s"), flow("so
 
 
 def asked(**more: Any) -> Any:
-    from offsetwatch.cli.history.audit import Asked
+    from offsetwatch.cli.history.audit import AuditOptions
 
     given = {
         "config_path": Path("offsetwatch.yaml"),
@@ -45,28 +46,34 @@ def asked(**more: Any) -> Any:
         "timeout_s": 1.0,
         **more,
     }
-    return Asked(**given)
+    return AuditOptions(**given)
 
 
-def audited(*findings: Finding, pending: int = 0) -> Any:
-    from offsetwatch.history.audit.job import Audited
+def audited(*findings: AuditFinding, pending: int = 0) -> Any:
+    from offsetwatch.history.audit.job import PartitionAudit
 
     of = Slice(ORDERS, "west.orders", 0, 100, 0, 100, (0, 100 - pending))
-    reach = Reach(ORDERS, "west.orders", wanted=100, deleted=3, pending=pending, slices=(of,))
-    return Audited(reach, 100, 98, 4, findings)
+    reach = PartitionCoverage(
+        ORDERS, "west.orders", wanted=100, deleted=3, pending=pending, slices=(of,)
+    )
+    return PartitionAudit(reach, 100, 98, 4, findings)
 
 
-LOST = Finding(Kind.LOST, 2, Span(5, 6), None)
-SKIPPED = Finding(Kind.LOST, 1, Span(9, 9), None, "skipped by plan 7", certain=True)
-DROPPED = Finding(Kind.LOST, 1, Span(12, 12), None, "a filter, possibly (Drop)")
+LOST = AuditFinding(MirrorDifferenceKind.LOST, 2, Span(5, 6), None)
+SKIPPED = AuditFinding(
+    MirrorDifferenceKind.LOST, 1, Span(9, 9), None, "skipped by plan 7", certain=True
+)
+DROPPED = AuditFinding(
+    MirrorDifferenceKind.LOST, 1, Span(12, 12), None, "a filter, possibly (Drop)"
+)
 
 
 @pytest.mark.parametrize("name", ["west->east", "mm2-w"])
 def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
-    from offsetwatch.cli.history.audit import _flow
+    from offsetwatch.cli.history.audit import _find_flow
 
-    assert _flow(TOPOLOGY, asked(flow=name)).connector == "mm2-w"
-    assert _flow(TOPOLOGY, asked(flow="south->east", connect_cluster="z")).connector == "x"
+    assert _find_flow(TOPOLOGY, asked(flow=name)).connector == "mm2-w"
+    assert _find_flow(TOPOLOGY, asked(flow="south->east", connect_cluster="z")).connector == "x"
 
 
 @pytest.mark.parametrize(
@@ -80,19 +87,19 @@ def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
 def test_a_flow_that_is_not_clear_is_refused_with_those_there_are(
     more: dict[str, Any], said: str
 ) -> None:
-    from offsetwatch.cli.history.audit import _flow
+    from offsetwatch.cli.history.audit import _find_flow
 
     with pytest.raises(ConfigError, match=said) as raised:
-        _flow(TOPOLOGY, asked(**more))
+        _find_flow(TOPOLOGY, asked(**more))
     assert "west->east (mm2-w)" in str(raised.value)
 
 
 def test_bounds_by_offset_and_by_time_do_not_go_together() -> None:
-    from offsetwatch.cli.history.audit import _bounds
+    from offsetwatch.cli.history.audit import _parse_bounds
 
     with pytest.raises(ConfigError, match="do not go with"):
-        _bounds(asked(from_offset=1, until="1h ago"))
-    assert _bounds(asked(since="2026-01-01T00:00:00Z")).since == 1767225600.0
+        _parse_bounds(asked(from_offset=1, until="1h ago"))
+    assert _parse_bounds(asked(since="2026-01-01T00:00:00Z")).since == 1767225600.0
 
 
 @pytest.mark.parametrize(
@@ -107,13 +114,13 @@ def test_bounds_by_offset_and_by_time_do_not_go_together() -> None:
     ],
 )
 def test_only_what_nothing_explains_counts(
-    findings: tuple[Finding, ...], accept: bool, unexplained: int
+    findings: tuple[AuditFinding, ...], accept: bool, unexplained: int
 ) -> None:
-    from offsetwatch.cli.history.audit import _document
-    from offsetwatch.history.audit.scope import Bounds
+    from offsetwatch.cli.history.audit import _build_document
+    from offsetwatch.history.audit.scope import AuditBounds
 
-    document = _document(
-        flow("west", "mm2"), [audited(*findings)], Bounds(), asked(accept_transforms=accept)
+    document = _build_document(
+        flow("west", "mm2"), [audited(*findings)], AuditBounds(), asked(accept_transforms=accept)
     )
     assert document["unexplained"] == unexplained
 
@@ -121,10 +128,10 @@ def test_only_what_nothing_explains_counts(
 def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from offsetwatch.cli.history.audit import _print
-    from offsetwatch.history.audit.scope import Bounds
+    from offsetwatch.cli.history.audit import _print_tables
+    from offsetwatch.history.audit.scope import AuditBounds
 
-    _print(flow("west", "mm2"), [audited(LOST, SKIPPED, pending=50)], Bounds(share=0.5))
+    _print_tables(flow("west", "mm2"), [audited(LOST, SKIPPED, pending=50)], AuditBounds(share=0.5))
     out = capsys.readouterr().out
     assert "orders-0" in out
     assert "5-6" in out
@@ -133,11 +140,11 @@ def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
 
 
 def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
-    from offsetwatch.cli.history.audit import _document, _write
-    from offsetwatch.history.audit.scope import Bounds
+    from offsetwatch.cli.history.audit import _build_document, _write_report
+    from offsetwatch.history.audit.scope import AuditBounds
 
-    document = _document(flow("west", "mm2"), [audited(LOST)], Bounds(), asked())
-    _write(tmp_path / "audit.json", document)
+    document = _build_document(flow("west", "mm2"), [audited(LOST)], AuditBounds(), asked())
+    _write_report(tmp_path / "audit.json", document)
     (partition,) = json.loads((tmp_path / "audit.json").read_text())["partitions"]
     assert partition["findings"] == [
         {
@@ -150,13 +157,13 @@ def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
         }
     ]
     with pytest.raises(ConfigError, match="--report"):
-        _write(tmp_path / "no" / "audit.json", document)
+        _write_report(tmp_path / "no" / "audit.json", document)
 
 
 def test_a_copy_is_named_by_a_pair() -> None:
-    from offsetwatch.cli.history.audit import _named
+    from offsetwatch.cli.history.audit import _parse_copy_topics
 
-    assert _named(("orders=copy-orders", "a=b")) == {"orders": "copy-orders", "a": "b"}
+    assert _parse_copy_topics(("orders=copy-orders", "a=b")) == {"orders": "copy-orders", "a": "b"}
     for wrong in ("orders", "orders=", "=copy"):
         with pytest.raises(ConfigError, match="--copy-topic"):
-            _named((wrong,))
+            _parse_copy_topics((wrong,))

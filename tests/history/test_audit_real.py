@@ -11,15 +11,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from offsetwatch.history.audit.explanations import Skip, Transforms
-from offsetwatch.history.audit.scope import Bounds, Sides, pin
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 
+from offsetwatch.history.audit.explanations import PlannedReposition, Transforms
+from offsetwatch.history.audit.scope import AuditBounds, AuditClients, resolve_scope
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from tests.history.rows import sync_key, sync_value
 
 if TYPE_CHECKING:
-    from offsetwatch.history.audit.job import Audited
     from pyspark.sql import SparkSession
+
+    from offsetwatch.history.audit.job import PartitionAudit
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
@@ -92,16 +93,18 @@ class Bed:
         for future in found.values():
             future.result()
 
-    def audited(self, replicated: int | None, bounds: Bounds | None = None, **more: Any) -> Audited:
+    def audited(
+        self, replicated: int | None, bounds: AuditBounds | None = None, **more: Any
+    ) -> PartitionAudit:
         from offsetwatch.history.audit.job import AuditSpec, audit
-        from offsetwatch.history.audit.spark_reader import Clusters
+        from offsetwatch.history.audit.spark_reader import SparkReadOptions
         from offsetwatch.history.spark.security import kafka_options
 
-        sides = Sides({KAFKA: {"bootstrap.servers": self.bootstrap}})
-        pinned = pin(self.flow, {self.at: replicated}, (), bounds or Bounds(), sides)
+        sides = AuditClients({KAFKA: {"bootstrap.servers": self.bootstrap}})
+        pinned = resolve_scope(self.flow, {self.at: replicated}, (), bounds or AuditBounds(), sides)
         options = kafka_options(KAFKA, sides.kafka[KAFKA])
         (found,) = audit(
-            AuditSpec(pinned, Clusters((options, options)), **more), lambda _said: None
+            AuditSpec(pinned, SparkReadOptions((options, options)), **more), lambda _said: None
         )
         return found
 
@@ -132,7 +135,7 @@ def made(kafka: str, config: dict[str, str] | None = None) -> Bed:
     return Bed(kafka, admin, flow, name)
 
 
-def told(found: Audited) -> list[tuple[str, int, tuple[int, int] | None]]:
+def told(found: PartitionAudit) -> list[tuple[str, int, tuple[int, int] | None]]:
     return [
         (at.kind.value, at.records, None if at.up is None else (at.up.first, at.up.last))
         for at in found.findings
@@ -144,7 +147,7 @@ def test_a_long_range_copied_again_is_one_finding_to_the_record(bed: Bed) -> Non
     bed.both(up, up[:30_000] + up[10_000:])
     found = bed.audited(39_999)
     assert told(found) == [("duplicated", 20_000, (10_000, 29_999))]
-    again = (Skip(bed.at, 10_000, 29_999, again=True, said="plan 7"),)
+    again = (PlannedReposition(bed.at, 10_000, 29_999, again=True, said="plan 7"),)
     (one,) = bed.audited(39_999, skips=again).findings
     assert (one.records, one.explained, one.certain) == (20_000, "plan 7", True)
 
@@ -218,12 +221,12 @@ def test_bounds_judge_what_was_asked_for_and_nothing_beside_it(bed: Bed) -> None
     sent = numbered(3000)
     bed.both(sent, sent[:500] + sent[510:1500] + sent[1520:])
     bed.sync((0, 0), (400, 400), (510, 500), (1400, 1390), (1520, 1490), (2500, 2470))
-    assert told(bed.audited(2999, Bounds(first=450, end=1400))) == [("lost", 10, (500, 509))]
-    assert told(bed.audited(2999, Bounds(first=505, end=1510))) == [
+    assert told(bed.audited(2999, AuditBounds(first=450, end=1400))) == [("lost", 10, (500, 509))]
+    assert told(bed.audited(2999, AuditBounds(first=505, end=1510))) == [
         ("lost", 5, (505, 509)),
         ("lost", 10, (1500, 1509)),
     ]
-    found = bed.audited(2999, Bounds(first=600, end=1400))
+    found = bed.audited(2999, AuditBounds(first=600, end=1400))
     assert told(found) == []
     assert found.up_records < 1100
 
@@ -232,7 +235,7 @@ def test_a_sample_finds_what_is_in_it_and_says_how_much_that_is(bed: Bed) -> Non
     sent = numbered(60_000)
     bed.both(sent, [at for number, at in enumerate(sent) if number % 100 != 50])
     bed.sync(*((at, at - (at + 49) // 100) for at in range(0, 60_000, 1000)))
-    found = bed.audited(59_999, Bounds(share=0.4, seed=1))
+    found = bed.audited(59_999, AuditBounds(share=0.4, seed=1))
     looked = [of.judged for of in found.reach.slices]
     size = sum(end - first for first, end in looked)
     assert 0 < size < 50_000

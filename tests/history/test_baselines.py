@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import document
 from offsetwatch.history.baselines import job as baselines
-from offsetwatch.history.baselines.model import DAY_S, WEEK_S, habit, usual_lag
+from offsetwatch.history.baselines.model import DAY_S, WEEK_S, compute_usual_lag, fit_baseline
 from offsetwatch.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
 from offsetwatch.model.baselines import (
     HOUR_S,
@@ -21,12 +22,11 @@ from offsetwatch.model.baselines import (
     VERSION,
     Baseline,
     Baselines,
-    Damaged,
-    TooLittle,
-    decoded,
-    encoded,
+    DamagedBaselines,
+    InsufficientBaseline,
+    decode_baselines,
+    encode_baselines,
 )
-
 from tests.history.delta import write
 from tests.history.months import KINDS, MONDAY
 from tests.history.rows import at
@@ -37,7 +37,7 @@ END = MONDAY + 8 * WEEK_S
 
 
 def learned(times, until: float = END) -> Baseline:
-    found = habit("lab", "c", np.asarray(times, float), until)
+    found = fit_baseline("lab", "c", np.asarray(times, float), until)
     assert isinstance(found, Baseline)
     return found
 
@@ -89,11 +89,11 @@ def test_one_stall_among_what_it_learns_from_does_not_make_it_patient() -> None:
 def test_a_month_is_asked_for_and_how_much_there_was_is_said() -> None:
     for weeks in range(4):
         short = HOURLY[-int((weeks + 0.5) * HOURS) :]
-        assert habit("lab", "c", short, END) == TooLittle(
+        assert fit_baseline("lab", "c", short, END) == InsufficientBaseline(
             connect_cluster="lab", connector="c", had=weeks, wanted=4
         )
     assert learned(HOURLY[-int(4.5 * HOURS) :]).since == END - 4 * WEEK_S
-    assert habit("lab", "c", np.empty(0), END) == TooLittle(
+    assert fit_baseline("lab", "c", np.empty(0), END) == InsufficientBaseline(
         connect_cluster="lab", connector="c", had=0, wanted=4
     )
 
@@ -134,7 +134,7 @@ def looks(lag_at) -> tuple[np.ndarray, np.ndarray]:
 def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
     """A batch every night at two o'clock, and next to nothing else."""
     times, lag = looks(lambda at: np.where((at // HOUR_S) % 24 == 2, 1000.0, 10.0))
-    found = usual_lag(times, lag, END)
+    found = compute_usual_lag(times, lag, END)
     assert found is not None
     by_night, by_day = found[2], found[12]
     assert (by_night[2], by_day) == (1000.0, (10.0, 10.0, 10.0))
@@ -143,16 +143,16 @@ def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
 
 def test_a_week_in_which_it_stood_still_is_not_usual() -> None:
     times, lag = looks(lambda at: np.where(at > END - WEEK_S, 1e9, 10.0))
-    assert usual_lag(times, lag, END) == tuple((10.0, 10.0, 10.0) for _ in range(168))
+    assert compute_usual_lag(times, lag, END) == tuple((10.0, 10.0, 10.0) for _ in range(168))
 
 
 def test_a_lag_is_usual_after_four_weeks_of_looking_and_not_before() -> None:
     times, lag = looks(lambda at: np.full(len(at), 10.0))
     few = times > END - 4 * WEEK_S + HOUR_S * 5
     enough = times >= END - 4 * WEEK_S
-    assert usual_lag(times[few], lag[few], END) is None
-    assert usual_lag(times[enough], lag[enough], END) is not None
-    assert usual_lag(times[:0], lag[:0], END) is None
+    assert compute_usual_lag(times[few], lag[few], END) is None
+    assert compute_usual_lag(times[enough], lag[enough], END) is not None
+    assert compute_usual_lag(times[:0], lag[:0], END) is None
 
 
 # --- the document --------------------------------------------------------------------------------
@@ -161,37 +161,37 @@ DOCUMENT = Baselines(made_at=2.0, until=1.0, connectors=(learned(HOURLY),))
 
 
 def test_a_document_comes_back_as_it_was() -> None:
-    assert decoded(encoded(DOCUMENT)) == DOCUMENT
+    assert decode_baselines(encode_baselines(DOCUMENT)) == DOCUMENT
 
 
 def test_no_byte_can_be_another_and_no_part_can_be_missing() -> None:
-    whole = encoded(DOCUMENT)
+    whole = encode_baselines(DOCUMENT)
     for place in range(0, len(whole), 7):
         changed = bytes((whole[place] ^ 1,))
-        with pytest.raises(Damaged):
-            decoded(whole[:place] + changed + whole[place + 1 :])
-        with pytest.raises(Damaged):
-            decoded(whole[:place])
+        with pytest.raises(DamagedBaselines):
+            decode_baselines(whole[:place] + changed + whole[place + 1 :])
+        with pytest.raises(DamagedBaselines):
+            decode_baselines(whole[:place])
 
 
 def test_a_document_of_another_version_or_shape_is_refused() -> None:
-    envelope = json.loads(encoded(DOCUMENT))
+    envelope = json.loads(encode_baselines(DOCUMENT))
     assert envelope["version"] == VERSION
-    with pytest.raises(Damaged, match="version 2"):
-        decoded(json.dumps({**envelope, "version": 2}).encode())
+    with pytest.raises(DamagedBaselines, match="version 2"):
+        decode_baselines(json.dumps({**envelope, "version": 2}).encode())
     short = msgspec.structs.replace(DOCUMENT.connectors[0], per_hour=(1.0,))
-    with pytest.raises(Damaged, match="rates of 1 hours"):
-        decoded(encoded(msgspec.structs.replace(DOCUMENT, connectors=(short,))))
+    with pytest.raises(DamagedBaselines, match="rates of 1 hours"):
+        decode_baselines(encode_baselines(msgspec.structs.replace(DOCUMENT, connectors=(short,))))
 
 
 def test_nothing_published_is_nothing_and_half_of_it_is_damage(tmp_path: Path) -> None:
-    assert document.published(tmp_path) is None
+    assert document.read_baselines(tmp_path) is None
     document.publish(tmp_path, DOCUMENT)
-    assert document.published(tmp_path) == DOCUMENT
+    assert document.read_baselines(tmp_path) == DOCUMENT
     path = document.path_of(tmp_path)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(HistoryError, match="damaged"):
-        document.published(tmp_path)
+        document.read_baselines(tmp_path)
 
 
 # --- on Spark ------------------------------------------------------------------------------------
@@ -235,9 +235,13 @@ def test_spark_learns_what_the_arithmetic_says(spark, tmp_path: Path) -> None:
         spark.read.format("delta").load(str(table.at(base)))
         for table in (SILVER_COMMITS, SILVER_LOGS)
     )
-    rows = baselines.learned(*tables, END).collect()
+    rows = baselines.compute_baselines(*tables, END).collect()
     (made,) = (msgspec.json.decode(row.baseline, type=Baseline) for row in rows if row.baseline)
-    (few,) = (msgspec.json.decode(row.too_little, type=TooLittle) for row in rows if row.too_little)
+    (few,) = (
+        msgspec.json.decode(row.too_little, type=InsufficientBaseline)
+        for row in rows
+        if row.too_little
+    )
     # Every other of its commits is of the offset that it had.
     commit_s = (HOUR_S / 2,) * 3
     assert made == msgspec.structs.replace(learned(HOURLY), connector="old", commit_s=commit_s)
@@ -256,10 +260,10 @@ def test_a_run_learns_once_a_day_and_only_where_there_is_enough(tmp_path: Path) 
     """Four weeks of commits, and no document of today that is whole."""
     day = 86_400.0
     base = commits(tmp_path, weeks=1)
-    assert not baselines.due(base, MONDAY + 27 * day)
-    assert baselines.due(base, MONDAY + 28 * day)
+    assert not baselines.is_due(base, MONDAY + 27 * day)
+    assert baselines.is_due(base, MONDAY + 28 * day)
     document.publish(base, msgspec.structs.replace(DOCUMENT, made_at=MONDAY + 28 * day))
-    assert not baselines.due(base, MONDAY + 28.9 * day)
-    assert baselines.due(base, MONDAY + 29.1 * day)
+    assert not baselines.is_due(base, MONDAY + 28.9 * day)
+    assert baselines.is_due(base, MONDAY + 29.1 * day)
     document.path_of(base).write_bytes(b"{")
-    assert baselines.due(base, MONDAY + 28.5 * day)
+    assert baselines.is_due(base, MONDAY + 28.5 * day)

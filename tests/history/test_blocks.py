@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from offsetwatch.history.audit import chunking as made_of
-from offsetwatch.history.audit.chunking import MAX, MIN, Block, Blocks, blocks
+from offsetwatch.history.audit.chunking import (
+    BLOCK_RECORDS_MAX,
+    BLOCK_RECORDS_MIN,
+    Block,
+    BlockBuilder,
+    build_blocks,
+)
 
 COUNT = 60_000
 
@@ -18,7 +25,7 @@ def hashes() -> np.ndarray:
 
 def cut(hashes: np.ndarray, *, parts: int = 1, first: int = 0) -> list[Block]:
     offsets = np.arange(first, first + len(hashes), dtype=np.int64)
-    at_work, found = Blocks(), []
+    at_work, found = BlockBuilder(), []
     for mine, theirs in zip(
         np.array_split(offsets, parts), np.array_split(hashes, parts), strict=True
     ):
@@ -34,7 +41,7 @@ def test_every_record_is_in_one_block_and_blocks_are_within_their_sizes(hashes) 
     found = cut(hashes)
     assert sum(at.records for at in found) == COUNT
     assert [at.first for at in found[1:]] == [at.last + 1 for at in found[:-1]]
-    assert all(MIN <= at.records <= MAX for at in found[:-1])
+    assert all(BLOCK_RECORDS_MIN <= at.records <= BLOCK_RECORDS_MAX for at in found[:-1])
     assert len(found) > 5
 
 
@@ -60,10 +67,10 @@ def test_two_records_that_change_places_change_the_number(hashes) -> None:
 
 
 def test_the_same_record_over_and_over_ends_its_blocks_at_their_bounds() -> None:
-    never = cut(np.ones(2 * MAX + 5, dtype=np.uint64))
-    assert [at.records for at in never] == [MAX, MAX, 5]
-    always = cut(np.zeros(2 * MIN, dtype=np.uint64))
-    assert [at.records for at in always] == [MIN, MIN]
+    never = cut(np.ones(2 * BLOCK_RECORDS_MAX + 5, dtype=np.uint64))
+    assert [at.records for at in never] == [BLOCK_RECORDS_MAX, BLOCK_RECORDS_MAX, 5]
+    always = cut(np.zeros(2 * BLOCK_RECORDS_MIN, dtype=np.uint64))
+    assert [at.records for at in always] == [BLOCK_RECORDS_MIN, BLOCK_RECORDS_MIN]
 
 
 def test_each_slice_and_side_has_blocks_of_its_own(hashes) -> None:
@@ -80,7 +87,7 @@ def test_each_slice_and_side_has_blocks_of_its_own(hashes) -> None:
 
     parts = [batch(0, 0, hashes[:700]), batch(0, 1, hashes[:700]), batch(1, 1, hashes[:0])]
     together = pa.Table.from_batches([*parts, batch(2, 1, hashes[:100])]).combine_chunks()
-    found = [row for rows in blocks(iter(together.to_batches())) for row in rows.to_pylist()]
+    found = [row for rows in build_blocks(iter(together.to_batches())) for row in rows.to_pylist()]
     assert [(at["slice"], at["side"]) for at in found] == [(0, 0), (0, 1), (2, 1)]
     assert [at["records"] for at in found] == [700, 700, 100]
     assert found[0]["digest"] == found[1]["digest"]

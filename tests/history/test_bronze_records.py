@@ -12,13 +12,19 @@ from operator import itemgetter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.decode.dialects import dialect_in, event_time, position
+
+from offsetwatch.decode.dialects import read_event_time, read_position, resolve_dialect
 from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
-from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.roles import decode_record, format_record
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import bronze_rows as subject
-from offsetwatch.history.pipeline.bronze_rows import SCHEMA, Role, decode_batches, roles
+from offsetwatch.history.pipeline.bronze_rows import (
+    SCHEMA,
+    RecordedTopic,
+    decode_batches,
+    resolve_recorded_topics,
+)
 from offsetwatch.history.tables.schemas import (
     CHECKPOINTS,
     CONFIGS,
@@ -29,9 +35,8 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
 )
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topic_kinds import TopicRole
+from offsetwatch.model.topic_kinds import TopicKind
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-
 from tests.history.rows import (
     OBSERVED_ROLES,
     OFFSETS_TOPIC,
@@ -49,18 +54,18 @@ from tests.history.rows import (
 )
 
 GOLDEN_FILES = {
-    "east.connect-offsets.json": Role(CONNECT_OFFSETS, "payments", "id"),
-    "east.mm2-offsets.a.internal.json": Role(CONNECT_OFFSETS, "mm2", "id"),
-    "west.mm2-offset-syncs.east.internal.json": Role(OFFSET_SYNCS, None, "id"),
-    "east.west.checkpoints.internal.json": Role(CHECKPOINTS, None, "id"),
-    "east.heartbeats.json": Role(HEARTBEATS, None, "id"),
-    "east.a.heartbeats.json": Role(HEARTBEATS, None, "id"),
-    "east.connect-status.json": Role(STATUS, "payments", "id"),
+    "east.connect-offsets.json": RecordedTopic(CONNECT_OFFSETS, "payments", "id"),
+    "east.mm2-offsets.a.internal.json": RecordedTopic(CONNECT_OFFSETS, "mm2", "id"),
+    "west.mm2-offset-syncs.east.internal.json": RecordedTopic(OFFSET_SYNCS, None, "id"),
+    "east.west.checkpoints.internal.json": RecordedTopic(CHECKPOINTS, None, "id"),
+    "east.heartbeats.json": RecordedTopic(HEARTBEATS, None, "id"),
+    "east.a.heartbeats.json": RecordedTopic(HEARTBEATS, None, "id"),
+    "east.connect-status.json": RecordedTopic(STATUS, "payments", "id"),
 }
 ALL_ROLES = {**ROLES, **OBSERVED_ROLES}
 
 
-def scalar(record: Raw, role: Role) -> dict[str, object]:
+def scalar(record: Raw, role: RecordedTopic) -> dict[str, object]:
     """One record, decoded plainly: the reference."""
     row: dict[str, object] = dict.fromkeys(column.name for column in RECORD)
     row |= {
@@ -78,10 +83,10 @@ def scalar(record: Raw, role: Role) -> dict[str, object]:
         return row | _scalar_offset(record)
     if role.kind == OFFSET_SYNCS:
         return row | _scalar_sync(record)
-    noun = decode_record(TopicRole(role.kind), record.key, record.value)
+    noun = decode_record(TopicKind(role.kind), record.key, record.value)
     if isinstance(noun, Undecodable):
         return row | {"error": noun.reason}
-    return row | {"observation": observation(noun)}
+    return row | {"observation": format_record(noun)}
 
 
 def _scalar_offset(record: Raw) -> dict[str, object]:
@@ -103,8 +108,8 @@ def _scalar_offset(record: Raw) -> dict[str, object]:
     value = decode_value(record.value)
     if isinstance(value, Undecodable):
         return row | {"error": value.reason}
-    row["pos"] = position(key.dialect, value)
-    row["event_at"] = _moment(event_time(key.dialect, value))
+    row["pos"] = read_position(key.dialect, value)
+    row["event_at"] = _moment(read_event_time(key.dialect, value))
     row["source_offset"] = None if value is None else value.text
     return row
 
@@ -140,16 +145,16 @@ def test_the_columns_of_real_records_say_what_the_command_line_says_of_them(name
     role = GOLDEN_FILES[name]
     rows = decoded(*records, roles={records[0].topic: role})
     for row, record in zip(rows, records, strict=True):
-        noun = decode_record(TopicRole(role.kind), record.key, record.value)
+        noun = decode_record(TopicKind(role.kind), record.key, record.value)
         assert not isinstance(noun, Undecodable)
-        assert _rendered(row) == json.loads(observation(noun))
+        assert _rendered(row) == json.loads(format_record(noun))
 
 
 def _rendered(row: dict[str, object]) -> dict[str, object]:
     """The observation that a row's columns amount to."""
     if row["kind"] == CONNECT_OFFSETS:
         # The columns are of the shape; the command concludes nothing without the class.
-        dialect = dialect_in(str(row["dialect"]), "")
+        dialect = resolve_dialect(str(row["dialect"]), "")
         return {
             "kind": "source_offset",
             "connector": row["connector"],
@@ -377,34 +382,42 @@ def topology(*owners: str, syncs: KafkaTopic | None = WEST_SYNCS) -> Topology:
 
 
 def test_every_topic_of_the_topology_has_one_role_even_if_several_flows_share_it() -> None:
-    assert roles(topology("payments"), {EAST_OFFSETS: "1", WEST_SYNCS: "2"}) == {
-        EAST_OFFSETS: Role(CONNECT_OFFSETS, "payments", "1"),
-        WEST_SYNCS: Role(OFFSET_SYNCS, None, "2"),
+    assert resolve_recorded_topics(topology("payments"), {EAST_OFFSETS: "1", WEST_SYNCS: "2"}) == {
+        EAST_OFFSETS: RecordedTopic(CONNECT_OFFSETS, "payments", "1"),
+        WEST_SYNCS: RecordedTopic(OFFSET_SYNCS, None, "2"),
     }
 
 
 def test_a_flow_without_syncs_adds_no_topic() -> None:
-    assert set(roles(topology("payments", syncs=None), {EAST_OFFSETS: "1"})) == {EAST_OFFSETS}
+    assert set(resolve_recorded_topics(topology("payments", syncs=None), {EAST_OFFSETS: "1"})) == {
+        EAST_OFFSETS
+    }
 
 
 def test_an_offsets_topic_of_two_connect_clusters_is_refused_by_name() -> None:
     with pytest.raises(HistoryError, match="east/connect-offsets is claimed by other, payments"):
-        roles(topology("payments", "other"), {EAST_OFFSETS: "1", WEST_SYNCS: "2"})
+        resolve_recorded_topics(topology("payments", "other"), {EAST_OFFSETS: "1", WEST_SYNCS: "2"})
 
 
 def test_a_topic_that_is_offsets_and_syncs_at_once_is_refused() -> None:
     with pytest.raises(HistoryError, match="claimed by offset_syncs, payments"):
-        roles(topology("payments", syncs=EAST_OFFSETS), {EAST_OFFSETS: "1"})
+        resolve_recorded_topics(topology("payments", syncs=EAST_OFFSETS), {EAST_OFFSETS: "1"})
 
 
 def test_a_topic_without_a_known_id_is_refused_by_name() -> None:
     with pytest.raises(HistoryError, match="topic id of west/mm2-offset-syncs"):
-        roles(topology("payments"), {EAST_OFFSETS: "1"})
+        resolve_recorded_topics(topology("payments"), {EAST_OFFSETS: "1"})
 
 
 @pytest.mark.parametrize(
     "module",
-    ["tables.schemas", "tables.read", "tables.changes", "pipeline.records", "queries.asof"],
+    [
+        "tables.schemas",
+        "tables.reader",
+        "tables.commit_changes",
+        "pipeline.bronze_rows",
+        "queries.asof",
+    ],
 )
 def test_readers_and_executors_need_no_spark(module: str) -> None:
     code = f"import sys, offsetwatch.history.{module}; sys.exit('pyspark' in sys.modules)"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline.bronze_rows import Role
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, CONNECT_OFFSETS, OFFSET_SYNCS, TABLES
-
 from tests.history.rows import Raw, at, decoded, golden, mirror_key, raw_batch
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ RAW_DDL = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp"
 )
 ROLES = {
-    "connect-offsets": Role(CONNECT_OFFSETS, "payments", "id-1"),
-    "mm2-offsets.a.internal": Role(CONNECT_OFFSETS, "mm2", "id-2"),
-    "mm2-offset-syncs.east.internal": Role(OFFSET_SYNCS, None, "id-3"),
+    "connect-offsets": RecordedTopic(CONNECT_OFFSETS, "payments", "id-1"),
+    "mm2-offsets.a.internal": RecordedTopic(CONNECT_OFFSETS, "mm2", "id-2"),
+    "mm2-offset-syncs.east.internal": RecordedTopic(OFFSET_SYNCS, None, "id-3"),
 }
 CRAZY_MS = {0: "1970", 4_794_076_800_000: "2121"}
 RECORDS = [
@@ -168,11 +168,11 @@ def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_no
         first = sink()
         first(raw, 0)
         undecodable = sum(row["error"] is not None for row in decoded(*RECORDS, roles=ROLES))
-        assert first.stored(0) == lake.Stored(len(RECORDS), undecodable)
-        assert first.stored(0) == lake.Stored(0, 0)  # told once
+        assert first.stored(0) == lake.AddedRows(len(RECORDS), undecodable)
+        assert first.stored(0) == lake.AddedRows(0, 0)  # told once
         again = sink()
         again(raw, 0)
-        assert again.stored(0) == lake.Stored(0, 0)
+        assert again.stored(0) == lake.AddedRows(0, 0)
         assert rows() == len(RECORDS)
         doubts.append(HistoryError("it was created again"))
         with pytest.raises(HistoryError, match="batch 1 was not stored"):

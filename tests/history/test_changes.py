@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.decode.dialects import position
+
+from offsetwatch.decode.dialects import read_position
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.history.tables.commit_changes import change_of, changes
+from offsetwatch.history.tables.commit_changes import change_of, compute_changes
 from offsetwatch.model.offsets import SourceOffset
 
 FILES = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -39,7 +40,7 @@ def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
 ) -> None:
     def pos(dialect: str, text: str | None) -> int | None:
         offset = None if text is None else decode_value(text.encode())
-        return position(dialect, offset if isinstance(offset, SourceOffset) else None)
+        return read_position(dialect, offset if isinstance(offset, SourceOffset) else None)
 
     given_rows = [
         {
@@ -63,7 +64,7 @@ def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
             *((name, pa.int64()) for name in ("pos", "before_pos")),
         ]
     )
-    (batch,) = changes([pa.RecordBatch.from_pylist(given_rows, schema=schema)])
+    (batch,) = compute_changes([pa.RecordBatch.from_pylist(given_rows, schema=schema)])
     assert batch["change"].to_pylist() == [
         change_of(
             row["dialect"],

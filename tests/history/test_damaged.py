@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables.schemas import TABLES
-
 from tests.history.delta import refine_plainly, write
 from tests.history.pasts import NOON, usual
 

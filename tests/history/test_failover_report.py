@@ -8,35 +8,41 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.failover_report import load as moves_read
-from offsetwatch.history.failover_report.replay import Moment, Why, replayed
-from offsetwatch.history.failover_report.summary import Report, minutes_of, report
+from offsetwatch.history.failover_report.replay import (
+    FailoverOutcome,
+    FailoverUnknownReason,
+    replay_samples,
+)
+from offsetwatch.history.failover_report.summary import Report, build_report, list_minutes
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables import flows
-from offsetwatch.history.tables.pipeline_status import Status
+from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter
 from offsetwatch.history.tables.schemas import GOLD_FLOWS
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicRouter
-
 from tests.changed import replace
 from tests.history.delta import write
 from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
 
 
 def told(base: Path, *, since: float = 0, until: float = 600, groups: str = "") -> Report:
-    minutes = minutes_of(NOON + since, NOON + until)
-    flow = flows.named(base, "west->east", None)
-    window = moves_read.Window(minutes[0], minutes[-1], frozenset(groups.split()))
-    known = moves_read.known(base, flow, window)
-    return report(known, minutes, *replayed(known, window.since, window.until))
+    minutes = list_minutes(NOON + since, NOON + until)
+    flow = flows.find_flow(base, "west->east", None)
+    window = moves_read.ReportWindow(minutes[0], minutes[-1], frozenset(groups.split()))
+    known = moves_read.load_inputs(base, flow, window)
+    return build_report(known, minutes, *replay_samples(known, window.since, window.until))
 
 
-def moments(found: Report, group: str = "billing", partition: int = 0) -> list[Moment | None]:
+def moments(
+    found: Report, group: str = "billing", partition: int = 0
+) -> list[FailoverOutcome | None]:
     (of,) = (at for at in found.partitions if (at.group, at.partition) == (group, partition))
     return [None if at is None else at[1] for at in of.moments]
 
 
-def first(past: Past, base: Path) -> Moment:
+def first(past: Past, base: Path) -> FailoverOutcome:
     (at, *_) = moments(told(past.write(base)))
     assert at is not None
     return at
@@ -82,7 +88,7 @@ def test_ends_of_another_round_are_not_held_against_a_position(tmp_path: Path) -
     past.asked(0, 2700)
     past.asked(60, 2700, there=None)
     found = moments(told(past.write(tmp_path)))
-    assert [at.why for at in found[:2] if at] == [None, Why.NO_LOG_ENDS]
+    assert [at.why for at in found[:2] if at] == [None, FailoverUnknownReason.NO_LOG_ENDS]
 
 
 def test_a_landing_behind_the_best_one_leaves_records_out(tmp_path: Path) -> None:
@@ -113,24 +119,44 @@ def test_a_position_of_a_minute_ago_is_shown_with_the_time_of_its_sample(tmp_pat
         *[None] * 5,
     ]
     assert billing.begun == 1
-    assert found.groups[0].unknown == {Why.NOT_SAMPLED: 5}
+    assert found.groups[0].unknown == {FailoverUnknownReason.NOT_SAMPLED: 5}
     assert found.groups[0].curves.reread == [None, *[69] * 5, *[None] * 5]
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        pytest.param({"here": None}, Why.NO_LOG_ENDS, id="upstream end not sampled"),
-        pytest.param({"there": None}, Why.NO_LOG_ENDS, id="downstream end not sampled"),
-        pytest.param({"position": 3001}, Why.BEYOND_THE_END, id="beyond the upstream end"),
-        pytest.param({"there": (0, 2999)}, Why.NOT_TRANSLATED, id="target shorter than acked"),
-        pytest.param({"there": (2, 3000)}, Why.OUTSIDE_THE_LOG, id="landing deleted"),
-        pytest.param({"group": "reports"}, Why.NO_LANDING, id="no commit and no checkpoint"),
-        pytest.param({"partition": 1}, Why.NO_SYNCS, id="no sync of the partition"),
-        pytest.param({"own": 3001}, Why.OUTSIDE_THE_LOG, id="own commit beyond the end"),
+        pytest.param(
+            {"here": None}, FailoverUnknownReason.NO_LOG_ENDS, id="upstream end not sampled"
+        ),
+        pytest.param(
+            {"there": None}, FailoverUnknownReason.NO_LOG_ENDS, id="downstream end not sampled"
+        ),
+        pytest.param(
+            {"position": 3001}, FailoverUnknownReason.BEYOND_THE_END, id="beyond the upstream end"
+        ),
+        pytest.param(
+            {"there": (0, 2999)},
+            FailoverUnknownReason.NOT_TRANSLATED,
+            id="target shorter than acked",
+        ),
+        pytest.param(
+            {"there": (2, 3000)}, FailoverUnknownReason.OUTSIDE_THE_LOG, id="landing deleted"
+        ),
+        pytest.param(
+            {"group": "reports"}, FailoverUnknownReason.NO_LANDING, id="no commit and no checkpoint"
+        ),
+        pytest.param(
+            {"partition": 1}, FailoverUnknownReason.NO_SYNCS, id="no sync of the partition"
+        ),
+        pytest.param(
+            {"own": 3001}, FailoverUnknownReason.OUTSIDE_THE_LOG, id="own commit beyond the end"
+        ),
     ],
 )
-def test_there_is_no_number_where_nothing_tells(change, why: Why, tmp_path: Path) -> None:
+def test_there_is_no_number_where_nothing_tells(
+    change, why: FailoverUnknownReason, tmp_path: Path
+) -> None:
     past = usual()
     past.stood.clear()
     past.ends.clear()
@@ -146,14 +172,14 @@ def test_before_the_oldest_sync_nothing_is_translated(tmp_path: Path) -> None:
     past = Past()
     past.sync(-300, 100)
     past.asked(0, 99, own=99)
-    assert first(past, tmp_path).why is Why.NOT_TRANSLATED
+    assert first(past, tmp_path).why is FailoverUnknownReason.NOT_TRANSLATED
 
 
 def test_what_may_not_have_been_read_yet_is_not_known(tmp_path: Path) -> None:
     past = usual()
     past.read_until = 330  # and half a minute may pass until a batch begins
     found = told(past.write(tmp_path))
-    assert found.groups[0].unknown == {Why.NOT_READ: 5}
+    assert found.groups[0].unknown == {FailoverUnknownReason.NOT_READ: 5}
     assert found.groups[0].curves.reread == [2699] * 6 + [None] * 5
     assert found.groups[0].curves.missing == [0] * 6 + [None] * 5
     assert "of the last 5 minutes" in found.notes[0]
@@ -167,7 +193,7 @@ def test_a_group_is_not_known_where_one_of_its_partitions_is_not(tmp_path: Path)
         past.asked(minute * 60, 510, own=own, partition=1)
     found = told(past.write(tmp_path))
     assert found.groups[0].curves.reread == [2709] * 4 + [None] * 7
-    assert found.groups[0].unknown == {Why.NO_LANDING: 7}
+    assert found.groups[0].unknown == {FailoverUnknownReason.NO_LANDING: 7}
     assert found.groups[0].partitions == 2
 
 
@@ -213,7 +239,7 @@ def test_a_checkpoint_that_compaction_may_have_taken_is_not_passed_over(
     found = moments(told(past.write(tmp_path)))
     assert [found[minute].landing for minute in (0, 8, 9)] == landings  # type: ignore[union-attr]
     hidden = [at.why for at in found if at is not None and at.landing is None]
-    assert set(hidden) <= {Why.CHECKPOINT_HIDDEN}
+    assert set(hidden) <= {FailoverUnknownReason.CHECKPOINT_HIDDEN}
 
 
 def test_a_clock_that_was_set_back_does_not_put_records_out_of_order(tmp_path: Path) -> None:
@@ -235,7 +261,7 @@ def test_syncs_of_a_topic_that_was_created_again_begin_anew(tmp_path: Path) -> N
     past.ids[SYNCS] = "s2"
     past.sync(290, 2990, 2990)
     found = moments(told(past.write(tmp_path)))
-    assert [at.why for at in found if at] == [None] * 5 + [Why.NOT_TRANSLATED] * 6
+    assert [at.why for at in found if at] == [None] * 5 + [FailoverUnknownReason.NOT_TRANSLATED] * 6
 
 
 def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
@@ -247,12 +273,12 @@ def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
     past.write(tmp_path)
     with pytest.raises(HistoryError, match=r"--connect lab \| there"):
         told(tmp_path)
-    flow = flows.named(tmp_path, "west->east", "lab")
-    window = moves_read.Window(NOON, NOON + 600)
-    known = moves_read.known(tmp_path, flow, window)
-    found, _ = replayed(known, window.since, window.until)
+    flow = flows.find_flow(tmp_path, "west->east", "lab")
+    window = moves_read.ReportWindow(NOON, NOON + 600)
+    known = moves_read.load_inputs(tmp_path, flow, window)
+    found, _ = replay_samples(known, window.since, window.until)
     (series,) = found.values()
-    assert {at.why for at in series.values} == {Why.NO_SYNCS}
+    assert {at.why for at in series.values} == {FailoverUnknownReason.NO_SYNCS}
 
 
 # --- what a checkpoint task would translate ------------------------------------------------------
@@ -385,9 +411,9 @@ def test_figures_are_those_of_minutes_that_were(tmp_path: Path) -> None:
 def test_a_flow_that_nobody_knows_or_nobody_could_sample_is_refused(tmp_path: Path) -> None:
     usual().write(tmp_path)
     with pytest.raises(HistoryError, match=r"no flow is called a->b; .* found west->east"):
-        flows.named(tmp_path, "a->b", None)
+        flows.find_flow(tmp_path, "a->b", None)
     with pytest.raises(HistoryError, match="no flow of other is called"):
-        flows.named(tmp_path, "west->east", "other")
+        flows.find_flow(tmp_path, "west->east", "other")
     for lacks, said in (("downstream", "not known"), ("syncs_topic", "no offset syncs")):
         past = usual()
         past.flows = [{**FLOW, lacks: None}]
@@ -398,10 +424,10 @@ def test_a_flow_that_nobody_knows_or_nobody_could_sample_is_refused(tmp_path: Pa
 def test_a_pipeline_that_is_behind_is_to_catch_up_first(tmp_path: Path) -> None:
     usual().write(tmp_path)
     for kafka, behind in (("north", 9), ("west", 0), ("east", None)):
-        with Status(tmp_path, [kafka]) as said:
+        with PipelineStatusWriter(tmp_path, [kafka]) as said:
             said.batch(kafka, decoded=1, undecodable=0, behind=behind)
         assert told(tmp_path).groups
-    with Status(tmp_path, ["west"]) as said:
+    with PipelineStatusWriter(tmp_path, ["west"]) as said:
         said.batch("west", decoded=1, undecodable=0, behind=7)
     with pytest.raises(HistoryError, match="7 records behind on west"):
         told(tmp_path)
@@ -412,7 +438,7 @@ def test_a_time_without_a_sample_or_a_minute_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="no sample of west's log ends"):
         told(tmp_path, since=-90_000, until=-89_000)
     with pytest.raises(HistoryError, match="no whole minute"):
-        minutes_of(NOON + 1, NOON + 59)
+        list_minutes(NOON + 1, NOON + 59)
 
 
 @pytest.mark.parametrize(
@@ -474,9 +500,9 @@ def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
         copies=(("orders", "orders-eu"), ("*", "{topic}")),
     )
     commits.create(tmp_path, GOLD_FLOWS)
-    batch = commits.batch(flows.rows([one, other]), GOLD_FLOWS)
-    commits.append(commits.given([batch], tmp_path, GOLD_FLOWS), tmp_path, GOLD_FLOWS)
-    assert flows.stored(tmp_path) == (other, one)
+    batch = commits.build_batch(flows.build_rows([one, other]), GOLD_FLOWS)
+    commits.append(commits.write_batches([batch], tmp_path, GOLD_FLOWS), tmp_path, GOLD_FLOWS)
+    assert flows.read_flows(tmp_path) == (other, one)
 
 
 def renamed(past: Past, *routers: TopicRouter, copies: tuple[tuple[str, str], ...] = ()) -> Past:
@@ -520,7 +546,7 @@ def test_flows_of_tables_that_are_older_than_a_column_are_read(tmp_path: Path) -
     older = replace(GOLD_FLOWS, columns=columns)
     row = {name: value for name, value in FLOW.items() if name not in newer}
     write(tmp_path, older, row)
-    (flow,) = flows.stored(tmp_path)
+    (flow,) = flows.read_flows(tmp_path)
     assert (flow.source, flow.routers, flow.copies) == ("west", (), ())
 
 

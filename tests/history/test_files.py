@@ -13,20 +13,20 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.history.tables import parquet
-from offsetwatch.history.tables.schemas import Column, Table
 
+from offsetwatch.history.tables import parquet
+from offsetwatch.history.tables.schemas import Table, TableColumn
 from tests.history.delta import lenient
 
 THINGS = Table(
     path="things",
     columns=(
-        Column("kind", "STRING", required=True),
-        Column("name", "STRING"),
-        Column("number", "BIGINT"),
-        Column("at", "TIMESTAMP"),
-        Column("error", "STRING"),
-        Column("day", "DATE", required=True),
+        TableColumn("kind", "STRING", required=True),
+        TableColumn("name", "STRING"),
+        TableColumn("number", "BIGINT"),
+        TableColumn("at", "TIMESTAMP"),
+        TableColumn("error", "STRING"),
+        TableColumn("day", "DATE", required=True),
     ),
     partitioned_by=("kind", "day"),
     indexed=3,
@@ -46,7 +46,7 @@ def batch(rows: Iterable[Row]) -> pa.RecordBatch:
 
 def stored(at: Path, *batches: list[Row]) -> list[Row]:
     found = []
-    for described in parquet.store(map(batch, batches), THINGS, str(at)):
+    for described in parquet.write_files(map(batch, batches), THINGS, str(at)):
         for row in described.to_pylist():
             assert (at / row["path"]).stat().st_size == row["size"]
             rows = pq.ParquetFile(at / row["path"]).read()
@@ -110,7 +110,7 @@ def test_what_has_no_bounds_that_the_log_could_hold_gets_none(tmp_path: Path) ->
     rows = batch([thing(name=long, number=1), thing(name="a", number=2)])
     at = rows.schema.get_field_index("at")
     moments = pa.array([far, 0]).cast(pa.timestamp("us", tz="UTC"))
-    (described,) = parquet.store([rows.set_column(at, "at", moments)], THINGS, str(tmp_path))
+    (described,) = parquet.write_files([rows.set_column(at, "at", moments)], THINGS, str(tmp_path))
     stats = json.loads(described["stats"][0].as_py())
     assert (stats["minValues"], stats["maxValues"]) == ({"number": 1}, {"number": 2})
     assert stats["nullCount"] == {"name": 0, "number": 0, "at": 0, "error": 2}
@@ -129,6 +129,6 @@ def test_no_rows_make_no_file(tmp_path: Path) -> None:
 def test_what_is_held_is_bounded_and_cut_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "HELD_BYTES_MAX", 1)
+    monkeypatch.setattr(parquet, "BUFFER_BYTES_MAX", 1)
     found = stored(tmp_path, *([thing(number=number)] for number in range(3)))
     assert [file["rows"]["number"].to_pylist() for file in found] == [[0], [1], [2]]

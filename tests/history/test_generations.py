@@ -15,14 +15,24 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import checkpoints
-from offsetwatch.history.tables.stream_generations import Gap, GapReason, Held, Plan, Source, plan
+from offsetwatch.history.tables.stream_generations import (
+    BronzeGap,
+    GapReason,
+    StreamGeneration,
+    StreamPlan,
+    StreamSource,
+    plan,
+)
 
 T = "connect-offsets"
-SOURCE = Source(topics={T: "id"}, starts={(T, 0): 0, (T, 1): 5}, ends={(T, 0): 100, (T, 1): 100})
+SOURCE = StreamSource(
+    topics={T: "id"}, starts={(T, 0): 0, (T, 1): 5}, ends={(T, 0): 100, (T, 1): 100}
+)
 STORED = {(T, "id", 0): 40, (T, "id", 1): 60}
-HELD = Held(
+HELD = StreamGeneration(
     number=3,
     topics={T: "id"},
     starts={(T, 0): 10, (T, 1): 10},
@@ -32,7 +42,7 @@ HELD = Held(
 
 
 def test_a_checkpoint_that_fits_goes_on() -> None:
-    assert plan(SOURCE, HELD, STORED) == Plan(
+    assert plan(SOURCE, HELD, STORED) == StreamPlan(
         number=3, topics=HELD.topics, starts=HELD.starts, unread=60 + 40
     )
 
@@ -65,7 +75,7 @@ def test_where_the_log_begins_behind_what_was_read_there_is_a_gap() -> None:
     source = replace(SOURCE, starts={(T, 0): 70, (T, 1): 60})
     made = plan(source, HELD, STORED)
     assert made.starts == {(T, 0): 70, (T, 1): 60}
-    assert made.gaps == (Gap(T, "id", 0, 40, 70, GapReason.LOG_START_MOVED),)
+    assert made.gaps == (BronzeGap(T, "id", 0, 40, 70, GapReason.LOG_START_MOVED),)
     # A partition nothing was stored of was begun all the same.
     made = plan(source, replace(HELD, committed={}, planned={}), {})
     assert [(gap.kpartition, gap.from_offset, gap.to_offset) for gap in made.gaps] == [
@@ -75,12 +85,12 @@ def test_where_the_log_begins_behind_what_was_read_there_is_a_gap() -> None:
 
 
 def test_a_topic_created_again_is_read_from_its_beginning() -> None:
-    source = Source(topics={T: "new"}, starts={(T, 0): 0}, ends={(T, 0): 3})
+    source = StreamSource(topics={T: "new"}, starts={(T, 0): 0}, ends={(T, 0): 3})
     made = plan(source, HELD, STORED)
     assert (made.topics, made.starts) == ({T: "new"}, {(T, 0): 0})
     assert made.gaps == (
-        Gap(T, "id", 0, 40, None, GapReason.TOPIC_CREATED_AGAIN),
-        Gap(T, "id", 1, 60, None, GapReason.TOPIC_CREATED_AGAIN),
+        BronzeGap(T, "id", 0, 40, None, GapReason.TOPIC_CREATED_AGAIN),
+        BronzeGap(T, "id", 1, 60, None, GapReason.TOPIC_CREATED_AGAIN),
     )
     assert str(made.gaps[0]) == (
         f"{T} (id id) partition 0 from offset 40 to its end: topic created again"
@@ -88,7 +98,7 @@ def test_a_topic_created_again_is_read_from_its_beginning() -> None:
 
 
 def test_topics_may_come_go_and_come_back() -> None:
-    both = Source(
+    both = StreamSource(
         topics={T: "id", "own": "id-2"},
         starts={**SOURCE.starts, ("own", 0): 7},
         ends={**SOURCE.ends, ("own", 0): 9},
@@ -113,7 +123,7 @@ def test_a_log_that_lost_its_end_is_refused() -> None:
 
 
 def spark_wrote(base: Path, *, offsets: dict[int, object], commits: tuple[int, ...]) -> None:
-    folder = checkpoints.folder(base, "east/1", 0)
+    folder = checkpoints.find_checkpoint_folder(base, "east/1", 0)
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for number, vector in offsets.items():
@@ -125,30 +135,34 @@ def spark_wrote(base: Path, *, offsets: dict[int, object], commits: tuple[int, .
 
 
 def test_what_was_begun_is_found_with_how_far_spark_got(tmp_path: Path) -> None:
-    assert checkpoints.held(tmp_path, "east/1") is None
-    checkpoints.begin(tmp_path, "east/1", plan(SOURCE, None, {}))
-    begun = Held(number=0, topics={T: "id"}, starts=SOURCE.starts, committed=None, planned={})
-    assert checkpoints.held(tmp_path, "east/1") == begun
+    assert checkpoints.read_generation(tmp_path, "east/1") is None
+    checkpoints.write_generation(tmp_path, "east/1", plan(SOURCE, None, {}))
+    begun = StreamGeneration(
+        number=0, topics={T: "id"}, starts=SOURCE.starts, committed=None, planned={}
+    )
+    assert checkpoints.read_generation(tmp_path, "east/1") == begun
     spark_wrote(tmp_path, offsets={0: {T: {"0": 4, "1": 6}}}, commits=())
     planned = {(T, 0): 4, (T, 1): 6}
-    assert checkpoints.held(tmp_path, "east/1") == replace(begun, committed={}, planned=planned)
+    assert checkpoints.read_generation(tmp_path, "east/1") == replace(
+        begun, committed={}, planned=planned
+    )
     spark_wrote(tmp_path, offsets={9: {T: {"0": 7}}, 10: {T: {"0": 8}}}, commits=(0, 9))
-    found = checkpoints.held(tmp_path, "east/1")
+    found = checkpoints.read_generation(tmp_path, "east/1")
     assert found == replace(begun, committed={(T, 0): 7}, planned={(T, 0): 8})
 
 
 def test_a_checkpoint_that_cannot_be_read_counts_as_gone(tmp_path: Path) -> None:
-    checkpoints.begin(tmp_path, "east/1", plan(SOURCE, None, {}))
+    checkpoints.write_generation(tmp_path, "east/1", plan(SOURCE, None, {}))
     for text in ("", "{", "[1]", '{"connect-offsets": 3}'):
         spark_wrote(tmp_path, offsets={0: text}, commits=(0,))
-        found = checkpoints.held(tmp_path, "east/1")
+        found = checkpoints.read_generation(tmp_path, "east/1")
         assert found is not None
         assert found.committed is None
 
 
 def test_a_checkpoint_that_lost_the_record_of_what_it_reads_is_replaced(tmp_path: Path) -> None:
     spark_wrote(tmp_path, offsets={0: {T: {"0": 40, "1": 60}}}, commits=(0,))
-    made = plan(SOURCE, checkpoints.held(tmp_path, "east/1"), STORED)
+    made = plan(SOURCE, checkpoints.read_generation(tmp_path, "east/1"), STORED)
     assert (made.number, made.starts, made.gaps) == (1, {(T, 0): 40, (T, 1): 60}, ())
 
 
@@ -169,8 +183,8 @@ class World:
     ends: list[int] = field(default_factory=lambda: [0, 0])
     bronze: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     transactions: set[tuple[int, int]] = field(default_factory=set)
-    gaps: set[Gap] = field(default_factory=set)
-    generations: dict[int, tuple[int, Held, list[dict[int, int]], int]] = field(
+    gaps: set[BronzeGap] = field(default_factory=set)
+    generations: dict[int, tuple[int, StreamGeneration, list[dict[int, int]], int]] = field(
         default_factory=dict
     )
     promised: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -215,7 +229,7 @@ class World:
         logs = {(topic_id, partition) for _, topic_id, partition in self.stored()}
         self.promised = {log: start for log, start in self.promised.items() if log in logs}
 
-    def held(self) -> Held | None:
+    def held(self) -> StreamGeneration | None:
         if not self.generations:
             return None
         query, held, batches, done = self.generations[max(self.generations)]
@@ -237,7 +251,7 @@ class World:
                 raise Crash
 
         name = str(self.topic_id)
-        source = Source(
+        source = StreamSource(
             topics={T: name},
             starts={(T, p): self.starts[p] for p in range(2)},
             ends={(T, p): self.ends[p] for p in range(2)},
@@ -247,7 +261,9 @@ class World:
         if made.why is not None:
             self.gaps |= set(made.gaps)
             step()
-            begun = Held(made.number, made.topics, made.starts, committed=None, planned={})
+            begun = StreamGeneration(
+                made.number, made.topics, made.starts, committed=None, planned={}
+            )
             self.generations[made.number] = (next(self.queries), begun, [], 0)
             for partition in range(2):
                 self.promised.setdefault((name, partition), self.starts[partition])
@@ -306,7 +322,7 @@ def test_whatever_happens_nothing_is_lost_in_silence_and_nothing_is_stored_twice
 
 def test_an_older_generation_does_not_do_again_what_a_newer_one_that_is_gone_has_stored() -> None:
     """The newest one's folder was deleted; its predecessor ended in the middle of a batch."""
-    older = Held(
+    older = StreamGeneration(
         number=0,
         topics=SOURCE.topics,
         starts=SOURCE.starts,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.history.pipeline.bronze_rows import SCHEMA
 from offsetwatch.history.tables.schemas import GOLD_CURSOR, GOLD_PROGRESS
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.state.connect.source_offsets import SourceBook
-
 from tests.history.rows import (
     OFFSETS_TOPIC,
     OWN_TOPIC,
@@ -127,7 +127,9 @@ def rows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         for name, log in LOGS.items()
         for record in log
     ]
-    found = gold.progress(gold.source_partitions(bronze(spark, *records), topics(spark))).collect()
+    found = gold.select_progress(
+        gold.compute_source_partitions(bronze(spark, *records), topics(spark))
+    ).collect()
     made = {row["connector"]: row.asDict() for row in found}
     assert len(made) == len(found)
     return made
@@ -216,8 +218,8 @@ def test_a_key_in_another_order_than_a_hash_maps_moves_its_source_partition(
     gone_on = [*altered, Raw(linked, position(3), partition=1, offset=3, ms=3_400_000)]
 
     def seen(records: list[Raw]) -> tuple[Any, ...]:
-        found = gold.source_partitions(bronze(spark, *records), topics(spark))
-        (row,) = gold.progress(found).collect()
+        found = gold.compute_source_partitions(bronze(spark, *records), topics(spark))
+        (row,) = gold.select_progress(found).collect()
         return part(row.asDict(), "source_offset", "key", "unsure", "variants")
 
     assert seen(alone) == ('{"position":2}', linked, False, 0)
@@ -264,8 +266,9 @@ def cut_frame(spark: SparkSession, *ends: tuple[str, str, str, int, int]) -> Dat
 
 
 def test_a_cut_keeps_what_lies_below_it_in_each_partition_it_names(spark: SparkSession) -> None:
-    from offsetwatch.history.pipeline import gold
     from pyspark.testing import assertDataFrameEqual
+
+    from offsetwatch.history.pipeline import gold
 
     records = [
         Raw(FILE, position(n), partition=partition, offset=n)
@@ -276,7 +279,9 @@ def test_a_cut_keeps_what_lies_below_it_in_each_partition_it_names(spark: SparkS
         spark, ("east", OFFSETS_TOPIC, "id-1", 0, 2), ("east", OFFSETS_TOPIC, "id-1", 1, 0)
     )
     whole = bronze(spark, *records)
-    assertDataFrameEqual(gold.within(whole, cut), whole.where("kpartition = 0 and koffset < 2"))
+    assertDataFrameEqual(
+        gold.select_before_cut(whole, cut), whole.where("kpartition = 0 and koffset < 2")
+    )
 
 
 def test_a_cut_leaves_out_a_topic_of_the_same_name_that_is_gone(spark: SparkSession) -> None:
@@ -284,7 +289,7 @@ def test_a_cut_leaves_out_a_topic_of_the_same_name_that_is_gone(spark: SparkSess
 
     old = bronze(spark, Raw(FILE, position(1)), topic_id="old")
     cut = cut_frame(spark, ("east", OFFSETS_TOPIC, "id-1", 0, 10))
-    assert gold.within(old, cut).count() == 0
+    assert gold.select_before_cut(old, cut).count() == 0
 
 
 @pytest.mark.parametrize(("end", "expected"), [(1, (1, False)), (2, (None, True)), (3, (3, False))])
@@ -295,7 +300,9 @@ def test_as_of_a_cut_the_newest_record_below_it_counts(
 
     log = in_order(Raw(FILE, position(1)), Raw(FILE, None), Raw(FILE, position(3)))
     cut = cut_frame(spark, ("east", OFFSETS_TOPIC, "id-1", 0, end))
-    (row,) = gold.source_partitions(gold.within(bronze(spark, *log), cut), topics(spark)).collect()
+    (row,) = gold.compute_source_partitions(
+        gold.select_before_cut(bronze(spark, *log), cut), topics(spark)
+    ).collect()
     assert (row["pos"], row["tombstone"]) == expected
 
 
@@ -324,7 +331,9 @@ def test_of_a_connector_with_a_topic_of_its_own_only_that_topic_counts(
         commit("away", "/far", 8, OFFSETS_TOPIC, 5),
     ]
     where = topics(spark, ("moved", "east", OWN_TOPIC), ("away", "", ""))
-    found = gold.progress(gold.source_partitions(bronze(spark, *records), where)).collect()
+    found = gold.select_progress(
+        gold.compute_source_partitions(bronze(spark, *records), where)
+    ).collect()
     assert {(row["connector"], row["source_partition"]): row["pos"] for row in found} == {
         ("moved", '{"filename":"/left"}'): None,
         ("moved", '{"filename":"/both"}'): 3,
@@ -398,8 +407,8 @@ def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         FLOWS_DDL,
     )
     seen = bronze(spark, *records)
-    made = gold.flow_progress(
-        gold.source_partitions(seen, topics(spark)), gold.newest_syncs(seen), frame
+    made = gold.compute_flow_progress(
+        gold.compute_source_partitions(seen, topics(spark)), gold.select_newest_syncs(seen), frame
     )
     return {row["connector"]: row.asDict() for row in made.collect()}
 
@@ -518,7 +527,9 @@ def test_gold_agrees_with_the_edge_on_any_log(spark: SparkSession) -> None:
     rng = random.Random(20261121)
     connectors = [f"connector-{n}" for n in range(20)]
     records = [record for name in connectors for record in random_log(rng, name)]
-    rows = gold.progress(gold.source_partitions(bronze(spark, *records), topics(spark))).collect()
+    rows = gold.select_progress(
+        gold.compute_source_partitions(bronze(spark, *records), topics(spark))
+    ).collect()
     found = {
         (row["connector"], row["source_partition"]): part(
             row.asDict(), "source_offset", "variants", "kpartition", "koffset"

@@ -7,9 +7,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark import jars
-from offsetwatch.history.spark.run_lock import only_run
+from offsetwatch.history.spark.run_lock import hold_run_lock
 from offsetwatch.history.spark.security import kafka_options
 
 
@@ -60,7 +61,7 @@ def test_a_cluster_without_an_address_is_refused_by_name() -> None:
 
 
 def hold(base: Path, held: multiprocessing.synchronize.Event) -> None:
-    with only_run(base, Noon()):
+    with hold_run_lock(base, Noon()):
         held.set()
         parent = multiprocessing.parent_process()
         assert parent is not None
@@ -74,11 +75,11 @@ def test_a_second_run_is_refused_and_told_who_has_the_path(tmp_path: Path) -> No
     other.start()
     assert held.wait(30)
     who = f"in use by process {other.pid} on .* since 2026-11-21T12:00:00"
-    with pytest.raises(HistoryError, match=who), only_run(tmp_path, Noon()):
+    with pytest.raises(HistoryError, match=who), hold_run_lock(tmp_path, Noon()):
         pass
     other.kill()
     other.join()
-    with only_run(tmp_path, Noon()):  # a killed holder leaves nothing behind
+    with hold_run_lock(tmp_path, Noon()):  # a killed holder leaves nothing behind
         pass
 
 
@@ -86,7 +87,7 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(HistoryError, match="cannot be written"),
-        only_run(tmp_path / "file", Noon()),
+        hold_run_lock(tmp_path / "file", Noon()),
     ):
         pass
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark.security import kafka_options
 

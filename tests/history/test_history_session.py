@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from offsetwatch.errors import HistoryError, SparkGone
 from py4j.protocol import Py4JError, Py4JNetworkError
+
+from offsetwatch.errors import HistoryError, SparkTerminated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,9 +39,9 @@ CTRL_C_BEFORE = signal.getsignal(signal.SIGINT)
     ],
 )
 def test_a_master_chosen_outside_is_left_alone(environ: dict[str, str], decided: bool) -> None:
-    from offsetwatch.history.spark.session import _master_is_decided
+    from offsetwatch.history.spark.session import _is_master_decided
 
-    assert _master_is_decided(environ) is decided
+    assert _is_master_decided(environ) is decided
 
 
 @pytest.mark.parametrize(
@@ -50,12 +51,12 @@ def test_a_master_chosen_outside_is_left_alone(environ: dict[str, str], decided:
 def test_a_master_in_spark_defaults_counts_unless_commented_out(
     tmp_path: Path, text: str, decided: bool
 ) -> None:
-    from offsetwatch.history.spark.session import _master_is_decided
+    from offsetwatch.history.spark.session import _is_master_decided
 
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").write_text(text)
-    assert _master_is_decided({"SPARK_CONF_DIR": str(tmp_path / "conf")}) is decided
-    assert _master_is_decided({"SPARK_HOME": str(tmp_path)}) is decided
+    assert _is_master_decided({"SPARK_CONF_DIR": str(tmp_path / "conf")}) is decided
+    assert _is_master_decided({"SPARK_HOME": str(tmp_path)}) is decided
 
 
 # A process of its own, because its JVM is the one that dies.
@@ -63,7 +64,7 @@ LOSES_ITS_JVM = """
 import os, signal
 from pyspark import SparkContext
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.spark.session import spark_session, translated
+from offsetwatch.history.spark.session import spark_session, translate_spark_errors
 try:
     with spark_session(master="local[1]", heap="512m", short=True) as spark:
         spark.range(1).collect()
@@ -71,7 +72,7 @@ try:
         SparkContext._gateway.proc.wait()
         for _ in range(2):  # what was connected breaks, and there is nothing to connect to
             try:
-                with translated("counting failed"):
+                with translate_spark_errors("counting failed"):
                     spark.range(1).count()
             except HistoryError as exc:
                 print(exc, flush=True)
@@ -96,24 +97,24 @@ def test_ctrl_c_stays_with_whoever_had_it_before_spark_started(spark: SparkSessi
 
 
 def test_an_error_in_a_python_worker_is_told_in_one_line(spark: SparkSession) -> None:
-    from offsetwatch.history.spark.session import translated
+    from offsetwatch.history.spark.session import translate_spark_errors
 
     def fail(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         raise ValueError("no such tooth")
 
     with (
         pytest.raises(HistoryError, match=r"^pulling failed: ValueError: no such tooth$"),
-        translated("pulling failed"),
+        translate_spark_errors("pulling failed"),
     ):
         spark.range(1).mapInArrow(fail, "id bigint").collect()
 
 
 def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSession) -> None:
-    from offsetwatch.history.spark.session import translated
+    from offsetwatch.history.spark.session import translate_spark_errors
 
     with (
         pytest.raises(HistoryError, match=r"^reading failed: .*PATH_NOT_FOUND.*"),
-        translated("reading failed"),
+        translate_spark_errors("reading failed"),
     ):
         spark.read.parquet("/nowhere/at/all").collect()
 
@@ -121,20 +122,20 @@ def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSessi
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (ConnectionRefusedError(111, "Connection refused"), SparkGone),
-        (Py4JNetworkError("Answer from Java side is empty"), SparkGone),
-        (Py4JError("An error occurred while calling o1.isActive"), SparkGone),
+        (ConnectionRefusedError(111, "Connection refused"), SparkTerminated),
+        (Py4JNetworkError("Answer from Java side is empty"), SparkTerminated),
+        (Py4JError("An error occurred while calling o1.isActive"), SparkTerminated),
         (Py4JError("An error occurred while calling o1.x. Trace:\nno such method"), HistoryError),
     ],
 )
 def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
     error: Exception, expected: type[HistoryError]
 ) -> None:
-    from offsetwatch.history.spark.session import translated
+    from offsetwatch.history.spark.session import translate_spark_errors
 
     with (
         pytest.raises(HistoryError, match=r"^asking failed: ") as caught,
-        translated("asking failed"),
+        translate_spark_errors("asking failed"),
     ):
         raise error
     assert type(caught.value) is expected

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.history.baselines.flow_lag import LOOK_S
+
+from offsetwatch.history.baselines.flow_lag import SAMPLE_INTERVAL_S
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     GOLD_FLOWS,
     SILVER_COMMITS,
 )
-
 from tests.history.delta import Row, write
 from tests.history.rows import at
 
@@ -68,7 +68,7 @@ def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Ro
 @pytest.fixture
 def told(spark: Any, tmp_path: Path) -> Any:
     """(second, connector, lag) of every look."""
-    from offsetwatch.history.baselines.flow_lag import lags
+    from offsetwatch.history.baselines.flow_lag import compute_lags
 
     def tell(
         *rows: Row, flows: Iterable[Row] = (FLOW,), looks: Iterable[Row] = ()
@@ -78,7 +78,7 @@ def told(spark: Any, tmp_path: Path) -> Any:
         write(tmp_path, BRONZE_LOG_ENDS, *looks)
         tables = (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
         loaded = (spark.read.format("delta").load(str(each.at(tmp_path))) for each in tables)
-        found = lags(*loaded).collect()
+        found = compute_lags(*loaded).collect()
         return sorted((row["at"] - BEGIN, row["connector"], row["lag"]) for row in found)
 
     return tell
@@ -107,10 +107,10 @@ def test_without_a_position_there_is_no_lag(told: Any) -> None:
 
 
 def test_one_look_in_five_minutes_is_enough(told: Any) -> None:
-    begins = LOOK_S - BEGIN % LOOK_S
-    looks = [look(begins + second, 9) for second in range(0, 2 * LOOK_S, 60)]
+    begins = SAMPLE_INTERVAL_S - BEGIN % SAMPLE_INTERVAL_S
+    looks = [look(begins + second, 9) for second in range(0, 2 * SAMPLE_INTERVAL_S, 60)]
     found = told(commit(0, 4), looks=looks)
-    assert [second for second, _, _ in found] == [begins, begins + LOOK_S]
+    assert [second for second, _, _ in found] == [begins, begins + SAMPLE_INTERVAL_S]
 
 
 def test_what_is_no_flow_of_this_cluster_has_none(told: Any) -> None:
@@ -123,15 +123,15 @@ def test_a_log_of_the_same_name_on_another_cluster_is_another(told: Any) -> None
 
 
 def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
-    from offsetwatch.history.baselines.job import usual_lags
+    from offsetwatch.history.baselines.job import compute_usual_lags
 
     weeks_s = 8 * 7 * 86_400
     write(tmp_path, GOLD_FLOWS, FLOW)
     write(tmp_path, SILVER_COMMITS, commit(-1, 4))
     write(tmp_path, BRONZE_LOG_ENDS)
-    assert usual_lags(spark, tmp_path, BEGIN + weeks_s) == {}
+    assert compute_usual_lags(spark, tmp_path, BEGIN + weeks_s) == {}
     looks = (look(second, 15) for second in range(0, weeks_s, 1800))
     write(tmp_path, BRONZE_LOG_ENDS, *looks)
-    assert usual_lags(spark, tmp_path, BEGIN + weeks_s) == {
+    assert compute_usual_lags(spark, tmp_path, BEGIN + weeks_s) == {
         ("lab", "mm2"): ((10.0, 10.0, 10.0),) * 168
     }

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
-from offsetwatch.history.pipeline.commits import Turn
-from offsetwatch.history.tables.parquet import IN_ORDER
-from offsetwatch.history.tables.schemas import Column, Table
-
+from offsetwatch.history.pipeline.commits import IdempotentWrite
+from offsetwatch.history.tables.parquet import ORDERED_PREFIX
+from offsetwatch.history.tables.schemas import Table, TableColumn
 from tests.history.delta import stored
 
 DAYS = Table(
     path="days",
     columns=(
-        Column("number", "BIGINT", required=True),
-        Column("error", "STRING"),
-        Column("day", "DATE", required=True),
+        TableColumn("number", "BIGINT", required=True),
+        TableColumn("error", "STRING"),
+        TableColumn("day", "DATE", required=True),
     ),
     partitioned_by=("day",),
 )
@@ -41,7 +41,7 @@ def files(
     base: Path, *numbers: int, day: date = FIRST, error: str | None = None, table: Table = DAYS
 ) -> Any:
     rows = [(number, error, day) for number in numbers]
-    return commits.given([commits.batch(rows, table)], base, table)
+    return commits.write_batches([commits.build_batch(rows, table)], base, table)
 
 
 def numbers(base: Path) -> list[int]:
@@ -50,16 +50,16 @@ def numbers(base: Path) -> list[int]:
 
 def test_a_turn_counts_once_and_says_what_it_added(base: Path) -> None:
     first = files(base, 1, 2, error="why"), files(base, 3)
-    added = commits.append([*first[0], *first[1]], base, DAYS, Turn("reader", 4))
-    assert added == commits.Stored(rows=3, undecodable=2)
+    added = commits.append([*first[0], *first[1]], base, DAYS, IdempotentWrite("reader", 4))
+    assert added == commits.AddedRows(rows=3, undecodable=2)
     for number in (3, 4):
-        again = commits.append(files(base, 9), base, DAYS, Turn("reader", number))
-        assert again == commits.Stored(0, 0)
-    commits.append(files(base, 4), base, DAYS, Turn("another", 1))
-    commits.append(files(base, 5), base, DAYS, Turn("reader", 5))
+        again = commits.append(files(base, 9), base, DAYS, IdempotentWrite("reader", number))
+        assert again == commits.AddedRows(0, 0)
+    commits.append(files(base, 4), base, DAYS, IdempotentWrite("another", 1))
+    commits.append(files(base, 5), base, DAYS, IdempotentWrite("reader", 5))
     assert numbers(base) == [1, 2, 3, 4, 5]
-    assert commits.taken_in(base, DAYS, "reader") == 5
-    assert commits.taken_in(base, DAYS, "nobody") is None
+    assert commits.read_last_committed(base, DAYS, "reader") == 5
+    assert commits.read_last_committed(base, DAYS, "nobody") is None
 
 
 def test_a_turn_without_rows_is_taken_in_and_nothing_without_a_turn_is_no_commit(
@@ -68,8 +68,8 @@ def test_a_turn_without_rows_is_taken_in_and_nothing_without_a_turn_is_no_commit
     before = DeltaTable(str(DAYS.at(base))).version()
     commits.append([], base, DAYS)
     assert DeltaTable(str(DAYS.at(base))).version() == before
-    commits.append([], base, DAYS, Turn("reader", 0))
-    assert Turn("reader", 0).done(base, DAYS)
+    commits.append([], base, DAYS, IdempotentWrite("reader", 0))
+    assert IdempotentWrite("reader", 0).done(base, DAYS)
 
 
 def test_all_rows_are_replaced_or_those_of_some_days(base: Path) -> None:
@@ -78,8 +78,8 @@ def test_all_rows_are_replaced_or_those_of_some_days(base: Path) -> None:
     assert numbers(base) == [2, 3]
     commits.replace([], base, DAYS, days=[SECOND])
     assert numbers(base) == [3]
-    commits.replace(files(base, 4), base, DAYS, Turn("reader", 1))
-    commits.replace(files(base, 5), base, DAYS, Turn("reader", 1))
+    commits.replace(files(base, 4), base, DAYS, IdempotentWrite("reader", 1))
+    commits.replace(files(base, 5), base, DAYS, IdempotentWrite("reader", 1))
     assert numbers(base) == [4]
     commits.replace([], base, DAYS)
     assert numbers(base) == []
@@ -89,18 +89,18 @@ def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) 
     for number in (2, 1):
         commits.append(files(base, number), base, DAYS)
     commits.append(files(base, 3, day=SECOND), base, DAYS)
-    (crowd,) = commits.crowded(base, DAYS, SECOND)
-    assert crowd == commits.Crowd(partition={"day": FIRST.isoformat()}, wanted=1)
+    (crowd,) = commits.find_fragmented_partitions(base, DAYS, SECOND)
+    assert crowd == commits.FragmentedPartition(partition={"day": FIRST.isoformat()}, wanted=1)
     # However many they are: rows that lie in order are left alone.
     ordered = [
         file
         for number in (1, 2)
-        for file in commits.given(
-            [commits.batch([(number, None, FIRST)], DAYS)], base, DAYS, IN_ORDER
+        for file in commits.write_batches(
+            [commits.build_batch([(number, None, FIRST)], DAYS)], base, DAYS, ORDERED_PREFIX
         )
     ]
     commits.rearrange(ordered, base, DAYS, crowd.partition)
-    assert commits.crowded(base, DAYS, SECOND) == []
+    assert commits.find_fragmented_partitions(base, DAYS, SECOND) == []
     assert numbers(base) == [1, 2, 3]
     table = DeltaTable(str(DAYS.at(base)))
     assert len(table.file_uris()) == 3
@@ -114,8 +114,8 @@ def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) 
 def test_the_day_that_is_not_over_is_left_alone(base: Path) -> None:
     for number in (2, 1):
         commits.append(files(base, number, day=SECOND), base, DAYS)
-    assert commits.crowded(base, DAYS, SECOND) == []
-    assert len(commits.crowded(base, DAYS, date(2026, 10, 3))) == 1
+    assert commits.find_fragmented_partitions(base, DAYS, SECOND) == []
+    assert len(commits.find_fragmented_partitions(base, DAYS, date(2026, 10, 3))) == 1
 
 
 def test_a_table_without_days_is_one_crowd(tmp_path: Path) -> None:
@@ -123,7 +123,9 @@ def test_a_table_without_days_is_one_crowd(tmp_path: Path) -> None:
     commits.create(tmp_path, whole)
     for number in (2, 1):
         commits.append(files(tmp_path, number, table=whole), tmp_path, whole)
-    assert commits.crowded(tmp_path, whole, SECOND) == [commits.Crowd({}, wanted=1)]
+    assert commits.find_fragmented_partitions(tmp_path, whole, SECOND) == [
+        commits.FragmentedPartition({}, wanted=1)
+    ]
     commits.rearrange(files(tmp_path, 3, table=whole), tmp_path, whole, {})
     assert numbers(tmp_path) == [3]
 
@@ -158,7 +160,7 @@ def test_an_older_table_gets_the_columns_that_came_since(tmp_path: Path) -> None
 
 
 def test_a_table_with_other_types_is_refused(tmp_path: Path) -> None:
-    other = Column("number", "STRING")
+    other = TableColumn("number", "STRING")
     commits.create(tmp_path, replace(DAYS, columns=(other, *DAYS.columns[1:])))
     with pytest.raises(HistoryError, match=r"its column number holds .*string.*, not long"):
         commits.create(tmp_path, DAYS)

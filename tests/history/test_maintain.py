@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, SILVER_COMMITS
-
 from tests.history.delta import stored, write
 from tests.history.test_asof import DAY, MORNING, Commit, lake, then
 
@@ -50,12 +50,12 @@ def test_closed_days_get_one_file_each_and_every_row_stays(
 
 
 def test_a_record_that_is_stored_twice_is_found(tmp_path: Path) -> None:
-    from offsetwatch.history.pipeline.maintenance import counted
+    from offsetwatch.history.pipeline.maintenance import count_rows
 
     for _ in range(2):
         lake(tmp_path, Commit(0, '{"position":1}'), Commit(1, '{"position":2}'))
     lake(tmp_path, Commit(0, '{"position":1}'), topic_id="another log")
-    assert counted(tmp_path) == (5, 2)
+    assert count_rows(tmp_path) == (5, 2)
 
 
 def test_where_nothing_was_read_there_is_nothing_to_maintain(tmp_path: Path) -> None:

@@ -13,18 +13,19 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
+
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.history.pipeline import maintenance
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-
 from tests.history.delta import stored
 from tests.history.rows import OFFSETS_TOPIC, SYNCS_TOPIC, offset_key
 from tests.upgrade import lakes, opened
 
 if TYPE_CHECKING:
-    from offsetwatch.history.pipeline.run import PipelineSpec
     from pyspark.sql import SparkSession
+
+    from offsetwatch.history.pipeline.run import PipelineSpec
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark import jars
-from offsetwatch.history.spark.package import EXECUTORS_NEED, package
+from offsetwatch.history.spark.package import EXECUTOR_REQUIREMENTS, package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,9 +55,9 @@ def test_executors_need_what_the_requirements_list_and_nothing_else(packed: Path
     made = package(packed)
     loaded = loaded_by("offsetwatch.history.pipeline.bronze_rows", made.archive)
     ours = {name for name in loaded if not name.startswith("_")}
-    assert ours - BROUGHT <= {"offsetwatch", *EXECUTORS_NEED}
+    assert ours - BROUGHT <= {"offsetwatch", *EXECUTOR_REQUIREMENTS}
     pins = dict(line.split("==") for line in made.requirements.read_text().splitlines())
-    assert pins == {name: metadata.version(name) for name in EXECUTORS_NEED}
+    assert pins == {name: metadata.version(name) for name in EXECUTOR_REQUIREMENTS}
 
 
 def test_the_archive_holds_every_module_and_nothing_of_the_day_it_was_made(packed: Path) -> None:
@@ -101,11 +102,11 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     tmp_path: Path, text: str | None, seen: bool
 ) -> None:
-    from offsetwatch.history.spark.shared_folder_check import look_for
+    from offsetwatch.history.spark.shared_folder_check import build_folder_check
 
     if text is not None:
         (tmp_path / "_run.lock").write_text(text)
-    look = look_for(str(tmp_path / "_run.lock"), "who holds it")
+    look = build_folder_check(str(tmp_path / "_run.lock"), "who holds it")
     (batch,) = look(iter([pa.RecordBatch.from_pydict({"id": [1]})]))
     assert batch["seen"].to_pylist() == [seen]
 
@@ -134,7 +135,7 @@ def test_a_submitted_run_without_the_jars_is_refused_by_name(
     from offsetwatch.history.spark import session
 
     session._refuse_without_jars(spark)
-    monkeypatch.setitem(session._ENTRANCES, "Kafka source", "org.example.Absent")
+    monkeypatch.setitem(session._JAR_CLASSES, "Kafka source", "org.example.Absent")
     with pytest.raises(HistoryError, match="Spark has no Kafka source on its class path"):
         session._refuse_without_jars(spark)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from offsetwatch.history.pipeline.retry import PAUSE_S_MAX, PLANS_MAX, STEADY_S, Patience
+from offsetwatch.history.pipeline.retry import PAUSE_S_MAX, PLANS_MAX, STEADY_S, StreamBackoff
 
 
-def pauses(patience: Patience, tries: int, *, counts: bool) -> list[float]:
+def pauses(patience: StreamBackoff, tries: int, *, counts: bool) -> list[float]:
     """How long each try had to wait, in whole seconds."""
     found, now, last = [], 0.0, 0.0
     for _ in range(tries):
@@ -18,11 +18,11 @@ def pauses(patience: Patience, tries: int, *, counts: bool) -> list[float]:
 
 
 def test_the_first_plan_is_made_at_once_and_each_further_one_later() -> None:
-    assert pauses(Patience(), 5, counts=True) == [0, 1, 2, 4, 8]
+    assert pauses(StreamBackoff(), 5, counts=True) == [0, 1, 2, 4, 8]
 
 
 def test_plans_that_read_nothing_come_to_an_end() -> None:
-    patience = Patience()
+    patience = StreamBackoff()
     pauses(patience, PLANS_MAX - 1, counts=True)
     assert not patience.exhausted
     pauses(patience, 1, counts=True)
@@ -30,13 +30,13 @@ def test_plans_that_read_nothing_come_to_an_end() -> None:
 
 
 def test_kafka_may_be_away_for_ever_and_is_asked_once_a_minute() -> None:
-    patience = Patience()
+    patience = StreamBackoff()
     assert pauses(patience, 100, counts=False)[-1] == PAUSE_S_MAX
     assert not patience.exhausted
 
 
 def test_a_stream_that_moved_begins_with_new_patience() -> None:
-    patience = Patience()
+    patience = StreamBackoff()
     pauses(patience, PLANS_MAX, counts=True)
     patience.runs(0.0, moved=True)
     assert not patience.exhausted
@@ -44,7 +44,7 @@ def test_a_stream_that_moved_begins_with_new_patience() -> None:
 
 
 def test_a_stream_that_only_stays_up_gets_it_after_a_while() -> None:
-    patience = Patience()
+    patience = StreamBackoff()
     patience.tried(100.0, counts=True)  # the next one at 101
     patience.runs(101.0 + STEADY_S - 0.1, moved=False)
     assert pauses(patience, PLANS_MAX - 1, counts=True)

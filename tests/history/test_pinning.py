@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from offsetwatch.errors import HistoryError
-from offsetwatch.history.audit.scope import Bounds, Pinned, Sides, pin
-from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
-from offsetwatch.state.mirror.mm2_names import DEFAULT
 
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.audit.scope import AuditBounds, AuditClients, AuditScope, resolve_scope
+from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
+from offsetwatch.state.mirror.mm2_names import DEFAULT_POLICY
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 
 ORDERS, LINES = TopicPartition("orders", 0), TopicPartition("lines", 0)
@@ -25,7 +25,7 @@ class Admin(FakeAdmin):
         return dict.fromkeys(topics, "delete")
 
 
-class FakeSides(Sides):
+class FakeSides(AuditClients):
     """Two clusters in this process."""
 
     def __init__(self, *clusters: FakeKafka) -> None:
@@ -57,13 +57,13 @@ class Site:
         named: dict[str, str] | None = None,
         topics: tuple[str, ...] = (),
         copies: tuple[tuple[str, str], ...] = (),
-    ) -> Pinned:
+    ) -> AuditScope:
         flow = MirrorFlow(
             "lab", "mm2", "west", "east", "west", None,
-            downstream="east", policy=DEFAULT, routers=routers, copies=copies,
+            downstream="east", policy=DEFAULT_POLICY, routers=routers, copies=copies,
         )  # fmt: skip
         sides = FakeSides(self.west, self.east)
-        return pin(flow, self.replicated, topics, Bounds(), sides, named or {})
+        return resolve_scope(flow, self.replicated, topics, AuditBounds(), sides, named or {})
 
 
 def test_copies_are_compared_in_the_topic_that_a_regex_router_writes_to() -> None:

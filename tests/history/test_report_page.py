@@ -11,12 +11,12 @@ from xml.etree import ElementTree as ET
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.history.failover_report.files import SCHEMA, write_page
-from offsetwatch.history.failover_report.html import page
-from offsetwatch.history.failover_report.svg import STEPS_MAX, Line, plot
-
+from offsetwatch.history.failover_report.html import render_page
+from offsetwatch.history.failover_report.svg import STEPS_MAX, PlotLine, plot
 from tests.history.pasts import NOON, Past, usual
 from tests.history.test_failover_report import told
 
@@ -40,7 +40,7 @@ def drawn(figure: str, by: str) -> str:
 def test_the_page_is_well_formed_and_asks_for_nothing(tmp_path: Path) -> None:
     past = usual()
     past.asked(0, 10, group=HOSTILE)
-    text = page(told(past.write(tmp_path)))
+    text = render_page(told(past.write(tmp_path)))
     tree = parsed(text)
     tags = {at.tag for at in tree.iter()}
     assert not tags & {"script", "link", "img", "iframe", "object", "embed", "image", "use", "a"}
@@ -56,7 +56,7 @@ def test_the_page_is_well_formed_and_asks_for_nothing(tmp_path: Path) -> None:
 def test_what_others_have_named_is_text_on_it(tmp_path: Path) -> None:
     past = usual()
     past.asked(0, 10, group=HOSTILE)
-    text = page(told(past.write(tmp_path)))
+    text = render_page(told(past.write(tmp_path)))
     assert HOSTILE not in text
     assert any(HOSTILE in (at.text or "") for at in parsed(text).iter("h2"))
 
@@ -66,7 +66,7 @@ def test_every_group_has_its_curves_its_worst_moment_and_what_is_not_known(
 ) -> None:
     past = usual()
     past.asked(0, 10, group="reports")
-    tree = parsed(page(told(past.write(tmp_path))))
+    tree = parsed(render_page(told(past.write(tmp_path))))
     assert len(list(tree.iter("figure"))) == 2 + 2 * 4
     said = " ".join("".join(at.itertext()) for at in tree.iter("li"))
     assert "12:00:00Z: 2 699 records read again (orders-0: 2 699, from 2700 it lands on 1" in said
@@ -77,7 +77,7 @@ def test_every_group_has_its_curves_its_worst_moment_and_what_is_not_known(
 
 def test_a_curve_ends_where_it_is_not_known_and_begins_again() -> None:
     minutes = [NOON + 60.0 * number for number in range(5)]
-    figure = plot("t", minutes, [Line("l", "a", [1, None, 3, 4, None])], str)
+    figure = plot("t", minutes, [PlotLine("l", "a", [1, None, 3, 4, None])], str)
     assert drawn(figure, "a") == "M0.0 150.0H200.0M400.0 50.0H600.0V0.0H800.0"
     gaps = [at for at in ET.fromstring(figure).iter("rect") if at.get("class") == "gap"]
     assert [(at.get("x"), at.get("width")) for at in gaps] == [
@@ -88,8 +88,8 @@ def test_a_curve_ends_where_it_is_not_known_and_begins_again() -> None:
 
 def test_a_curve_of_nothing_and_one_of_zeroes_are_told_apart() -> None:
     minutes = [float(NOON), NOON + 60.0]
-    assert drawn(plot("t", minutes, [Line("l", "a", [None, None])], str), "a") == ""
-    assert drawn(plot("t", minutes, [Line("l", "a", [0, 0])], str), "a") == (
+    assert drawn(plot("t", minutes, [PlotLine("l", "a", [None, None])], str), "a") == ""
+    assert drawn(plot("t", minutes, [PlotLine("l", "a", [0, 0])], str), "a") == (
         "M0.0 200.0H500.0V200.0H1000.0"
     )
 
@@ -99,7 +99,7 @@ def test_of_many_minutes_each_step_is_the_worst_and_says_so() -> None:
     values: list[float | None] = [0] * count
     values[7], values[100] = 9, None
     minutes = [NOON + 60.0 * number for number in range(count)]
-    figure = plot("t", minutes, [Line("l", "a", values)], str)
+    figure = plot("t", minutes, [PlotLine("l", "a", values)], str)
     assert "each step is the worst of 2 minutes" in figure
     assert drawn(figure, "a").count("V0.0") == 1
     assert len(list(ET.fromstring(figure).iter("rect"))) == 1  # of the step that has it

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.remedy.drivers.rest import driver
-
 from tests.fakes import connect as fake
 from tests.history.test_asof import IN, MORNING, OUT, Commit, lake
 

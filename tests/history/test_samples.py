@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.errors import Denied, Unreachable
+from structlog.testing import capture_logs
+
+from offsetwatch.errors import AccessDenied, TargetUnreachable
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.pipeline import offset_sampler as module
-from offsetwatch.history.pipeline.bronze_rows import Role
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.pipeline.offset_sampler import Sampler
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
@@ -20,9 +22,7 @@ from offsetwatch.history.tables.schemas import (
     SILVER_NEWEST,
 )
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
-from offsetwatch.state.mirror.mm2_names import DEFAULT, IDENTITY
-from structlog.testing import capture_logs
-
+from offsetwatch.state.mirror.mm2_names import DEFAULT_POLICY, IDENTITY_POLICY
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 from tests.history.delta import stored, write
@@ -34,7 +34,7 @@ AT = 1_795_243_200.5  # 2026-11-21T06:40:00.5Z
 
 def flow(**changes: Any) -> MirrorFlow:
     found = MirrorFlow(
-        "lab", "mm2", "west", "east", "west", None, downstream="east", policy=DEFAULT
+        "lab", "mm2", "west", "east", "west", None, downstream="east", policy=DEFAULT_POLICY
     )
     return replace(found, **changes)
 
@@ -86,7 +86,7 @@ class Site:
             )
             for number, place in enumerate(places)
         ]
-        rows = decoded(*raws, roles={topic: Role(CHECKPOINTS, None, "id")})
+        rows = decoded(*raws, roles={topic: RecordedTopic(CHECKPOINTS, None, "id")})
         write(self.base, SILVER_NEWEST, *({**row, "kafka": "east"} for row in rows))
 
     def sampler(self, *flows: MirrorFlow, without: str = "") -> Sampler:
@@ -168,7 +168,7 @@ def test_rows_wait_until_they_are_written_and_are_written_once(site: Site) -> No
 
 def test_under_the_identity_policy_both_sides_have_one_name(site: Site) -> None:
     site.east.create("orders", compacted=False)
-    ends, _ = site.sampled(site.sampler(flow(policy=IDENTITY)))
+    ends, _ = site.sampled(site.sampler(flow(policy=IDENTITY_POLICY)))
     assert ends[0][:2] == ("east", "orders")
 
 
@@ -203,13 +203,13 @@ def test_a_group_that_has_committed_nothing_has_no_row(site: Site) -> None:
 
 def test_a_group_that_could_be_asked_on_one_side_only_has_no_row_on_the_other(site: Site) -> None:
     """No row on the target says that the group has committed nothing there."""
-    site.east.down = Unreachable("east", "no broker answers")
+    site.east.down = TargetUnreachable("east", "no broker answers")
     assert site.sampled(site.sampler())[1] == []
 
 
 def test_a_round_that_fails_is_a_hole_and_the_next_one_is_not(site: Site) -> None:
     sampler = site.sampler()
-    site.west.down = Unreachable("west", "no broker answers")
+    site.west.down = TargetUnreachable("west", "no broker answers")
     with capture_logs() as logs:
         ends, groups = site.sampled(sampler)
     assert ([at[0] for at in ends], groups) == (["east"], [])
@@ -220,7 +220,7 @@ def test_a_round_that_fails_is_a_hole_and_the_next_one_is_not(site: Site) -> Non
 
 def test_what_is_denied_is_told_once(site: Site) -> None:
     sampler = site.sampler()
-    site.west.down = Denied("west", "Group authorization failed")
+    site.west.down = AccessDenied("west", "Group authorization failed")
     with capture_logs() as logs:
         sampler.take()
         sampler.take()
@@ -241,7 +241,7 @@ def test_the_newest_groups_are_asked_about_where_there_are_too_many(
 def test_what_cannot_be_written_does_not_grow_for_ever(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_KEPT_MAX", 5)
+    monkeypatch.setattr(module, "_PENDING_ROWS_MAX", 5)
     sampler = site.sampler()
     for _ in range(4):
         sampler.take()

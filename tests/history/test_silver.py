@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
+
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.schemas import (
@@ -34,7 +35,6 @@ from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.state.connect.source_offsets import SourceBook
 from offsetwatch.state.snapshot import SourcePartitionView
-
 from tests.history.delta import Row, refine_plainly, snapshot, stored, write
 from tests.history.rows import (
     OBSERVED_ROLES,

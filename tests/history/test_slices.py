@@ -5,11 +5,18 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from offsetwatch.history.audit.slices import APART, Anchors, Known, Reach, reach, sampled
+from offsetwatch.history.audit.slices import (
+    ANCHOR_SPACING,
+    Anchors,
+    AuditPartition,
+    PartitionCoverage,
+    compute_coverage,
+    sample_coverage,
+)
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
-KNOWN = Known(
+KNOWN = AuditPartition(
     at=TopicPartition("orders", 0),
     remote="west.orders",
     up=LogBounds(0, 1000, 1000),
@@ -28,13 +35,13 @@ LONG = replace(
 )
 
 
-def only(found: Reach):
+def only(found: PartitionCoverage):
     (made,) = found.slices
     return made
 
 
 def test_what_is_not_replicated_yet_is_read_and_not_judged() -> None:
-    found = reach(KNOWN, None, None)
+    found = compute_coverage(KNOWN, None, None)
     made = only(found)
     assert (made.up, made.up_end, made.down, made.down_end) == (0, 1000, 0, 900)
     assert made.judged == (0, 900)
@@ -42,21 +49,21 @@ def test_what_is_not_replicated_yet_is_read_and_not_judged() -> None:
 
 
 def test_nothing_is_judged_before_anything_is_replicated() -> None:
-    found = reach(replace(KNOWN, replicated=None), None, None)
+    found = compute_coverage(replace(KNOWN, replicated=None), None, None)
     assert found.slices == ()
     assert found.pending == 1000
 
 
 def test_a_flow_that_reads_committed_records_ends_at_the_stable_end() -> None:
     known = replace(KNOWN, committed=True, up=LogBounds(0, 1000, 950), replicated=940)
-    found = reach(known, None, None)
+    found = compute_coverage(known, None, None)
     assert only(found).up_end == 950
     assert found.pending == 9
 
 
 def test_bounds_are_widened_to_the_anchors_around_them_and_judged_as_they_were_asked_for() -> None:
     known = replace(KNOWN, anchors=((0, 0), (100, 90), (200, 190), (300, 280), (400, 380)))
-    made = only(reach(known, 150, 250))
+    made = only(compute_coverage(known, 150, 250))
     assert (made.up, made.down, made.up_end, made.down_end) == (100, 90, 300, 280)
     assert made.judged == (150, 250)
     assert made.up_head
@@ -65,18 +72,18 @@ def test_bounds_are_widened_to_the_anchors_around_them_and_judged_as_they_were_a
 
 def test_a_flow_that_was_set_back_is_read_from_its_first_time_to_its_last() -> None:
     known = replace(KNOWN, anchors=((0, 0), (100, 100), (300, 300), (100, 310), (300, 510)))
-    made = only(reach(known, 150, 250))
+    made = only(compute_coverage(known, 150, 250))
     assert (made.up, made.down, made.up_end, made.down_end) == (100, 100, 300, 510)
 
 
 def test_what_retention_took_downstream_makes_the_beginning_incomparable() -> None:
-    made = only(reach(replace(KNOWN, down=LogBounds(50, 900, 900)), None, None))
+    made = only(compute_coverage(replace(KNOWN, down=LogBounds(50, 900, 900)), None, None))
     assert not made.up_head
     assert made.down_head
 
 
 def test_what_retention_took_upstream_leaves_copies_that_nothing_is_known_of() -> None:
-    found = reach(replace(KNOWN, up=LogBounds(70, 1000, 1000)), None, None)
+    found = compute_coverage(replace(KNOWN, up=LogBounds(70, 1000, 1000)), None, None)
     assert found.deleted == 70
     assert only(found).judged == (70, 900)
     assert only(found).up_head
@@ -84,19 +91,22 @@ def test_what_retention_took_upstream_leaves_copies_that_nothing_is_known_of() -
 
 
 def test_a_flow_that_begins_at_the_end_of_logs_owes_nothing_of_what_was_there() -> None:
-    assert not only(reach(replace(KNOWN, from_start=False), None, None)).up_head
+    assert not only(compute_coverage(replace(KNOWN, from_start=False), None, None)).up_head
 
 
 def test_anchors_of_one_line_are_thinned_out_and_its_ends_are_kept() -> None:
     anchors = Anchors()
-    for at in range(0, 5 * APART, 100):
+    for at in range(0, 5 * ANCHOR_SPACING, 100):
         anchors.add(at, at + 7)
-    anchors.add(5 * APART, 5 * APART)
+    anchors.add(5 * ANCHOR_SPACING, 5 * ANCHOR_SPACING)
     kept = anchors.within(LogBounds(0, 10**6, 10**6), LogBounds(0, 10**6, 10**6))
     assert kept[0] == (0, 7)
-    assert kept[-2:] == ((5 * APART - 100, 5 * APART - 93), (5 * APART, 5 * APART))
+    assert kept[-2:] == (
+        (5 * ANCHOR_SPACING - 100, 5 * ANCHOR_SPACING - 93),
+        (5 * ANCHOR_SPACING, 5 * ANCHOR_SPACING),
+    )
     assert len(kept) < 12
-    assert all(after[0] - before[0] <= APART for before, after in itertools.pairwise(kept))
+    assert all(after[0] - before[0] <= ANCHOR_SPACING for before, after in itertools.pairwise(kept))
 
 
 def test_anchors_into_a_topic_that_was_made_anew_are_forgotten() -> None:
@@ -116,16 +126,16 @@ def test_anchors_at_records_that_are_gone_are_of_no_use() -> None:
 
 
 def test_a_sample_is_about_its_share_in_pieces_from_anchor_to_anchor() -> None:
-    whole = reach(LONG, None, None)
-    found = sampled(LONG, whole, 0.2, seed=3)
+    whole = compute_coverage(LONG, None, None)
+    found = sample_coverage(LONG, whole, 0.2, seed=3)
     looked = sum(of.judged[1] - of.judged[0] for of in found.slices)
     assert 0.08 < looked / found.wanted < 0.35
     assert all(of.judged == (of.up, of.up_end) for of in found.slices)
     assert all(of.up % 1000 == 0 for of in found.slices)
-    assert sampled(LONG, whole, 0.2, seed=3) == found
-    assert sampled(LONG, whole, 0.2, seed=4) != found
+    assert sample_coverage(LONG, whole, 0.2, seed=3) == found
+    assert sample_coverage(LONG, whole, 0.2, seed=4) != found
 
 
 def test_without_anchors_a_sample_looks_at_nothing_and_does_not_pretend() -> None:
     known = replace(LONG, anchors=())
-    assert sampled(known, reach(known, None, None), 0.5, seed=0).slices == ()
+    assert sample_coverage(known, compute_coverage(known, None, None), 0.5, seed=0).slices == ()

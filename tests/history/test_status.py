@@ -10,28 +10,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.errors import HistoryError, SparkGone, Unreachable
-from offsetwatch.history.tables.pipeline_status import BYTES_MAX, Status, path_of, read
+
+from offsetwatch.errors import HistoryError, SparkTerminated, TargetUnreachable
+from offsetwatch.history.tables.pipeline_status import (
+    BYTES_MAX,
+    PipelineStatusWriter,
+    path_of,
+    read_status,
+)
 from offsetwatch.history.tables.schemas import OPS_GAPS
 from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
-
 from tests.fakes.clock import VirtualClock
 
 NOON = 1_795_262_400.0
 
 
 def saved(base: Path) -> PipelineStatus:
-    found = read(base)
+    found = read_status(base)
     assert found is not None
     return found
 
 
 def test_before_the_first_run_there_is_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path / "nowhere") is None
+    assert read_status(tmp_path / "nowhere") is None
 
 
 def test_batches_add_up_on_what_bronze_was_counted_to_hold(tmp_path: Path) -> None:
-    with Status(tmp_path, ["east", "west"]) as status:
+    with PipelineStatusWriter(tmp_path, ["east", "west"]) as status:
         status.stored({"east": (100, 2)})
         status.batch("east", decoded=10, undecodable=1, behind=7)
         status.batch("east", decoded=5, undecodable=0, behind=0)
@@ -46,7 +51,7 @@ def test_batches_add_up_on_what_bronze_was_counted_to_hold(tmp_path: Path) -> No
 
 def test_what_ended_a_run_is_counted_on_through_later_runs(tmp_path: Path) -> None:
     def run(error: BaseException, *, reading: bool = False, computing: bool = False) -> None:
-        with suppress(type(error)), Status(tmp_path, ["east"]) as status:
+        with suppress(type(error)), PipelineStatusWriter(tmp_path, ["east"]) as status:
             if reading:
                 status.read_up_to(None)
             if computing:
@@ -57,8 +62,8 @@ def test_what_ended_a_run_is_counted_on_through_later_runs(tmp_path: Path) -> No
     run(HistoryError("no topic"))
     run(HistoryError("no record"), reading=True)
     run(HistoryError("no memory"), reading=True, computing=True)
-    run(Unreachable("east", "no route"), reading=True)
-    run(SparkGone("no answer"), reading=True)
+    run(TargetUnreachable("east", "no route"), reading=True)
+    run(SparkTerminated("no answer"), reading=True)
     run(ZeroDivisionError())
     run(ZeroDivisionError())
     run(KeyboardInterrupt())  # somebody's wish
@@ -73,18 +78,18 @@ def test_what_ended_a_run_is_counted_on_through_later_runs(tmp_path: Path) -> No
 
 
 def test_a_run_that_cannot_start_leaves_the_moments_of_the_last_one(tmp_path: Path) -> None:
-    with Status(tmp_path, ["east"]) as status:
+    with PipelineStatusWriter(tmp_path, ["east"]) as status:
         status.read_up_to(NOON)
         with status.computing("silver", "gold", newest=True):
             pass
-    with pytest.raises(HistoryError), Status(tmp_path, ["east"]):
+    with pytest.raises(HistoryError), PipelineStatusWriter(tmp_path, ["east"]):
         raise HistoryError("no broker")
     assert saved(tmp_path).batch_at == NOON
     assert dict(saved(tmp_path).tables) == {"bronze": NOON, "silver": NOON, "gold": NOON}
 
 
 def test_a_table_is_as_old_as_the_batch_it_was_computed_from(tmp_path: Path) -> None:
-    with Status(tmp_path, ["east"]) as status:
+    with PipelineStatusWriter(tmp_path, ["east"]) as status:
         status.read_up_to(NOON)
         with status.computing("gold", newest=True):
             status.read_up_to(NOON + 60)  # while it is computed
@@ -94,7 +99,7 @@ def test_a_table_is_as_old_as_the_batch_it_was_computed_from(tmp_path: Path) -> 
 
 
 def test_the_age_of_a_table_as_of_an_earlier_cut_is_nobodys_to_say(tmp_path: Path) -> None:
-    with Status(tmp_path, ["east"]) as status:
+    with PipelineStatusWriter(tmp_path, ["east"]) as status:
         status.read_up_to(NOON)
         with status.computing("gold", newest=True):
             pass
@@ -104,11 +109,11 @@ def test_the_age_of_a_table_as_of_an_earlier_cut_is_nobodys_to_say(tmp_path: Pat
 
 
 def test_a_table_whose_computation_failed_keeps_its_age(tmp_path: Path) -> None:
-    with Status(tmp_path, ["east"]) as status:
+    with PipelineStatusWriter(tmp_path, ["east"]) as status:
         status.read_up_to(NOON)
         with status.computing("gold", newest=True):
             pass
-    with suppress(HistoryError), Status(tmp_path, ["east"]) as status:
+    with suppress(HistoryError), PipelineStatusWriter(tmp_path, ["east"]) as status:
         status.read_up_to(NOON + 60)
         with status.computing("gold", newest=True):
             raise HistoryError("no memory")
@@ -116,9 +121,9 @@ def test_a_table_whose_computation_failed_keeps_its_age(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_is_no_longer_read_is_no_longer_told_of(tmp_path: Path) -> None:
-    with Status(tmp_path, ["east", "west"]) as status:
+    with PipelineStatusWriter(tmp_path, ["east", "west"]) as status:
         status.gaps("west", 1)
-    with Status(tmp_path, ["east"]):
+    with PipelineStatusWriter(tmp_path, ["east"]):
         pass
     assert [feed.kafka for feed in saved(tmp_path).feeds] == ["east"]
 
@@ -142,8 +147,8 @@ def test_a_file_that_no_run_wrote_is_refused_and_the_next_run_begins_anew(
     path_of(tmp_path).parent.mkdir()
     path_of(tmp_path).write_bytes(content)
     with pytest.raises(HistoryError, match=r"ops/status\.json is not what a run writes"):
-        read(tmp_path)
-    with Status(tmp_path, ["east"]):
+        read_status(tmp_path)
+    with PipelineStatusWriter(tmp_path, ["east"]):
         pass
     assert saved(tmp_path) == PipelineStatus(feeds=(FeedStatus("east"),))
 
@@ -156,9 +161,9 @@ def test_what_a_later_version_adds_is_passed_over(tmp_path: Path) -> None:
 
 def test_that_it_cannot_be_written_ends_no_run(tmp_path: Path) -> None:
     (tmp_path / "ops").touch()  # a file, where a folder has to be
-    with Status(tmp_path, ["east"]) as status:
+    with PipelineStatusWriter(tmp_path, ["east"]) as status:
         status.read_up_to(NOON)
-    assert read(tmp_path) is None
+    assert read_status(tmp_path) is None
 
 
 def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
@@ -185,9 +190,9 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
 def test_behind_is_said_only_where_both_vectors_tell(
     latest: str | None, reached: str | None, wanted: int | None
 ) -> None:
-    from offsetwatch.history.pipeline.progress_monitor import behind
+    from offsetwatch.history.pipeline.progress_monitor import count_unread
 
-    assert behind(latest, reached) == wanted
+    assert count_unread(latest, reached) == wanted
 
 
 class Query:
@@ -222,14 +227,14 @@ def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
     tmp_path: Path, seen: list[tuple[str, bool]], ended: int
 ) -> None:
     from offsetwatch.history.pipeline import commits
-    from offsetwatch.history.pipeline.progress_monitor import Watch
+    from offsetwatch.history.pipeline.progress_monitor import StreamProgressMonitor
 
     def errors(every_s: float | None) -> dict[str, int]:
         base = tmp_path / str(every_s)
         commits.create(base, OPS_GAPS)  # as a run does before it watches
         stream: Any = Stream(Query("a"))
-        with Status(base, ["east"]) as status:
-            watch = Watch(status, base, [stream], VirtualClock(), every_s=every_s)
+        with PipelineStatusWriter(base, ["east"]) as status:
+            watch = StreamProgressMonitor(status, base, [stream], VirtualClock(), every_s=every_s)
             for run, active in seen:
                 stream.query = Query(run, active=active)
                 watch.look()

@@ -6,10 +6,10 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables.pipeline_status import read
-from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables.pipeline_status import read_status
+from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 from tests.history import test_stream_real
 from tests.history.test_stream_real import FILE, WAIT_S_MAX, Bed, eventually
 
@@ -22,7 +22,7 @@ bed = test_stream_real.bed
 
 
 def said(bed: Bed) -> PipelineStatus:
-    return read(bed.base) or PipelineStatus()
+    return read_status(bed.base) or PipelineStatus()
 
 
 def feed(bed: Bed) -> FeedStatus | None:

@@ -8,18 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from offsetwatch.clock import SystemClock
-from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.schemas import TABLES
 from structlog.testing import capture_logs
 
 from lab import Lab, LabOptions
 from lab.waiting import NotYet, until
+from offsetwatch.clock import SystemClock
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.schemas import TABLES
 from tests.history.rows import feed_of
 
 if TYPE_CHECKING:
-    from offsetwatch.history.pipeline.stream import BronzeStream
     from pyspark.sql import SparkSession
+
+    from offsetwatch.history.pipeline.stream import BronzeStream
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
 
@@ -53,7 +54,7 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     from offsetwatch.clients.kafka.clients import KafkaAdmin
     from offsetwatch.history.pipeline import commits
     from offsetwatch.history.pipeline.stream import BronzeStream
-    from offsetwatch.history.pipeline.stream_plan import planned
+    from offsetwatch.history.pipeline.stream_plan import plan_stream
 
     topic_id = KafkaAdmin("east", {"bootstrap.servers": lab.east}).topic_ids([TOPIC])[TOPIC]
     feed = feed_of(lab.east, TOPIC, topic_id)
@@ -61,14 +62,14 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     feed = replace(feed, options={**feed.options, **impatient})
     for table in TABLES:
         commits.create(tmp_path, table)
-    stream = BronzeStream(spark, tmp_path, feed, planned(tmp_path, feed), SystemClock())
+    stream = BronzeStream(spark, tmp_path, feed, plan_stream(tmp_path, feed), SystemClock())
     lab.produce("east", TOPIC, 10)
     log = (TOPIC, topic_id, 0)
 
     def stored(count: int) -> None:
         def probe() -> None:
             stream.check()
-            seen = reader.next_offsets(tmp_path, "east").get(log, 0)
+            seen = reader.read_bronze_next_offsets(tmp_path, "east").get(log, 0)
             if seen < count:
                 raise NotYet(f"{seen} records are stored")
 
@@ -93,6 +94,6 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
         "log_level": "warning",
     }
     assert stream.notices == []
-    (topic,) = reader.bronze_summary(tmp_path)
+    (topic,) = reader.summarize_bronze(tmp_path)
     assert topic.rows == 20
     assert stream.reached().ends

@@ -22,21 +22,22 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 from deltalake import DeltaTable
+
+from lab.waiting import NotYet, until
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import HistoryError, NotFound
 from offsetwatch.history.pipeline import checkpoints
-from offsetwatch.history.spark.run_lock import only_run
+from offsetwatch.history.spark.run_lock import hold_run_lock
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
-from offsetwatch.history.tables.stream_generations import Gap, GapReason
+from offsetwatch.history.tables.stream_generations import BronzeGap, GapReason
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-
-from lab.waiting import NotYet, until
 from tests.history.rows import feed_of, mirror_key, offset_key, sync_key, sync_value
 
 if TYPE_CHECKING:
-    from offsetwatch.history.pipeline.run import PipelineSpec, RunReport
     from pyspark.sql import SparkSession
+
+    from offsetwatch.history.pipeline.run import PipelineSpec, RunReport
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -137,7 +138,7 @@ class Bed:
         return [tuple(row.values()) for row in table.to_pylist()]
 
     def pos(self) -> dict[str, int | None]:
-        return {row.connector: row.pos for row in reader.progress(self.base)}
+        return {row.connector: row.pos for row in reader.read_progress(self.base)}
 
 
 @pytest.fixture
@@ -188,28 +189,28 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
     assert (first.undecodable, first.progress_rows, first.flow_rows) == (3, 5, 1)
     # Transaction markers and the aborted record have offsets, and no rows.
     assert first.cut == {bed.offsets: {0: 6, 1: 4, 2: 4}, bed.syncs: {0: 1}}
-    rows = {(row.connector, row.source_partition): row for row in reader.progress(bed.base)}
+    rows = {(row.connector, row.source_partition): row for row in reader.read_progress(bed.base)}
     file = rows["file", '{"filename":"/in"}']
     assert (file.pos, file.variants, file.koffset) == (3, 1, 2)
     wide = rows["mm2", '{"cluster":"west","partition":1,"topic":"orders"}']
     assert (wide.pos, wide.source_offset) == (None, '{"offset":18446744073709551616}')
     assert rows["mm2", '{"cluster":"west","partition":2,"topic":"orders"}'].tombstone
     assert rows["broken", "{}"].error == "value_not_json"
-    (flow,) = reader.flow_progress(bed.base)
+    (flow,) = reader.read_flow_progress(bed.base)
     assert (flow.committed, flow.synced, flow.downstream, flow.replicated) == (10, 12, 120, 10)
 
     before = (
-        reader.progress(bed.base),
-        reader.flow_progress(bed.base),
-        reader.bronze_summary(bed.base),
+        reader.read_progress(bed.base),
+        reader.read_flow_progress(bed.base),
+        reader.summarize_bronze(bed.base),
     )
     second = jobs.run_available_now(bed.spec())
     assert second.rows_read == {bed.offsets: 0, bed.syncs: 0}
     assert (second.undecodable, second.cut) == (0, first.cut)
     after = (
-        reader.progress(bed.base),
-        reader.flow_progress(bed.base),
-        reader.bronze_summary(bed.base),
+        reader.read_progress(bed.base),
+        reader.read_flow_progress(bed.base),
+        reader.summarize_bronze(bed.base),
     )
     assert after == before
     identities = bed.identities()
@@ -226,9 +227,9 @@ def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> N
     vector: Mapping[KafkaTopic, Mapping[int, int]] = {bed.offsets: {0: 3, 2: 1}, bed.syncs: {0: 0}}
     report = jobs.run_available_now(bed.spec(), vector)
     assert report.rows_read == {bed.offsets: 7, bed.syncs: 1}
-    assert report.cut == vector == reader.cursor(bed.base)
+    assert report.cut == vector == reader.read_cursor(bed.base)
     assert bed.pos() == {"file": 2, "mm2": 10}
-    assert [row.synced for row in reader.flow_progress(bed.base)] == [None]
+    assert [row.synced for row in reader.read_flow_progress(bed.base)] == [None]
 
     # A partition that the cut does not name counts as empty.
     jobs.run_available_now(bed.spec(), {bed.offsets: {2: 2}})
@@ -253,7 +254,9 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
     try:
         bed.commit((FILE, b'{"position":1}', 0))
         eventually(
-            "the first commit in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 1}
+            "the first commit in gold",
+            lambda: reader.has_tables(bed.base) and bed.pos(),
+            {"file": 1},
         )
         bed.commit((FILE, b'{"position":2}', 0))
         eventually("the second commit in gold", bed.pos, {"file": 2})
@@ -275,7 +278,7 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
 ) -> None:
     from offsetwatch.history.pipeline import bronze, commits
     from offsetwatch.history.pipeline.stream import BronzeStream
-    from offsetwatch.history.pipeline.stream_plan import planned
+    from offsetwatch.history.pipeline.stream_plan import plan_stream
 
     feed = feed_of(bed.bootstrap, bed.offsets.topic, bed.topic_ids()[bed.offsets])
     for table in (BRONZE_RECORDS, OPS_GAPS):
@@ -296,12 +299,12 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
     with monkeypatch.context() as patched:
         patched.setattr(BronzeStream, "_vouch", late)
         patched.setattr(bronze.Sink, "close", told)
-        stream = BronzeStream(spark, bed.base, feed, planned(bed.base, feed), SystemClock())
+        stream = BronzeStream(spark, bed.base, feed, plan_stream(bed.base, feed), SystemClock())
         stream.start("100 milliseconds")
         assert written.wait(WAIT_S_MAX)
         stream.stop()
     assert bed.identities() == []
-    again = BronzeStream(spark, bed.base, feed, planned(bed.base, feed), SystemClock())
+    again = BronzeStream(spark, bed.base, feed, plan_stream(bed.base, feed), SystemClock())
     again.start(None)
     again.finish()
     assert len(bed.identities()) == len(set(bed.identities())) == 5
@@ -331,23 +334,25 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
     def overtaken() -> bool:
         """Has the log start passed the stream? Now and then the stream is the quicker one."""
         nonlocal written
-        if not reader.gaps(bed.base, "east"):
+        if not reader.read_gaps(bed.base, "east"):
             bed.commit(*((FILE, b'{"position":%d}' % (written + n), 0) for n in range(4)))
             written += 4
             to = TopicPartition(bed.offsets.topic, 0, written - 1)
             for future in bed.admin.delete_records([to]).values():
                 future.result()
             eventually("read on", bed.pos, {"file": written - 1})
-        return bool(reader.gaps(bed.base, "east"))
+        return bool(reader.read_gaps(bed.base, "east"))
 
     with continuous(bed.spec(cadence_s=2.0)) as reports:
         eventually(
-            "the first commit in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 0}
+            "the first commit in gold",
+            lambda: reader.has_tables(bed.base) and bed.pos(),
+            {"file": 0},
         )
         eventually("a gap", overtaken, wanted=True)
         bed.commit((FILE, b'{"position":1000}', 0))
         eventually("the newest commit in gold", bed.pos, {"file": 1000})
-    (gap,) = reader.gaps(bed.base, "east")
+    (gap,) = reader.read_gaps(bed.base, "east")
     assert (gap.reason, gap.to_offset) == (GapReason.LOG_START_MOVED, written - 1)
     assert f"kafka east: permanently missing: {gap}" in reports[0].notices
     offsets = [offset for _, partition, offset in bed.identities() if partition == 0]
@@ -361,7 +366,7 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
     with continuous(bed.spec(cadence_s=1.0)) as reports:
         bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
         eventually(
-            "the commits in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 4}
+            "the commits in gold", lambda: reader.has_tables(bed.base) and bed.pos(), {"file": 4}
         )
         old = bed.topic_ids()[bed.offsets]
         bed.create_again()
@@ -369,14 +374,14 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
         eventually("the new topic's commit in gold", bed.pos, {"file": 100})
         bed.commit((FILE, b'{"position":101}', 0))
         eventually("its next commit in gold", bed.pos, {"file": 101})
-    gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
-    assert reader.gaps(bed.base, "east") == {gap}
+    gap = BronzeGap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
+    assert reader.read_gaps(bed.base, "east") == {gap}
     assert f"kafka east: permanently missing: {gap}" in reports[0].notices
     new = bed.topic_ids()[bed.offsets]
     assert sorted(bed.identities()) == sorted(
         [*((old, 0, offset) for offset in range(5)), (new, 0, 0), (new, 0, 1)]
     )
-    (file,) = reader.progress(bed.base)
+    (file,) = reader.read_progress(bed.base)
     assert (file.topic_id, file.koffset) == (new, 1)
     assert jobs.run_available_now(bed.spec()).notices == ()
 
@@ -391,7 +396,7 @@ def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
     def gone() -> None:
         with continuous(bed.spec(cadence_s=1.0)):
             eventually(
-                "the commit in gold", lambda: reader.exists(bed.base) and bed.pos(), {"file": 1}
+                "the commit in gold", lambda: reader.has_tables(bed.base) and bed.pos(), {"file": 1}
             )
             for future in bed.admin.delete_topics([bed.offsets.topic]).values():
                 future.result()
@@ -403,7 +408,7 @@ def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
 
 def runlock_is_free(base: Path) -> bool:
     try:
-        with only_run(base, SystemClock()):
+        with hold_run_lock(base, SystemClock()):
             return True
     except HistoryError:
         return False
@@ -416,7 +421,7 @@ def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
     bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
     jobs.run_available_now(bed.spec())
     bed.commit((FILE, b'{"position":100}', 0))
-    shutil.rmtree(checkpoints.folder(bed.base, "east", 0))
+    shutil.rmtree(checkpoints.find_checkpoint_folder(bed.base, "east", 0))
     report = jobs.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
     assert report.notices == (
@@ -442,8 +447,8 @@ def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(be
         jobs.run_available_now(stale)  # its topic ids were asked for before
     report = jobs.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
-    gap = Gap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
-    assert reader.gaps(bed.base, "east") == {gap}
+    gap = BronzeGap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
+    assert reader.read_gaps(bed.base, "east") == {gap}
     assert f"kafka east: permanently missing: {gap}" in report.notices
     assert bed.pos() == {"file": 100}
     assert jobs.run_available_now(bed.spec()).notices == ()
@@ -464,8 +469,8 @@ def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed:
     report = jobs.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 2, bed.syncs: 1}
     topic_id = bed.topic_ids()[bed.offsets]
-    assert reader.gaps(bed.base, "east") == {
-        Gap(bed.offsets.topic, topic_id, 0, 5, 7, GapReason.LOG_START_MOVED)
+    assert reader.read_gaps(bed.base, "east") == {
+        BronzeGap(bed.offsets.topic, topic_id, 0, 5, 7, GapReason.LOG_START_MOVED)
     }
     assert sorted(offset for _, partition, offset in bed.identities() if partition == 0) == [
         *(0, 0, 1, 2, 3, 4, 7, 8),  # of two topics
@@ -517,8 +522,8 @@ def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
     assert report.rows_read == {bed.offsets: 4, bed.syncs: 0}
     assert report.cut[bed.offsets] == {0: 0, 1: 6, 2: 0}
     topic_id = bed.topic_ids()[bed.offsets]
-    assert reader.gaps(bed.base, "east") == {
-        Gap(bed.offsets.topic, topic_id, 1, at, at + 1, GapReason.TIMESTAMP_OUT_OF_RANGE)
+    assert reader.read_gaps(bed.base, "east") == {
+        BronzeGap(bed.offsets.topic, topic_id, 1, at, at + 1, GapReason.TIMESTAMP_OUT_OF_RANGE)
         for at in (2, 4)
     }
     assert len(report.notices) == 4

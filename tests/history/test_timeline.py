@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError
 from offsetwatch.history.baselines.document import path_of, publish
-from offsetwatch.history.queries.asof import Unanswerable
-from offsetwatch.history.queries.connector_events import What
-from offsetwatch.history.queries.timeline import Question, Timeline, timeline
+from offsetwatch.history.queries.asof import UnanswerableQuery
+from offsetwatch.history.queries.connector_events import ConnectorEventKind
+from offsetwatch.history.queries.timeline import Timeline, TimelineQuery, read_timeline
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
@@ -21,8 +22,7 @@ from offsetwatch.history.tables.schemas import (
     SILVER_LOGS,
 )
 from offsetwatch.model.baselines import HOURS, Baseline, Baselines
-from offsetwatch.remedy.model.plan import Alter, Pair
-
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset
 from tests.fakes.clock import VirtualClock
 from tests.history.delta import Row, refine_plainly, write
 from tests.history.rows import (
@@ -104,7 +104,7 @@ def lake(base: Path, log: Log, read_at: float = 0.0) -> Path:
 
 def told(base: Path, *, since: float = -60, until: float = 1e6, **more: Any) -> Timeline:
     given = {"connector": "file", "connect_cluster": None, **more}
-    return timeline(base, Question(since=MORNING + since, until=MORNING + until, **given))
+    return read_timeline(base, TimelineQuery(since=MORNING + since, until=MORNING + until, **given))
 
 
 def said(found: Timeline) -> list[tuple[float, str, str]]:
@@ -215,8 +215,8 @@ def test_partitions_that_went_back_together_are_one_event(log: Log, tmp_path: Pa
     for number in range(5):
         log.commit(60 + number / 10, 40, f"/{number}")
     begun, back = told(lake(tmp_path, log)).events
-    assert begun.what is What.FIRST_COMMIT
-    assert back.what is What.REWOUND
+    assert begun.what is ConnectorEventKind.FIRST_COMMIT
+    assert back.what is ConnectorEventKind.REWOUND
     assert back.said.startswith('5 partitions: {"filename":"/0"} went back by 60, from 100 to 40; ')
     assert back.said.endswith("; and 2 more")
     assert back.until == pytest.approx(MORNING + 60.4)
@@ -229,7 +229,10 @@ def test_a_source_partition_that_is_written_under_another_raw_key_is_told(
     for number, key in enumerate((keys[0], keys[0], keys[1], keys[1])):
         log.add(OFFSETS_TOPIC, 60.0 * number, key, {"position": number})
     begun, respelled = told(lake(tmp_path, log)).events
-    assert (begun.what, respelled.what) == (What.FIRST_COMMIT, What.RESPELLED)
+    assert (begun.what, respelled.what) == (
+        ConnectorEventKind.FIRST_COMMIT,
+        ConnectorEventKind.RESPELLED,
+    )
     assert respelled.at == pytest.approx(MORNING + 120)
     assert keys[1] in respelled.said
     assert 'begins at {"position":2}' in respelled.said
@@ -240,7 +243,11 @@ def test_a_pause_is_told_where_it_is_far_longer_than_its_habit(log: Log, tmp_pat
         log.commit(number * 10, number)
     log.commit(290 + 299, 100)  # not yet
     log.commit(290 + 299 + 301, 101)
-    silent = [event for event in told(lake(tmp_path, log)).events if event.what is What.SILENT]
+    silent = [
+        event
+        for event in told(lake(tmp_path, log)).events
+        if event.what is ConnectorEventKind.SILENT
+    ]
     assert [(at.at - MORNING, at.until - MORNING, at.said) for at in silent] == [
         (589, 890, "no commit for 5 min 1 s; usually there is one every 10 s")
     ]
@@ -252,7 +259,7 @@ def test_a_pause_that_goes_on_is_told_as_far_as_the_tables_know(log: Log, tmp_pa
     (silent,) = (
         event
         for event in told(lake(tmp_path, log, read_at=1000)).events
-        if event.what is What.SILENT
+        if event.what is ConnectorEventKind.SILENT
     )
     assert (silent.at - MORNING, silent.until - MORNING) == (290, 1000)  # type: ignore[operator]
     assert silent.said == (
@@ -264,14 +271,18 @@ def test_nobody_is_called_silent_for_what_nobody_looked_at(log: Log, tmp_path: P
     for number in range(30):
         log.commit(number * 10, number)
     base = lake(tmp_path, log, read_at=300)
-    assert all(event.what is not What.SILENT for event in told(base).events)
+    assert all(event.what is not ConnectorEventKind.SILENT for event in told(base).events)
 
 
 def test_a_pause_that_began_before_the_window_is_told_too(log: Log, tmp_path: Path) -> None:
     log.commit(-5000, 1)
     for number in range(30):
         log.commit(number * 10, number + 2)
-    silent = [e for e in told(lake(tmp_path, log), since=-60).events if e.what is What.SILENT]
+    silent = [
+        e
+        for e in told(lake(tmp_path, log), since=-60).events
+        if e.what is ConnectorEventKind.SILENT
+    ]
     assert [(at.at - MORNING, at.until - MORNING) for at in silent] == [(-5000, 0)]  # type: ignore[operator]
 
 
@@ -282,9 +293,9 @@ def test_a_pause_is_held_against_what_history_has_taught(log: Log, tmp_path: Pat
     base = lake(tmp_path, log)
     publish(base, usual(pause_s=5400.0))
     found = told(base)
-    assert [(at.at - MORNING, at.said) for at in found.events if at.what is What.SILENT] == [
-        (3600, "nothing advanced for 2 h 0 min; 4.0 advances were to be expected")
-    ]
+    assert [
+        (at.at - MORNING, at.said) for at in found.events if at.what is ConnectorEventKind.SILENT
+    ] == [(3600, "nothing advanced for 2 h 0 min; 4.0 advances were to be expected")]
     assert not any("usual" in note for note in found.notes)
 
 
@@ -348,7 +359,7 @@ def behind(found: Timeline) -> list[tuple[float, float, str]]:
     return [
         (event.at - MORNING, event.until - MORNING, event.said)  # type: ignore[operator]
         for event in found.events
-        if event.what is What.BEHIND
+        if event.what is ConnectorEventKind.BEHIND
     ]
 
 
@@ -423,7 +434,9 @@ def test_who_has_no_habit_yet_is_not_called_silent(log: Log, tmp_path: Path) -> 
         log.commit(number * 10, number)
     log.commit(100_000, 100)
     base = lake(tmp_path, log)
-    assert all(event.what is not What.SILENT for event in told(base, since=150).events)
+    assert all(
+        event.what is not ConnectorEventKind.SILENT for event in told(base, since=150).events
+    )
 
 
 def test_before_a_window_nothing_is_told_and_what_was_then_is_still_known(
@@ -445,10 +458,10 @@ def test_other_connectors_are_left_out_and_a_name_within_a_name_is_another(
     log.status(0, "RUNNING", name="file-2")
     log.status(1, "RUNNING", name='fi"le')
     base = lake(tmp_path, log)
-    with pytest.raises(Unanswerable, match="no record"):
+    with pytest.raises(UnanswerableQuery, match="no record"):
         told(base)
     assert len(told(base, connector='fi"le').events) == 1
-    with pytest.raises(Unanswerable, match="of other"):
+    with pytest.raises(UnanswerableQuery, match="of other"):
         told(base, connector="file-2", connect_cluster="other")
 
 
@@ -484,7 +497,7 @@ def test_a_plan_of_this_connector_is_told_and_no_other_ones(log: Log, tmp_path: 
     write(tmp_path / "tables", BRONZE_RECORDS, *rows)
     refine_plainly(tmp_path / "tables")
     bench = Bench(tmp_path / "state", VirtualClock(MORNING + 500.0))
-    bench.runner().run(plan_of(Alter((Pair('{"file":"a"}', '{"position":3}'),))))
+    bench.runner().run(plan_of(Alter((PartitionOffset('{"file":"a"}', '{"position":3}'),))))
     bench.journal.close()
     done = typed(tmp_path, "orders", "--since", str(MORNING - 1), "--json")
     found = json.loads(done.stdout)["events"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from offsetwatch.history.audit.differences import (
-    Finding,
-    Kind,
-    Record,
+    AuditFinding,
+    DifferenceWindow,
+    HashedRecord,
+    MirrorDifferenceKind,
     Span,
-    Window,
-    findings,
-    items,
-    joined,
-    left_of,
-    unknown,
+    align_slice,
+    classify_records,
+    find_unknown_hashes,
+    group_differences,
+    merge_findings,
 )
 from offsetwatch.history.audit.slices import Slice
 from offsetwatch.model.topology import TopicPartition
@@ -20,63 +20,72 @@ from offsetwatch.model.topology import TopicPartition
 OF = Slice(TopicPartition("orders", 0), "west.orders", 0, 100, 0, 100, judged=(0, 100))
 
 
-def records(*digests: int, first: int = 0) -> list[Record]:
-    return [Record(first + n, at, at, 0, tombstone=False) for n, at in enumerate(digests)]
+def records(*digests: int, first: int = 0) -> list[HashedRecord]:
+    return [HashedRecord(first + n, at, at, 0, tombstone=False) for n, at in enumerate(digests)]
 
 
-def doubled(up: tuple[int, int], down: tuple[int, int]) -> Finding:
-    return Finding(Kind.DUPLICATED, up[1] - up[0] + 1, Span(*up), Span(*down))
+def doubled(up: tuple[int, int], down: tuple[int, int]) -> AuditFinding:
+    return AuditFinding(MirrorDifferenceKind.DUPLICATED, up[1] - up[0] + 1, Span(*up), Span(*down))
 
 
-def told(of: Slice, *windows: Window, elsewhere: dict[int, Record | None] | None = None):
-    found = items(left_of(of, windows), elsewhere or {})
-    return [(at.kind.value, at.records) for at in findings(found, lambda _item: ("", False))]
+def told(
+    of: Slice, *windows: DifferenceWindow, elsewhere: dict[int, HashedRecord | None] | None = None
+):
+    found = classify_records(align_slice(of, windows), elsewhere or {})
+    return [
+        (at.kind.value, at.records) for at in group_differences(found, lambda _item: ("", False))
+    ]
 
 
 def test_a_range_whose_end_is_told_before_its_beginning_is_one() -> None:
     parts = [doubled((28, 29), (28, 29)), doubled((10, 11), (30, 31)), doubled((12, 27), (32, 47))]
-    assert joined(parts) == (doubled((10, 29), (28, 47)),)
+    assert merge_findings(parts) == (doubled((10, 29), (28, 47)),)
 
 
 def test_ranges_that_do_not_go_on_upstream_stay_apart() -> None:
     parts = (doubled((28, 29), (28, 29)), doubled((10, 11), (30, 31)))
-    assert joined(parts) == parts
+    assert merge_findings(parts) == parts
 
 
 def test_losses_one_after_the_other_are_one_only_if_nothing_lies_between() -> None:
-    def lost(first: int, last: int) -> Finding:
-        return Finding(Kind.LOST, last - first + 1, Span(first, last), None)
+    def lost(first: int, last: int) -> AuditFinding:
+        return AuditFinding(MirrorDifferenceKind.LOST, last - first + 1, Span(first, last), None)
 
-    assert joined([lost(1, 2), lost(3, 5), lost(7, 8)]) == (lost(1, 5), lost(7, 8))
+    assert merge_findings([lost(1, 2), lost(3, 5), lost(7, 8)]) == (lost(1, 5), lost(7, 8))
 
 
 def test_a_record_that_moved_from_one_window_to_another_is_neither_lost_nor_added() -> None:
-    one = Window(records(1, 2, 3), records(1, 3), None)
-    other = Window(records(7, 8, first=50), records(7, 2, 8, first=50), 49)
+    one = DifferenceWindow(records(1, 2, 3), records(1, 3), None)
+    other = DifferenceWindow(records(7, 8, first=50), records(7, 2, 8, first=50), 49)
     assert told(OF, one, other) == [("reordered", 1)]
 
 
 def test_where_a_copy_comes_from_is_asked_only_if_the_windows_do_not_tell() -> None:
-    window = Window(records(1, 2, 3), records(1, 2, 3, 2, 9, first=10), None)
-    assert unknown(left_of(OF, [window])) == {9}
+    window = DifferenceWindow(records(1, 2, 3), records(1, 2, 3, 2, 9, first=10), None)
+    assert find_unknown_hashes(align_slice(OF, [window])) == {9}
     assert told(OF, window) == [("duplicated", 1), ("added", 1)]
     assert told(OF, window, elsewhere={9: None}) == [("duplicated", 1), ("duplicated", 1)]
 
 
 def test_what_stands_before_all_that_matches_is_judged_only_where_it_could_be_known() -> None:
-    window = Window(records(1, 2, 3), records(8, 9, 3), None)
+    window = DifferenceWindow(records(1, 2, 3), records(8, 9, 3), None)
     assert told(OF, window) == [("altered", 2)]
     unsure = Slice(OF.at, OF.remote, 0, 100, 0, 100, (0, 100), up_head=False, down_head=False)
-    left = left_of(unsure, [window])
+    left = align_slice(unsure, [window])
     assert left.gaps == ()
     assert left.up_unjudged == 2
 
 
 def test_headers_that_differ_are_paired_before_anything_else() -> None:
-    up = [Record(0, 1, 10, 5, tombstone=False), Record(1, 2, 20, 5, tombstone=False)]
-    down = [Record(7, 3, 20, 5, tombstone=False)]
-    found = findings(items(left_of(OF, [Window(up, down, None)]), {}), lambda _item: ("", False))
-    assert [(at.kind, at.up) for at in found if at.kind is Kind.ALTERED] == [
-        (Kind.ALTERED, Span(1, 1))
+    up = [HashedRecord(0, 1, 10, 5, tombstone=False), HashedRecord(1, 2, 20, 5, tombstone=False)]
+    down = [HashedRecord(7, 3, 20, 5, tombstone=False)]
+    found = group_differences(
+        classify_records(align_slice(OF, [DifferenceWindow(up, down, None)]), {}),
+        lambda _item: ("", False),
+    )
+    assert [(at.kind, at.up) for at in found if at.kind is MirrorDifferenceKind.ALTERED] == [
+        (MirrorDifferenceKind.ALTERED, Span(1, 1))
     ]
-    assert [(at.kind, at.up) for at in found if at.kind is Kind.LOST] == [(Kind.LOST, Span(0, 0))]
+    assert [(at.kind, at.up) for at in found if at.kind is MirrorDifferenceKind.LOST] == [
+        (MirrorDifferenceKind.LOST, Span(0, 0))
+    ]

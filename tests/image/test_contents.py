@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from offsetwatch import __version__
 from offsetwatch.history.spark.jars import ARTIFACTS, folder_name
-
 from tests.conftest import ROOT
 from tests.image.building import REVISION, VERSION, Image
 from tests.image.container import USER

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import reader
 
 from lab import Lab, compare
 from lab.errors import LabError
 from lab.jsontext import text
 from lab.product import CONFIG, PIPELINE_S_MAX
 from lab.waiting import NotYet, until
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables import reader
 from tests.image.building import Image
 from tests.image.container import USER, Container, Volume, running, writable
 from tests.image.secret import Secret
@@ -81,7 +81,8 @@ def beside(
 def stored(history: Path) -> dict[tuple[str, str], str | None]:
     """The tables' answer."""
     return {
-        (row.connector, row.source_partition): row.source_offset for row in reader.progress(history)
+        (row.connector, row.source_partition): row.source_offset
+        for row in reader.read_progress(history)
     }
 
 

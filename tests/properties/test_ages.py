@@ -6,9 +6,15 @@ from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.model.log_readings import FirstRecord, NothingUpTo, Probed
+
+from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore, ProbeResult
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.mirror.oldest_record_age import LOG_ENDS, RECORD, Ages, Stretch
+from offsetwatch.state.mirror.oldest_record_age import (
+    LOG_ENDS,
+    RECORD,
+    OldestRecordAges,
+    UnreadRange,
+)
 
 WHO = ("lab", "mm2", TopicPartition("orders", 0))
 
@@ -45,22 +51,22 @@ class Log:
         self.records[self.end] = at
         self.end += 1
 
-    def first(self, offset: int) -> FirstRecord | NothingUpTo:
+    def first(self, offset: int) -> FirstRecord | NoRecordBefore:
         for at in range(max(offset, self.start), self.end):
             if at in self.records:
                 return FirstRecord(at, self.records[at])
-        return NothingUpTo(max(offset, self.end))
+        return NoRecordBefore(max(offset, self.end))
 
     def not_before(self, offset: int) -> float | None:
         return max((at for at, end in self.seen if end <= offset), default=None)
 
 
-def stretch(log: Log) -> Stretch:
+def stretch(log: Log) -> UnreadRange:
     start, end = log.shown
-    return Stretch(following=max(log.following, start), start=start, end=end)
+    return UnreadRange(following=max(log.following, start), start=start, end=end)
 
 
-def step(log: Log, ages: Ages, verb: str, number: int) -> None:
+def step(log: Log, ages: OldestRecordAges, verb: str, number: int) -> None:
     log.now += 1
     match verb:
         case "write":
@@ -85,7 +91,7 @@ def step(log: Log, ages: Ages, verb: str, number: int) -> None:
         case "probe":
             wanted = ages.behind("west", WHO, stretch(log)).probe_from
             if wanted is not None and log.start <= wanted <= log.end:
-                ages.told([Probed(WHO, wanted, log.first(wanted))], log.now)
+                ages.told([ProbeResult(WHO, wanted, log.first(wanted))], log.now)
         case "recreate":
             # Its end may be anywhere, and MirrorMaker still stands where it stood in the old one.
             log.start, log.end, log.records, log.seen = 0, 4 * number, {}, []
@@ -96,7 +102,7 @@ def step(log: Log, ages: Ages, verb: str, number: int) -> None:
 
 @given(STEPS)
 def test_what_is_told_is_true_and_nothing_older_than_the_truth_is_told_of_a_record(steps):
-    log, ages = Log(), Ages()
+    log, ages = Log(), OldestRecordAges()
     step(log, ages, "ends", 0)
     for verb, number in steps:
         step(log, ages, verb, number)
@@ -126,7 +132,7 @@ def test_what_is_told_is_true_and_nothing_older_than_the_truth_is_told_of_a_reco
 
 @given(STEPS)
 def test_a_read_of_what_is_wanted_leaves_nothing_to_be_wanted(steps):
-    log, ages = Log(), Ages()
+    log, ages = Log(), OldestRecordAges()
     for verb, number in steps:
         step(log, ages, verb, number)
         step(log, ages, "ends", 0)

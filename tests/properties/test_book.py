@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds
+
+from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested
 from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.connect.source_offsets import SourceBook
-from offsetwatch.state.mirror.lag import replication_lag
-
+from offsetwatch.state.mirror.lag import compute_replication_lag
 from tests.unit.state.worlds import NOW, World, mirrors, orders, record
 
 OFFSETS = st.integers(0, 2**63 - 1)
@@ -17,7 +17,7 @@ OFFSETS = st.integers(0, 2**63 - 1)
 
 @given(OFFSETS, OFFSETS)
 def test_lag_and_ahead_are_never_negative_and_never_both(replicated, log_end):
-    lag = replication_lag(replicated, log_end)
+    lag = compute_replication_lag(replicated, log_end)
     assert lag.records >= 0
     assert lag.ahead >= 0
     assert 0 in (lag.records, lag.ahead)
@@ -113,13 +113,13 @@ class _Sound:
                 self.world.synced(self.done)
             case "ask":
                 self.numbers += 1
-                self.world.see(EndsAsked("west", self.numbers))
+                self.world.see(LogEndsRequested("west", self.numbers))
                 self.asked.append((self.numbers, self.end))
             case "answer" if self.asked:
                 number, end = self.asked.pop(min(amount, len(self.asked) - 1))
                 bounds = {TopicPartition("orders", 0): LogBounds(0, end, end)}
                 self.world.see(
-                    EndsRead("west", number, bounds),
+                    LogEndsRead("west", number, bounds),
                     InputSucceeded(InputId(LOG_ENDS, kafka="west"), self.world.now),
                 )
             case "wait":

@@ -6,40 +6,41 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.remedy.model.fleet_state import Fleet
+
+from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
-    Approved,
     BreakerSet,
-    Cause,
-    Ended,
-    Ending,
-    IncidentOver,
-    Intended,
-    Lapsed,
+    IncidentEnded,
     ModeSet,
-    Opened,
-    Parked,
     PauseSet,
-    Proposed,
-    Rejected,
-    Resumed,
-    Turned,
-    Verified,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+    RollbackStarted,
+    StepIntended,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Copy,
     Freeze,
-    Pair,
+    PartitionOffset,
     Plan,
+    PlanSubject,
     Prove,
-    RecordAt,
-    Remedy,
+    RecordLocation,
+    RemediationContext,
+    RequestedState,
     Restart,
-    State,
-    Subject,
     ToState,
 )
 
@@ -47,26 +48,28 @@ CONNECTORS = ("a", "b")
 
 
 def skipping(plan_id: str, connector: str, offset: int) -> Plan:
-    record = RecordAt("east", "t", "id", 0, offset)
-    pair = Pair("p", str(offset + 1))
+    record = RecordLocation("east", "t", "id", 0, offset)
+    pair = PartitionOffset("p", str(offset + 1))
     return Plan(
         plan_id=plan_id,
         verb="skip one",
-        subject=Subject("rest", "lab", connector, "sink"),
+        subject=PlanSubject("rest", "lab", connector, "sink"),
         steps=(
             Copy(record, "sha", 1, f"key-{offset}", "folder"),
-            ToState(State.STOPPED),
+            ToState(RequestedState.STOPPED),
             Freeze(),
             Alter((pair,)),
-            ToState(State.RUNNING),
+            ToState(RequestedState.RUNNING),
             Prove(pair, record, 60.0),
             Restart(),
         ),
-        original=State.RUNNING,
-        final=State.RUNNING,
+        original=RequestedState.RUNNING,
+        final=RequestedState.RUNNING,
         created_at=0.0,
         created_by="detector",
-        remedy=Remedy(Action.SKIP_ONE, "incident", skip_key=f"key-{offset}", signature="s"),
+        remedy=RemediationContext(
+            Action.SKIP_ONE, "incident", skip_key=f"key-{offset}", signature="s"
+        ),
     )
 
 
@@ -76,28 +79,40 @@ plans = st.builds(
     st.sampled_from(CONNECTORS),
     st.integers(0, 300),
 )
-ends = st.sampled_from(Ending)
+ends = st.sampled_from(PlanEnding)
 times = st.floats(0, 1e6)
 
 
 def of_a_plan(plan: Plan) -> st.SearchStrategy[AnyRecord]:
     steps = st.integers(0, len(plan.steps) - 1)
     return st.one_of(
-        st.builds(Proposed, at=times, plan=st.just(plan), mode=st.just("auto"), expires_at=times),
         st.builds(
-            Approved, at=times, by=st.sampled_from(["policy", "alice"]), plan_sha256=st.just("")
+            PlanProposed, at=times, plan=st.just(plan), mode=st.just("auto"), expires_at=times
         ),
-        st.builds(Rejected, at=times, by=st.just("alice"), because=st.just("no")),
-        st.builds(Lapsed, at=times, void=st.booleans(), said=st.just("")),
-        st.builds(Opened, at=times, plan=st.just(plan)),
-        st.builds(Resumed, at=times),
-        st.builds(Intended, at=times, index=steps, undoing=st.booleans()),
-        st.builds(Verified, at=times, index=steps, undoing=st.booleans(), said=st.just("")),
         st.builds(
-            Turned, at=times, steps=st.just(()), cause=st.sampled_from(Cause), said=st.just("")
+            PlanApproved, at=times, by=st.sampled_from(["policy", "alice"]), plan_sha256=st.just("")
         ),
-        st.builds(Parked, at=times, ending=ends, cause=st.sampled_from(Cause), said=st.just("")),
-        st.builds(Ended, at=times, ending=ends, said=st.just("")),
+        st.builds(PlanRejected, at=times, by=st.just("alice"), because=st.just("no")),
+        st.builds(PlanLapsed, at=times, void=st.booleans(), said=st.just("")),
+        st.builds(PlanOpened, at=times, plan=st.just(plan)),
+        st.builds(PlanResumed, at=times),
+        st.builds(StepIntended, at=times, index=steps, undoing=st.booleans()),
+        st.builds(StepVerified, at=times, index=steps, undoing=st.booleans(), said=st.just("")),
+        st.builds(
+            RollbackStarted,
+            at=times,
+            steps=st.just(()),
+            cause=st.sampled_from(PlanFailureCause),
+            said=st.just(""),
+        ),
+        st.builds(
+            PlanParked,
+            at=times,
+            ending=ends,
+            cause=st.sampled_from(PlanFailureCause),
+            said=st.just(""),
+        ),
+        st.builds(PlanEnded, at=times, ending=ends, said=st.just("")),
     )
 
 
@@ -119,7 +134,7 @@ of_none = st.one_of(
         by=st.just("a"),
         because=st.just(""),
     ),
-    st.builds(IncidentOver, at=times, incident=st.just("incident")),
+    st.builds(IncidentEnded, at=times, incident=st.just("incident")),
 )
 
 
@@ -134,7 +149,7 @@ def journals(draw: Any) -> list[tuple[str, AnyRecord]]:
 
 @given(journals())
 def test_an_open_breaker_is_closed_by_a_person_and_keeps_its_reason_until_then(journal):
-    fleet = Fleet()
+    fleet = FleetState()
     for seq, (plan_id, record) in enumerate(journal, start=1):
         before = dict(fleet.breakers)
         fleet.take(seq, plan_id, record)
@@ -147,7 +162,7 @@ def test_an_open_breaker_is_closed_by_a_person_and_keeps_its_reason_until_then(j
 
 @given(journals())
 def test_whoever_is_parked_has_an_open_breaker_until_a_person_has_looked(journal):
-    fleet = Fleet()
+    fleet = FleetState()
     seen: set[str] = set()
     for seq, (plan_id, record) in enumerate(journal, start=1):
         fleet.take(seq, plan_id, record)

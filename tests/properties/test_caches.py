@@ -6,11 +6,11 @@ from copy import deepcopy
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo
+
+from offsetwatch.model.log_readings import FirstRecord, LogBounds, NoRecordBefore
 from offsetwatch.model.observations import OffsetsTopicLost
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.state.tuple_memo import Joined
-
+from offsetwatch.state.tuple_memo import TupleMemo
 from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, orders, source
 
 OWN = KafkaTopic("east", "own")
@@ -20,7 +20,7 @@ PARTS = st.lists(st.integers(0, 3), max_size=4)
 @given(st.lists(PARTS, max_size=30), st.data())
 def test_a_join_is_its_parts_one_after_the_other(steps, data):
     pool = [tuple(range(at, at + at)) for at in range(4)]
-    joined: Joined[int] = Joined()
+    joined: TupleMemo[int] = TupleMemo()
     for step in steps:
         changed = data.draw(st.integers(0, 3))
         pool[changed] = (*pool[changed][1:], changed)
@@ -33,17 +33,17 @@ def test_a_join_is_its_parts_one_after_the_other(steps, data):
 def forget(world: World) -> None:
     """Everything that is remembered only because making it takes time."""
     book = world.book
-    book._joined = Joined()
+    book._joined = TupleMemo()
     book._budget._last = book._budget._used = None
     book._connectors = ([], ())
     replication = book._replication
-    replication._joined = Joined()
+    replication._joined = TupleMemo()
     replication._positions_made.clear()
     replication._views.forget()
     replication._sync_views_made = ((), ())
     replication._shared_made = ((), {})
     for site in book._sites.values():
-        site._joined = Joined()
+        site._joined = TupleMemo()
         site._shadows_made._made.clear()
         for source_book in site._books.values():
             source_book._shown = source_book._in_order = source_book._wanted = None
@@ -91,7 +91,7 @@ def ends(world: World, number: int) -> None:
 
 
 def probe(world: World, number: int) -> None:
-    found = NothingUpTo(9) if number & 2 else FirstRecord(offset=8, at=world.now)
+    found = NoRecordBefore(9) if number & 2 else FirstRecord(offset=8, at=world.now)
     world.probed(number, found, partition=number % 2)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from offsetwatch.decode.trace import Header, lines_of
-from offsetwatch.remedy.classify import CHAIN_MAX, SKIPPABLE, Failure, classify
 
+from offsetwatch.decode.trace import ExceptionHeader, lines_of
+from offsetwatch.remedy.classify import CHAIN_MAX, SKIPPABLE, Failure, classify
 from tests.corpus.cases import CORPUS
 from tests.corpus.forging import LISTED, SKIPPED, beginnings, forgeries, with_message
 
@@ -119,7 +119,7 @@ def test_whatever_forbids_does_so_in_any_message(case, data):
 def test_what_was_cut_is_never_a_records_fault(case, data):
     cut = case.trace[: data.draw(st.integers(0, len(case.trace) - 2))]
     found = classify(cut, case.listed)
-    whole = [line for line in lines_of(cut) if isinstance(line, Header)]
+    whole = [line for line in lines_of(cut) if isinstance(line, ExceptionHeader)]
     # Cut between two lines of Java's, it is whole, but for what is not there.
     if not cut.endswith("\n") or len(whole) < 2:
         assert found is None or found.kind not in SKIPPABLE

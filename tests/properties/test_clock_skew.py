@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.decode.javamap import hash_map_order
+
+from offsetwatch.decode.javamap import compute_hash_map_order
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.state.connect.source_offsets import SourceBook
-
 from tests.unit.state.worlds import NOW, record
 
 SKEW_S = st.floats(-600, 600)
 # (writer, seconds since the commit before)
 COMMITS = st.lists(st.tuples(st.integers(0, 1), st.floats(0.001, 1500)), min_size=1, max_size=12)
-FIELDS = hash_map_order(("name", "path"))
+FIELDS = compute_hash_map_order(("name", "path"))
 
 
 def raw_key(order: tuple[str, ...]) -> bytes:

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.remedy.model.service_api import Wish
-from offsetwatch.serve.control.alertmanager_webhook import read
-from offsetwatch.serve.control.request_bodies import WantPlan, asked, body_of
-from offsetwatch.serve.control.strict_json import Wrong, parsed
 
+from offsetwatch.remedy.model.service_api import Wish
+from offsetwatch.serve.control.alertmanager_webhook import parse_payload
+from offsetwatch.serve.control.request_bodies import WantPlan, build_plan_request, convert_body
+from offsetwatch.serve.control.strict_json import MalformedRequest, parse_json
 from tests.unit.serve.control.stage import ALERT, SKIP, payload
 
 KNOWN = frozenset({("lab", "orders"), ("lab", "a/b"), ("east", "orders")})
@@ -31,9 +31,9 @@ def known(*at: str) -> bool:
 def taken(body: bytes) -> None:
     """As the listener does it."""
     try:
-        document = parsed(body)
-        found = read(document, known)
-    except Wrong:
+        document = parse_json(body)
+        found = parse_payload(document, known)
+    except MalformedRequest:
         return
     assert len(found.hints) + found.unknown == len(document["alerts"])
     for hint in found.hints:
@@ -81,7 +81,7 @@ def test_a_payload_with_bytes_in_the_middle_is_refused_or_read(strange: bytes, a
 
 @given(st.dictionaries(st.sampled_from(["connect_cluster", "connector", "topic", "x"]), st.text()))
 def test_only_a_name_that_is_known_exactly_is_taken_for_known(labels: dict[str, str]):
-    found = read(payload({**ALERT, "labels": labels}), known)
+    found = parse_payload(payload({**ALERT, "labels": labels}), known)
     exact = (labels.get("connect_cluster"), labels.get("connector")) in KNOWN
     assert bool(found.hints) == exact
 
@@ -93,8 +93,10 @@ def test_a_wish_with_anything_anywhere_is_refused_or_says_what_was_said(data: st
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.sampled_from(fields))] = data.draw(JSON)
     try:
-        wish = asked(body_of(WantPlan, parsed(json.dumps(body).encode())), "key")
-    except Wrong:
+        wish = build_plan_request(
+            convert_body(WantPlan, parse_json(json.dumps(body).encode())), "key"
+        )
+    except MalformedRequest:
         return
     assert (wish.connect_cluster, wish.connector) == (body["connect_cluster"], body["connector"])
     assert (wish.pair is not None) == (wish.wish is Wish.SKIP_ONE)
@@ -110,7 +112,7 @@ def test_an_offset_of_a_sink_is_an_integer_between_0_and_its_last_but_one(value:
     fits = type(value) is int and 0 <= value < 2**63 - 1
     text = json.dumps(body).encode()
     if fits:
-        assert asked(body_of(WantPlan, parsed(text)), "k").pair is not None
+        assert build_plan_request(convert_body(WantPlan, parse_json(text)), "k").pair is not None
     else:
-        with pytest.raises(Wrong):
-            asked(body_of(WantPlan, parsed(text)), "k")
+        with pytest.raises(MalformedRequest):
+            build_plan_request(convert_body(WantPlan, parse_json(text)), "k")

@@ -13,25 +13,26 @@ from itertools import pairwise
 import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
 from offsetwatch.decode.dialects import (
     DIALECTS,
-    compare,
-    dialect_of_offset,
-    event_time,
-    event_time_of,
-    offset_fields,
-    order_key,
-    poisoned,
-    position,
-    position_of,
+    build_order_key,
+    compare_offsets,
+    is_poisoned,
+    parse_offset_fields,
+    read_event_time,
+    read_event_time_from_fields,
+    read_position,
+    read_position_from_fields,
+    refine_dialect,
 )
 from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
-from offsetwatch.decode.javamap import connect_key, hash_map_order
-from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
+from offsetwatch.decode.javamap import build_connect_key, compute_hash_map_order
+from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse_flat_map, parse_json
 from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
-from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.roles import decode_record, format_record
 from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_fields,
@@ -51,16 +52,15 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.topic_kinds import TopicRole
-
+from offsetwatch.model.topic_kinds import TopicKind
 from tests.unit.decode.golden import records, rest_body
 
 GOLDEN = {
-    TopicRole.CONNECT_OFFSETS: ("east.connect-offsets", "east.mm2-offsets.a.internal"),
-    TopicRole.OFFSET_SYNCS: ("west.mm2-offset-syncs.east.internal",),
-    TopicRole.CHECKPOINTS: ("east.west.checkpoints.internal",),
-    TopicRole.HEARTBEATS: ("east.heartbeats", "east.a.heartbeats"),
-    TopicRole.STATUS: ("east.connect-status",),
+    TopicKind.CONNECT_OFFSETS: ("east.connect-offsets", "east.mm2-offsets.a.internal"),
+    TopicKind.OFFSET_SYNCS: ("west.mm2-offset-syncs.east.internal",),
+    TopicKind.CHECKPOINTS: ("east.west.checkpoints.internal",),
+    TopicKind.HEARTBEATS: ("east.heartbeats", "east.a.heartbeats"),
+    TopicKind.STATUS: ("east.connect-status",),
 }
 SPOKEN = [
     (b'["c",null]', b"{}"),
@@ -161,7 +161,7 @@ def test_a_key_is_decoded_or_undecodable_and_never_an_error(raw):
         assert (key.form is KeyForm.LEGACY_ENVELOPE) == raw.lstrip().startswith(b"{")
         if key.canonical:  # then no other bytes with its fields in this order are
             connector, partition = json.loads(raw)
-            assert raw == connect_key(connector, partition)
+            assert raw == build_connect_key(connector, partition)
 
 
 @given(RAW_VALUES)
@@ -182,17 +182,17 @@ def test_a_value_is_decoded_or_undecodable_and_never_an_error(raw):
 
 def _holds_for(dialect: str, value: SourceOffset) -> None:
     """What every dialect promises of any offset."""
-    assert dialect_of_offset(dialect, value).name in DIALECTS
-    assert dialect_of_offset(dialect, value).time is DIALECTS[dialect].time
-    at = position(dialect, value)
-    place = order_key(dialect, value)
+    assert refine_dialect(dialect, value).name in DIALECTS
+    assert refine_dialect(dialect, value).time is DIALECTS[dialect].time
+    at = read_position(dialect, value)
+    place = build_order_key(dialect, value)
     if at is not None:
         assert -(2**63) <= at < 2**63
-        assert not poisoned(dialect, value) or dialect == "jdbc"
+        assert not is_poisoned(dialect, value) or dialect == "jdbc"
     if place is not None:
         assert all(type(number) is int for number in place.place)
-    assert compare(dialect, value, value) is Order.SAME
-    seconds = event_time(dialect, value)
+    assert compare_offsets(dialect, value, value) is Order.SAME
+    seconds = read_event_time(dialect, value)
     assert seconds is None or 315_532_800 <= seconds < 4_102_444_800
 
 
@@ -203,7 +203,7 @@ def _holds_for(dialect: str, value: SourceOffset) -> None:
 @example(b'{"a":' + b"9" * 5_000 + b"}")
 @example(b'{"a":-0,"b":-0.0,"c":1E2,"d":18446744073709551616,"e":"\\ud83d\\ude00"}')
 def test_a_map_of_primitives_is_parsed_as_any_text_is(raw):
-    fields, parsed = parse_flat_map(raw), parse(raw)
+    fields, parsed = parse_flat_map(raw), parse_json(raw)
     if fields is not None:
         assert repr(fields) == repr(parsed)  # to == 1 is 1.0, and True
         assert is_flat_map(parsed)
@@ -221,10 +221,10 @@ def test_the_fields_of_a_value_say_what_its_offset_says(raw):
         return
     assert isinstance(offset, SourceOffset)
     assert encode_sorted(fields).decode() == offset.text
-    assert repr(sorted(fields.items())) == repr(sorted(offset_fields(offset).items()))
+    assert repr(sorted(fields.items())) == repr(sorted(parse_offset_fields(offset).items()))
     for name, dialect in DIALECTS.items():
-        assert position_of(dialect, fields) == position(name, offset)
-        assert event_time_of(dialect, fields) == event_time(name, offset)
+        assert read_position_from_fields(dialect, fields) == read_position(name, offset)
+        assert read_event_time_from_fields(dialect, fields) == read_event_time(name, offset)
 
 
 # Few numbers, so that places meet.
@@ -262,17 +262,21 @@ def test_an_order_goes_one_way_and_has_no_circles(drawn):
     dialect, (first, second, third) = drawn
     mirrored = {Order.AHEAD: Order.BEHIND, Order.BEHIND: Order.AHEAD}
     for before, after in pairwise((first, second, third, first)):
-        found = compare(dialect, before, after)
-        assert compare(dialect, after, before) is mirrored.get(found, found)
+        found = compare_offsets(dialect, before, after)
+        assert compare_offsets(dialect, after, before) is mirrored.get(found, found)
         assert (found is Order.SAME) == (before.text == after.text)
-    if compare(dialect, first, second) is compare(dialect, second, third) is Order.AHEAD:
-        assert compare(dialect, first, third) is Order.AHEAD
+    if (
+        compare_offsets(dialect, first, second)
+        is compare_offsets(dialect, second, third)
+        is Order.AHEAD
+    ):
+        assert compare_offsets(dialect, first, third) is Order.AHEAD
 
 
 @given(JSON.filter(lambda at: isinstance(at, list | dict)), st.binary(max_size=20))
 def test_what_follows_the_first_value_changes_nothing(value, more):
     text = msgspec.json.encode(value)
-    assert parse(text + more) == parse(text)
+    assert parse_json(text + more) == parse_json(text)
 
 
 @given(MAPS, st.integers(1, 3))
@@ -280,7 +284,7 @@ def test_needless_zeros_change_nothing(fields, zeros):
     text = "{%s}" % ",".join(  # noqa: UP031 - braces
         f"{json.dumps(name)}:{_padded(value, zeros)}" for name, value in fields.items()
     )
-    assert parse(text.encode()) == fields
+    assert parse_json(text.encode()) == fields
 
 
 def _padded(value: object, zeros: int) -> str:
@@ -346,7 +350,7 @@ def test_a_heartbeat_means_what_was_written(source, target, millis, written):
 @given(RAW_KEYS, RAW_VALUES)
 def test_a_status_is_decoded_or_undecodable_and_never_an_error(key, value):
     found = decode_status(key, value)
-    assert isinstance(found, Undecodable) or isinstance(observation(found), str)
+    assert isinstance(found, Undecodable) or isinstance(format_record(found), str)
 
 
 def _trace(*messages):
@@ -383,16 +387,16 @@ def test_a_failure_is_a_short_line_or_none(trace):
 @given(RAW_KEYS, RAW_VALUES)
 def test_a_config_is_decoded_or_undecodable_and_never_an_error(key, value):
     found = decode_config(key, value)
-    assert isinstance(found, Undecodable) or isinstance(observation(found), str)
+    assert isinstance(found, Undecodable) or isinstance(format_record(found), str)
 
 
-@given(st.sampled_from(TopicRole), st.sampled_from(RECORDS) | st.tuples(RAW_KEYS, RAW_VALUES))
+@given(st.sampled_from(TopicKind), st.sampled_from(RECORDS) | st.tuples(RAW_KEYS, RAW_VALUES))
 def test_a_record_of_any_role_has_an_observation_or_a_reason(role, record):
     noun = decode_record(role, *record)
     if isinstance(noun, Undecodable):
         assert noun.reason.startswith(("key_", "value_"))
         return
-    shown = json.loads(observation(noun))
+    shown = json.loads(format_record(noun))
     assert list(shown) == sorted(shown)
     assert decode_record(role, *record) == noun
 
@@ -447,7 +451,7 @@ def test_offsets_of_any_shape_are_decoded(entries):
 def test_the_key_that_connect_would_write_is_canonical_and_means_what_it_was_made_of(
     connector, partition
 ):
-    key = decode_key(connect_key(connector, partition))
+    key = decode_key(build_connect_key(connector, partition))
     assert key.connector == connector
     assert key.canonical
     assert json.loads(key.identity) == partition
@@ -455,7 +459,7 @@ def test_the_key_that_connect_would_write_is_canonical_and_means_what_it_was_mad
 
 @given(TEXT, MAPS)
 def test_a_key_with_sorted_or_unsorted_fields_has_one_identity(connector, partition):
-    canonical = decode_key(connect_key(connector, partition))
+    canonical = decode_key(build_connect_key(connector, partition))
     for order in (sorted(partition), sorted(partition, reverse=True)):
         raw = json.dumps([connector, {name: partition[name] for name in order}]).encode()
         assert decode_key(raw).identity == canonical.identity
@@ -464,9 +468,9 @@ def test_a_key_with_sorted_or_unsorted_fields_has_one_identity(connector, partit
 
 @given(st.lists(TEXT, unique=True, max_size=40))
 def test_the_order_of_a_hash_map_is_an_order_of_its_names_and_stays(names):
-    order = hash_map_order(tuple(names))
+    order = compute_hash_map_order(tuple(names))
     assert sorted(order) == sorted(names)
-    assert hash_map_order(order) == order
+    assert compute_hash_map_order(order) == order
 
 
 @given(

@@ -6,12 +6,17 @@ import json
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.differences import between, changes
-from offsetwatch.toolbox.documents import Document, kip199, parse
-from offsetwatch.toolbox.validation import Problem, Request, notes, problems
 
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.differences import compute_changes, compute_differences
+from offsetwatch.toolbox.documents import OffsetsDocument, format_kip199, parse_document
+from offsetwatch.toolbox.validation import (
+    OffsetsRequest,
+    ValidationProblem,
+    collect_notes,
+    find_problems,
+)
 from tests.unit.toolbox.worlds import file_source, mirror, sink, unknown_type
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -25,7 +30,7 @@ SCALARS = st.one_of(
 MAPS = st.dictionaries(TEXTS, SCALARS, max_size=4)
 PAIRS = st.lists(
     st.builds(
-        Pair,
+        PartitionOffset,
         partition=MAPS.map(lambda fields: encode_sorted(fields).decode()),
         offset=st.none() | MAPS.map(lambda fields: encode_sorted(fields).decode()),
     ),
@@ -59,45 +64,47 @@ NEARLY = st.recursive(
 
 @given(st.dictionaries(TEXTS, PAIRS, max_size=3))
 def test_what_is_written_is_read_as_it_was(sections):
-    document = parse(kip199(sections.items()).encode())
-    assert isinstance(document, Document)
+    document = parse_document(format_kip199(sections.items()).encode())
+    assert isinstance(document, OffsetsDocument)
     assert {one.connector: [*one.pairs] for one in document.sections} == sections
 
 
 @given(st.binary(max_size=60) | NEARLY.map(lambda value: json.dumps(value).encode()))
 def test_whatever_comes_is_a_document_or_is_told_what_is_wrong(raw):
     for patch_of in (None, "c"):
-        found = parse(raw, patch_of=patch_of)
-        assert isinstance(found, Document) or all(problem.wrong for problem in found)
+        found = parse_document(raw, patch_of=patch_of)
+        assert isinstance(found, OffsetsDocument) or all(problem.wrong for problem in found)
 
 
 @given(WORLDS, st.lists(st.tuples(NEARLY, NEARLY), max_size=3), st.booleans())
 def test_every_request_is_sound_or_told_where_it_is_not(facts, entries, allow_new):
     body = {"c": [{"partition": partition, "offset": offset} for partition, offset in entries]}
-    document = parse(json.dumps(body).encode())
-    if not isinstance(document, Document):
+    document = parse_document(json.dumps(body).encode())
+    if not isinstance(document, OffsetsDocument):
         return
     (section,) = document.sections
-    request = Request(facts.connector, section.pairs, "c", allow_new=allow_new)
-    said = problems(request, facts)
-    assert all(isinstance(at, Problem) and at.where.startswith("c") and at.wrong for at in said)
-    assert all(notes(request, facts))
+    request = OffsetsRequest(facts.connector, section.pairs, "c", allow_new=allow_new)
+    said = find_problems(request, facts)
+    assert all(
+        isinstance(at, ValidationProblem) and at.where.startswith("c") and at.wrong for at in said
+    )
+    assert all(collect_notes(request, facts))
 
 
 @given(WORLDS, st.booleans())
 def test_what_is_there_can_be_asked_for_again_and_changes_nothing(facts, allow_new):
-    request = Request(facts.connector, facts.present, "c", allow_new=allow_new)
-    assert problems(request, facts) == ()
-    assert changes(facts.present, facts.present) == ()
+    request = OffsetsRequest(facts.connector, facts.present, "c", allow_new=allow_new)
+    assert find_problems(request, facts) == ()
+    assert compute_changes(facts.present, facts.present) == ()
 
 
 @given(PAIRS, PAIRS)
 def test_asking_for_the_changes_makes_of_one_state_the_other(now, wanted):
-    def state(pairs: list[Pair]) -> dict[str, str]:
+    def state(pairs: list[PartitionOffset]) -> dict[str, str]:
         return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
 
     after = state(now)
-    for change in between(tuple(now), tuple(wanted)):
+    for change in compute_differences(tuple(now), tuple(wanted)):
         if change.after is None:
             del after[change.partition]
         else:

@@ -11,58 +11,58 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import Limits, Progress, replayed
+from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
 from offsetwatch.remedy.engine.protocol import (
-    Blind,
-    CarryOut,
-    End,
+    AttemptCommand,
+    AttemptEvent,
+    BackUpCommand,
+    BackupEvent,
+    BackupFailureEvent,
+    EndCommand,
     Event,
-    Found,
-    Identified,
-    Identify,
-    Interrupted,
-    Keep,
-    LookAt,
-    Looked,
+    IdentifyCommand,
+    IdentityEvent,
+    InspectCommand,
+    InspectionEvent,
+    InterruptEvent,
     Move,
-    Pause,
-    Paused,
-    Recheck,
-    Rechecked,
-    TakenUp,
-    Tried,
-    Unkept,
+    RecheckCommand,
+    RecheckEvent,
+    TakeOverEvent,
+    UnavailableEvent,
+    WaitCommand,
+    WaitOverEvent,
 )
-from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
-from offsetwatch.remedy.model.journal_records import AnyRecord, Cause, Ending
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
+from offsetwatch.remedy.model.journal_records import AnyRecord, PlanEnding, PlanFailureCause
 from offsetwatch.remedy.model.plan import (
     Alter,
     Create,
     Delete,
     DeleteTopic,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
     Plan,
+    RequestedState,
     Reset,
     Restart,
-    State,
     Write,
 )
-
 from tests.unit.remedy.plans import plan_of
 
-LIMITS = Limits()
-FROZEN = Frozen((Pair("a", "1"), Pair("b", "2")), "file", "sha")
+LIMITS = EngineLimits()
+FROZEN = FrozenOffsets((PartitionOffset("a", "1"), PartitionOffset("b", "2")), "file", "sha")
 OF_THIS_PROCESS = {"since", "looks", "waited_s", "blind", "identified", "taken_up"}
 MOVES_MAX = 5_000
 
 changes = st.lists(
     st.sampled_from(
         [
-            Alter((Pair("a", "5"), Pair("c", "6"))),
+            Alter((PartitionOffset("a", "5"), PartitionOffset("c", "6"))),
             Reset(),
-            Write("k/t", (), (Pair("a", None),)),
+            Write("k/t", (), (PartitionOffset("a", None),)),
             Delete(),
             Restart(),
             DeleteTopic("k", "t", "id"),
@@ -74,7 +74,7 @@ changes = st.lists(
 plans = st.builds(
     lambda steps, original, kind: of_kind(plan_of(*steps, original=original), kind),
     changes,
-    st.sampled_from([*State, None]),
+    st.sampled_from([*RequestedState, None]),
     st.sampled_from(["source", "sink"]),
 )
 
@@ -83,36 +83,43 @@ def of_kind(plan: Plan, kind: str) -> Plan:
     return msgspec.structs.replace(plan, subject=msgspec.structs.replace(plan.subject, kind=kind))
 
 
-def looks(data: st.DataObject, kind: Callable[[], Standing]) -> Event:
+def looks(data: st.DataObject, kind: Callable[[], StepStatus]) -> Event:
     match data.draw(st.integers(0, 9)):
         case 0:
-            return Blind(data.draw(st.sampled_from([Cause.UNREACHABLE, Cause.UNAUTHORISED])), "no")
+            return UnavailableEvent(
+                data.draw(
+                    st.sampled_from([PlanFailureCause.UNREACHABLE, PlanFailureCause.UNAUTHORISED])
+                ),
+                "no",
+            )
         case 1:
-            return Interrupted()
+            return InterruptEvent()
         case _:
-            return Looked(Look(kind(), "seen"))
+            return InspectionEvent(StepInspection(kind(), "seen"))
 
 
 def told(data: st.DataObject, move: Move) -> Event:
     """Anything that may come of a command."""
     match move.command:
-        case Identify():
-            return Identified(data.draw(st.sampled_from(["cluster-1"] * 5 + ["other", None])))
-        case LookAt():
-            return looks(data, lambda: data.draw(st.sampled_from(Standing)))
-        case CarryOut():
-            return Tried(Outcome(data.draw(st.sampled_from(Answer)), "said"))
-        case Keep():
-            return data.draw(st.sampled_from([Found(FROZEN)] * 4 + [Unkept("full")]))
-        case Recheck():
-            return Rechecked(data.draw(st.sampled_from([(), (), (), ("moved",)])))
-        case Pause():
-            return Paused()
+        case IdentifyCommand():
+            return IdentityEvent(data.draw(st.sampled_from(["cluster-1"] * 5 + ["other", None])))
+        case InspectCommand():
+            return looks(data, lambda: data.draw(st.sampled_from(StepStatus)))
+        case AttemptCommand():
+            return AttemptEvent(Outcome(data.draw(st.sampled_from(AttemptResult)), "said"))
+        case BackUpCommand():
+            return data.draw(
+                st.sampled_from([BackupEvent(FROZEN)] * 4 + [BackupFailureEvent("full")])
+            )
+        case RecheckCommand():
+            return RecheckEvent(data.draw(st.sampled_from([(), (), (), ("moved",)])))
+        case WaitCommand():
+            return WaitOverEvent()
     raise AssertionError(move.command)
 
 
-def durable(progress: Progress) -> dict[str, object]:
-    names = {field.name for field in fields(Progress)} - OF_THIS_PROCESS
+def durable(progress: PlanProgress) -> dict[str, object]:
+    names = {field.name for field in fields(PlanProgress)} - OF_THIS_PROCESS
     return {name: getattr(progress, name) for name in names}
 
 
@@ -130,8 +137,8 @@ class Run:
         self.move = move
         self.records += move.records
         progress = move.progress
-        assert durable(replayed(self.records, LIMITS)) == durable(progress)
-        if isinstance(move.command, CarryOut):
+        assert durable(replay_records(self.records, LIMITS)) == durable(progress)
+        if isinstance(move.command, AttemptCommand):
             assert move.records, "asked for without a record"
             assert move.records[-1].__struct_config__.tag == "intended"
             doubted = progress.sent > 1 and self.asked[-1][:2] == (progress.index, progress.undoing)
@@ -141,20 +148,20 @@ class Run:
             assert progress.spent <= LIMITS.attempts
 
     def tell(self, event: Event) -> None:
-        if isinstance(self.move.command, Pause):
+        if isinstance(self.move.command, WaitCommand):
             self.now += self.move.command.seconds
-        self.take(engine.step(self.move.progress, event, self.now))
+        self.take(engine.compute_next_move(self.move.progress, event, self.now))
 
     @property
     def over(self) -> bool:
-        return isinstance(self.move.command, End)
+        return isinstance(self.move.command, EndCommand)
 
 
 @settings(max_examples=300, deadline=None)
 @given(plan=plans, data=st.data())
 def test_whatever_it_is_told_the_records_are_where_it_stands_and_it_ends(plan, data):
     now = plan.created_at
-    run = Run(engine.begin(plan, now, LIMITS), now)
+    run = Run(engine.begin_plan(plan, now, LIMITS), now)
     for _ in range(60):
         if run.over:
             break
@@ -162,8 +169,8 @@ def test_whatever_it_is_told_the_records_are_where_it_stands_and_it_ends(plan, d
             # Its process ends here, and another one stands where the records say.
             run.taken_up += 1
             run.now += data.draw(st.floats(0, 500))
-            progress = replayed(run.records, LIMITS)
-            run.take(engine.step(progress, TakenUp(), run.now))
+            progress = replay_records(run.records, LIMITS)
+            run.take(engine.compute_next_move(progress, TakeOverEvent(), run.now))
         else:
             run.tell(told(data, run.move))
     if not run.over:
@@ -179,31 +186,31 @@ def finish(run: Run) -> None:
         if run.over:
             return
         match run.move.command:
-            case LookAt():
-                run.tell(Looked(Look(Standing.NOT_YET, "not yet")))
-            case CarryOut():
-                run.tell(Tried(Outcome(Answer.IN_DOUBT, "no answer")))
-            case Identify():
-                run.tell(Identified("cluster-1"))
-            case Keep():
-                run.tell(Found(FROZEN))
-            case Recheck():
-                run.tell(Rechecked(()))
+            case InspectCommand():
+                run.tell(InspectionEvent(StepInspection(StepStatus.NOT_YET, "not yet")))
+            case AttemptCommand():
+                run.tell(AttemptEvent(Outcome(AttemptResult.IN_DOUBT, "no answer")))
+            case IdentifyCommand():
+                run.tell(IdentityEvent("cluster-1"))
+            case BackUpCommand():
+                run.tell(BackupEvent(FROZEN))
+            case RecheckCommand():
+                run.tell(RecheckEvent(()))
             case _:
-                run.tell(Paused())
+                run.tell(WaitOverEvent())
     raise AssertionError("it never ends")
 
 
-def judge(progress: Progress) -> None:
+def judge(progress: PlanProgress) -> None:
     ended = progress.ended
     if ended is None:
-        assert progress.parked.ending in {Ending.PARKED, Ending.IN_DOUBT}
-    elif ended.ending is Ending.UNCHANGED:
+        assert progress.parked.ending in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}
+    elif ended.ending is PlanEnding.UNCHANGED:
         assert not progress.touched
-    elif ended.ending is Ending.SUCCEEDED:
+    elif ended.ending is PlanEnding.SUCCEEDED:
         assert (progress.index, progress.undoing) == (len(progress.plan.steps), False)
     else:
-        assert ended.ending is Ending.RESTORED
+        assert ended.ending is PlanEnding.RESTORED
         assert progress.undoing
         gone = (Delete, DeleteTopic, Restart)
         steps = [progress.plan.steps[at] for at in progress.touched]
@@ -213,8 +220,8 @@ def judge(progress: Progress) -> None:
 def test_a_change_without_a_backup_is_no_plan():
     bare = msgspec.structs.replace(plan_of(), steps=(Reset(),))
     with pytest.raises(AssertionError, match="backup"):
-        engine.begin(bare, 0.0, LIMITS)
+        engine.begin_plan(bare, 0.0, LIMITS)
 
 
 def test_a_creation_may_begin_without_a_backup():
-    assert isinstance(engine.begin(plan_of(Create("c")), 0.0, LIMITS).command, Identify)
+    assert isinstance(engine.begin_plan(plan_of(Create("c")), 0.0, LIMITS).command, IdentifyCommand)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.model.log_readings import LogBounds
 
+from offsetwatch.model.log_readings import LogBounds
 from tests.unit.state.failover.test_groups import answered, checkpoint, checkpointed, readable
 
 OFFSETS = st.integers(0, 60)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss import persistence
-from offsetwatch.state.loss.flow import Fates, Round
-from offsetwatch.state.loss.sync_gaps import Trail
-from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.loss.flow import FlowInspection, LossAccounting
+from offsetwatch.state.loss.sync_gaps import SyncGapTracker
+from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.mirror.replicated_partitions import SyncBook
 from offsetwatch.state.mirror.sync_lead import SyncLeads
-
 from tests.unit.state.worlds import sync
 
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", None)
@@ -35,7 +35,7 @@ class Mm2World:
     topic: int = 0
     running: bool = True
     following: int = 0
-    committed: Seen | None = None
+    committed: MirrorPosition | None = None
     uncommitted: int | None = None
     downstream: int = 0
     jumped: bool = True
@@ -43,10 +43,10 @@ class Mm2World:
     flushed_at: float = 0.0
     copied: set[Record] = field(default_factory=set)
     lost: set[Record] = field(default_factory=set)
-    fates: Fates = field(default_factory=Fates)
+    fates: LossAccounting = field(default_factory=LossAccounting)
     syncs: SyncBook = field(default_factory=SyncBook)
     leads: SyncLeads = field(default_factory=lambda: SyncLeads(FLUSH_S))
-    trail: Trail = field(default_factory=Trail)
+    trail: SyncGapTracker = field(default_factory=SyncGapTracker)
     emits: bool = True
     restarts: bool = True
 
@@ -81,7 +81,7 @@ class Mm2World:
 
     def flush(self) -> None:
         if self.uncommitted is not None:
-            self.committed = Seen(self.uncommitted, self.now)
+            self.committed = MirrorPosition(self.uncommitted, self.now)
         self.uncommitted = None
         self.flushed_at = self.now
 
@@ -106,7 +106,7 @@ class Mm2World:
     def patch(self, offset: int) -> None:
         if self.committed is not None:
             self.stop()
-            self.committed = Seen(offset, self.now)
+            self.committed = MirrorPosition(offset, self.now)
 
     def remake(self, records: int) -> None:
         """Nothing is copied for a flush: until then a position that moves may be the last commit of
@@ -128,9 +128,13 @@ class Mm2World:
     def restart(self) -> None:
         """Of the daemon."""
         if self.restarts:
-            remembered = persistence.remembered(self.fates)
-            self.fates, self.trail, self.leads = Fates(), Trail(), SyncLeads(FLUSH_S)
-            persistence.recall(self.fates, remembered)
+            remembered = persistence.encode_losses(self.fates)
+            self.fates, self.trail, self.leads = (
+                LossAccounting(),
+                SyncGapTracker(),
+                SyncLeads(FLUSH_S),
+            )
+            persistence.restore_losses(self.fates, remembered)
         for _ in range(3):
             self.look()
 
@@ -150,7 +154,7 @@ class Mm2World:
             self.now,
         )
         told = self.fates.look(
-            Round(
+            FlowInspection(
                 now=self.now,
                 flow=FLOW,
                 known={ORDERS: progress.copied},

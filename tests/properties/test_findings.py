@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.model.connectors import Task
-from offsetwatch.model.evidence import value_text
-from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
 
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.evidence import format_value
+from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
 from tests.unit.judge.plays import BAD, Play, connector, task
 from tests.unit.state.worlds import FILE, SYNCS, mirror, mirrors, orders, source
 
@@ -85,7 +85,7 @@ def test_whatever_happens_findings_are_sound_and_outlive_a_restart(events):
         assert len({at.key for at in found}) == len(found)
         assert all(at.since <= play.world.now for at in found)
         assert all(at.summary.endswith(".") and at.summary.isprintable() for at in found)
-        assert all(item.name and value_text(item) for at in found for item in at.evidence)
+        assert all(item.name and format_value(item) for at in found for item in at.evidence)
         ranks = [("critical", "warning", "info").index(at.severity) for at in found]
         assert ranks == sorted(ranks)
     before = {(at.key, at.since) for at in play.look()}

@@ -5,12 +5,16 @@ from __future__ import annotations
 from confluent_kafka import Message
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.ingest.topic_readers import Role, SourceRole, SyncRole
+
+from offsetwatch.ingest.topic_readers import (
+    OffsetSyncsTopicReader,
+    SourceOffsetsTopicReader,
+    TopicReader,
+)
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.state.connect.source_offsets import SourceBook
 from offsetwatch.state.mirror.replicated_partitions import SyncBook
 from offsetwatch.state.snapshot import SourcePartitionView
-
 from tests.changed import replace
 
 KEYS = [
@@ -54,7 +58,7 @@ def _messages(rows: list[tuple]) -> list[Message]:
     return messages
 
 
-def folded(role: Role, messages: list[Message], cuts: list[int]) -> tuple:
+def folded(role: TopicReader, messages: list[Message], cuts: list[int]) -> tuple:
     """What a bootstrap makes of the messages, read in batches that end at these places."""
     begin = 0
     for end in [*sorted(cuts), len(messages)]:
@@ -77,8 +81,8 @@ def pictures(*batches: tuple[SourceRecord, ...]) -> dict[tuple[str, str], Source
 
 @given(topic(KEYS, VALUES, partitions=1), st.lists(st.integers(0, 40), max_size=3))
 def test_a_folded_offsets_topic_leaves_the_same_facts_as_its_records_one_by_one(messages, cuts):
-    live, _ = SourceRole().live(messages)
-    assert pictures(folded(SourceRole(), messages, cuts)) == pictures(
+    live, _ = SourceOffsetsTopicReader().live(messages)
+    assert pictures(folded(SourceOffsetsTopicReader(), messages, cuts)) == pictures(
         *((record,) for record in live)
     )
 
@@ -87,7 +91,7 @@ def test_a_folded_offsets_topic_leaves_the_same_facts_as_its_records_one_by_one(
 def test_a_key_in_several_partitions_ends_at_its_newest_record_in_whatever_order_they_are_read(
     messages, random
 ):
-    in_order, _ = SourceRole().live(messages)
+    in_order, _ = SourceOffsetsTopicReader().live(messages)
     order = sorted(range(3), key=lambda _: random.random())
     read = sorted(messages, key=lambda message: order[message.partition()])
     positions = [
@@ -95,15 +99,15 @@ def test_a_key_in_several_partitions_ends_at_its_newest_record_in_whatever_order
             where: (view.offset, view.committed_at, view.kafka_partition, view.log_offset)
             for where, view in pictures(records).items()
         }
-        for records in (in_order, folded(SourceRole(), read, []))
+        for records in (in_order, folded(SourceOffsetsTopicReader(), read, []))
     ]
     assert positions[0] == positions[1]
 
 
 @given(topic(KEYS, VALUES, partitions=1), st.integers(0, 40))
 def test_a_topic_read_as_a_whole_again_leaves_the_facts_of_a_first_reading(messages, cut):
-    first = SourceRole().live(messages[:cut])[0]
-    again = folded(SourceRole(), messages, [])
+    first = SourceOffsetsTopicReader().live(messages[:cut])[0]
+    again = folded(SourceOffsetsTopicReader(), messages, [])
     book = SourceBook("lab", partitions_max=100)
     book.apply(first, 0.0)
     counted = {view.identity: view.commits for view in book.views(frozenset({"mm2", "files"}))}
@@ -123,8 +127,8 @@ def test_a_topic_read_as_a_whole_again_leaves_the_facts_of_a_first_reading(messa
 @given(topic(SYNC_KEYS, SYNC_VALUES, partitions=1), st.lists(st.integers(0, 40), max_size=3))
 def test_a_folded_syncs_topic_leaves_the_same_facts_as_its_records_one_by_one(messages, cuts):
     bootstrapped, replayed = SyncBook(), SyncBook()
-    bootstrapped.apply(folded(SyncRole(), messages, cuts), 0.0)
-    for record in SyncRole().live(messages)[0]:
+    bootstrapped.apply(folded(OffsetSyncsTopicReader(), messages, cuts), 0.0)
+    for record in OffsetSyncsTopicReader().live(messages)[0]:
         replayed.apply((record,), 0.0)
     assert bootstrapped.newest == replayed.newest
 
@@ -132,8 +136,8 @@ def test_a_folded_syncs_topic_leaves_the_same_facts_as_its_records_one_by_one(me
 @given(topic(SYNC_KEYS[:2], [*SYNCS, None], partitions=1), st.lists(st.integers(0, 40), max_size=3))
 def test_what_all_syncs_tell_survives_the_folding_of_their_topic(messages, cuts):
     bootstrapped, whole = SyncBook(), SyncBook()
-    bootstrapped.apply(folded(SyncRole(), messages, cuts), 0.0, whole=True)
-    whole.apply(SyncRole().live(messages)[0], 0.0, whole=True)
+    bootstrapped.apply(folded(OffsetSyncsTopicReader(), messages, cuts), 0.0, whole=True)
+    whole.apply(OffsetSyncsTopicReader().live(messages)[0], 0.0, whole=True)
     assert bootstrapped.read.keys() == whole.read.keys()
     for at, known in whole.read.items():
         assert bootstrapped.read[at].history.pieces == known.history.pieces

@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from offsetwatch.remedy import guards
-from offsetwatch.remedy.guards import Answer, GuardAnswer, Permission, Stage
-from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Signal
-from offsetwatch.remedy.model.fleet_state import Breaker, Skip
-from offsetwatch.remedy.model.plan import Action, RecordAt
+from offsetwatch.remedy.guards import GuardAnswer, GuardResult, Permission, Stage
+from offsetwatch.remedy.model.facts import GuardFacts, PlanApproval, PoisonSignal, SubjectKind
+from offsetwatch.remedy.model.fleet_state import Breaker, RecordSkip
+from offsetwatch.remedy.model.plan import Action, RecordLocation
 from offsetwatch.remedy.model.policy import (
     Budgets,
+    MassFailure,
     Policy,
     Rule,
-    Storm,
     Window,
-    selects,
-    storm_after,
+    is_selected,
+    update_mass_failure,
 )
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,
@@ -46,28 +46,28 @@ seconds = st.one_of(
 )
 whose = st.tuples(names, names)
 skips = st.builds(
-    Skip,
+    RecordSkip,
     seconds,
     names,
     whose,
-    st.builds(RecordAt, names, names, names, numbers, numbers),
+    st.builds(RecordLocation, names, names, names, numbers, numbers),
     st.one_of(st.none(), names),
 )
-storms = st.builds(Storm, st.booleans(), st.one_of(st.none(), seconds))
+storms = st.builds(MassFailure, st.booleans(), st.one_of(st.none(), seconds))
 OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     int: numbers,
     float: seconds,
     str: names,
     Mode: st.sampled_from(Mode),
-    Storm: storms,
-    Approval: st.builds(Approval, by=names, at=seconds, plan_sha256=names),
+    MassFailure: storms,
+    PlanApproval: st.builds(PlanApproval, by=names, at=seconds, plan_sha256=names),
     frozenset[str]: st.frozensets(names),
-    frozenset[Signal]: st.frozensets(st.sampled_from(Signal)),
+    frozenset[PoisonSignal]: st.frozensets(st.sampled_from(PoisonSignal)),
     frozenset[tuple[str, str]]: st.frozensets(whose, max_size=6),
     tuple[int, ...]: st.lists(numbers, max_size=4).map(tuple),
     tuple[float, ...]: st.lists(seconds, max_size=4).map(tuple),
-    tuple[Skip, ...]: st.lists(skips, max_size=6).map(tuple),
+    tuple[RecordSkip, ...]: st.lists(skips, max_size=6).map(tuple),
     tuple[Breaker, ...]: st.lists(st.builds(Breaker, names, seconds, names), max_size=3).map(tuple),
 }
 
@@ -81,7 +81,7 @@ def any_fact(hint: Any) -> st.SearchStrategy[Any]:
 
 KNOWN = {
     at.name: typing.get_type_hints(type(getattr(facts(), group.name)))[at.name]
-    for group in dataclasses.fields(Facts)
+    for group in dataclasses.fields(GuardFacts)
     if group.name not in {"now", "target"}
     for at in dataclasses.fields(getattr(facts(), group.name))
 }
@@ -118,20 +118,20 @@ changes = st.one_of(
 
 
 @st.composite
-def anything(draw: Any) -> tuple[Facts, Policy, Stage, bool]:
+def anything(draw: Any) -> tuple[GuardFacts, Policy, Stage, bool]:
     stage = draw(st.sampled_from(Stage))
     base = standing if stage is Stage.ALTER else facts
     policy = draw(st.one_of(st.just(POLICY), policies))
     given_facts = base(
         draw(st.sampled_from(Action)),
-        draw(st.sampled_from(Kind)),
+        draw(st.sampled_from(SubjectKind)),
         **({"policy_sha256": policy.sha256} | draw(changes)),
     )
     return given_facts, policy, stage, draw(st.booleans())
 
 
 def acts(answers: tuple[GuardAnswer, ...]) -> bool:
-    return guards.permission(answers) is Permission.ACT
+    return guards.derive_permission(answers) is Permission.ACT
 
 
 @given(anything())
@@ -140,8 +140,8 @@ def test_every_guard_answers_whatever_it_is_asked_and_always_the_same(asked):
     once = guards.evaluate(given_facts, policy, stage, by_person=by_person)
     again = guards.evaluate(given_facts, policy, stage, by_person=by_person)
     assert once == again
-    assert all(answer.said and isinstance(answer.answer, Answer) for answer in once)
-    assert acts(once) == (bool(once) and all(at.answer is Answer.PASS for at in once))
+    assert all(answer.said and isinstance(answer.answer, GuardResult) for answer in once)
+    assert acts(once) == (bool(once) and all(at.answer is GuardResult.PASS for at in once))
 
 
 @given(anything())
@@ -174,7 +174,7 @@ def test_what_a_person_may_do_by_a_plan_of_his_own_is_never_less_than_what_is_do
 RELEVANT = [
     (stage, kind, name)
     for stage in Stage
-    for kind in (Kind.SINK, Kind.MIRROR)
+    for kind in (SubjectKind.SINK, SubjectKind.MIRROR)
     for name in sorted(
         {
             need
@@ -201,7 +201,7 @@ def test_a_skip_is_not_done_while_anything_that_it_rests_on_is_not_known(data, s
     )
     said = guards.evaluate(given_facts, policy, stage, by_person=False)
     assert not acts(said)
-    assert any(at.answer is Answer.UNKNOWN for at in said)
+    assert any(at.answer is GuardResult.UNKNOWN for at in said)
 
 
 @given(anything(), st.frozensets(whose, max_size=40))
@@ -218,8 +218,8 @@ def test_more_that_are_unhealthy_never_end_a_storm(asked, more):
             {at.guard: at.answer for at in guards.evaluate(one, policy, stage, by_person=by_person)}
             for one in (given_facts, worse)
         )
-        if before.get("storm") is Answer.DENY:
-            assert after["storm"] is Answer.DENY
+        if before.get("storm") is GuardResult.DENY:
+            assert after["storm"] is GuardResult.DENY
 
 
 @given(
@@ -231,11 +231,11 @@ def test_more_that_are_unhealthy_never_end_a_storm(asked, more):
 )
 def test_a_storm_ends_after_a_quarter_of_an_hour_below_and_not_before(looks):
     """Held against the same said in words: when too many were ill last."""
-    storm, now, last = Storm(), NOW, None
+    storm, now, last = MassFailure(), NOW, None
     calm_from = None
     for connectors, unhealthy, later_s in looks:
         now += later_s
-        storm = storm_after(storm, connectors=connectors, unhealthy=unhealthy, now=now)
+        storm = update_mass_failure(storm, connectors=connectors, unhealthy=unhealthy, now=now)
         if unhealthy > max(3, connectors / 10) or (unhealthy >= 3 and unhealthy > connectors / 2):
             last, calm_from = now, None
         elif calm_from is None:
@@ -255,7 +255,7 @@ def test_a_selector_means_what_a_reader_takes_it_for(selector, name):
             return any(means(pattern[1:], text[at:]) for at in range(len(text) + 1))
         return bool(text) and text[0] == pattern[0] and means(pattern[1:], text[1:])
 
-    assert selects(selector, name) == (name != "" and means(selector, name))
+    assert is_selected(selector, name) == (name != "" and means(selector, name))
 
 
 @given(anything())

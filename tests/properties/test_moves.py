@@ -7,14 +7,20 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from offsetwatch.history.failover_report import load as moves_read
-from offsetwatch.history.failover_report.inputs import CheckpointSaid, Ends, Known, Series, Sync
-from offsetwatch.history.failover_report.replay import replayed
+from offsetwatch.history.failover_report.inputs import (
+    FailoverInputs,
+    LoggedCheckpoint,
+    LoggedSync,
+    SampledLogBounds,
+    Series,
+)
+from offsetwatch.history.failover_report.replay import replay_samples
 from offsetwatch.history.tables import flows
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
-
 from tests.history.pasts import NOON, Past
 from tests.unit.state.failover.test_groups import answered, checkpoint, checkpointed, readable
 
@@ -40,11 +46,11 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
     """Of syncs that came one by one, each a second, with a look at the group after each."""
     world = readable()
     pairs = added_up(steps)
-    said = CheckpointSaid(0.5, 0.5, "billing", COPY, landed or 0, None, True)
-    known = Known(
+    said = LoggedCheckpoint(0.5, 0.5, "billing", COPY, landed or 0, None, True)
+    known = FailoverInputs(
         flow=FLOW,
         remote={"orders": "west.orders"},
-        syncs=[Sync(n, n, ORDERS, *pair, joined=n > 0) for n, pair in enumerate(pairs)],
+        syncs=[LoggedSync(n, n, ORDERS, *pair, joined=n > 0) for n, pair in enumerate(pairs)],
         checkpoints=[] if landed is None else [said],
         restarts=[-1.0],
     )
@@ -60,14 +66,14 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
         positions.add(at, upstream)
         if own is not None:
             owned.add(at, own)
-        known.here[ORDERS].add(at, Ends(LOG.start, LOG.end))
-        known.there[ORDERS].add(at, Ends(LOG.start, LOG.end))
+        known.here[ORDERS].add(at, SampledLogBounds(LOG.start, LOG.end))
+        known.there[ORDERS].add(at, SampledLogBounds(LOG.start, LOG.end))
         # The daemon looks twice: what it knew before the log ends it knows from the first.
         for _ in range(2):
             answered(world, upstream, own, up=LOG, down=LOG)
             (view,) = world.snapshot().groups
         lived.append((view.best, view.landing, view.landing_from, view.reread, view.skip))
-    moments, _ = replayed(known, 0.0, float(len(pairs)))
+    moments, _ = replay_samples(known, 0.0, float(len(pairs)))
     (series,) = moments.values()
     assert [
         (at.met.best, at.landing, at.landing_from, at.met.reread, at.met.skip)
@@ -84,15 +90,15 @@ def test_a_replay_up_to_a_moment_is_the_live_store_fed_with_what_there_was_by_th
     for number, pair in enumerate(pairs):
         if number <= seconds:
             live.read(*pair, live=True)
-    known = Known(
+    known = FailoverInputs(
         flow=FLOW,
         remote={"orders": "west.orders"},
-        syncs=[Sync(n, n, ORDERS, *pair, joined=True) for n, pair in enumerate(pairs)],
+        syncs=[LoggedSync(n, n, ORDERS, *pair, joined=True) for n, pair in enumerate(pairs)],
         restarts=[-1.0],
     )
     known.positions["billing", "orders", 0] = Series([float(seconds)], [upstream])
-    known.here[ORDERS] = known.there[ORDERS] = Series([float(seconds)], [Ends(0, 200)])
-    moments, _ = replayed(known, 0.0, 12.0)
+    known.here[ORDERS] = known.there[ORDERS] = Series([float(seconds)], [SampledLogBounds(0, 200)])
+    moments, _ = replay_samples(known, 0.0, 12.0)
     (moment,) = moments["billing", "orders", 0].values
     assert moment.met.translated == live.at_least(upstream)
     assert moment.met.best == live.history.best(upstream, 200)
@@ -110,9 +116,9 @@ def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(ste
                 past.sync(begin + number, *pair)
             past.asked(0, upstream, own=own, here=(0, 200), there=(0, 200))
             base = past.write(Path(folder) / name)
-            flow = flows.named(base, "west->east", None)
-            known = moves_read.known(base, flow, moves_read.Window(NOON, NOON + 60))
-            moments, _ = replayed(known, NOON, NOON + 60)
+            flow = flows.find_flow(base, "west->east", None)
+            known = moves_read.load_inputs(base, flow, moves_read.ReportWindow(NOON, NOON + 60))
+            moments, _ = replay_samples(known, NOON, NOON + 60)
             ((moment,),) = (series.values for series in moments.values())
             found.append(moment)
     assert found[0] == found[1]

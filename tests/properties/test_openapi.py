@@ -11,16 +11,16 @@ import requests
 import schemathesis
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from offsetwatch.remedy.model.service_api import PlanState
-from offsetwatch.serve.control.openapi import document
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
+from offsetwatch.remedy.model.service_api import PlanState
+from offsetwatch.serve.control.openapi import build_document
 from tests.fakes.desk import MemoryDesk, plan_row
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, serving, token
 
-SCHEMA = schemathesis.openapi.from_dict(document())
+SCHEMA = schemathesis.openapi.from_dict(build_document())
 OPERATIONS = {
     operation.label: operation
     for operation in (found.ok() for found in SCHEMA.get_all_operations())

@@ -7,16 +7,16 @@ from random import Random
 
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
-from offsetwatch.model.records import RawRecord, Window
+
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
-from offsetwatch.remedy.locate.converters import Converter, Converters, read
-from offsetwatch.remedy.locate.json_converter import Reading
+from offsetwatch.remedy.locate.converters import ConnectorConverters, Converter, check_conversion
+from offsetwatch.remedy.locate.json_converter import ConversionVerdict
 from offsetwatch.remedy.locate.mirrors import find_in_mirror
-from offsetwatch.remedy.locate.search import Identified, Seen, Standing
-from offsetwatch.remedy.locate.sinks import find_in_sink, sink_place
-from offsetwatch.remedy.model.plan import Pair
-
+from offsetwatch.remedy.locate.search import IdentifiedRecord, PartitionReading, SubjectPartition
+from offsetwatch.remedy.locate.sinks import find_in_sink, parse_sink_position
+from offsetwatch.remedy.model.plan import PartitionOffset
 from tests.unit.remedy.standstills import (
     AVRO,
     BAD,
@@ -50,7 +50,7 @@ ODD = [*[""] * 30, "gap", "log_start", "topic_id", "short", "unread", "corrupt",
 ODD += ["window", "end_seen", "moved", "perhaps_moved", "read_short"]
 
 
-def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> Seen:
+def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> PartitionReading:
     """What a reader may have found."""
     first = start + (odd == "gap")
     offsets = range(first, first + dice.randrange(4))
@@ -62,7 +62,7 @@ def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> Seen:
     )
     last = first + len(records)
     end = max(0, start - 1) if odd == "short" else last
-    window = Window(
+    window = LogWindow(
         () if odd == "corrupt" else records,
         next_offset=last - (odd == "read_short"),
         end=end + 3 * (odd == "corrupt"),
@@ -72,7 +72,7 @@ def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> Seen:
     saved = RawRecord(
         at.topic, at.partition, start + dice.choice((0, 0, 0, 1)), 0, 1, "create", None, GOOD
     )
-    return Seen(
+    return PartitionReading(
         topic_id=dice.choice(("new", None)) if odd == "topic_id" else "id",
         window=None if odd == "unread" else window,
         salvaged=dice.choice((saved, saved, None)),
@@ -82,8 +82,8 @@ def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> Seen:
     )
 
 
-def standing(odd: str, pair: Pair) -> Standing:
-    return Standing(
+def standing(odd: str, pair: PartitionOffset) -> SubjectPartition:
+    return SubjectPartition(
         pair,
         moved={"moved": True, "perhaps_moved": None}.get(odd, False),
         topic_id="id",
@@ -117,7 +117,7 @@ def sinks(draw: st.DrawFn) -> tuple:
         *(standing(odd[at], sink_pair(committed[at], at)) for at in PLACES[: dice.choice((1, 2))]),
         failure=failure(dice),
         facts=SinkFacts(
-            converters=Converters(*(dice.choice(CONVERTERS) for _ in range(3))),
+            converters=ConnectorConverters(*(dice.choice(CONVERTERS) for _ in range(3))),
             batch_max=dice.choice((None, 1, 2)),
             tolerant=dice.choice((False,) * 30 + (True, None)),
             dead_letters=dice.choice((None, "letters")),
@@ -141,8 +141,8 @@ def word(dice: Random) -> str:
 def test_a_sinks_poison_is_what_is_committed_and_its_target_the_next(drawn: tuple) -> None:
     subject, seen, letters, uncommitted = drawn
     answer = find_in_sink(subject, seen, letters, uncommitted)
-    event(answer.method if isinstance(answer, Identified) else answer.reason)
-    if not isinstance(answer, Identified):
+    event(answer.method if isinstance(answer, IdentifiedRecord) else answer.reason)
+    if not isinstance(answer, IdentifiedRecord):
         return
     at = TopicPartition(answer.record.topic, answer.record.partition)
     offset = answer.record.offset
@@ -164,13 +164,13 @@ def test_a_sinks_poison_is_what_is_committed_and_its_target_the_next(drawn: tupl
 def test_no_record_of_a_sink_is_named_while_two_ways_of_knowing_disagree(drawn: tuple) -> None:
     subject, seen, letters, uncommitted = drawn
     answer = find_in_sink(subject, seen, letters, uncommitted)
-    if not isinstance(answer, Identified) or answer.method == "checksum":
+    if not isinstance(answer, IdentifiedRecord) or answer.method == "checksum":
         return
     assert subject.failure is not None
     stage, facts = subject.failure.stage, subject.facts
     committed = dict.fromkeys(PLACES, 0) | {
         place.at: place.next
-        for place in (sink_place(each.pair) for each in subject.partitions)
+        for place in (parse_sink_position(each.pair) for each in subject.partitions)
         if place is not None
     }
     named = (TopicPartition(answer.record.topic, answer.record.partition), answer.record.offset)
@@ -187,7 +187,7 @@ def test_no_record_of_a_sink_is_named_while_two_ways_of_knowing_disagree(drawn: 
         assert window is not None
         first = window.records[0]
         raw = first.key if stage == "converter_key" else first.value
-        assert read(by[stage], raw).reading is not Reading.FINE
+        assert check_conversion(by[stage], raw).reading is not ConversionVerdict.FINE
 
 
 @st.composite
@@ -216,8 +216,8 @@ def mirrors(draw: st.DrawFn) -> tuple:
 def test_a_mirrors_poison_is_the_first_record_that_there_is(drawn: tuple) -> None:
     subject, seen, copied = drawn
     answer = find_in_mirror(subject, seen)
-    event(answer.method if isinstance(answer, Identified) else answer.reason)
-    if not isinstance(answer, Identified):
+    event(answer.method if isinstance(answer, IdentifiedRecord) else answer.reason)
+    if not isinstance(answer, IdentifiedRecord):
         return
     at = TopicPartition(answer.record.topic, answer.record.partition)
     offset = answer.record.offset
@@ -239,5 +239,5 @@ def test_our_own_decode_has_an_answer_for_any_bytes(
     raw: bytes, converter: Converter, boolean: bool
 ) -> None:
     envelope = Converter(JSON, envelope=boolean)
-    assert isinstance(read(converter, raw).reading, Reading)
-    assert isinstance(read(envelope, raw).reading, Reading)
+    assert isinstance(check_conversion(converter, raw).reading, ConversionVerdict)
+    assert isinstance(check_conversion(envelope, raw).reading, ConversionVerdict)

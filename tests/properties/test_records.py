@@ -6,25 +6,36 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.model.quarantine import (
-    CONNECT,
-    COUNT,
-    OURS,
-    About,
-    Damaged,
-    SetAside,
-    enclosed,
-    filed,
-    rebuilt,
-    unfiled,
+    CONNECT_HEADER_PREFIX,
+    COUNT_HEADER,
+    OWN_HEADER_PREFIX,
+    DamagedCopy,
+    QuarantineContext,
+    QuarantinedRecord,
+    build_copy_headers,
+    build_file_lines,
+    parse_file_lines,
+    rebuild_record,
 )
 
 parts = st.none() | st.binary(max_size=6)
 # Names that a Kafka client can hand over: any text; often such as ours.
 names = st.one_of(
     st.text(max_size=4),
-    st.sampled_from(["", COUNT, f"{OURS}sha256", f"{OURS}null_key", f"{CONNECT}topic", "a", "aa"]),
+    st.sampled_from(
+        [
+            "",
+            COUNT_HEADER,
+            f"{OWN_HEADER_PREFIX}sha256",
+            f"{OWN_HEADER_PREFIX}null_key",
+            f"{CONNECT_HEADER_PREFIX}topic",
+            "a",
+            "aa",
+        ]
+    ),
 )
 stamps = st.one_of(
     st.just((None, "none")),
@@ -51,7 +62,12 @@ def records(draw) -> RawRecord:
 
 
 abouts = st.builds(
-    About, *[texts] * 7, cluster_id=maybe, stage=maybe, exception_class=maybe, task_id=maybe
+    QuarantineContext,
+    *[texts] * 7,
+    cluster_id=maybe,
+    stage=maybe,
+    exception_class=maybe,
+    task_id=maybe,
 )
 
 
@@ -73,28 +89,30 @@ def test_a_byte_that_moves_to_the_next_part_makes_it_another_record(record, data
     assert (moved.sha256 == record.sha256) == (held(moved) == held(record))
 
 
-def copy_of(record: RawRecord, about: About) -> RawRecord:
+def copy_of(record: RawRecord, about: QuarantineContext) -> RawRecord:
     return RawRecord(
-        "copies", 0, 0, 0, 1, "append", record.key, record.value, enclosed(record, about)
+        "copies", 0, 0, 0, 1, "append", record.key, record.value, build_copy_headers(record, about)
     )
 
 
 @given(records(), abouts)
 def test_every_record_comes_out_of_a_topic_as_it_went_in(record, about):
-    found = rebuilt(copy_of(record, about))
-    assert found == SetAside(record, about)
+    found = rebuild_record(copy_of(record, about))
+    assert found == QuarantinedRecord(record, about)
     assert found.record.sha256 == record.sha256
 
 
 @given(records(), abouts)
 def test_every_record_comes_out_of_a_file_as_it_went_in(record, about):
-    assert unfiled(filed(record, about, 1.0)) == SetAside(record, about)
+    assert parse_file_lines(build_file_lines(record, about, 1.0)) == QuarantinedRecord(
+        record, about
+    )
 
 
 @given(records(), abouts, abouts)
 def test_a_copy_of_a_copy_comes_out_as_a_copy(record, first, second):
     once = copy_of(record, first)
-    assert rebuilt(copy_of(once, second)) == SetAside(once, second)
+    assert rebuild_record(copy_of(once, second)) == QuarantinedRecord(once, second)
 
 
 @given(records(), abouts, st.data())
@@ -103,10 +121,10 @@ def test_no_copy_that_was_changed_passes_for_what_was_written(record, about, dat
     number = data.draw(st.integers(0, len(copy.headers)))
     other = data.draw(st.tuples(names, parts))
     headers = (*copy.headers[:number], other, *copy.headers[number + 1 :])
-    found = rebuilt(replace(copy, headers=headers))
+    found = rebuild_record(replace(copy, headers=headers))
     # What it tells beside the record may differ, and is not vouched for; the record may not.
-    if not isinstance(found, SetAside):
-        assert found is None or isinstance(found, Damaged)
+    if not isinstance(found, QuarantinedRecord):
+        assert found is None or isinstance(found, DamagedCopy)
     else:
         assert held(found.record) == held(record)
         assert found.record.sha256 == record.sha256
@@ -114,9 +132,9 @@ def test_no_copy_that_was_changed_passes_for_what_was_written(record, about, dat
 
 @given(records(), abouts, st.data())
 def test_no_file_that_was_changed_passes_for_what_was_written(record, about, data):
-    content = bytearray(b"".join(filed(record, about, 1.0)))
+    content = bytearray(b"".join(build_file_lines(record, about, 1.0)))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
-    found = unfiled(bytes(content).splitlines(keepends=True))
-    if isinstance(found, SetAside):
+    found = parse_file_lines(bytes(content).splitlines(keepends=True))
+    if isinstance(found, QuarantinedRecord):
         assert held(found.record) == held(record)

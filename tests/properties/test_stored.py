@@ -8,16 +8,17 @@ import base64
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.remedy.model.plan import Pair, Raw
+
+from offsetwatch.remedy.model.plan import PartitionOffset, RawOffsetRecord
 from offsetwatch.remedy.model.stored_offsets import (
-    Contents,
-    Stored,
-    contents_by_key,
-    pairs,
-    raw,
-    reset_records,
-    set_records,
-    value_bytes,
+    OffsetStoreContents,
+    StoredOffsetRecord,
+    build_reset_records,
+    build_set_records,
+    decode_record_value,
+    index_by_key,
+    list_pairs,
+    list_raw_records,
 )
 
 PARTITIONS = ('{"filename":"/x"}', '{"cluster":"a","partition":0,"topic":"t"}', "null")
@@ -42,66 +43,71 @@ VALUES = (
 NAMES = (b"c", b"d")
 
 stored = st.builds(
-    lambda key, name, value, at: Stored(key % name, value, at % 3, at, float(at)),
+    lambda key, name, value, at: StoredOffsetRecord(key % name, value, at % 3, at, float(at)),
     st.sampled_from(KEYS),
     st.sampled_from(NAMES),
     st.sampled_from(VALUES),
     st.integers(0, 50),
 )
 contents = st.lists(stored, unique_by=lambda at: (at.key, at.kpartition), max_size=12).map(
-    lambda found: Contents("east/offsets", tuple(found), 3)
+    lambda found: OffsetStoreContents("east/offsets", tuple(found), 3)
 )
 wanted = st.dictionaries(
     st.sampled_from(PARTITIONS),
     st.one_of(st.none(), st.integers(4, 9).map(lambda number: f'{{"offset":{number}}}')),
     min_size=1,
-).map(lambda found: tuple(Pair(*item) for item in found.items()))
+).map(lambda found: tuple(PartitionOffset(*item) for item in found.items()))
 
 
-def after(before: Contents, records: tuple[Raw, ...]) -> Contents:
+def after(before: OffsetStoreContents, records: tuple[RawOffsetRecord, ...]) -> OffsetStoreContents:
     """What the topic holds once these have been written to it."""
     written = {
-        (base64.b64decode(at.key), at.kpartition): Stored(
-            base64.b64decode(at.key), value_bytes(at), at.kpartition, 100 + number, 100.0 + number
+        (base64.b64decode(at.key), at.kpartition): StoredOffsetRecord(
+            base64.b64decode(at.key),
+            decode_record_value(at),
+            at.kpartition,
+            100 + number,
+            100.0 + number,
         )
         for number, at in enumerate(records)
     }
     kept = [at for at in before.stored if (at.key, at.kpartition) not in written]
-    return Contents(before.where, (*kept, *written.values()), before.partitions)
+    return OffsetStoreContents(before.where, (*kept, *written.values()), before.partitions)
 
 
 @given(contents, wanted)
 def test_a_task_is_handed_what_was_asked_for_and_otherwise_what_it_was(before, asked):
-    then = after(before, set_records(before, "c", asked))
+    then = after(before, build_set_records(before, "c", asked))
     named = {pair.partition: pair.offset for pair in asked}
-    found = {pair.partition: pair.offset for pair in pairs(then, "c")}
-    kept = {at.partition: at.offset for at in pairs(before, "c") if at.partition not in named}
+    found = {pair.partition: pair.offset for pair in list_pairs(then, "c")}
+    kept = {at.partition: at.offset for at in list_pairs(before, "c") if at.partition not in named}
     assert found == kept | {name: offset for name, offset in named.items() if offset is not None}
-    assert pairs(then, "d") == pairs(before, "d")
+    assert list_pairs(then, "d") == list_pairs(before, "d")
 
 
 @given(contents, wanted)
 def test_asking_for_what_is_there_already_writes_nothing(before, asked):
-    then = after(before, set_records(before, "c", asked))
-    assert set_records(then, "c", asked) == ()
+    then = after(before, build_set_records(before, "c", asked))
+    assert build_set_records(then, "c", asked) == ()
 
 
 @given(contents)
 def test_a_reset_leaves_nothing_of_one_connector_and_everything_of_the_other(before):
-    then = after(before, reset_records(before, "c"))
-    assert raw(then, "c") == ()
-    assert raw(then, "d") == raw(before, "d")
+    then = after(before, build_reset_records(before, "c"))
+    assert list_raw_records(then, "c") == ()
+    assert list_raw_records(then, "d") == list_raw_records(before, "d")
 
 
 @given(contents, wanted)
 def test_putting_back_what_was_kept_leaves_every_byte_as_it_was(before, asked):
-    records = set_records(before, "c", asked)
-    were = {(at.key, at.kpartition): at for at in raw(before, "c")}
+    records = build_set_records(before, "c", asked)
+    were = {(at.key, at.kpartition): at for at in list_raw_records(before, "c")}
     back = tuple(
-        were.get((at.key, at.kpartition), Raw(at.key, None, at.kpartition)) for at in records
+        were.get((at.key, at.kpartition), RawOffsetRecord(at.key, None, at.kpartition))
+        for at in records
     )
-    then = contents_by_key(after(after(before, records), back))
+    then = index_by_key(after(after(before, records), back))
     live = {place: value for place, value in then.items() if value is not None}
     assert live == {
-        place: value for place, value in contents_by_key(before).items() if value is not None
+        place: value for place, value in index_by_key(before).items() if value is not None
     }

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from offsetwatch.model.topology import KafkaTopic
 
+from offsetwatch.model.topology import KafkaTopic
 from tests.unit.state.worlds import SYNCS, World, mirror, mirrors, orders, record, sync
 
 SKEW_S = st.floats(-600, 600)

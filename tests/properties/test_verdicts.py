@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.history.audit.alignment import aligned, gaps
+
+from offsetwatch.history.audit.alignment import align_sequences, find_gaps
 from offsetwatch.history.audit.differences import (
-    Finding,
-    Kind,
-    Record,
+    AuditFinding,
+    DifferenceWindow,
+    HashedRecord,
+    MirrorDifferenceKind,
     Span,
-    Window,
-    findings,
-    items,
-    left_of,
+    align_slice,
+    classify_records,
+    group_differences,
 )
 from offsetwatch.history.audit.slices import Slice
 from offsetwatch.model.topology import TopicPartition
@@ -22,14 +23,14 @@ DOWN_BEGINS = 7000
 SHORT = st.lists(st.integers(0, 3), max_size=30)
 
 
-def records(digests: list[int], first: int = 0) -> list[Record]:
+def records(digests: list[int], first: int = 0) -> list[HashedRecord]:
     return [
-        Record(first + number, digest, digest, digest % 7, tombstone=False)
+        HashedRecord(first + number, digest, digest, digest % 7, tombstone=False)
         for number, digest in enumerate(digests)
     ]
 
 
-def compared(up: list[int], down: list[int]) -> tuple[Finding, ...]:
+def compared(up: list[int], down: list[int]) -> tuple[AuditFinding, ...]:
     """Both sides whole, as one window."""
     of = Slice(
         at=TopicPartition("orders", 0),
@@ -40,8 +41,8 @@ def compared(up: list[int], down: list[int]) -> tuple[Finding, ...]:
         down_end=DOWN_BEGINS + len(down),
         judged=(0, len(up)),
     )
-    left = left_of(of, [Window(records(up), records(down, DOWN_BEGINS), None)])
-    return findings(items(left, {}), lambda _item: ("", False))
+    left = align_slice(of, [DifferenceWindow(records(up), records(down, DOWN_BEGINS), None)])
+    return group_differences(classify_records(left, {}), lambda _item: ("", False))
 
 
 def up_to(count: int) -> st.SearchStrategy[tuple[int, int, int]]:
@@ -65,7 +66,7 @@ def test_a_lost_range_is_exactly_what_is_found(where: tuple[int, int, int]) -> N
     size, first, length = where
     up = list(range(size))
     assert compared(up, up[:first] + up[first + length :]) == (
-        Finding(Kind.LOST, length, Span(first, first + length - 1), None),
+        AuditFinding(MirrorDifferenceKind.LOST, length, Span(first, first + length - 1), None),
     )
 
 
@@ -75,7 +76,7 @@ def test_a_range_that_is_there_twice_is_exactly_what_is_found(where: tuple[int, 
     up = list(range(size))
     (found,) = compared(up, up[: first + length] + up[first:])
     assert (found.kind, found.records, found.up) == (
-        Kind.DUPLICATED,
+        MirrorDifferenceKind.DUPLICATED,
         length,
         Span(first, first + length - 1),
     )
@@ -87,8 +88,8 @@ def test_an_altered_range_is_exactly_what_is_found(where: tuple[int, int, int]) 
     up = list(range(size))
     down = [-1 - at if first <= at < first + length else at for at in up]
     assert compared(up, down) == (
-        Finding(
-            Kind.ALTERED,
+        AuditFinding(
+            MirrorDifferenceKind.ALTERED,
             length,
             Span(first, first + length - 1),
             Span(DOWN_BEGINS + first, DOWN_BEGINS + first + length - 1),
@@ -105,7 +106,7 @@ def test_a_range_that_moved_is_all_that_is_found(
     rest = up[:first] + up[first + length :]
     to = data.draw(st.integers(0, len(rest)))
     found = compared(up, rest[:to] + up[first : first + length] + rest[to:])
-    assert {at.kind for at in found} <= {Kind.REORDERED}
+    assert {at.kind for at in found} <= {MirrorDifferenceKind.REORDERED}
     # What moved past more than itself is told; past less, what it moved past is.
     assert sum(at.records for at in found) == min(length, abs(to - first))
 
@@ -114,12 +115,21 @@ def test_a_range_that_moved_is_all_that_is_found(
 def test_every_record_is_matched_or_told_once_whatever_the_sides_are(
     up: list[int], down: list[int]
 ) -> None:
-    matched = sum(run.length for run in aligned(up, down))
-    told = dict.fromkeys(Kind, 0)
+    matched = sum(run.length for run in align_sequences(up, down))
+    told = dict.fromkeys(MirrorDifferenceKind, 0)
     for at in compared(up, down):
         told[at.kind] += at.records
-    ups = told[Kind.LOST] + told[Kind.REORDERED] + told[Kind.ALTERED]
-    downs = told[Kind.ADDED] + told[Kind.REORDERED] + told[Kind.ALTERED] + told[Kind.DUPLICATED]
+    ups = (
+        told[MirrorDifferenceKind.LOST]
+        + told[MirrorDifferenceKind.REORDERED]
+        + told[MirrorDifferenceKind.ALTERED]
+    )
+    downs = (
+        told[MirrorDifferenceKind.ADDED]
+        + told[MirrorDifferenceKind.REORDERED]
+        + told[MirrorDifferenceKind.ALTERED]
+        + told[MirrorDifferenceKind.DUPLICATED]
+    )
     assert matched + ups == len(up)
     assert matched + downs == len(down)
 
@@ -128,10 +138,10 @@ def test_every_record_is_matched_or_told_once_whatever_the_sides_are(
 def test_what_is_aligned_is_the_same_on_both_sides_and_in_order(
     up: list[int], down: list[int]
 ) -> None:
-    runs = aligned(up, down)
+    runs = align_sequences(up, down)
     for run in runs:
         assert up[run.up : run.up + run.length] == down[run.down : run.down + run.length]
     places = [(run.up, run.down) for run in runs]
     assert places == sorted(places)
-    left = [up[gap.up : gap.up_end] for gap in gaps(runs, len(up), len(down))]
+    left = [up[gap.up : gap.up_end] for gap in find_gaps(runs, len(up), len(down))]
     assert sum(map(len, left)) + sum(run.length for run in runs) == len(up)

@@ -12,15 +12,15 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from offsetwatch.config import Notify
-from offsetwatch.model.findings import Severity
-from offsetwatch.notify.alertmanager import api_body, webhook_body
-from offsetwatch.notify.delivery_state import Message, Status
-from offsetwatch.notify.notifier import Notifier
-from offsetwatch.notify.receivers import receivers
 
 from lab.ports import free_port
 from lab.waiting import NotYet, until
+from offsetwatch.config import NotifyConfig
+from offsetwatch.model.findings import Severity
+from offsetwatch.notify.alertmanager import encode_alerts_body, encode_webhook_body
+from offsetwatch.notify.delivery_state import Message, NotificationStatus
+from offsetwatch.notify.notifier import Notifier
+from offsetwatch.notify.receivers import build_receivers
 from tests.fakes.alertmanager_receiver import take
 from tests.fakes.clock import VirtualClock
 from tests.fakes.endpoint import Endpoint, endpoint
@@ -122,15 +122,15 @@ def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
     tmp_path: Path, person: Endpoint
 ):
     page = "http://offsetwatch.example.com/"
-    began = Message((), Status.NEW, replace(ADVISED, since=time.time() - 60), None)
-    ended = Message((), Status.RESOLVED, began.finding, time.time() - 5)
+    began = Message((), NotificationStatus.NEW, replace(ADVISED, since=time.time() - 60), None)
+    ended = Message((), NotificationStatus.RESOLVED, began.finding, time.time() - 5)
 
     def posted(message: Message) -> None:
         def probe() -> None:
             if not person.got or person.got[-1].body["status"] != ours["status"]:
                 raise NotYet(str(len(person.got)))
 
-        ours = json.loads(webhook_body(message, receiver="hook", external_url=page))
+        ours = json.loads(encode_webhook_body(message, receiver="hook", external_url=page))
         until(f"it was posted as {ours['status']}", probe, timeout_s=DEADLINE_S)
         theirs = person.got[-1].body
         assert {**ours, "externalURL": theirs["externalURL"]} == theirs
@@ -140,7 +140,7 @@ def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
     with alertmanager(tmp_path, free_port(), config) as at:
         until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
         for message in (began, ended):
-            body = api_body([message], time.time(), lasts_s=3600.0, external_url=page)
+            body = encode_alerts_body([message], time.time(), lasts_s=3600.0, external_url=page)
             httpx.post(
                 f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
             ).raise_for_status()
@@ -176,7 +176,7 @@ def test_a_receiver_gets_what_our_example_for_it_says(
     del receives[secret]
     receives |= {key: value.format(url=person.url) for key, value in settings.items()}
     finding = replace(ADVISED, since=time.time() - 60)
-    message = Message((), Status.NEW, finding, None)
+    message = Message((), NotificationStatus.NEW, finding, None)
 
     def arrived() -> None:
         if not person.got:
@@ -184,7 +184,7 @@ def test_a_receiver_gets_what_our_example_for_it_says(
 
     with alertmanager(tmp_path, free_port(), yaml.safe_dump(config)) as at:
         until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
-        body = api_body([message], time.time(), lasts_s=3600.0, external_url=None)
+        body = encode_alerts_body([message], time.time(), lasts_s=3600.0, external_url=None)
         httpx.post(
             f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
         ).raise_for_status()
@@ -205,7 +205,7 @@ def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, per
     mild = replace(LOST, severity=Severity.WARNING, since=now - 60)
     shown = [snapshot(mild, replace(STUCK, since=now - 30))]
     notifier = Notifier(
-        receivers(Notify.model_validate({"alertmanagers": [{"url": url}]}), 0.0),
+        build_receivers(NotifyConfig.model_validate({"alertmanagers": [{"url": url}]}), 0.0),
         snapshot=lambda: shown[0],
         save=lambda _: True,
         report=lambda counts: pytest.fail(str(counts)) if any(n for _, n in counts) else None,

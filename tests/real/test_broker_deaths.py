@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.errors import ClientError
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.topology import TopicPartition
 
 from lab import Lab, LabOptions
 from lab.cluster import WEST_GROUP
 from lab.waiting import NotYet, until
+from offsetwatch.clients.kafka.clients import KafkaAdmin
+from offsetwatch.errors import ClientError
+from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.topology import TopicPartition
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

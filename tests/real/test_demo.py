@@ -9,12 +9,12 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from offsetwatch.config.schema.remediation import Remedy
 
 from lab.demo_poison import FLOW, GOOD_AFTER, GOOD_BEFORE, SINK
 from lab.guarded import SHORTENED
 from lab.processes import finished
 from lab.stories.sinks import NOT_JSON
+from offsetwatch.config.schema.remediation import RemedyConfig
 
 pytestmark = [pytest.mark.real, pytest.mark.spark]
 
@@ -66,7 +66,7 @@ def test_it_says_which_waiting_guards_are_shortened_and_what_they_are_by_default
     acts: Mapping[str, str],
 ) -> None:
     told = dict(re.findall(r"^ +remedy\.(\S+) +(\d+ instead of \S+)$", acts[""], re.MULTILINE))
-    usual = Remedy()
+    usual = RemedyConfig()
     assert told.pop("repeat.failures") == f"2 instead of {usual.repeat.failures}"
     assert told.pop("repeat.span_s") == f"0 instead of {usual.repeat.span_s:g}"
     assert told.pop("repeat.restarts") == f"1 instead of {usual.repeat.restarts}"

@@ -17,14 +17,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer
-from offsetwatch.history.failover_report import load as moves_read
-from offsetwatch.history.failover_report.replay import Moment, replayed
-from offsetwatch.history.tables import flows
 
 from lab import Lab
 from lab.clients import settings
 from lab.product import Product
 from lab.waiting import NotYet, until
+from offsetwatch.history.failover_report import load as moves_read
+from offsetwatch.history.failover_report.replay import FailoverOutcome, replay_samples
+from offsetwatch.history.tables import flows
 from tests.real.seen import WAIT_S_MAX
 from tests.real.test_failover import log, moved, same_count, settled_landing, write
 
@@ -52,10 +52,10 @@ def consume(lab: Lab, end: int) -> None:
                 return
 
 
-def reported(base: Path, since: float, until_at: float) -> dict[float, Moment]:
-    flow = flows.named(base, "west->east", "lab")
-    window = moves_read.Window(since, until_at, frozenset({GROUP}))
-    moments, _ = replayed(moves_read.known(base, flow, window), since, until_at)
+def reported(base: Path, since: float, until_at: float) -> dict[float, FailoverOutcome]:
+    flow = flows.find_flow(base, "west->east", "lab")
+    window = moves_read.ReportWindow(since, until_at, frozenset({GROUP}))
+    moments, _ = replay_samples(moves_read.load_inputs(base, flow, window), since, until_at)
     series = moments[GROUP, TOPIC, 0]
     return dict(zip(series.times, series.values, strict=True))
 

@@ -10,13 +10,6 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from deltalake import QueryBuilder
-from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.schemas import (
-    BRONZE_GROUP_OFFSETS,
-    BRONZE_LOG_ENDS,
-    BRONZE_RECORDS,
-    Table,
-)
 
 from lab import Lab
 from lab.clients import settings
@@ -24,6 +17,13 @@ from lab.compare import log_ends
 from lab.connectors import UPSTREAM, file_source
 from lab.product import Product
 from lab.waiting import NotYet, until
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.schemas import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    Table,
+)
 from tests.real.seen import WAIT_S_MAX
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
@@ -33,7 +33,7 @@ SECRET = "hunter2-of-the-told-source"
 
 
 def rows(product: Product, table: Table, query: str) -> list[dict[str, Any]]:
-    there = reader.opened(product.history, table)
+    there = reader.open_table(product.history, table)
     found: list[dict[str, Any]] = pa.table(
         QueryBuilder().register("records", there).execute(query)
     ).to_pylist()
@@ -85,7 +85,7 @@ def test_states_checkpoints_log_ends_and_groups_are_kept_and_secrets_are_not(
         "configs": 0,
         "status": 0,
     }
-    stored = reader.opened(product.history, BRONZE_RECORDS).to_pyarrow_table(
+    stored = reader.open_table(product.history, BRONZE_RECORDS).to_pyarrow_table(
         columns=["key", "value", "observation", "source_offset", "error"]
     )
     assert not [row for row in stored.to_pylist() if SECRET in str(row)]

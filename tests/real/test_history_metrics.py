@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from offsetwatch.history.tables import pipeline_status, reader
 
 from lab.product import Product
+from offsetwatch.history.tables import pipeline_status, reader
 from tests.real.seen import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product) -> None:
     product.run_pipeline()
     stored: Counter[str] = Counter()
-    for topic in reader.bronze_summary(product.history):
+    for topic in reader.summarize_bronze(product.history):
         stored[topic.at.kafka] += topic.rows - topic.undecodable
-    said = pipeline_status.read(product.history)
+    said = pipeline_status.read_status(product.history)
     assert said is not None
     assert said.batch_at is not None
     failed = sum(count for _, count in said.errors)  # of runs that other tests let fail

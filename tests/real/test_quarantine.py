@@ -17,24 +17,24 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from offsetwatch.cli import cli
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.clients.records.reader import RawRecord, RecordReader, Window
-from offsetwatch.clients.write.records import RecordWriter
-from offsetwatch.config import Kafka
-from offsetwatch.config import Quarantine as Wanted
-from offsetwatch.errors import ClientError, Refused
-from offsetwatch.model import topology
-from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps, KafkaSource
-from offsetwatch.remedy.drivers.quarantine.store import Quarantines, quarantine_at
-from offsetwatch.remedy.model.driver import Answer, Standing
-from offsetwatch.remedy.model.plan import Copy, RecordAt
-from offsetwatch.remedy.model.quarantine import About, receipt_id
 
 from lab import Lab
 from lab.jars import jars
 from lab.java import java
 from lab.waiting import NotYet, until
+from offsetwatch.cli import cli
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.clients.records.reader import LogWindow, RawRecord, RecordReader
+from offsetwatch.clients.write.records import RecordWriter
+from offsetwatch.config import Kafka
+from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.errors import ClientError, RemoteRefusal
+from offsetwatch.model import topology
+from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource, RecordCopier
+from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine, build_quarantine
+from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
+from offsetwatch.remedy.model.plan import Copy, RecordLocation
+from offsetwatch.remedy.model.quarantine import QuarantineContext, compute_receipt_id
 from tests.real.conftest import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -78,13 +78,13 @@ def opened(lab: Lab, *, committed: bool = False, check_crcs: bool = False) -> Re
     )
 
 
-def read(reader: RecordReader, topic: str, start: int = 0) -> Window:
+def read(reader: RecordReader, topic: str, start: int = 0) -> LogWindow:
     at = topology.TopicPartition(topic, 0)
     return reader.window(at, start, count_max=1000, bytes_max=10**9, timeout_s=READ_S)
 
 
-def quarantine(kafkas: dict[str, Kafka], folder: Path, **wanted) -> Quarantines:
-    return quarantine_at(Wanted(kafka="east", **{"topic": TOPIC, **wanted}), kafkas, folder)
+def quarantine(kafkas: dict[str, Kafka], folder: Path, **wanted) -> CombinedQuarantine:
+    return build_quarantine(Wanted(kafka="east", **{"topic": TOPIC, **wanted}), kafkas, folder)
 
 
 def written(lab: Lab, topic: str, *records: tuple, codec: str = "none") -> None:
@@ -103,8 +103,8 @@ def written(lab: Lab, topic: str, *records: tuple, codec: str = "none") -> None:
     assert producer.flush(30) == 0
 
 
-def about(record: RawRecord) -> About:
-    return About(
+def about(record: RawRecord) -> QuarantineContext:
+    return QuarantineContext(
         skip_key=f"{record.topic}-{record.offset}",
         plan_id="p-1",
         incident="i-1",
@@ -181,7 +181,7 @@ def test_a_topic_that_would_lose_copies_is_refused(lab, topic, reader, kafkas, t
     lab.create_topic("east", name, config={"cleanup.policy": "compact"})
     written(lab, topic, (b"k", b"v", []))
     (record,) = read(reader, topic).records
-    with pytest.raises(Refused, match="compacted"):
+    with pytest.raises(RemoteRefusal, match="compacted"):
         quarantine(kafkas, tmp_path, topic=name).put(record, about(record))
     assert list(tmp_path.iterdir()) == []
 
@@ -271,7 +271,7 @@ def test_readers_of_committed_records_pass_what_was_aborted_and_wait_for_what_is
         producer.abort_transaction(READ_S)
 
         def ended() -> None:
-            if (now := read(committed, topic, 3)) != Window((), 6, 6, 0):
+            if (now := read(committed, topic, 3)) != LogWindow((), 6, 6, 0):
                 raise NotYet(str(now))
 
         until("the end of the transaction", ended, timeout_s=READ_S)
@@ -297,8 +297,8 @@ def test_a_batch_that_the_disk_has_spoilt_is_found_and_its_bytes_are_salvaged(
         spoilt = read(salvage, topic, 1).records[0]
     assert spoilt.value == b"A value of its own"
     steps, step = copying(lab, kafkas, tmp_path, spoilt)
-    assert steps.carry_out(step).answer is Answer.ACK
-    assert steps.look(step).standing is Standing.DONE
+    assert steps.carry_out(step).answer is AttemptResult.ACK
+    assert steps.look(step).standing is StepStatus.DONE
 
 
 def test_records_are_as_large_as_a_producer_of_kafkas_says(lab, topic, reader):
@@ -326,11 +326,11 @@ def test_records_are_as_large_as_a_producer_of_kafkas_says(lab, topic, reader):
 
 def copying(
     lab: Lab, kafkas: dict[str, Kafka], folder: Path, record: RawRecord
-) -> tuple[CopySteps, Copy]:
-    topic_id = KafkaFacts("west", {"bootstrap.servers": lab.west}).topic_ids_now([record.topic])
-    at = RecordAt("west", record.topic, topic_id[record.topic] or "", 0, record.offset)
+) -> tuple[RecordCopier, Copy]:
+    topic_id = KafkaInspector("west", {"bootstrap.servers": lab.west}).topic_ids_now([record.topic])
+    at = RecordLocation("west", record.topic, topic_id[record.topic] or "", 0, record.offset)
     step = Copy(at, record.sha256, record.size_bytes, about(record).skip_key, f"east/{TOPIC}")
-    steps = CopySteps(
+    steps = RecordCopier(
         lambda kafka: KafkaSource(kafka, kafkas[kafka]), quarantine(kafkas, folder), about(record)
     )
     return steps, step
@@ -342,16 +342,16 @@ def test_the_step_copies_the_record_that_was_looked_at_and_no_other(
     written(lab, topic, *((b"k", b"v%d" % number, HEADERS) for number in range(4)))
     records = read(reader, topic).records
     steps, step = copying(lab, kafkas, tmp_path, records[2])
-    assert steps.look(step).standing is Standing.READY
+    assert steps.look(step).standing is StepStatus.READY
     outcome = steps.carry_out(step)
-    assert outcome.answer is Answer.ACK
-    assert steps.look(step).standing is Standing.DONE
+    assert outcome.answer is AttemptResult.ACK
+    assert steps.look(step).standing is StepStatus.DONE
     receipt = quarantine(kafkas, tmp_path).find(step.skip_key, step.sha256)
     assert receipt is not None
     assert receipt.where in outcome.said
     other = msgspec.structs.replace(step, skip_key="other", sha256=records[1].sha256)
-    assert steps.look(other).standing is Standing.FOREIGN
-    assert steps.carry_out(other).answer is Answer.NACK
+    assert steps.look(other).standing is StepStatus.FOREIGN
+    assert steps.carry_out(other).answer is AttemptResult.NACK
 
 
 def test_a_record_that_retention_takes_before_it_is_copied_cannot_be(
@@ -364,15 +364,15 @@ def test_a_record_that_retention_takes_before_it_is_copied_cannot_be(
     for future in admin.delete_records([TopicPartition(topic, 0, 3)]).values():
         future.result()
     assert read(reader, topic).log_start == 3
-    assert steps.look(step).standing is Standing.IMPOSSIBLE
-    assert steps.carry_out(step).answer is Answer.NACK
+    assert steps.look(step).standing is StepStatus.IMPOSSIBLE
+    assert steps.carry_out(step).answer is AttemptResult.NACK
     left, step = copying(lab, kafkas, tmp_path, records[3])
-    assert left.carry_out(step).answer is Answer.ACK
+    assert left.carry_out(step).answer is AttemptResult.ACK
     admin.delete_topics([topic])[topic].result()
-    assert left.look(step).standing is Standing.DONE
+    assert left.look(step).standing is StepStatus.DONE
     assert left.look(msgspec.structs.replace(step, skip_key="other")).standing in {
-        Standing.IMPOSSIBLE,
-        Standing.FOREIGN,
+        StepStatus.IMPOSSIBLE,
+        StepStatus.FOREIGN,
     }
 
 
@@ -400,7 +400,7 @@ remedy: {{quarantine: {{kafka: east, topic: {name}}}}}
         )
 
     (row,) = json.loads(typed("list", "--json").stdout)
-    copy_id = receipt_id(about(record).skip_key, record.sha256)
+    copy_id = compute_receipt_id(about(record).skip_key, record.sha256)
     assert (row["id"], row["topic"], row["offset"]) == (copy_id, topic, 0)
     assert typed("get", copy_id[:10], "--raw").stdout_bytes == b"v"
     rehearsed = typed("replay", copy_id[:10], "--dry-run")

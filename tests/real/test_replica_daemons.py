@@ -15,13 +15,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from offsetwatch.remedy.journal.journal import Journal, Line
 
 from lab.lone_broker import lone_broker
 from lab.ports import LOOPBACK, free_port
 from lab.processes import Child
 from lab.program import EXPORTER
 from lab.waiting import NotYet, until
+from offsetwatch.remedy.journal.journal import ChainLine, Journal
 
 # A broker and two daemons: a minute.
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -104,7 +104,7 @@ class Daemon:
         headers = {"Authorization": f"Bearer {token}"}
         return httpx.request(method, url, json=body, headers=headers, timeout=WAIT_S)
 
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[ChainLine, ...]:
         with closing(Journal(self.state)) as journal:
             return journal.lines(1, 1000)
 

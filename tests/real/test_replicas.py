@@ -13,33 +13,44 @@ import confluent_kafka as ck
 import confluent_kafka.admin as ck_admin
 import pytest
 from click.testing import CliRunner, Result
-from offsetwatch.cli import cli
-from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, Wanted
-from offsetwatch.clients.write.journal import TRANSACTION_S, JournalWriter, create
-from offsetwatch.clock import SystemClock
-from offsetwatch.errors import Fenced, JournalDamaged, NotLeader, Unfinished, Unreachable
-from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.journal.journal import NAME, PUBLISHED_BYTES_MAX, Journal, Line
-from offsetwatch.remedy.model.journal_records import (
-    Approved,
-    Ended,
-    Ending,
-    Intended,
-    Kept,
-    Led,
-    ModeSet,
-    Opened,
-    PauseSet,
-    Proposed,
-    Verified,
-)
-from offsetwatch.remedy.model.plan import Frozen, Pair
-from offsetwatch.remedy.replicas.replica import Replica, Settings, Standing, Term
-from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
 
 from lab.clients import Cluster
 from lab.lone_broker import LoneBroker, lone_broker
 from lab.waiting import NotYet, until
+from offsetwatch.cli import cli
+from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
+from offsetwatch.clients.write.journal import TRANSACTION_S, JournalWriter, create_journal_topic
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import (
+    JournalDamaged,
+    NotLeader,
+    PlanUnfinished,
+    ProducerFenced,
+    TargetUnreachable,
+)
+from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import FILE_NAME, PUBLISHED_BYTES_MAX, ChainLine, Journal
+from offsetwatch.remedy.model.journal_records import (
+    LeadershipTaken,
+    ModeSet,
+    OffsetsBackedUp,
+    PauseSet,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanOpened,
+    PlanProposed,
+    StepIntended,
+    StepVerified,
+)
+from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset
+from offsetwatch.remedy.replicas.replica import (
+    LeadershipTerm,
+    Replica,
+    ReplicaSettings,
+    ReplicaStatus,
+)
+from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, encode_line
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
 # A broker alone: half a minute for all of them.
@@ -48,7 +59,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 WAIT_S = 120.0
 SESSION_S = 1.0
 HELD = PauseSet(at=1.0, paused=True, until=None, by="ada", because="to see")
-ENDED = Ended(at=9.0, ending=Ending.SUCCEEDED, said="done")
+ENDED = PlanEnded(at=9.0, ending=PlanEnding.SUCCEEDED, said="done")
 numbers = itertools.count()
 
 
@@ -68,12 +79,12 @@ class Site:
 
     def __post_init__(self) -> None:
         self.properties = {"bootstrap.servers": self.broker.address}
-        self.wanted = Wanted(self.topic, 1, 1)
-        create("east", self.properties, self.wanted)
+        self.wanted = JournalTopicRequirements(self.topic, 1, 1)
+        create_journal_topic("east", self.properties, self.wanted)
 
-    def settings(self, name: str, **more: object) -> Settings:
+    def settings(self, name: str, **more: object) -> ReplicaSettings:
         given = {"properties": self.properties, "wanted": self.wanted, **more}
-        return Settings(kafka="east", name=name, session_s=SESSION_S, **given)
+        return ReplicaSettings(kafka="east", name=name, session_s=SESSION_S, **given)
 
     @contextmanager
     def replica(self, name: str, **more: object) -> Iterator[Replica]:
@@ -90,18 +101,18 @@ class Site:
         name: str = "a",
         properties: dict[str, str] | None = None,
         write_s: float = TRANSACTION_S,
-    ) -> Term:
+    ) -> LeadershipTerm:
         """Of one that has read all there is, and stands still afterwards."""
         with self.copy(name) as copy:
             given = properties or self.properties
             writer = JournalWriter("east", given, self.topic, write_s=write_s)
             writer.begin()
-            return Term(writer, copy.head[1])
+            return LeadershipTerm(writer, copy.head[1])
 
     @contextmanager
-    def copy(self, name: str) -> Iterator[Projection]:
+    def copy(self, name: str) -> Iterator[JournalTopicCopy]:
         """As it is once all was read that is committed."""
-        with closing(Projection(self.folder / name, self.topic, "an id")) as copy:
+        with closing(JournalTopicCopy(self.folder / name, self.topic, "an id")) as copy:
             values, end = self.values()
             copy.take(values[copy.place.seq :], end)
             yield copy
@@ -135,8 +146,8 @@ def site(broker: LoneBroker, tmp_path: Path) -> Site:
     return Site(broker, tmp_path)
 
 
-def leads(replica: Replica) -> Term:
-    def probe() -> Term:
+def leads(replica: Replica) -> LeadershipTerm:
+    def probe() -> LeadershipTerm:
         term = replica.term
         if term is None:
             raise NotYet(str(replica.standing))
@@ -145,8 +156,8 @@ def leads(replica: Replica) -> Term:
     return until("a leader", probe, timeout_s=WAIT_S)
 
 
-def stands(replica: Replica, **wanted: object) -> Standing:
-    def probe() -> Standing:
+def stands(replica: Replica, **wanted: object) -> ReplicaStatus:
+    def probe() -> ReplicaStatus:
         found = replica.standing
         if any(getattr(found, name) != value for name, value in wanted.items()):
             raise NotYet(str(found))
@@ -164,29 +175,29 @@ def refuses(replica: Replica, said: str) -> None:
     assert replica.term is None
 
 
-def lines(folder: Path) -> tuple[Line, ...]:
+def lines(folder: Path) -> tuple[ChainLine, ...]:
     with closing(Journal(folder)) as journal:
         return journal.lines(1, 1000)
 
 
-def written(folder: Path, term: Term) -> None:
+def written(folder: Path, term: LeadershipTerm) -> None:
     """One plan from its proposal to its end, with a skip and a backup, and two switches."""
     with closing(Journal(folder, term.publish)) as journal:
         plan = skip_of()
-        proposed = Proposed(at=0.5, plan=plan, mode="auto", expires_at=99.0)
-        journal.append("p1", [proposed, Approved(at=0.7, by="ada", plan_sha256=plan.sha256)])
-        journal.open(plan, Opened(at=1.0, plan=plan))
+        proposed = PlanProposed(at=0.5, plan=plan, mode="auto", expires_at=99.0)
+        journal.append("p1", [proposed, PlanApproved(at=0.7, by="ada", plan_sha256=plan.sha256)])
+        journal.open(plan, PlanOpened(at=1.0, plan=plan))
         kept = kept_in(folder, plan.subject.connector)
-        journal.append("p1", [Verified(at=2.0, index=0, undoing=False, said="copied"), kept])
-        journal.append("p1", [Intended(at=3.0, index=5, undoing=False)])
+        journal.append("p1", [StepVerified(at=2.0, index=0, undoing=False, said="copied"), kept])
+        journal.append("p1", [StepIntended(at=3.0, index=5, undoing=False)])
         journal.control(HELD)
         journal.control(ModeSet(at=4.0, mode="observe", by="ada", because="so"))
 
 
-def kept_in(folder: Path, connector: str) -> Kept:
-    pairs = (Pair('{"kafka_partition":0}', '{"kafka_offset":7}'),)
-    found = backups.write(folder, connector=connector, pairs=pairs, at=1.0)
-    return Kept(at=2.5, frozen=Frozen(pairs, str(found.path), found.sha256))
+def kept_in(folder: Path, connector: str) -> OffsetsBackedUp:
+    pairs = (PartitionOffset('{"kafka_partition":0}', '{"kafka_offset":7}'),)
+    found = backups.write_backup(folder, connector=connector, pairs=pairs, at=1.0)
+    return OffsetsBackedUp(at=2.5, frozen=FrozenOffsets(pairs, str(found.path), found.sha256))
 
 
 def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(site):
@@ -202,9 +213,9 @@ def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(site):
             with closing(Journal(site.folder / "b")) as journal:
                 assert journal.open_plan("lab", "orders") == "p1"
                 assert journal.skipped_by("k1") == "p1"
-            (kept,) = backups.found(site.folder / "b")
-            assert kept.path.name == backups.found(site.folder / "a")[0].path.name
-            assert kept.sha256 == backups.found(site.folder / "a")[0].sha256
+            (kept,) = backups.list_backups(site.folder / "b")
+            assert kept.path.name == backups.list_backups(site.folder / "a")[0].path.name
+            assert kept.sha256 == backups.list_backups(site.folder / "a")[0].sha256
 
 
 def test_when_the_leader_ends_the_other_leads_and_goes_on_in_the_same_chain(site):
@@ -218,8 +229,8 @@ def test_when_the_leader_ends_the_other_leads_and_goes_on_in_the_same_chain(site
             journal.append("p1", [ENDED])
         assert lines(first._folder) == lines(second._folder)[: len(lines(first._folder))]
         kinds = [type(e.record) for e in _entries(second._folder)]
-        assert kinds.count(Led) == 2
-        assert kinds[-1] is Ended
+        assert kinds.count(LeadershipTaken) == 2
+        assert kinds[-1] is PlanEnded
 
 
 def _any(*replicas: Replica) -> Replica:
@@ -242,7 +253,7 @@ def test_the_broker_takes_nothing_from_one_who_was_followed_and_its_copy_is_as_b
         before = journal.lines(1, 100)
         with pytest.raises(NotLeader) as told:
             journal.control(HELD)
-        assert isinstance(told.value.__cause__, Fenced)
+        assert isinstance(told.value.__cause__, ProducerFenced)
         assert old.over
         assert journal.lines(1, 100) == before
         with pytest.raises(NotLeader, match="does not lead any more"):
@@ -270,15 +281,15 @@ def test_what_was_begun_and_not_committed_by_one_who_was_followed_is_in_no_journ
 
 def test_nothing_may_be_asked_for_once_the_journal_was_not_ours_for_too_long(site):
     term = site.term()
-    with pytest.raises(Unreachable, match="not asked"):
+    with pytest.raises(TargetUnreachable, match="not asked"):
         term.check(30.0)  # nothing was ever written in this term
     with closing(Journal(site.folder / "a", term.publish)) as journal:
         journal.control(HELD)
         term.check(WAIT_S)
-        with pytest.raises(Unreachable):
+        with pytest.raises(TargetUnreachable):
             term.check(0.0)
     term.end()
-    with pytest.raises(Unreachable):
+    with pytest.raises(TargetUnreachable):
         term.check(WAIT_S)
 
 
@@ -327,7 +338,7 @@ def test_a_copy_that_is_gone_is_made_again_from_the_first_record(site):
     with site.replica("a") as a:
         written(a._folder, leads(a))
     before = lines(site.folder / "a")
-    for path in (site.folder / "a").glob(f"{NAME}*"):
+    for path in (site.folder / "a").glob(f"{FILE_NAME}*"):
         path.unlink()
     with site.copy("a") as copy:
         assert copy.lines(1, 100) == before
@@ -339,12 +350,12 @@ def test_of_two_plans_that_would_skip_the_same_record_the_second_is_stopped_by_i
     term = site.term()
     with closing(Journal(site.folder / "a", term.publish)) as journal:
         plan = skip_of()
-        journal.open(plan, Opened(at=1.0, plan=plan))
-        journal.append("p1", [Intended(at=2.0, index=5, undoing=False), ENDED])
+        journal.open(plan, PlanOpened(at=1.0, plan=plan))
+        journal.append("p1", [StepIntended(at=2.0, index=5, undoing=False), ENDED])
         plan = skip_of("p2")
-        journal.open(plan, Opened(at=3.0, plan=plan))
-        with pytest.raises(Unfinished, match="p1"):
-            journal.append("p2", [Intended(at=4.0, index=5, undoing=False)])
+        journal.open(plan, PlanOpened(at=3.0, plan=plan))
+        with pytest.raises(PlanUnfinished, match="p1"):
+            journal.append("p2", [StepIntended(at=4.0, index=5, undoing=False)])
         count = len(journal.lines(1, 100))
     assert len(site.values()[0]) == count
 
@@ -355,7 +366,7 @@ def test_who_only_has_the_folder_may_look_and_change_nothing(site):
         with closing(Journal(site.folder / "a")) as journal:
             plan = plan_of()
             with pytest.raises(NotLeader, match=f"a copy of the topic {site.topic}.*--url"):
-                journal.open(plan, Opened(at=1.0, plan=plan))
+                journal.open(plan, PlanOpened(at=1.0, plan=plan))
             assert journal.verify() == 1
         with pytest.raises(NotLeader, match="a copy"), closing(Journal(a._folder)) as journal:
             journal.control(HELD)
@@ -424,7 +435,7 @@ def test_a_topic_that_has_lost_records_is_not_led_by_one_who_has_them(site):
 
     def gone() -> None:
         try:
-            create("east", site.properties, site.wanted)
+            create_journal_topic("east", site.properties, site.wanted)
         except Exception as exc:  # it goes in its own time
             raise NotYet(str(exc)) from exc
 
@@ -437,7 +448,7 @@ def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(site):
     with closing(Journal(site.folder / "a")) as journal:
         journal.control(HELD)
     with pytest.raises(JournalDamaged, match="of a daemon that was alone"):
-        Projection(site.folder / "a", site.topic, "an id")
+        JournalTopicCopy(site.folder / "a", site.topic, "an id")
 
 
 def created(site: Site, state_dir: Path) -> Result:
@@ -459,14 +470,14 @@ def created(site: Site, state_dir: Path) -> Result:
 
 def test_a_topic_begins_with_what_a_daemon_alone_has_written_and_its_file_is_a_copy_then(site):
     site.topic = "moved"  # is not there yet
-    site.wanted = Wanted(site.topic, 1, 1)
+    site.wanted = JournalTopicRequirements(site.topic, 1, 1)
     with closing(Journal(site.folder / "a")) as alone:
         alone.control(HELD)
     before = lines(site.folder / "a")
     done = created(site, site.folder / "a")
     assert done.exit_code == 0, done.output
     assert "begins with the 1 records" in done.output
-    assert site.values()[0] == [value_of(line) for line in before]
+    assert site.values()[0] == [encode_line(line) for line in before]
     with site.replica("a") as a:
         leads(a)
     assert created(site, site.folder / "a").exit_code == 0
@@ -503,12 +514,12 @@ def test_a_topic_that_may_forget_is_refused(site, partitions, config, wanted, sa
     spec = ck_admin.NewTopic(topic, partitions, 1, config={**fit, **config})
     admin = ck_admin.AdminClient(site.properties)
     admin.create_topics([spec])[topic].result()
-    with site.replica("a", wanted=Wanted(topic, *wanted)) as a:
+    with site.replica("a", wanted=JournalTopicRequirements(topic, *wanted)) as a:
         refuses(a, said)
 
 
 def test_a_topic_that_is_not_there_is_not_made_and_it_is_said_how(site):
-    with site.replica("a", wanted=Wanted("nowhere", 1, 1)) as a:
+    with site.replica("a", wanted=JournalTopicRequirements("nowhere", 1, 1)) as a:
         refuses(a, "offsetwatch journal create --config F")
     assert Cluster("east", site.broker.address).partitions("nowhere") == 0
 
@@ -516,5 +527,5 @@ def test_a_topic_that_is_not_there_is_not_made_and_it_is_said_how(site):
 def test_lines_are_in_the_topic_as_they_are_in_the_copy(site):
     with site.replica("a") as a:
         written(a._folder, leads(a))
-    assert site.values()[0] == [value_of(line) for line in lines(site.folder / "a")]
+    assert site.values()[0] == [encode_line(line) for line in lines(site.folder / "a")]
     assert POISON.topic == "orders"

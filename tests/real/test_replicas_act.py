@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from offsetwatch.remedy.journal.journal import Journal, Line
 
 from lab import Lab, LabOptions
 from lab.demo_poison import found_failed
@@ -29,6 +28,7 @@ from lab.remedy_person import BEHIND
 from lab.stories import hands, poison, sinks
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
+from offsetwatch.remedy.journal.journal import ChainLine, Journal
 from tests.real.acting import kept_of, knows
 from tests.real.seen import becomes, total
 from tests.real.telling import QUARANTINE, SKIP, asked
@@ -278,7 +278,7 @@ def lets_go(leader: Guarded, other: Guarded) -> None:
     until("the same journals", probe, timeout_s=WAIT_S, evidence=leader.product.evidence)
 
 
-def lines(daemon: Guarded) -> tuple[Line, ...]:
+def lines(daemon: Guarded) -> tuple[ChainLine, ...]:
     with closing(Journal(daemon.product.state)) as journal:
         return journal.lines(1, LINES_MAX)
 

@@ -10,11 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
-from offsetwatch.config import Auth, Tls
-from offsetwatch.errors import Denied, Unreachable
-from offsetwatch.model.topology import TopicPartition
 
 from lab import Lab, LabOptions, compare
 from lab.onlooker import unchanged
@@ -23,6 +18,11 @@ from lab.product import Product
 from lab.recorder import Certified, Recorder
 from lab.secured import USER
 from lab.waiting import NotYet, until
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import AccessDenied, TargetUnreachable
+from offsetwatch.model.topology import TopicPartition
 from tests.fakes.tokens import unsigned
 from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import becomes, eventually, samples, total
@@ -212,7 +212,7 @@ def test_every_mechanism_opens_every_broker(secured: Lab, cluster, mechanism) ->
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_a_broker_that_does_not_know_us_denies(secured: Lab, mechanism) -> None:
     properties = secured.secured_properties("east", mechanism) | {"sasl.password": "wr0ng"}
-    with pytest.raises(Denied) as caught:
+    with pytest.raises(AccessDenied) as caught:
         KafkaAdmin("east", properties).topics()
     assert "wr0ng" not in str(caught.value)
 
@@ -220,7 +220,7 @@ def test_a_broker_that_does_not_know_us_denies(secured: Lab, mechanism) -> None:
 def test_a_broker_of_an_unknown_authority_is_unreachable_and_says_why(secured: Lab) -> None:
     properties = secured.secured_properties("east")
     del properties["ssl.ca.location"]
-    with pytest.raises(Unreachable, match="is not trusted") as raised:
+    with pytest.raises(TargetUnreachable, match="is not trusted") as raised:
         KafkaAdmin("east", properties).topics()
     assert "ssl.ca.location" in (raised.value.advice or "")
 
@@ -239,7 +239,7 @@ def test_each_wrong_property_is_named_by_what_the_broker_does(
     secured: Lab, wrong: dict[str, str], says: str
 ) -> None:
     properties = secured.secured_properties("east") | wrong
-    with pytest.raises((Unreachable, Denied), match=says) as raised:
+    with pytest.raises((TargetUnreachable, AccessDenied), match=says) as raised:
         KafkaAdmin("east", properties).topics()
     assert raised.value.advice is not None
 
@@ -254,13 +254,13 @@ def test_a_worker_wants_both_the_certificate_and_the_password(secured: Lab) -> N
         return ConnectReader("lab", secured.secured_connect_urls, 10.0, auth=auth, tls=tls).root()
 
     assert b"kafka_cluster_id" in root(known, whole)
-    with pytest.raises(Denied, match="HTTP 401"):
+    with pytest.raises(AccessDenied, match="HTTP 401"):
         root(None, whole)
-    with pytest.raises(Denied, match="HTTP 401"):
+    with pytest.raises(AccessDenied, match="HTTP 401"):
         root(Auth.model_validate({"username": USER, "password": "wr0ng"}), whole)
-    with pytest.raises(Denied, match="certificate"):
+    with pytest.raises(AccessDenied, match="certificate"):
         root(known, Tls.model_validate({"ca_file": security.ca}))
-    with pytest.raises(Unreachable, match="not trusted"):
+    with pytest.raises(TargetUnreachable, match="not trusted"):
         root(known, Tls.model_validate(mine))
 
 
@@ -277,7 +277,7 @@ def test_a_hook_that_has_no_token_at_first_is_asked_again(secured: Lab, capfd) -
 
     ready = False
     admin = KafkaAdmin("east", {**properties, "oauth_cb": hook})  # which does not end the daemon
-    with pytest.raises(Denied) as caught:
+    with pytest.raises(AccessDenied) as caught:
         admin.topics()
     ready = True
     assert "connect-offsets" in admin.topics()[0]

@@ -13,7 +13,6 @@ from zlib import crc32
 
 import httpx
 import pytest
-from offsetwatch import config
 
 from lab import Lab, LabOptions, specimens
 from lab.connectors import mm2_source
@@ -23,6 +22,7 @@ from lab.specimens import Mirror, Source
 from lab.strimzi import OFFSETS, Operator
 from lab.toolbox import Ran, Toolbox
 from lab.waiting import NotYet, until
+from offsetwatch import config
 from tests.real.conftest import KAFKA
 from tests.real.strimzi_resources import (
     ACCOUNT,

@@ -12,10 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.clients.kubernetes.access import from_kubeconfig
-from offsetwatch.clients.kubernetes.reader import KubeReader
-from offsetwatch.config import Strimzi
-from offsetwatch.remedy.drivers.strimzi.ownership import problem
 
 from lab import Lab, LabOptions
 from lab.demo_poison import found_failed
@@ -25,6 +21,10 @@ from lab.stories import poison, sinks
 from lab.stories.sinks import Sink
 from lab.strimzi import Operator
 from lab.waiting import NotYet, until
+from offsetwatch.clients.kubernetes.access import access_from_kubeconfig
+from offsetwatch.clients.kubernetes.reader import KubeReader
+from offsetwatch.config import Strimzi
+from offsetwatch.remedy.drivers.strimzi.ownership import find_change_problem
 from tests.real.conftest import KAFKA
 from tests.real.strimzi_resources import ACCOUNT, CLUSTER, SPACE, account, cluster, connector_of
 from tools import kubernetes
@@ -164,16 +164,16 @@ def test_doctor_says_whose_the_connectors_are_and_that_they_may_be_changed(world
 
 
 def test_a_right_that_the_account_does_not_have_is_found_out_beforehand(world: World) -> None:
-    read = KubeReader(from_kubeconfig(world.kubeconfig))
+    read = KubeReader(access_from_kubeconfig(world.kubeconfig))
     at = Strimzi(namespace=SPACE, name=CLUSTER)
-    assert problem(read, at, world.sink.connector) == ""
+    assert find_change_problem(read, at, world.sink.connector) == ""
     role = world.server.get("rbac.authorization.k8s.io/v1", "Role", ACCOUNT, SPACE)
     assert role is not None
     rules = role["rules"]
     world.server.merge(role, {"rules": [at for at in rules if at["resources"] != ["configmaps"]]})
 
     def denied() -> str:
-        said = problem(read, at, world.sink.connector)
+        said = find_change_problem(read, at, world.sink.connector)
         if not said:
             raise NotYet("the role is as it was")
         return said

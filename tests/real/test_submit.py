@@ -15,13 +15,13 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
-from offsetwatch.cli import cli
-from offsetwatch.history.tables.schemas import SILVER_COMMITS, TABLES, Table
 
 from lab import Lab, LabOptions
 from lab.ports import free_port
 from lab.product import Product
 from lab.secured import USER
+from offsetwatch.cli import cli
+from offsetwatch.history.tables.schemas import SILVER_COMMITS, TABLES, Table
 from tests.history.rows import mirror_key, offset_key, sync_key, sync_value
 from tests.real.spark_cluster import SparkCluster, bare_python
 

@@ -11,19 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.config import Config, Connect, Kafka
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.engine.undo import way_back
-from offsetwatch.remedy.model.driver import Answer, Standing
-from offsetwatch.remedy.model.plan import Alter, Frozen, Pair, Plan, Reset, State, ToState
-from offsetwatch.toolbox import change
-from offsetwatch.toolbox.store.changes import RestWay
 
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, file_sink, file_source
 from lab.rest import ConnectApi
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
+from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.engine.undo import build_rollback_steps
+from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    FrozenOffsets,
+    PartitionOffset,
+    Plan,
+    RequestedState,
+    Reset,
+    ToState,
+)
+from offsetwatch.toolbox import change
+from offsetwatch.toolbox.store.changes import RestOffsetStore
 from tests.real.conftest import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -31,7 +39,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 LINES = 10
 OWN = {"offsets.storage.topic": "own-offsets", "tasks.max": "1"}
 SHARED = "connect-offsets"
-STOPPED = ToState(State.STOPPED)
+STOPPED = ToState(RequestedState.STOPPED)
 
 
 @pytest.fixture(scope="module")
@@ -54,22 +62,22 @@ def driver_of(lab: Lab, name: str) -> RestDriver:
     return RestDriver(connect, name, Kafka(bootstrap=lab.east))
 
 
-def pair(made: dict[str, Any]) -> Pair:
+def pair(made: dict[str, Any]) -> PartitionOffset:
     def text(value: object) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
     offset = made["offset"]
-    return Pair(text(made["partition"]), None if offset is None else text(offset))
+    return PartitionOffset(text(made["partition"]), None if offset is None else text(offset))
 
 
 def awaited(driver: RestDriver, step: Any) -> None:
     """Carry out and look until it is done."""
-    if driver.look(step, None).standing is not Standing.DONE:
-        assert driver.carry_out(step, None).answer is Answer.ACK
+    if driver.look(step, None).standing is not StepStatus.DONE:
+        assert driver.carry_out(step, None).answer is AttemptResult.ACK
 
     def probe() -> None:
         look = driver.look(step, None)
-        if look.standing is not Standing.DONE:
+        if look.standing is not StepStatus.DONE:
             raise NotYet(f"{look.standing}: {look.said}")
 
     until(f"{step} done", probe, timeout_s=150.0)
@@ -141,11 +149,11 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
     config = Config(kafka={"east": Kafka(bootstrap=peculiar.east)}, connect=[connect])
     with (
         specimens.source(peculiar, "back-source", OWN, lines=LINES) as at,
-        closing(RestWay(config, connect)) as way,
+        closing(RestOffsetStore(config, connect)) as way,
     ):
         awaited(driver_of(peculiar, at.name), STOPPED)
         standing = way.standing(at.name)
-        assert isinstance(standing, change.Standing)
+        assert isinstance(standing, change.StateBeforeChange)
         steps = way.effect(at.name, (pair(at.pair(None)),), whole=True).steps
         driver = way.driver(at.name)
         found = driver.offsets()
@@ -156,12 +164,12 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
         assert [kept["offset"] for kept in specimens.offsets(peculiar, at.name)] in ([], [None])
 
         plan = Plan("p", "reset", standing.subject, steps, None, None, 0.0, "me")
-        frozen = Frozen(found.pairs, "", "", found.raw)
-        for back in way_back(plan, frozen, frozenset({0, 1})):
+        frozen = FrozenOffsets(found.pairs, "", "", found.raw)
+        for back in build_rollback_steps(plan, frozen, frozenset({0, 1})):
             awaited(driver, back)
         assert specimens.offsets(peculiar, at.name) == at.pairs()
         assert driver.offsets().raw == found.raw
-        driver.carry_out(ToState(State.RUNNING), None)
+        driver.carry_out(ToState(RequestedState.RUNNING), None)
         peculiar.wait_running(at.name)
 
 
@@ -171,10 +179,10 @@ def test_connect_itself_does_hang_there_and_leaves_the_offset_as_it_is(peculiar:
         driver = driver_of(peculiar, at.name)
         awaited(driver, STOPPED)
         outcome = driver.carry_out(Reset(), None)
-        assert outcome.answer is Answer.IN_DOUBT
-        assert driver.look(Reset(), None).standing is not Standing.DONE
+        assert outcome.answer is AttemptResult.IN_DOUBT
+        assert driver.look(Reset(), None).standing is not StepStatus.DONE
         assert specimens.offsets(peculiar, at.name) == at.pairs()
-        driver.carry_out(ToState(State.RUNNING), None)
+        driver.carry_out(ToState(RequestedState.RUNNING), None)
         peculiar.wait_running(at.name)
 
 
@@ -185,17 +193,17 @@ def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
     with specimens.source(peculiar, "answers-source", lines=LINES) as at:
         driver = driver_of(peculiar, at.name)
         here = Alter((pair(at.pair(3)),))
-        assert driver.carry_out(here, None).answer is Answer.RETRY  # it runs
+        assert driver.carry_out(here, None).answer is AttemptResult.RETRY  # it runs
         awaited(driver, STOPPED)
         outcome = driver.carry_out(here, None)
-        assert (outcome.answer, outcome.definite) == (Answer.ACK, True)
-        assert driver.look(here, None).standing is Standing.DONE
+        assert (outcome.answer, outcome.definite) == (AttemptResult.ACK, True)
+        assert driver.look(here, None).standing is StepStatus.DONE
         for offset in ('{"position":-1}', '{"position":"5"}', '{"position":1.5}', '{"x":1}'):
-            wrong = Alter((Pair(here.pairs[0].partition, offset),))
+            wrong = Alter((PartitionOffset(here.pairs[0].partition, offset),))
             refused = driver.carry_out(wrong, None)
-            assert refused.answer is Answer.NACK, refused
-        assert driver.look(here, None).standing is Standing.DONE
-        assert driver_of(peculiar, "no-such").carry_out(here, None).answer is Answer.NACK
+            assert refused.answer is AttemptResult.NACK, refused
+        assert driver.look(here, None).standing is StepStatus.DONE
+        assert driver_of(peculiar, "no-such").carry_out(here, None).answer is AttemptResult.NACK
 
 
 def test_a_real_sink_alter_that_half_applied_is_in_doubt_and_shows(peculiar: Lab) -> None:
@@ -203,7 +211,7 @@ def test_a_real_sink_alter_that_half_applied_is_in_doubt_and_shows(peculiar: Lab
         driver = driver_of(peculiar, at.name)
         awaited(driver, STOPPED)
         good, bad = pair(at.pair(0, 4)), pair(at.pair(7, 4))
-        assert driver.carry_out(Alter((good, bad)), None).answer is Answer.IN_DOUBT
+        assert driver.carry_out(Alter((good, bad)), None).answer is AttemptResult.IN_DOUBT
         assert driver.offsets().pairs == (good,)
 
 

@@ -16,15 +16,6 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from offsetwatch.clock import SystemClock
-from offsetwatch.errors import Denied
-from offsetwatch.remedy.execute.runner import Result, Runner, fresh_plan_id
-from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.driver import Standing
-from offsetwatch.remedy.model.journal_records import Ending
-from offsetwatch.remedy.model.plan import Freeze, Pair, Plan, Settle, Write
-from offsetwatch.remedy.model.stored_offsets import Contents
-from offsetwatch.toolbox.store.worker_storage import StoragePlace, storage_of
 
 from lab import Lab, LabOptions, specimens
 from lab.connectors import SOLO_SOURCE, SOLO_TOPIC
@@ -32,6 +23,15 @@ from lab.settings import DEDICATED_TOPIC, DEDICATED_UPSTREAM
 from lab.solo import STANDALONE
 from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
+from offsetwatch.clock import SystemClock
+from offsetwatch.errors import AccessDenied
+from offsetwatch.remedy.execute.runner import PlanResult, Runner, create_plan_id
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.driver import StepStatus
+from offsetwatch.remedy.model.journal_records import PlanEnding
+from offsetwatch.remedy.model.plan import Freeze, PartitionOffset, Plan, Settle, Write
+from offsetwatch.remedy.model.stored_offsets import OffsetStoreContents
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader, open_worker_storage
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
@@ -56,15 +56,15 @@ def older() -> Iterator[Lab]:
         yield running
 
 
-def place_of(properties: Path, flow: str | None = None) -> StoragePlace:
-    return storage_of(properties, flow=flow)
+def place_of(properties: Path, flow: str | None = None) -> WorkerOffsetReader:
+    return open_worker_storage(properties, flow=flow)
 
 
-def carried_out(place: StoragePlace, connector: str, step: Write, state: Path) -> Result:
+def carried_out(place: WorkerOffsetReader, connector: str, step: Write, state: Path) -> PlanResult:
     """A plan of this one step, as the command line would have it carried out."""
     clock = SystemClock()
     plan = Plan(
-        plan_id=fresh_plan_id(clock.now()),
+        plan_id=create_plan_id(clock.now()),
         verb="a test's",
         subject=place.subject(connector),
         steps=(Settle(), Freeze(), step),
@@ -86,8 +86,10 @@ def position(file: Path, lines: int) -> int:
     return sum(len(line) for line in file.read_bytes().splitlines(keepends=True)[:lines])
 
 
-def pair(file: Path, at: int | None) -> Pair:
-    return Pair(f'{{"filename":"{file}"}}', None if at is None else f'{{"position":{at}}}')
+def pair(file: Path, at: int | None) -> PartitionOffset:
+    return PartitionOffset(
+        f'{{"filename":"{file}"}}', None if at is None else f'{{"position":{at}}}'
+    )
 
 
 # --- standalone --------------------------------------------------------------------------------
@@ -137,11 +139,11 @@ def goes_round(lab: Lab, state: Path) -> None:
     ]
     step = place.plan_write(SOLO_SOURCE, (pair(lab.solo.lines, position(lab.solo.lines, 4)),))
     looked = place.driver(SOLO_SOURCE, SystemClock()).look(Settle(), None)
-    assert looked.standing is Standing.NOT_YET
+    assert looked.standing is StepStatus.NOT_YET
 
     lab.terminate(STANDALONE)
     result = carried_out(place, SOLO_SOURCE, step, state)
-    assert result.ending is Ending.SUCCEEDED, result.said
+    assert result.ending is PlanEnding.SUCCEEDED, result.said
     assert result.frozen is not None
     assert result.frozen.pairs == there
     lab.start_process(STANDALONE)
@@ -211,7 +213,7 @@ def test_a_worker_that_was_down_reads_what_was_written_to_its_topic(
 
         lab.terminate("connect-1")
         result = carried_out(place, name, step, tmp_path)
-        assert result.ending is Ending.SUCCEEDED, result.said
+        assert result.ending is PlanEnding.SUCCEEDED, result.said
         past = [at.pair for at in place_of(properties).from_beginning(frozenset({name}))]
         assert past[-1] == step.pairs[0]
         lab.start_process("connect-1")
@@ -241,7 +243,7 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
     def at(offset: int) -> None:
         def probe() -> None:
             found = place_of(lab.directory / "mm2.properties").pairs(name)
-            if Pair(cluster, f'{{"offset":{offset}}}') not in found:
+            if PartitionOffset(cluster, f'{{"offset":{offset}}}') not in found:
                 raise NotYet(str(found))
 
         until(f"offset {offset} on record", probe, timeout_s=SEEN_S_MAX)
@@ -254,11 +256,11 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
     assert settings is not None
     assert settings.mirror is not None
     assert settings.mirror.source == DEDICATED_UPSTREAM
-    step = place.plan_write(name, (Pair(cluster, '{"offset":5}'),))
+    step = place.plan_write(name, (PartitionOffset(cluster, '{"offset":5}'),))
 
     lab.terminate("mm2")
     result = carried_out(place, name, step, tmp_path)
-    assert result.ending is Ending.SUCCEEDED, result.said
+    assert result.ending is PlanEnding.SUCCEEDED, result.said
     lab.start_process("mm2")
     copied([*once, *once[6:]])
     at(BEFORE - 1)
@@ -297,7 +299,7 @@ def test_the_clients_of_a_secured_worker_are_made_as_its_file_says(
     assert place.identity() == plain.identity()
     assert place.busy() == plain.busy()
     secured.write_text(secured.read_text().replace('password="', 'password="not '))
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         place_of(secured).connectors()
 
 
@@ -310,10 +312,10 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
     for future in admin.create_acls([AclBinding(*group, "User:ANONYMOUS", "*", *allowed)]).values():
         future.result()
     try:
-        with pytest.raises(Denied):
+        with pytest.raises(AccessDenied):
             place_of(secured).busy()
         looked = place_of(secured).driver("any", SystemClock()).look(Settle(), None)
-        assert looked.standing is Standing.IMPOSSIBLE
+        assert looked.standing is StepStatus.IMPOSSIBLE
     finally:
         wanted = AclBindingFilter(*group, None, None, AclOperation.ANY, AclPermissionType.ANY)
         for deleted in admin.delete_acls([wanted]).values():
@@ -323,7 +325,7 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
 def test_nothing_that_is_read_here_is_left_out(stored: Lab) -> None:
     """As many keys as the topic has, by another reader."""
     place = place_of(stored.directory / "connect-1.properties")
-    contents: Contents = place._of(None)
+    contents: OffsetStoreContents = place._of(None)
     live = {at.key for at in contents.stored if at.value is not None}
     assert {(key or b"").decode() for key in live} == set(
         specimens.newest(stored.east, "connect-offsets")

@@ -14,10 +14,11 @@ from types import SimpleNamespace
 
 import confluent_kafka as ck
 from confluent_kafka import Message
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogReaders
+
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogBoundsReader
 from offsetwatch.errors import ClientError
-from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo
+from offsetwatch.model.log_readings import FirstRecord, LogBounds, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 _ids = count(1)
@@ -134,7 +135,7 @@ class Cluster:
         self.down: ClientError | None = None
         self.raises: Callable[[], Exception] | None = None
         self.sick: dict[TopicPartition, ck.KafkaError] = {}
-        self._readers = LogReaders(name, {}, lambda _: _Consumer(self))
+        self._readers = LogBoundsReader(name, {}, lambda _: _Consumer(self))
 
     def log(self, at: TopicPartition) -> Log | None:
         topic = self.data.get(at.topic)
@@ -198,7 +199,7 @@ class Cluster:
         try:
             found = self._readers.ask(partitions, offset, committed=False)
         except ck.KafkaException as exc:
-            raise translate(self.name, exc.args[0]) from exc
+            raise client_error_from(self.name, exc.args[0]) from exc
         if refused is not None:
             told = zip(partitions, found, strict=True)
             refused.update((at, why) for at, why in told if isinstance(why, ClientError))
@@ -245,16 +246,16 @@ class Cluster:
         starts: Mapping[TopicPartition, int],
         _timeout_s: float,
         _stopped: Callable[[], bool],
-    ) -> dict[TopicPartition, FirstRecord | NothingUpTo]:
+    ) -> dict[TopicPartition, FirstRecord | NoRecordBefore]:
         self._check()
-        found: dict[TopicPartition, FirstRecord | NothingUpTo] = {}
+        found: dict[TopicPartition, FirstRecord | NoRecordBefore] = {}
         for at, start in starts.items():
             log = self.log(at)
             if log is None:
                 continue
             offset = log.first_readable(start)
             found[at] = (
-                NothingUpTo(end=log.end)
+                NoRecordBefore(end=log.end)
                 if offset is None
                 else FirstRecord(offset=offset, at=log.at(offset))
             )

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.model.topology import TopicPartition
-
 from tests.scenarios.brokers import Cluster, Internal, partitions_of
 from tests.scenarios.proxy import Proxy
 
@@ -59,7 +58,7 @@ class Site:
     def commit(
         self, connector: str, partition: dict[str, Any], offset: dict[str, Any] | None, at: float
     ) -> None:
-        key = connect_key(connector, partition)
+        key = build_connect_key(connector, partition)
         assert key is not None
         self.write_offset(connector, key, offset, at)
 
@@ -322,7 +321,7 @@ class Source(Connector):
     def key(self) -> bytes:
         """The bytes that its task writes and looks up."""
         if self.keys == "hash":
-            key = connect_key(self.name, self.partition)
+            key = build_connect_key(self.name, self.partition)
             assert key is not None
             return key
         names = [*reversed(self.partition)] if self._turned else [*self.partition]

@@ -11,28 +11,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from offsetwatch.clients.connect.offsets_sweep import Listener
+from offsetwatch.clients.connect.offsets_sweep import OffsetsSweepListener
 from offsetwatch.config import Config, parse
 from offsetwatch.config.schema.root import Poll
 from offsetwatch.daemon.discovery import Discovery
 from offsetwatch.daemon.failover_polls import TOPICS_S, FailoverPolls
-from offsetwatch.daemon.monitor import ASSIGNED_S
+from offsetwatch.daemon.monitor import ASSIGNMENTS_S
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.daemon.wiring import inputs as wiring
-from offsetwatch.errors import ClientError, NotFound, Unreachable
+from offsetwatch.errors import ClientError, NotFound, TargetUnreachable
 from offsetwatch.ingest import polls as poll
 from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll
-from offsetwatch.ingest.log_ends_poll import EndsPoll
-from offsetwatch.ingest.record_age_poll import Budget, ProbeMemory, poll_probes
+from offsetwatch.ingest.log_ends_poll import LogEndsPoll
+from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_probes
 from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
-from offsetwatch.ingest.topic_readers import Role, role_in
+from offsetwatch.ingest.topic_readers import TopicReader, choose_topic_reader
 from offsetwatch.loop import Loop
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
-    BrokersSeen,
+    BrokerAddressesRead,
     Frozen,
     InputFailed,
     InputId,
@@ -42,9 +42,8 @@ from offsetwatch.model.observations import (
     TailRead,
     TopicFactsRead,
 )
-from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicRole
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.fakes.clock import VirtualClock
 from tests.scenarios.brokers import Internal, InternalReader
 from tests.scenarios.connect import Site
@@ -101,7 +100,9 @@ class Sweep:
     def name(self) -> str:
         return self.reader.name
 
-    def offsets(self, connectors: Sequence[str], listener: Listener) -> dict[str, ClientError]:
+    def offsets(
+        self, connectors: Sequence[str], listener: OffsetsSweepListener
+    ) -> dict[str, ClientError]:
         refused: dict[str, ClientError] = {}
         for connector in connectors:
             if listener.announce([connector]):
@@ -109,7 +110,7 @@ class Sweep:
                     body = self.reader.offsets(connector)
                 except NotFound:
                     continue
-                except Unreachable:
+                except TargetUnreachable:
                     raise
                 except ClientError as exc:
                     refused[connector] = exc
@@ -123,7 +124,7 @@ class _Following:
     """A tail: how far it is in which topic of that name."""
 
     made: int
-    role: Role
+    role: TopicReader
     read: int = 0
 
 
@@ -144,8 +145,8 @@ class Daemon:
         """Another process, which reads the configuration again."""
         self.config = config_for(self.world)
         self.clock.at = self.world.now
-        self.judge = wiring.judge(self.config)
-        self.loop = Loop(wiring.book(self.config), self.judge, self.clock, self.config.tick_s)
+        self.judge = wiring.build_judge(self.config)
+        self.loop = Loop(wiring.build_book(self.config), self.judge, self.clock, self.config.tick_s)
         self.loop.recall_with(self._recall)
         self.loop.save_with(self._save)
         self.tails: dict[KafkaTopic, _Following] = {}
@@ -156,7 +157,7 @@ class Daemon:
         self._assignments: dict[str, AssignmentsPoll] = {}
         self._polls: dict[str, RestOffsetsPoll] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
-        self._ends: dict[str, EndsPoll] = {}
+        self._ends: dict[str, LogEndsPoll] = {}
         self.failover = FailoverPolls(
             self.world.kafkas,
             lambda: self.snapshot,
@@ -229,7 +230,7 @@ class Daemon:
             self._run(f"states of {name}", partial(self._poll_states, name), rest)
         for flow in snapshot.topology.flows:
             if flow.connect_cluster == name and self._every(
-                f"assigned {flow.connector}", ASSIGNED_S, now
+                f"assigned {flow.connector}", ASSIGNMENTS_S, now
             ):
                 job = partial(self._poll_assignment, name, flow.connector)
                 self._run(f"assignment of {flow.connector} in {name}", job, rest, partly=True)
@@ -245,7 +246,7 @@ class Daemon:
     def _look_at_kafka(self, name: str, snapshot: Snapshot, now: float) -> None:
         up = self.world.kafkas[name].down is None
         if self._every(f"brokers {name}", 60.0, now) and up:
-            self._put((BrokersSeen(name, frozenset({f"{name}:9092"})),))
+            self._put((BrokerAddressesRead(name, frozenset({f"{name}:9092"})),))
         if self._every(f"ends {name}", self.config.ends_s, now):
             ends = InputId(LOG_ENDS, kafka=name)
             self._run(f"log ends of {name}", partial(self._poll_ends, name), ends)
@@ -279,7 +280,7 @@ class Daemon:
 
     def _poll_ends(self, name: str) -> None:
         if name not in self._ends:
-            self._ends[name] = EndsPoll(self._admin(name), self._put, self.clock)
+            self._ends[name] = LogEndsPoll(self._admin(name), self._put, self.clock)
         self._ends[name].ask(self.snapshot)
 
     def _check_offsets(self, name: str) -> None:
@@ -302,7 +303,7 @@ class Daemon:
             lambda _committed: self.world.kafkas[kafka],
             snapshot,
             self.probes[kafka],
-            Budget(reads_max=10_000, seconds=5.0),
+            ProbeBudget(reads_max=10_000, seconds=5.0),
             self.clock,
         )
 
@@ -330,7 +331,9 @@ class Daemon:
         at = self.tails.get(topic)
         whole = at is None or at.made != there.made
         if at is None or whole:
-            at = self.tails[topic] = _Following(there.made, role_in(snapshot.topology, topic)())
+            at = self.tails[topic] = _Following(
+                there.made, choose_topic_reader(snapshot.topology, topic)()
+            )
         end = len(there.records) if there.held is None else there.held
         fresh, at.read = there.records[at.read : end], max(at.read, end)
         if whole:
@@ -393,9 +396,11 @@ class Daemon:
 
     def _facts(self, kafka: str, snapshot: Snapshot, now: float) -> TopicFactsRead:
         topology = snapshot.topology
-        roles = {at.at: TopicRole.OFFSETS for at in topology.offsets_topics}
+        roles = {at.at: InternalTopicRole.OFFSETS for at in topology.offsets_topics}
         roles |= {
-            at.offset_syncs: TopicRole.OFFSET_SYNCS for at in topology.flows if at.offset_syncs
+            at.offset_syncs: InternalTopicRole.OFFSET_SYNCS
+            for at in topology.flows
+            if at.offset_syncs
         }
         return TopicFactsRead(
             kafka=kafka,
@@ -404,7 +409,7 @@ class Daemon:
                     at=at,
                     role=role,
                     policy=self.world.policies.get(str(at), "compact"),
-                    partitions=1 if role is TopicRole.OFFSET_SYNCS else 25,
+                    partitions=1 if role is InternalTopicRole.OFFSET_SYNCS else 25,
                     replication=3,
                     brokers=3,
                 )

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from offsetwatch.model.evidence import item_text
+from offsetwatch.model.evidence import format_item
 from offsetwatch.model.findings import Finding, FindingName, Scope, Severity, Verdict
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.scenarios.script import BEGINNING, ScriptError, moments, only, seconds, several
 
 FOREVER = float("inf")
@@ -83,7 +82,7 @@ class History:
 
 
 def _text(finding: Finding) -> str:
-    evidence = "; ".join(map(item_text, finding.evidence))
+    evidence = "; ".join(map(format_item, finding.evidence))
     return f"{finding.summary} [{evidence}]"
 
 

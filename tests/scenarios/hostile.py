@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import confluent_kafka as ck
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.decode.javamap import connect_key
+
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.errors import ServerError
 from offsetwatch.model.topology import TopicPartition
-
 from tests.scenarios.brokers import Cluster, Internal
 from tests.scenarios.connect import Connector, Site, Source
 from tests.scenarios.mirrors import Checkpoints, Mirror
@@ -95,7 +95,7 @@ class HostileVerbs:
         given = only("alter_by_rest", told, "connector", "offset")
         for at in self._named(given["connector"]):
             assert isinstance(at, Source)
-            key = connect_key(at.name, at.partition)
+            key = build_connect_key(at.name, at.partition)
             assert key is not None
             at.site.write_offset(at.name, key, at.offset_of(given["offset"]), self.now)
             if key == at.key:
@@ -212,7 +212,7 @@ class HostileVerbs:
             assert isinstance(at, Source)
             east = self.kafkas["east"]
             copy = east.internal.setdefault(given["to"], Internal(given["to"]))
-            key = connect_key(at.name, at.partition)
+            key = build_connect_key(at.name, at.partition)
             assert key is not None
             copy.write(key, json.dumps(at.offset_of(given["offset"])).encode(), self.now)
 
@@ -220,4 +220,6 @@ class HostileVerbs:
 def _raised(name: str, error: str) -> Exception:
     """Return what the product's clients raise for an error of librdkafka."""
     code = getattr(ck.KafkaError, error, None)
-    return ServerError(name, error) if code is None else translate(name, ck.KafkaError(code))
+    return (
+        ServerError(name, error) if code is None else client_error_from(name, ck.KafkaError(code))
+    )

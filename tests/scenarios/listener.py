@@ -5,30 +5,37 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import msgspec
-from offsetwatch.judge.settings import Settings
-from offsetwatch.model.findings import Severity
-from offsetwatch.notify.delivery_state import Entry, Ledger, Rules, Status
-from offsetwatch.notify.visibility import Blind
-from offsetwatch.state.snapshot import Snapshot
 
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.model.findings import Severity
+from offsetwatch.notify.delivery_state import (
+    DeliveryEntry,
+    DeliveryRules,
+    DeliveryState,
+    NotificationStatus,
+)
+from offsetwatch.notify.visibility import UnavailableInputIndex
+from offsetwatch.state.snapshot import Snapshot
 from tests.scenarios.expectation import FOREVER, History, clock
 from tests.scenarios.script import BEGINNING
 
-RULES = Rules(Severity.INFO, settle_s=Settings().patience_s, changes_s=3600.0, successors=True)
+RULES = DeliveryRules(
+    Severity.INFO, settle_s=JudgeSettings().patience_s, changes_s=3600.0, successors=True
+)
 
 
 class Listener:
     """`heard` are (when, status) of each finding, in order."""
 
     def __init__(self) -> None:
-        self.heard: dict[tuple[str, ...], list[tuple[float, Status]]] = {}
+        self.heard: dict[tuple[str, ...], list[tuple[float, NotificationStatus]]] = {}
         self.false_deletions: list[tuple[str, ...]] = []
-        self._ledger = Ledger(RULES)
+        self._ledger = DeliveryState(RULES)
 
     def hear(self, snapshot: Snapshot, existing: Collection[tuple[str, str]]) -> None:
         """Every message arrives. `existing`: the connectors that there are."""
         now = snapshot.at
-        blind = Blind(snapshot)
+        blind = UnavailableInputIndex(snapshot)
         self._ledger.look(
             now,
             snapshot.findings,
@@ -43,13 +50,15 @@ class Listener:
             told = self.heard.setdefault(message.finding.key, [])
             told.append((now - BEGINNING, message.status))
             of = (message.finding.connect_cluster, message.finding.connector)
-            if message.status is Status.DELETED and of in existing:
+            if message.status is NotificationStatus.DELETED and of in existing:
                 self.false_deletions.append(message.finding.key)
 
     def restart(self) -> None:
         """Another process goes on with what was written down."""
         kept = msgspec.json.encode(self._ledger.entries)
-        self._ledger = Ledger(RULES, msgspec.json.decode(kept, type=tuple[Entry, ...]))
+        self._ledger = DeliveryState(
+            RULES, msgspec.json.decode(kept, type=tuple[DeliveryEntry, ...])
+        )
 
 
 def misheard(heard: Listener, history: History) -> Iterator[str]:
@@ -60,13 +69,20 @@ def misheard(heard: Listener, history: History) -> Iterator[str]:
     for key, spans in history.findings.items():
         was = f"{' '.join(key)} ({', '.join(map(str, spans))})"
         told = heard.heard.get(key, [])
-        news = [at for at, status in told if status is Status.NEW]
-        superseded = sum(status is Status.SUPERSEDED for _, status in told)
+        news = [at for at, status in told if status is NotificationStatus.NEW]
+        superseded = sum(status is NotificationStatus.SUPERSEDED for _, status in told)
         if not news or news[0] != spans[0].since or len(news) > len(spans) + superseded:
             yield f"{was}: told as new at {list(map(clock, news))}"
-        last = [status for _, status in told if status is not Status.CHANGED][-1:]
+        last = [status for _, status in told if status is not NotificationStatus.CHANGED][-1:]
         over = spans[-1].until != FOREVER and end - spans[-1].until > 2 * RULES.settle_s
-        if over and last not in ([Status.RESOLVED], [Status.DELETED], [Status.SUPERSEDED]):
+        if over and last not in (
+            [NotificationStatus.RESOLVED],
+            [NotificationStatus.DELETED],
+            [NotificationStatus.SUPERSEDED],
+        ):
             yield f"{was}: no end was told"
-        if spans[-1].until == FOREVER and last not in ([Status.NEW], [Status.SUPERSEDED]):
+        if spans[-1].until == FOREVER and last not in (
+            [NotificationStatus.NEW],
+            [NotificationStatus.SUPERSEDED],
+        ):
             yield f"{was}: it is so at the end, and somebody thinks that it is over"

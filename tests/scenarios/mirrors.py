@@ -7,9 +7,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.model.topology import TopicPartition
-
 from tests.scenarios.brokers import Cluster, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector
 from tests.scenarios.script import only
@@ -173,7 +172,7 @@ class Mirror(Connector):
     def recall(self) -> None:
         self.committed = {}
         for at in self.partitions():
-            key = connect_key(self.name, self.key(at))
+            key = build_connect_key(self.name, self.key(at))
             assert key is not None
             found = (self.site.last_offset(self.name, key) or {}).get("offset")
             if found is not None:

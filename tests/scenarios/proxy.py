@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import httpx
+
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.javamap import build_connect_key
 
 if TYPE_CHECKING:
     from tests.scenarios.connect import Site
@@ -201,7 +202,7 @@ def rest_offsets(site: Site, connector: str) -> list[dict[str, Any]]:
         name, partition = json.loads(key)
         if name != connector or value is None:
             continue
-        offset = newest.get(connect_key(connector, partition) or b"")
+        offset = newest.get(build_connect_key(connector, partition) or b"")
         found[json.dumps(partition, sort_keys=True)] = {
             "partition": partition,
             "offset": None if offset is None else json.loads(offset),

@@ -12,9 +12,9 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.settings import Settings
-from offsetwatch.loop import Remembering
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.loop import PersistentState
 from offsetwatch.model.connectors import Connector, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.log_readings import LogBounds
@@ -27,7 +27,6 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.changed import replace
 from tests.unit.state.worlds import NOW, OFFSETS, SYNCS, World, mirror, orders, sink, source
 
@@ -217,8 +216,8 @@ class Estate:
         self.probing = probing
         self.blind: set[InputId] = set()
         self.frozen: set[int] = set()
-        self.settings = Settings(interval_s=FLUSH_S)
-        self.judge = Judge(self.settings)
+        self.settings = JudgeSettings(interval_s=FLUSH_S)
+        self.judge = SnapshotJudge(self.settings)
         self.judged: Snapshot | None = None
         self.told: dict[str, bytes] = {}  # what is in state_dir
         self._rng = random.Random(seed)
@@ -238,12 +237,12 @@ class Estate:
         """The daemon ends, the estate goes on, and another daemon recalls what it remembered."""
         for _ in range(round(down_s / self.tick_s)):
             self._work()  # the book stands for a tail that reads it afterwards
-        self.judge = Judge(self.settings)
+        self.judge = SnapshotJudge(self.settings)
         for name, part in self._parts().items():
             if name in self.told:
                 part.recall(self.told[name])
 
-    def _parts(self) -> dict[str, Remembering]:
+    def _parts(self) -> dict[str, PersistentState]:
         return {"findings": self.judge.findings, "judge": self.judge}
 
     def run(self, seconds: float) -> Iterator[Snapshot]:

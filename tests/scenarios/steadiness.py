@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 
-from offsetwatch.judge.judge import Judge
+from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.changed import replace
 
 LOOKS = 21
@@ -29,7 +28,7 @@ class Steadiness:
         self._known: set[Kind] = set()
         self.mistakes: list[str] = []
 
-    def look(self, judge: Judge, snapshot: Snapshot) -> None:
+    def look(self, judge: SnapshotJudge, snapshot: Snapshot) -> None:
         """Look at what a daemon shows, and what its judge would say to the same later."""
         found = {*((at.name, at.severity) for at in snapshot.findings)}
         kinds: set[Kind] = {*found, *((at.verdict, at.rule) for at in snapshot.judgements)}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.findings import Judgement, Scope, Severity, Verdict
-from offsetwatch.state.snapshot import EMPTY
 
+from offsetwatch.model.findings import Judgement, Scope, Severity, Verdict
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.scenarios.expectation import History, mistakes
 from tests.scenarios.script import BEGINNING, ScriptError, moments, rate, seconds
@@ -37,7 +37,7 @@ def history() -> History:
         verdict = Verdict.SILENT if 10 <= minute < 12 else Verdict.OK
         made.look(
             replace(
-                EMPTY,
+                EMPTY_SNAPSHOT,
                 at=BEGINNING + minute * MINUTE,
                 findings=standing,
                 judgements=(judged(verdict), judged(Verdict.IDLE, Scope.PARTITION, "orders-3")),
@@ -91,7 +91,9 @@ def test_what_was_not_expected_is_told_unless_it_is_tolerated(history):
 def test_a_severity_that_it_once_had_counts(history):
     history.look(
         replace(
-            EMPTY, at=BEGINNING + 30 * MINUTE, findings=(replace(LOST, severity=Severity.INFO),)
+            EMPTY_SNAPSHOT,
+            at=BEGINNING + 30 * MINUTE,
+            findings=(replace(LOST, severity=Severity.INFO),),
         )
     )
     assert list(mistakes({"found": TWICE}, history)) == []

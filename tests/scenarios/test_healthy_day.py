@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.findings import Verdict
 
+from offsetwatch.model.findings import Verdict
 from tests.scenarios.simulation import DAY, WRONG, Estate, healthy
 
 pytestmark = pytest.mark.slow

@@ -7,10 +7,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from offsetwatch.judge.progress.verdict_rules import BLIND
+
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.findings import FindingName, Scope, Verdict
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
-
 from tests.evidence import texts
 from tests.scenarios.simulation import (
     DAY,
@@ -167,7 +167,7 @@ def test_an_input_that_goes_blind_is_not_progress_and_what_it_hid_goes_on(estate
     tail = InputId.of_tail(topic)
     estate.blind.add(tail)
     estate.until("mm2", Verdict.UNKNOWN, 40.0)
-    assert estate.verdict("mm2").rule == BLIND
+    assert estate.verdict("mm2").rule == UNAVAILABLE_INPUT_RULE
     assert "no route" in estate.verdict("mm2").reason
     estate.go(2 * HOUR)
     estate.blind.clear()
@@ -389,7 +389,7 @@ def test_what_cannot_be_seen_does_not_make_its_connector_well():
     estate.until("mm2", Verdict.UNKNOWN, 2 * MINUTE)
     estate.go(10 * MINUTE)
     found = estate.verdict("mm2")
-    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, BLIND)
+    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE)
     evidence = texts(found.evidence)
     assert (evidence["ok"], evidence["unknown"]) == ("1 partition", "1 partition")
     estate.frozen.clear()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
 from offsetwatch.model.findings import Verdict
-from offsetwatch.model.observations import BaselinesSeen
-
+from offsetwatch.model.observations import BaselinesRead
 from tests.scenarios.simulation import HOUR, MINUTE, Estate, Rows, every
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def taught(estate: Estate, *, ago_s: float = 0.0, **changes) -> None:
         "quantiles": (1.0, 1.1, 2.0),
     }
     of = Baseline(**{**known, **changes})
-    estate.world.see(BaselinesSeen(Baselines(made_at=until, until=until, connectors=(of,))))
+    estate.world.see(BaselinesRead(Baselines(made_at=until, until=until, connectors=(of,))))
 
 
 @pytest.fixture
@@ -63,10 +63,10 @@ def test_without_what_history_knows_nobody_is_called_silent(estate, how):
             taught(estate, connector="others")
         case "damaged":
             taught(estate)
-            estate.world.see(BaselinesSeen(None, damaged=True))
+            estate.world.see(BaselinesRead(None, damaged=True))
         case "withdrawn":
             taught(estate)
-            estate.world.see(BaselinesSeen(None))
+            estate.world.see(BaselinesRead(None))
     estate.actors[0].hangs = True
     for _ in estate.run(3 * HOUR):
         assert estate.verdict("rows").verdict is not Verdict.SILENT

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 import httpx
-from offsetwatch.errors import Unreachable
-from offsetwatch.model.topology import TopicPartition
 
+from offsetwatch.errors import TargetUnreachable
+from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector, Sink, Site, Source
 from tests.scenarios.hostile import HostileVerbs
@@ -421,7 +421,7 @@ class World(HostileVerbs):
         if name in self.sites:
             self.sites[name].proxy.down = partial(httpx.ConnectError, "connection refused")
         if name in self.kafkas:
-            self.kafkas[name].down = Unreachable(name, "no route to host")
+            self.kafkas[name].down = TargetUnreachable(name, "no route to host")
 
     def do_see_again(self, name: str) -> None:
         if name in self.sites:

@@ -10,18 +10,32 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-from offsetwatch.remedy.gather.journal_facts import past_of
-from offsetwatch.remedy.gather.snapshot_queries import Case, planned
-from offsetwatch.remedy.guards import Answer, Stage, evaluate
+
+from offsetwatch.remedy.gather.journal_facts import collect_journal_facts
+from offsetwatch.remedy.gather.snapshot_queries import RemediationCase, collect_plan_facts
+from offsetwatch.remedy.guards import GuardResult, Stage, evaluate
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model import fleet_state
-from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Others, Ourselves, Target
-from offsetwatch.remedy.model.journal_records import Cause, Ended, Ending, Intended, Opened, Parked
+from offsetwatch.remedy.model.facts import (
+    ActionTarget,
+    DaemonFacts,
+    FleetFacts,
+    GuardFacts,
+    PlanApproval,
+    SubjectKind,
+)
+from offsetwatch.remedy.model.journal_records import (
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanOpened,
+    PlanParked,
+    StepIntended,
+)
 from offsetwatch.remedy.model.plan import Alter, Plan
 from offsetwatch.remedy.model.plan_templates import DETECTOR
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.sim.invariants import must
 from tests.sim.schedules import Schedule
 from tests.sim.world import World
@@ -43,24 +57,27 @@ def done_before(journal: Journal, plan: Plan, now: float, *, skips: int, parked:
         at, told = now - AGES_S[number], f"before-{number}"
         remedy = msgspec.structs.replace(plan.remedy, skip_key=told, signature=told)
         earlier = msgspec.structs.replace(plan, plan_id=told, remedy=remedy)
-        journal.open(earlier, Opened(at=at, plan=earlier))
-        intended = Intended(at=at, index=alters[0], undoing=False)
-        ended = Ended(at=at + 1.0, ending=Ending.SUCCEEDED, said="done")
+        journal.open(earlier, PlanOpened(at=at, plan=earlier))
+        intended = StepIntended(at=at, index=alters[0], undoing=False)
+        ended = PlanEnded(at=at + 1.0, ending=PlanEnding.SUCCEEDED, said="done")
         journal.append(told, (intended, ended))
     for number in range(parked):
         told = f"elsewhere-{number}"
         subject = msgspec.structs.replace(plan.subject, connector=told)
         other = msgspec.structs.replace(plan, plan_id=told, subject=subject)
-        journal.open(other, Opened(at=now - 5000.0, plan=other))
-        said = Parked(
-            at=now - 4000.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="somebody has to look"
+        journal.open(other, PlanOpened(at=now - 5000.0, plan=other))
+        said = PlanParked(
+            at=now - 4000.0,
+            ending=PlanEnding.PARKED,
+            cause=PlanFailureCause.CHANGED,
+            said="somebody has to look",
         )
         journal.append(told, (said,))
 
 
-def past_of_all(journal: Journal) -> fleet_state.Fleet:
+def past_of_all(journal: Journal) -> fleet_state.FleetState:
     """What the journal says by now."""
-    past = fleet_state.Fleet()
+    past = fleet_state.FleetState()
     for seq, plan_id, record in journal.since(1, 10_000):
         past.take(seq, plan_id, record)
     return past
@@ -70,7 +87,7 @@ def against(
     journal: Journal,
     plan: Plan,
     policy: Policy,
-    approval: Approval | None,
+    approval: PlanApproval | None,
     *,
     now: float,
     skew_s: float,
@@ -79,26 +96,28 @@ def against(
     assert plan.remedy is not None
     past = past_of_all(journal)
     at = plan.subject
-    case = Case(at.place, at.connector, plan.remedy.action, plan=plan, approval=approval)
-    facts = Facts(
+    case = RemediationCase(at.place, at.connector, plan.remedy.action, plan=plan, approval=approval)
+    facts = GuardFacts(
         now=now,
-        target=Target(
-            connect=at.place, connector=at.connector, kind=Kind(at.kind), action=case.action
+        target=ActionTarget(
+            connect=at.place, connector=at.connector, kind=SubjectKind(at.kind), action=case.action
         ),
-        ourselves=Ourselves(
+        ourselves=DaemonFacts(
             paused=past.paused(now) is not None,
             mode_lowered=_lowered(past),
             clock_skew_s=skew_s,
             clock_steady=True,
         ),
-        others=Others(in_remedy=past.at_work() - {(at.place, at.connector)}),
-        past=past_of(past, case, None),
-        plan=planned(case),
+        others=FleetFacts(in_remedy=past.at_work() - {(at.place, at.connector)}),
+        past=collect_journal_facts(past, case, None),
+        plan=collect_plan_facts(case),
     )
     by_person = plan.created_by != DETECTOR
     answers = evaluate(facts, policy, Stage.ADMIT, by_person=by_person)
     return frozenset(
-        each.guard for each in answers if each.guard in ASKED and each.answer is not Answer.PASS
+        each.guard
+        for each in answers
+        if each.guard in ASKED and each.answer is not GuardResult.PASS
     )
 
 
@@ -107,7 +126,7 @@ def lowered(journal: Journal) -> Mode:
     return _lowered(past_of_all(journal))
 
 
-def _lowered(past: fleet_state.Fleet) -> Mode:
+def _lowered(past: fleet_state.FleetState) -> Mode:
     mode = past.mode
     return Mode.AUTO if mode is None or mode.mode is None else Mode(mode.mode)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    Ended,
-    Ending,
-    Intended,
-    Opened,
-    Parked,
-    Turned,
+    PlanEnded,
+    PlanEnding,
+    PlanOpened,
+    PlanParked,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
 )
-from offsetwatch.remedy.model.plan import Alter, State, ToState
-
+from offsetwatch.remedy.model.plan import Alter, RequestedState, ToState
 from tests.sim.invariants import Broken, Watch, must
 from tests.sim.world import NAME, PLACE, STOP_TOTAL_S
 
@@ -32,13 +31,13 @@ def at_the_end(watch: Watch, journal: Journal) -> None:
     _in_time(watch)
     watch.world.connect.advance(LATER_S)
     _chain(watch, journal)
-    ended = next(watch.of(Ended), None)
+    ended = next(watch.of(PlanEnded), None)
     is_open = journal.open_plan(PLACE, NAME) is not None
-    begun = any(watch.of(Opened))
+    begun = any(watch.of(PlanOpened))
     must(is_open == (begun and ended is None), "I11", "the lock is not as the plan is")
     if begun and ended is None:
         last = watch.records[-1][1]
-        must(isinstance(last, Parked), "I11", f"neither ended nor parked: {last}")
+        must(isinstance(last, PlanParked), "I11", f"neither ended nor parked: {last}")
     watch.nothing_is_lost()
     if not begun:
         return
@@ -65,17 +64,17 @@ def _in_time(watch: Watch) -> None:
     asked: float | None = None
     sent = due = 0.0
     for at, record in watch.records:
-        if asked is not None and isinstance(record, Answered):
+        if asked is not None and isinstance(record, StepAnswered):
             due = max(due, at) if sent - asked <= STOP_TOTAL_S else due
-        elif isinstance(record, Intended):
+        elif isinstance(record, StepIntended):
             step = watch.path(record.undoing)[record.index]
             if isinstance(step, Alter):
                 return
-            if step == ToState(State.STOPPED):
+            if step == ToState(RequestedState.STOPPED):
                 asked, sent = asked or at, at
             elif asked is not None:
                 break
-        elif asked is not None and isinstance(record, Turned | Ended | Parked):
+        elif asked is not None and isinstance(record, RollbackStarted | PlanEnded | PlanParked):
             break
     else:
         return
@@ -86,15 +85,15 @@ def _in_time(watch: Watch) -> None:
 
 
 def _nothing_later(watch: Watch) -> None:
-    at = next(at for at, record in watch.records if isinstance(record, Ended))
+    at = next(at for at, record in watch.records if isinstance(record, PlanEnded))
     for effect in watch.world.connect.effects:
         if effect.by in watch.requests and effect.at > at:
             raise Broken("I9", f"{effect.what} {effect.detail} came after the end")
 
 
-def _left_running(watch: Watch, ended: Ended) -> None:
+def _left_running(watch: Watch, ended: PlanEnded) -> None:
     world = watch.world
-    if watch.plan.final is State.STOPPED:
+    if watch.plan.final is RequestedState.STOPPED:
         return
     states = [at for at in world.connect.effects if at.what == "state"]
     ours = bool(states) and states[-1].by in watch.requests
@@ -108,9 +107,9 @@ def _left_running(watch: Watch, ended: Ended) -> None:
     )
 
 
-def _truth(watch: Watch, ended: Ended) -> None:
+def _truth(watch: Watch, ended: PlanEnded) -> None:
     """What the last record says is so."""
-    world, done = watch.world, ended.ending is Ending.SUCCEEDED
+    world, done = watch.world, ended.ending is PlanEnding.SUCCEEDED
     if world.foreign or world.troubled:
         return
     if world.case == "stop":
@@ -119,7 +118,7 @@ def _truth(watch: Watch, ended: Ended) -> None:
         return
     at, behind = world.next_read() or 0, world.numbers.frm + (2 if world.mirror else 1)
     skipped = {offset for offset in world.hashes if offset < at} - world.delivered()
-    changed = ended.ending in {Ending.SUCCEEDED, Ending.INEFFECTIVE}
+    changed = ended.ending in {PlanEnding.SUCCEEDED, PlanEnding.INEFFECTIVE}
     must((at >= behind) == changed, "I3", f"{ended.ending}, and it stands at {at}")
     if changed:
         must(skipped == world.quarantined(), "I3", f"skipped {skipped}")

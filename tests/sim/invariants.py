@@ -27,28 +27,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.remedy.drivers.probation import position
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
-from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
-from offsetwatch.remedy.engine.requests import of_step
-from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    AnyRecord,
-    Approved,
-    Ended,
-    Intended,
-    Kept,
-    Opened,
-    Rejected,
-    Resumed,
-    Turned,
-    Verified,
-)
-from offsetwatch.remedy.model.plan import Alter, AnyStep, State, ToState
 
+from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.remedy.drivers.probation import parse_position
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
+from offsetwatch.remedy.engine.protocol import AbortEvent, InterruptEvent
+from offsetwatch.remedy.engine.requests import build_step_request
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.journal_records import (
+    AnyRecord,
+    OffsetsBackedUp,
+    PlanApproved,
+    PlanEnded,
+    PlanOpened,
+    PlanRejected,
+    PlanResumed,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
+    StepVerified,
+)
+from offsetwatch.remedy.model.plan import Alter, AnyStep, RequestedState, ToState
 from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Watch:
         self.disk_full_from: float | None = None
         self.disk_full_for = 0
         self.allowed = True
-        self.want: tuple[float, Interrupted | Aborted] | None = None
+        self.want: tuple[float, InterruptEvent | AbortEvent] | None = None
         self.down_s = 0.0
         self._turn = 0
         self._used: set[int] = set()
@@ -123,7 +123,7 @@ class Watch:
         """Somebody has made room."""
         self.disk_full_from = None
 
-    def wanted(self) -> Interrupted | Aborted | None:
+    def wanted(self) -> InterruptEvent | AbortEvent | None:
         if self.want is None or self.world.line.now() < self.want[0]:
             return None
         return self.want[1]
@@ -149,7 +149,9 @@ class Watch:
             }
             self._offsets = Sighting(self._turn, now, pairs)
         elif path.endswith("/config") and status == 200:
-            self._config = Sighting(self._turn, now, config_sha256(NAME, msgspec.json.decode(body)))
+            self._config = Sighting(
+                self._turn, now, compute_config_sha256(NAME, msgspec.json.decode(body))
+            )
 
     def saw_end(self, end: int) -> None:
         self._end = end
@@ -165,14 +167,14 @@ class Watch:
         self.nothing_is_lost()
 
     def _check_record(self, record: AnyRecord) -> None:
-        must(not any(self.of(Ended)), "I9", f"{type(record).__name__} after the end")
+        must(not any(self.of(PlanEnded)), "I9", f"{type(record).__name__} after the end")
         match record:
-            case Opened():
+            case PlanOpened():
                 rejected = any(
-                    isinstance(at, Rejected) for at in self.journal.records(self.plan.plan_id)
+                    isinstance(at, PlanRejected) for at in self.journal.records(self.plan.plan_id)
                 )
                 must(not rejected, "I12", "what is carried out was rejected")
-                approved = list(self.of(Approved))
+                approved = list(self.of(PlanApproved))
                 must(
                     bool(approved) and approved[-1].plan_sha256 == record.plan.sha256,
                     "I12",
@@ -184,15 +186,15 @@ class Watch:
                 )
                 self._opened_turn = self._begun_turn = self._turn
                 self.bounds.opened_at = self.world.line.now()
-            case Resumed():
+            case PlanResumed():
                 self._opened_turn = self._begun_turn = self._turn
-            case Intended():
+            case StepIntended():
                 self._intended_turn = self._turn
                 self._one_at_a_time(record)
-            case Verified():
+            case StepVerified():
                 self._was_seen(record)
                 self._begun_turn = self._turn
-            case Turned():
+            case RollbackStarted():
                 self._begun_turn = self._turn
             case _:
                 pass
@@ -200,27 +202,27 @@ class Watch:
     def of(self, kind: type) -> Iterator[AnyRecord]:
         return (record for _, record in self.records if isinstance(record, kind))
 
-    def _one_at_a_time(self, new: Intended) -> None:
+    def _one_at_a_time(self, new: StepIntended) -> None:
         """What may still happen is not asked for again."""
-        answer: Answer | None = None
+        answer: AttemptResult | None = None
         for at, record in reversed(self.records):
-            if isinstance(record, Answered) and answer is None:
+            if isinstance(record, StepAnswered) and answer is None:
                 answer = record.answer
-            elif isinstance(record, Intended):
+            elif isinstance(record, StepIntended):
                 same = (record.index, record.undoing) == (new.index, new.undoing)
-                doubtful = answer in {None, Answer.IN_DOUBT}
+                doubtful = answer in {None, AttemptResult.IN_DOUBT}
                 waited_s = self.world.line.now() - at
                 if same and doubtful and waited_s < Q_S:
                     raise Broken("I2", f"asked again {waited_s:.0f} s after a request in doubt")
                 answer = None
-            elif isinstance(record, Verified | Turned | Opened):
+            elif isinstance(record, StepVerified | RollbackStarted | PlanOpened):
                 return
 
-    def _was_seen(self, record: Verified) -> None:
+    def _was_seen(self, record: StepVerified) -> None:
         """A verdict rests on a look that came after what was asked for."""
         step = self.path(record.undoing)[record.index]
         since = self._opened_turn
-        intents = list(self.of(Intended))
+        intents = list(self.of(StepIntended))
         if intents and (intents[-1].index, intents[-1].undoing) == (record.index, record.undoing):
             since = max(since, self._intended_turn)
         if isinstance(step, ToState):
@@ -238,7 +240,7 @@ class Watch:
     def path(self, undoing: bool) -> tuple[AnyStep, ...]:
         if not undoing:
             return self.plan.steps
-        turns = list(self.of(Turned))
+        turns = list(self.of(RollbackStarted))
         must(bool(turns), "I5", "on the way back, and nothing says so")
         return turns[-1].steps
 
@@ -262,18 +264,18 @@ class Watch:
         self.requests.add(f"#{len(self.world.connect.requests) + 1}")
 
     def _before(self, method: str, path: str, body: bytes | None) -> None:
-        allowed = self.allowed and any(self.of(Approved))
+        allowed = self.allowed and any(self.of(PlanApproved))
         must(allowed, "I10", "nobody has allowed this")
-        must(not any(self.of(Ended)), "I9", "a request after the end")
+        must(not any(self.of(PlanEnded)), "I9", "a request after the end")
         must(bool(self.records), "I5", "a request of no plan")
         number, (_, last) = len(self.records) - 1, self.records[-1]
-        if not isinstance(last, Intended) or number in self._used:
+        if not isinstance(last, StepIntended) or number in self._used:
             raise Broken("I5", f"{method} {path} was not written down first")
         self._used.add(number)
         step = self.path(last.undoing)[last.index]
-        wanted = of_step(NAME, step)
+        wanted = build_step_request(NAME, step)
         must(wanted == (method, path, body), "I5", f"{method} {path} {body} is not {step}")
-        opened = next(self.of(Opened))
+        opened = next(self.of(PlanOpened))
         must(opened.plan.sha256 == self.plan.sha256, "I12", "another plan is carried out")
         must(
             self.world.connect.broker.cluster_id == self.plan.subject.identity,
@@ -292,13 +294,13 @@ class Watch:
 
     def _before_altering(self, step: Alter, *, undoing: bool) -> None:
         self._allowed_still(undoing=undoing)
-        kept = list(self.of(Kept))
+        kept = list(self.of(OffsetsBackedUp))
         must(bool(kept), "I1", "a change without a backup")
         frozen = kept[-1].frozen
         wrong = _wrong(Path(frozen.backup), frozen.backup_sha256)
         must(wrong is None, "I1", f"a change without a backup: {wrong}")
         must(
-            self._state is not None and _is(State.STOPPED, self._state.value),
+            self._state is not None and _is(RequestedState.STOPPED, self._state.value),
             "I7",
             f"it was last seen {self._state}",
         )
@@ -310,7 +312,7 @@ class Watch:
         world, numbers = self.world, self.world.numbers
         if world.skips:
             must(numbers.frm + 1 in self._kept_now(), "I1", "a skip without a copy")
-        asked = sum(self.path(False)[each.index] == step for each in self.of(Intended)) > 1
+        asked = sum(self.path(False)[each.index] == step for each in self.of(StepIntended)) > 1
         if not asked and world.skips:
             held_s = world.line.now() - self._first_stop()
             must(held_s <= STOP_TOTAL_S + LOOK_S_MAX, "I11", f"changed after {held_s:.0f} s")
@@ -320,7 +322,7 @@ class Watch:
         allowed = {numbers.frm, numbers.to} if asked else {numbers.frm}
         if world.skips:
             must(at in allowed, "I7", f"it was last seen at {at}, and not {numbers.frm}")
-            target = position(step.pairs[0])
+            target = parse_position(step.pairs[0])
             end = self._end if self._end is not None else -1
             above = target is not None and numbers.frm < target <= end - (1 if world.mirror else 0)
             must(above, "I8", f"{target} is not in ({numbers.frm}, {end}]")
@@ -330,17 +332,17 @@ class Watch:
 
     def _allowed_still(self, *, undoing: bool) -> None:
         """The guards are asked once all offsets are kept: had the mode been lowered by then?"""
-        kept_at = [at for at, record in self.records if isinstance(record, Kept)]
+        kept_at = [at for at, record in self.records if isinstance(record, OffsetsBackedUp)]
         observed = bool(kept_at) and self.bounds.before(kept_at[-1])
         must(undoing or not observed, "I10", "changed in mode observe")
 
     def _first_stop(self) -> float:
         """When it was first asked to stop; now if it was never, a person having done so."""
-        stop = ToState(State.STOPPED)
+        stop = ToState(RequestedState.STOPPED)
         asked = (
             at
             for at, record in self.records
-            if isinstance(record, Intended)
+            if isinstance(record, StepIntended)
             and not record.undoing
             and self.plan.steps[record.index] == stop
         )
@@ -374,11 +376,11 @@ class Watch:
             raise Broken("I3", f"{sorted(lost)} skipped without a copy")
 
 
-def _is(state: State, seen: object) -> bool:
+def _is(state: RequestedState, seen: object) -> bool:
     shown, tasks = seen
-    if state is State.STOPPED:
+    if state is RequestedState.STOPPED:
         return shown == "STOPPED" and not tasks
-    return shown in {"RUNNING", "FAILED"} if state is State.RUNNING else shown == "PAUSED"
+    return shown in {"RUNNING", "FAILED"} if state is RequestedState.RUNNING else shown == "PAUSED"
 
 
 def _has(seen: object, step: Alter) -> bool:

@@ -9,26 +9,33 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+
 from offsetwatch.clients.write.connect import ConnectWriter
-from offsetwatch.errors import Ambiguous
+from offsetwatch.errors import AmbiguousOutcome
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.drivers.probation import ProofSteps
-from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps
+from offsetwatch.remedy.drivers.probation import ProbationChecker
+from offsetwatch.remedy.drivers.quarantine.copy_step import RecordCopier
 from offsetwatch.remedy.drivers.rest import answers, driver
 from offsetwatch.remedy.engine import progress
-from offsetwatch.remedy.engine.protocol import Move, Pause
+from offsetwatch.remedy.engine.protocol import Move, WaitCommand
 from offsetwatch.remedy.execute import runner
-from offsetwatch.remedy.execute.executor import Grounds
+from offsetwatch.remedy.execute.executor import GuardInputs
 from offsetwatch.remedy.guards import limits as guards_bounds
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.driver import Answer, Look, Standing
-from offsetwatch.remedy.model.fleet_state import Fleet
-from offsetwatch.remedy.model.journal_records import Ended, Ending, Intended, Opened, Parked, Turned
-from offsetwatch.remedy.model.plan import Alter, Pair, Settle, ToState
+from offsetwatch.remedy.model.driver import AttemptResult, StepInspection, StepStatus
+from offsetwatch.remedy.model.fleet_state import FleetState
+from offsetwatch.remedy.model.journal_records import (
+    PlanEnded,
+    PlanEnding,
+    PlanOpened,
+    PlanParked,
+    RollbackStarted,
+    StepIntended,
+)
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, Settle, ToState
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.sim.process import SimJournal, SimQuarantine
 
 Put = Callable[[Any, str, Any], None]
@@ -42,11 +49,11 @@ def _moved(step: Any) -> Any:
     (pair,) = step.pairs
     offset = msgspec.json.decode(pair.offset)
     further = {name: value + 1 for name, value in offset.items()}
-    return Alter((Pair(pair.partition, msgspec.json.encode(further).decode()),))
+    return Alter((PartitionOffset(pair.partition, msgspec.json.encode(further).decode()),))
 
 
 def target_recomputed_on_recovery(put: Put) -> None:
-    told = runner.replayed
+    told = runner.replay_records
 
     def recomputed(records: Any, limits: Any) -> Any:
         found = told(records, limits)
@@ -54,7 +61,7 @@ def target_recomputed_on_recovery(put: Put) -> None:
             return found
         return replace(found, path=tuple(_moved(step) for step in found.path))
 
-    put(runner, "replayed", recomputed)
+    put(runner, "replay_records", recomputed)
 
 
 def plan_adjusted_as_it_is_opened(put: Put) -> None:
@@ -62,24 +69,28 @@ def plan_adjusted_as_it_is_opened(put: Put) -> None:
 
     def adjusted(self: Any, plan: Any, record: Any, against: Any) -> None:
         steps = tuple(_moved(step) for step in plan.steps)
-        other = Opened(at=record.at, plan=msgspec.structs.replace(plan, steps=steps))
+        other = PlanOpened(at=record.at, plan=msgspec.structs.replace(plan, steps=steps))
         opened(self, plan, other, against)
 
-    begun = engine.begin
+    begun = engine.begin_plan
 
     def begins(plan: Any, now: float, limits: Any) -> Any:
         steps = tuple(_moved(step) for step in plan.steps)
         return begun(msgspec.structs.replace(plan, steps=steps), now, limits)
 
     put(Journal, "open", adjusted)
-    put(engine, "begin", begins)
+    put(engine, "begin_plan", begins)
 
 
 # --- what comes before a change -------------------------------------------------------------------
 
 
 def copy_skipped(put: Put) -> None:
-    put(CopySteps, "look", lambda _self, _step: Look(Standing.DONE, "it will be there"))
+    put(
+        RecordCopier,
+        "look",
+        lambda _self, _step: StepInspection(StepStatus.DONE, "it will be there"),
+    )
 
 
 def copy_not_read_back(put: Put) -> None:
@@ -88,16 +99,24 @@ def copy_not_read_back(put: Put) -> None:
 
 
 def backup_not_verified(put: Put) -> None:
-    put(backups, "wrong", lambda _path, _sha256: None)
+    put(backups, "find_backup_problem", lambda _path, _sha256: None)
 
 
 def expect_skipped(put: Put) -> None:
     recheck_forgotten(put)  # the guards compare as well
-    put(driver, "as_expected", lambda _now, _expected: Look(Standing.DONE, "it will be so"))
+    put(
+        driver,
+        "check_expected_offsets",
+        lambda _now, _expected: StepInspection(StepStatus.DONE, "it will be so"),
+    )
 
 
 def settle_skipped(put: Put) -> None:
-    put(driver.RestDriver, "_look_for_quiet", lambda _self, _s: Look(Standing.DONE, "quiet"))
+    put(
+        driver.RestDriver,
+        "_look_for_quiet",
+        lambda _self, _s: StepInspection(StepStatus.DONE, "quiet"),
+    )
 
 
 def settle_shorter_than_planned(put: Put) -> None:
@@ -113,10 +132,10 @@ def identity_not_compared(put: Put) -> None:
     def known(progress: Any, event: Any, now: float) -> Any:
         del event
         wanted = progress.plan.subject.identity
-        return identified(progress, engine.Identified(wanted), now)
+        return identified(progress, engine.IdentityEvent(wanted), now)
 
-    identified = engine._identified
-    put(engine, "_identified", known)
+    identified = engine._handle_identity
+    put(engine, "_handle_identity", known)
 
 
 # --- intents, answers, verdicts -------------------------------------------------------------------
@@ -128,7 +147,7 @@ def intent_written_afterwards(put: Put) -> None:
     def later(self: Any, plan_id: str, records: Any) -> None:
         held = self.__dict__.setdefault("held", [])
         held.extend(records)
-        if held and not isinstance(held[-1], Intended):
+        if held and not isinstance(held[-1], StepIntended):
             append(self, plan_id, tuple(held))
             held.clear()
 
@@ -143,45 +162,45 @@ def error_is_a_refusal(put: Put) -> None:
     def refused(answered: Any) -> Any:
         def of(reply: Any, **given: Any) -> Any:
             outcome = answered(reply, **given)
-            doubt = outcome.answer is Answer.IN_DOUBT
-            return outcome._replace(answer=Answer.NACK) if doubt else outcome
+            doubt = outcome.answer is AttemptResult.IN_DOUBT
+            return outcome._replace(answer=AttemptResult.NACK) if doubt else outcome
 
         return of
 
-    put(driver, "of_request", refused(answers.of_request))
-    put(driver, "of_offsets", refused(answers.of_offsets))
+    put(driver, "classify_request_reply", refused(answers.classify_request_reply))
+    put(driver, "classify_offsets_reply", refused(answers.classify_offsets_reply))
 
 
 def asked_again_at_once(put: Put) -> None:
-    def patient(found: Any, look: Look, now: float) -> Any:
+    def patient(found: Any, look: StepInspection, now: float) -> Any:
         return ready(replace(found, limits=replace(found.limits, doubt_s=0.0)), look, now)
 
-    ready = engine._ready
-    put(engine, "_ready", patient)
+    ready = engine._handle_ready
+    put(engine, "_handle_ready", patient)
 
 
 def waited_by_anothers_clock(put: Put) -> None:
     def gone_on(found: Any, now: float) -> Any:
         del now
-        return progress._doubting(found) if found.sent and found.answer is None else found
+        return progress._mark_in_doubt(found) if found.sent and found.answer is None else found
 
-    put(progress, "_waiting_anew", gone_on)
+    put(progress, "_restart_waits", gone_on)
 
 
 def begun_whatever_became_of_it(put: Put) -> None:
     put(Journal, "_stands", lambda _self, _plan_id: None)
-    put(Grounds, "against", lambda _self, _now, _bounds: None)
+    put(GuardInputs, "against", lambda _self, _now, _bounds: None)
 
 
 def old_looks_are_believed(put: Put) -> None:
-    put(runner, "LOOK_S_MAX", float("inf"))
+    put(runner, "INSPECTION_AGE_S_MAX", float("inf"))
 
 
 def client_sends_twice(put: Put) -> None:
     send = ConnectWriter.send
 
     def stubborn(self: Any, *asked: Any) -> Any:
-        with suppress(Ambiguous):
+        with suppress(AmbiguousOutcome):
             return send(self, *asked)
         return send(self, *asked)
 
@@ -191,9 +210,9 @@ def client_sends_twice(put: Put) -> None:
 def ack_is_a_verdict(put: Put) -> None:
     looked = driver.RestDriver.look
 
-    def trusting(self: Any, step: Any, frozen: Any) -> Look:
+    def trusting(self: Any, step: Any, frozen: Any) -> StepInspection:
         if step in self._asked and isinstance(step, Alter | ToState):
-            return Look(Standing.DONE, "it said yes")
+            return StepInspection(StepStatus.DONE, "it said yes")
         return looked(self, step, frozen)
 
     put(driver.RestDriver, "look", trusting)
@@ -201,15 +220,19 @@ def ack_is_a_verdict(put: Put) -> None:
 
 def foreign_offsets_overwritten(put: Put) -> None:
     recheck_forgotten(put)  # the guards compare as well
-    compared = driver.compared
+    compared = driver.compare_offsets
 
-    def blind(**given: Any) -> Look:
+    def blind(**given: Any) -> StepInspection:
         look = compared(**given)
-        foreign = look.standing is Standing.FOREIGN
-        return look._replace(standing=Standing.READY) if foreign else look
+        foreign = look.standing is StepStatus.FOREIGN
+        return look._replace(standing=StepStatus.READY) if foreign else look
 
-    put(driver, "compared", blind)
-    put(driver, "as_expected", lambda _now, _expected: Look(Standing.DONE, "whatever it is"))
+    put(driver, "compare_offsets", blind)
+    put(
+        driver,
+        "check_expected_offsets",
+        lambda _now, _expected: StepInspection(StepStatus.DONE, "whatever it is"),
+    )
 
 
 def altered_while_it_runs(put: Put) -> None:
@@ -223,38 +246,38 @@ def turn_forgotten(put: Put) -> None:
     append = SimJournal.append
 
     def forgetful(self: Any, plan_id: str, records: Any) -> None:
-        append(self, plan_id, tuple(at for at in records if not isinstance(at, Turned)))
+        append(self, plan_id, tuple(at for at in records if not isinstance(at, RollbackStarted)))
 
     put(SimJournal, "append", forgetful)
 
 
 def way_back_without_offsets(put: Put) -> None:
-    way = engine.way_back
+    way = engine.build_rollback_steps
 
     def states_only(*given: Any) -> Any:
         return tuple(step for step in way(*given) if isinstance(step, ToState))
 
-    put(engine, "way_back", states_only)
+    put(engine, "build_rollback_steps", states_only)
 
 
 def way_back_without_resume(put: Put) -> None:
-    way = engine.way_back
+    way = engine.build_rollback_steps
 
     def without(*given: Any) -> Any:
         return tuple(step for step in way(*given) if not isinstance(step, ToState)) or (
             Settle(1.0),
         )
 
-    put(engine, "way_back", without)
+    put(engine, "build_rollback_steps", without)
 
 
 def late_requests_forgotten(put: Put) -> None:
-    done = engine._done
+    done = engine._handle_done
 
-    def hasty(found: Any, look: Look, now: float) -> Any:
+    def hasty(found: Any, look: StepInspection, now: float) -> Any:
         return done(replace(found, late_until=0.0), look, now)
 
-    put(engine, "_done", hasty)
+    put(engine, "_handle_done", hasty)
 
 
 def parked_lets_go(put: Put) -> None:
@@ -262,7 +285,7 @@ def parked_lets_go(put: Put) -> None:
 
     def lets_go(self: Any, plan_id: str, records: Any) -> None:
         append(self, plan_id, records)
-        if any(isinstance(at, Parked) for at in records):
+        if any(isinstance(at, PlanParked) for at in records):
             self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
 
     put(Journal, "append", lets_go)
@@ -271,32 +294,40 @@ def parked_lets_go(put: Put) -> None:
 def parked_is_an_end(put: Put) -> None:
     def ended(found: Any, ending: Any, cause: Any, said: str, now: float) -> Any:
         del ending
-        return engine._did(found, Ended(at=now, ending=Ending.UNCHANGED, said=said, cause=cause))
+        return engine._append_records(
+            found, PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=said, cause=cause)
+        )
 
     put(engine, "_park", ended)
 
 
 def stopped_for_as_long_as_it_takes(put: Put) -> None:
-    put(engine, "_stopped_too_long", lambda _found, _now: False)
+    put(engine, "_is_stopped_too_long", lambda _found, _now: False)
 
 
 def probation_skipped(put: Put) -> None:
-    put(ProofSteps, "look", lambda _self, _step: Look(Standing.DONE, "it will be well"))
+    put(
+        ProbationChecker,
+        "look",
+        lambda _self, _step: StepInspection(StepStatus.DONE, "it will be well"),
+    )
 
 
 def skip_is_left_stopped(put: Put) -> None:
-    verified = engine._verified
+    verified = engine._finish_step
 
     def early(found: Any, said: str, now: float) -> Any:
         move = verified(found, said, now)
         if isinstance(found.step, Alter) and not found.undoing:
-            ended = Ended(at=now, ending=Ending.SUCCEEDED, said="done")
+            ended = PlanEnded(at=now, ending=PlanEnding.SUCCEEDED, said="done")
             return Move(
-                progress.applied(move.progress, ended), engine.End(), (*move.records, ended)
+                progress.apply_record(move.progress, ended),
+                engine.EndCommand(),
+                (*move.records, ended),
             )
         return move
 
-    put(engine, "_verified", early)
+    put(engine, "_finish_step", early)
 
 
 # --- who, and whether -----------------------------------------------------------------------------
@@ -317,22 +348,22 @@ def observing_is_proposing(put: Put) -> None:
 
 
 def begun_on_old_answers(put: Put) -> None:
-    against = Grounds.against
-    put(Grounds, "against", lambda self, _now, bounds: against(self, self.at, bounds))
+    against = GuardInputs.against
+    put(GuardInputs, "against", lambda self, _now, bounds: against(self, self.at, bounds))
 
 
 def begun_whatever_people_did(put: Put) -> None:
-    against = Grounds.against
-    put(Grounds, "against", lambda self, now, _bounds: against(self, now, self.bounds))
+    against = GuardInputs.against
+    put(GuardInputs, "against", lambda self, now, _bounds: against(self, now, self.bounds))
 
 
 def budget_forgotten(put: Put) -> None:
-    put(guards_bounds, "overdrawn", lambda *_of: None)
+    put(guards_bounds, "find_exceeded_budget", lambda *_of: None)
 
 
 def parked_is_not_at_work(put: Put) -> None:
-    at_work = Fleet.at_work
-    put(Fleet, "at_work", lambda self: at_work(self) - self.parked())
+    at_work = FleetState.at_work
+    put(FleetState, "at_work", lambda self: at_work(self) - self.parked())
 
 
 def no_lock_while_at_work(put: Put) -> None:
@@ -348,18 +379,18 @@ def chain_broken(put: Put) -> None:
 
     def unhashed(self: Any, plan_id: str, record: Any) -> None:
         chained(self, plan_id, record)
-        if isinstance(record, Ended):
+        if isinstance(record, PlanEnded):
             self._db.execute("UPDATE head SET seq = seq - 1")
 
     put(Journal, "_append", unhashed)
 
 
 def not_the_same_twice(put: Put) -> None:
-    pause, times = engine._pause, itertools.count(1)
+    pause, times = engine._build_wait, itertools.count(1)
 
     def jittered(found: Any, said: str) -> Any:
         move = pause(found, said)
-        assert isinstance(move.command, Pause)
-        return move._replace(command=Pause(move.command.seconds + next(times) * 1e-3, said))
+        assert isinstance(move.command, WaitCommand)
+        return move._replace(command=WaitCommand(move.command.seconds + next(times) * 1e-3, said))
 
-    put(engine, "_pause", jittered)
+    put(engine, "_build_wait", jittered)

@@ -15,27 +15,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from offsetwatch.errors import Busy, Overtaken
+
+from offsetwatch.errors import ConnectorBusy, PlanStateConflict
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.factory import WithProofs
-from offsetwatch.remedy.drivers.probation import ProofSteps
-from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps, WithCopies, about_of
+from offsetwatch.remedy.drivers.factory import ProbationDriver
+from offsetwatch.remedy.drivers.probation import ProbationChecker
+from offsetwatch.remedy.drivers.quarantine.copy_step import (
+    RecordCopier,
+    RecordCopyDriver,
+    build_copy_context,
+)
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.engine.progress import Limits
-from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
-from offsetwatch.remedy.execute.executor import Grounds, approval_of
-from offsetwatch.remedy.execute.runner import Result, Runner
+from offsetwatch.remedy.engine.progress import EngineLimits
+from offsetwatch.remedy.engine.protocol import AbortEvent, InterruptEvent
+from offsetwatch.remedy.execute.executor import GuardInputs, approval_of
+from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.journal.journal import Against, Journal
+from offsetwatch.remedy.journal.journal import Journal, StartCheck
 from offsetwatch.remedy.model import approval as decisions
-from offsetwatch.remedy.model.facts import Approval
-from offsetwatch.remedy.model.fleet_state import POLICY
-from offsetwatch.remedy.model.journal_records import AnyRecord, Opened, Proposed
+from offsetwatch.remedy.model.facts import PlanApproval
+from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER
+from offsetwatch.remedy.model.journal_records import AnyRecord, PlanOpened, PlanProposed
 from offsetwatch.remedy.model.plan import Action, Plan
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.quarantine import About, Receipt
+from offsetwatch.remedy.model.quarantine import QuarantineContext, Receipt
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
 from tests.sim import bounds
@@ -88,7 +92,7 @@ class SimJournal(Journal):
         super().__init__(folder)
         self._db.execute("PRAGMA synchronous = OFF")  # processes end here, machines do not
 
-    def open(self, plan: Plan, record: Opened, against: Against = lambda: None) -> None:
+    def open(self, plan: Plan, record: PlanOpened, against: StartCheck = lambda: None) -> None:
         self.fuse.burn("before opened")
         super().open(plan, record, against)
         self.watch.appended(self, (record,))
@@ -138,7 +142,7 @@ class SimQuarantine:
                 return Receipt("quarantine-0@0", 0, 0, None, found, kept.at)
         return None
 
-    def put(self, record: RawRecord, about: About) -> Receipt:
+    def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
         self._fuse.burn("before copy")
         now = self._world.line.now()
         dies = self._fuse.burns("torn copy")
@@ -214,22 +218,24 @@ class Instance:
         self._clock = SetClock(world.line, watch.clock.by_s)  # as it was when the process began
         rest = RestDriver(world.site, NAME, None, clock=world.line, transport=gate)
         rest._kafka = Members(world)
-        proofs = ProofSteps(self.sight, NAME, world.line, world.nothing_after)
-        copies = CopySteps(
-            lambda _kafka: LogSource(world), SimQuarantine(world, fuse), about_of(world.plan)
+        proofs = ProbationChecker(self.sight, NAME, world.line, world.nothing_after)
+        copies = RecordCopier(
+            lambda _kafka: LogSource(world),
+            SimQuarantine(world, fuse),
+            build_copy_context(world.plan),
         )
         self.runner = Runner(
             journal=self.journal,
-            driver=WithCopies(WithProofs(rest, proofs), copies),
+            driver=RecordCopyDriver(ProbationDriver(rest, proofs), copies),
             clock=self._clock,
             tell=lambda _said: None,
             pause=world.line.advance,
-            limits=Limits(),
+            limits=EngineLimits(),
             options="--config F",
             asked=self._asked,
         )
 
-    def _asked(self) -> Interrupted | Aborted | None:
+    def _asked(self) -> InterruptEvent | AbortEvent | None:
         return self.watch.wanted()
 
     def approve(self, policy: Policy) -> bool:
@@ -243,42 +249,44 @@ class Instance:
         if stands is None:
             if "mode" in self._against(policy, None):
                 return False
-            proposed = Proposed(at=now, plan=plan, mode=policy.mode.value, expires_at=now + 3600.0)
+            proposed = PlanProposed(
+                at=now, plan=plan, mode=policy.mode.value, expires_at=now + 3600.0
+            )
             self.journal.decide(plan.plan_id, lambda written: None if written else proposed)
-        if stands in {None, decisions.Stands.PROPOSED}:
-            by = POLICY if not person and policy.mode is Mode.AUTO else "bob"
+        if stands in {None, decisions.PlanStatus.PROPOSED}:
+            by = POLICY_APPROVER if not person and policy.mode is Mode.AUTO else "bob"
             self.journal.decide(
                 plan.plan_id,
-                lambda written: decisions.approval(
+                lambda written: decisions.approve_plan(
                     written, by=by, sha256=plan.sha256, because="", now=now
                 ),
             )
         return True
 
-    def _against(self, policy: Policy, approval: Approval | None) -> frozenset[str]:
+    def _against(self, policy: Policy, approval: PlanApproval | None) -> frozenset[str]:
         now = self.watch.clock.now()
         skew_s = now - self.world.line.now()
         plan = self.world.plan
         return bounds.against(self.journal, plan, policy, approval, now=now, skew_s=skew_s)
 
-    def _stands(self) -> decisions.Stands | None:
-        found = decisions.dossier(self.journal.records(self.world.plan.plan_id))
+    def _stands(self) -> decisions.PlanStatus | None:
+        found = decisions.build_plan_history(self.journal.records(self.world.plan.plan_id))
         return None if found is None else found.stands
 
-    def go_on(self, policy: Policy) -> Result | None:
+    def go_on(self, policy: Policy) -> PlanResult | None:
         """What a conductor does: what is open first, then what was approved; None if there is
         nothing left to do.
         """
         plan = self.world.plan
         while True:
-            found = decisions.dossier(self.journal.records(plan.plan_id))
+            found = decisions.build_plan_history(self.journal.records(plan.plan_id))
             assert found is not None
-            if found.stands is decisions.Stands.RUNNING:
+            if found.stands is decisions.PlanStatus.RUNNING:
                 self.working = True
                 return self.runner.finish_earlier(PLACE, NAME)
-            if found.stands is not decisions.Stands.APPROVED:
+            if found.stands is not decisions.PlanStatus.APPROVED:
                 return None
-            grounds = Grounds(self._clock.now(), self._bounds())
+            grounds = GuardInputs(self._clock.now(), self._bounds())
             self.watch.asked_at = self.world.line.now()
             if self._against(policy, approval_of(found)):
                 return None  # it waits, and is void some time later
@@ -291,7 +299,7 @@ class Instance:
                     lambda _frozen, recheck=recheck: recheck.problems(),
                     lambda grounds=grounds: grounds.against(self._clock.now(), self._bounds()),
                 )
-            except Overtaken:
+            except PlanStateConflict:
                 self.working = False
 
     def _bounds(self) -> tuple[object, ...]:
@@ -309,7 +317,7 @@ class Instance:
             )
             try:
                 runner.finish_earlier(PLACE, NAME)
-            except Busy:
+            except ConnectorBusy:
                 return
             self.watch.broken("I2", "two processes work on one connector")
         finally:
@@ -321,7 +329,7 @@ def mortal_backups(fuse_of: Callable[[], Fuse], *, torn: bool) -> Iterator[None]
     """Have processes end around backups, or leave half of one behind; `torn`: every backup is
     torn, and its process lives.
     """
-    placed = backups._placed
+    placed = backups._write_new_file
 
     def mortal(home: Path, stem: str, body: bytes) -> Path:
         fuse = fuse_of()
@@ -335,8 +343,8 @@ def mortal_backups(fuse_of: Callable[[], Fuse], *, torn: bool) -> Iterator[None]
         fuse.burn("after backup")
         return path
 
-    backups._placed = mortal
+    backups._write_new_file = mortal
     try:
         yield
     finally:
-        backups._placed = placed
+        backups._write_new_file = placed

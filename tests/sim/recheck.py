@@ -9,23 +9,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
-from offsetwatch.remedy.drivers.strimzi.ownership import Resources
-from offsetwatch.remedy.engine.progress import Limits, replayed
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
+from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles
+from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.executor import approval_of
-from offsetwatch.remedy.gather.broker_queries import First
-from offsetwatch.remedy.gather.facts_collector import Gatherer, Time
+from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
+from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.approval import dossier
-from offsetwatch.remedy.model.fleet_state import Fleet
+from offsetwatch.remedy.model.approval import build_plan_history
+from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.planner import Planner
-from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, Snapshot
 from tests.sim.world import NAME, PLACE, QUARANTINE, World
 
 if TYPE_CHECKING:
@@ -41,10 +40,10 @@ LEFT_OUT: Final = {
 }
 
 
-class OnTime(Sight):
+class OnTime(ConnectClient):
     """Workers in memory send no Date."""
 
-    line: Clock
+    line: UnixClock
 
     @property
     def server_time(self) -> float:
@@ -66,10 +65,12 @@ class ModelBrokers:
         self._watch.saw_end(log.end)
         return LogBounds(start=log.start, end=log.end, stable_end=log.end)
 
-    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+    def first(
+        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
+    ) -> FirstExistingOffset:
         log = self._world.log_broker.log(at.topic, at.partition)
         found = log.read(offset, 1)
-        return First(found[0].at.offset if found else None, log.end)
+        return FirstExistingOffset(found[0].at.offset if found else None, log.end)
 
     def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
         found = self._world.connect.broker.groups.get(group)
@@ -93,18 +94,18 @@ class Recheck:
         journal: Journal,
         sight: OnTime,
         policy: Policy,
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
-        self._world, self._journal, self._past, self._seq = world, journal, Fleet(), 0
-        gatherer = Gatherer(
+        self._world, self._journal, self._past, self._seq = world, journal, FleetState(), 0
+        gatherer = FactsCollector(
             sight_of=lambda _: sight,
             brokers=ModelBrokers(world, watch),
             snapshot=self._snapshot,
             past=self._past,
             policy=policy,
             state_dir=journal.folder,
-            time=Time(clock, world.line, world.line.advance),
-            resource_problem=Resources({}).problem,
+            time=TimeSources(clock, world.line, world.line.advance),
+            resource_problem=StrimziObstacles({}).problem,
         )
         self._planner = Planner(
             sight_of=lambda _: sight,
@@ -124,7 +125,7 @@ class Recheck:
             self._seq = seq
         plan = self._world.plan
         records = self._journal.records(plan.plan_id)
-        found, progress = dossier(records), replayed(records, Limits())
+        found, progress = build_plan_history(records), replay_records(records, EngineLimits())
         assert found is not None
         said = self._planner.before_altering(
             plan,
@@ -141,4 +142,4 @@ class Recheck:
         view = ConnectorView(PLACE, NAME, kind, world.config["connector.class"], "1", "running", ())
         sinks = () if world.mirror else (SinkGroup(PLACE, NAME, f"connect-{NAME}", "east"),)
         topology = Topology((), (), sinks=sinks)
-        return replace(EMPTY, ready=True, connectors=(view,), topology=topology)
+        return replace(EMPTY_SNAPSHOT, ready=True, connectors=(view,), topology=topology)

@@ -12,15 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.errors import Busy, JournalDamaged
-from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
-from offsetwatch.remedy.execute.runner import Result
-from offsetwatch.remedy.journal.journal import NAME as JOURNAL
+from offsetwatch.errors import ConnectorBusy, JournalDamaged
+from offsetwatch.remedy.engine.protocol import AbortEvent, InterruptEvent
+from offsetwatch.remedy.execute.runner import PlanResult
+from offsetwatch.remedy.journal.journal import FILE_NAME as JOURNAL
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model import approval
-from offsetwatch.remedy.model.journal_records import Ended, ModeSet, Parked, encoded
+from offsetwatch.remedy.model.journal_records import ModeSet, PlanEnded, PlanParked, encode_record
 from offsetwatch.remedy.model.policy import Mode, Policy, Rule
-
 from tests.fakes.clock import SetClock
 from tests.sim.bounds import Bounds, done_before
 from tests.sim.endings import at_the_end
@@ -133,9 +132,11 @@ class Theatre:
             self._dies()
         raise Broken("I11", "one process after the other leaves it open")
 
-    def _is_over(self, result: Result | None) -> bool:
+    def _is_over(self, result: PlanResult | None) -> bool:
         records = [record for _, record in self.watch.records]
-        last = next((at for at in reversed(records) if isinstance(at, Ended | Parked)), None)
+        last = next(
+            (at for at in reversed(records) if isinstance(at, PlanEnded | PlanParked)), None
+        )
         if last is not None and records[-1] is last:
             self.outcome.ending = last.ending.value
             return True
@@ -162,7 +163,7 @@ class Theatre:
         other = Instance(self.world, self.watch, self.folder, self.door, Fuse())
         self.instances.append(other)
         try:
-            with suppress(Busy, JournalDamaged):
+            with suppress(ConnectorBusy, JournalDamaged):
                 if other.approve(self.policy):
                     other.go_on(self.policy)
         finally:
@@ -187,7 +188,7 @@ class Theatre:
         ):
             journal.decide(
                 plan_id,
-                lambda records: approval.rejection(records, by="ada", because="no", now=now),
+                lambda records: approval.reject_plan(records, by="ada", because="no", now=now),
             )
 
     # --- everybody else --------------------------------------------------------------------------
@@ -210,7 +211,7 @@ class Theatre:
             line.call_after(schedule.want[0], self._rejects)
         elif schedule.want is not None:
             after_s, what = schedule.want
-            wish = Aborted("ada: no") if what == "abort" else Interrupted()
+            wish = AbortEvent("ada: no") if what == "abort" else InterruptEvent()
             self.watch.want = (begun + after_s, wish)
         if schedule.skew is not None:
             after_s, by_s = schedule.skew
@@ -219,7 +220,7 @@ class Theatre:
     def _digest(self) -> str:
         digest = hashlib.sha256(self.world.connect.trace())
         for at, record in self.watch.records:
-            told = encoded(record).replace(str(self.folder).encode(), b"")
+            told = encode_record(record).replace(str(self.folder).encode(), b"")
             digest.update(b"%f " % at + told + b"\n")
         return digest.hexdigest()
 

@@ -11,12 +11,17 @@ from typing import Final, NamedTuple
 
 from offsetwatch.config import Connect
 from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.model import plan_templates
-from offsetwatch.remedy.model.plan import Pair, Plan, RecordAt, State, Subject
-
+from offsetwatch.remedy.model.plan import (
+    PartitionOffset,
+    Plan,
+    PlanSubject,
+    RecordLocation,
+    RequestedState,
+)
 from tests.fakes.connect_model import MIRROR_SOURCE, SINK, FakeConnect, Timing, Trouble
 from tests.fakes.connect_model.broker import Broker, Record
 from tests.fakes.connect_model.offsets import GLOBAL, Stores
@@ -120,41 +125,43 @@ class World:
     # --- the plan --------------------------------------------------------------------------------
 
     def _plan(self) -> Plan:
-        subject = Subject(
+        subject = PlanSubject(
             driver="rest",
             place=PLACE,
             connector=NAME,
             kind="mirror" if self.mirror else "sink",
             identity=self.connect.broker.cluster_id,
         )
-        about = plan_templates.About(
+        about = plan_templates.PlanHeader(
             plan_id=PLAN_ID,
             at=self.line.now(),
             by=plan_templates.DETECTOR if self.case != "restore" else "ada",
             subject=subject,
-            original=State.RUNNING,
+            original=RequestedState.RUNNING,
             incident="i1",
-            config_sha256=config_sha256(NAME, self.config),
+            config_sha256=compute_config_sha256(NAME, self.config),
             evidence=(EvidenceItem("repeat", 3, "times"),),
         )
         match self.case:
             case "stop":
-                return plan_templates.stop(about)
+                return plan_templates.build_stop_plan(about)
             case "restart":
-                return plan_templates.restart_failed(about)
+                return plan_templates.build_restart_plan(about)
             case "restore":
-                return plan_templates.restore(about, (self.pair(self.numbers.to),), "a backup")
+                return plan_templates.build_restore_plan(
+                    about, (self.pair(self.numbers.to),), "a backup"
+                )
         record = self.read(BEFORE)
         assert record is not None
         raw = raw_of(record)
-        what = plan_templates.Skipped(
-            record=RecordAt(self.log_broker.name, TOPIC, record.at.topic_id, 0, BEFORE),
+        what = plan_templates.RecordToSkip(
+            record=RecordLocation(self.log_broker.name, TOPIC, record.at.topic_id, 0, BEFORE),
             sha256=raw.sha256,
             size_bytes=record.size_bytes,
             frm=self.pair(self.numbers.frm),
             to=self.pair(self.numbers.to),
         )
-        return plan_templates.skip_one(
+        return plan_templates.build_skip_plan(
             about, what, quarantine=QUARANTINE, stop_total_s=STOP_TOTAL_S, quiet_s=QUIET_S
         )
 
@@ -165,13 +172,13 @@ class World:
             return Numbers(BEFORE + BEHIND, 1)
         return Numbers(BEFORE - 1, BEFORE) if self.mirror else Numbers(BEFORE, BEFORE + 1)
 
-    def pair(self, offset: int) -> Pair:
+    def pair(self, offset: int) -> PartitionOffset:
         if self.mirror:
-            return Pair(
+            return PartitionOffset(
                 f'{{"cluster":"west","partition":0,"topic":"{TOPIC}"}}', f'{{"offset":{offset}}}'
             )
         partition = f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
-        return Pair(partition, f'{{"kafka_offset":{offset}}}')
+        return PartitionOffset(partition, f'{{"kafka_offset":{offset}}}')
 
     # --- what can be seen ------------------------------------------------------------------------
 
@@ -211,7 +218,7 @@ class World:
             if self.hashes.get(kept.record.offset) == kept.sha256
         }
 
-    def nothing_after(self, record: RecordAt) -> bool:
+    def nothing_after(self, record: RecordLocation) -> bool:
         """For proofs.ProofSteps."""
         topic = self.log_broker.topics.get(record.topic)
         return topic is None or not topic.logs[0].read(record.offset + 1, 1)
@@ -252,10 +259,10 @@ class LogSource:
     def topic_id(self, topic: str) -> str | None:
         return self._world.topic_id()
 
-    def window(self, at: TopicPartition, start: int, until: int) -> Window:
+    def window(self, at: TopicPartition, start: int, until: int) -> LogWindow:
         log = self._world.log_broker.topics[at.topic].logs[at.partition]
         records = tuple(raw_of(each) for each in log.read(start, 1) if each.at.offset < until)
-        return Window(records, until, log.end, log.start)
+        return LogWindow(records, until, log.end, log.start)
 
     def close(self) -> None:
         pass

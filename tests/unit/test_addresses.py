@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.addresses import Address, canonical, is_ipv6, parsed, written
+
+from offsetwatch.addresses import Address, format_address, is_ipv6, normalize_address, parse_address
 
 
 @pytest.mark.parametrize(
@@ -28,14 +29,18 @@ from offsetwatch.addresses import Address, canonical, is_ipv6, parsed, written
     ],
 )
 def test_an_address_is_a_host_and_a_port(text: str, expected: Address | None) -> None:
-    assert parsed(text) == expected
+    assert parse_address(text) == expected
 
 
 def test_an_ipv6_address_has_one_spelling_in_which_it_is_compared() -> None:
     for text in ("[::1]:9092", "::1:9092", "[0:0:0:0:0:0:0:1]:9092", "[0::1]:9092"):
-        assert canonical(text) == "[::1]:9092"
-    assert written("2001:DB8::1", 9092) == written("[2001:db8::1]", "9092") == "[2001:db8::1]:9092"
-    assert canonical("Broker:9092") == written("Broker", 9092) == "Broker:9092"
-    assert canonical("what is none") == "what is none"
+        assert normalize_address(text) == "[::1]:9092"
+    assert (
+        format_address("2001:DB8::1", 9092)
+        == format_address("[2001:db8::1]", "9092")
+        == "[2001:db8::1]:9092"
+    )
+    assert normalize_address("Broker:9092") == format_address("Broker", 9092) == "Broker:9092"
+    assert normalize_address("what is none") == "what is none"
     assert is_ipv6("::1")
     assert not is_ipv6("10.0.0.1")

@@ -6,15 +6,16 @@ import threading
 from itertools import count, pairwise
 
 import pytest
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.settings import Settings
+
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.loop import (
     BATCHES_AT_ONCE_MAX,
+    PUBLICATION_SHARE_MAX,
     QUEUE_BATCHES_MAX,
+    QUEUE_READS_PER_IDLE_TICK,
+    QUEUE_READS_PER_TICK,
     SAVE_EVERY_S,
-    SHOWN_SHARE,
-    TAKES_AT_REST,
-    TAKES_PER_TICK,
     Loop,
 )
 from offsetwatch.model.observations import (
@@ -28,9 +29,8 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.book import Book
-from offsetwatch.state.connect.connect_cluster import ConnectSite
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.fakes.clock import VirtualClock
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")
@@ -44,12 +44,12 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def loop(clock) -> Loop:
     book = Book(
-        sites=(ConnectSite("lab", "east"),),
+        sites=(ConnectClusterSettings("lab", "east"),),
         kafkas={"east": frozenset({"east:9092"})},
         stale_after_s={CONNECT_REST: 30.0},
         source_partitions_max=10,
     )
-    return Loop(book, Judge(Settings()), clock, tick_s=1.0, steady=clock)
+    return Loop(book, SnapshotJudge(JudgeSettings()), clock, tick_s=1.0, steady=clock)
 
 
 def seen(clock: VirtualClock) -> tuple:
@@ -57,7 +57,7 @@ def seen(clock: VirtualClock) -> tuple:
 
 
 def test_before_the_first_tick_the_snapshot_is_empty_and_not_ready(loop):
-    assert loop.snapshot is EMPTY
+    assert loop.snapshot is EMPTY_SNAPSHOT
     assert not loop.snapshot.ready
 
 
@@ -126,7 +126,7 @@ def test_what_is_put_is_taken_in_at_the_next_tick_in_its_order(loop, clock):
     loop.put((InputSucceeded(REST, 1.0),))
     loop.put((InputSucceeded(REST, 2.0),))
     loop.run(waits_until(clock, 0.9))
-    assert loop.snapshot is EMPTY
+    assert loop.snapshot is EMPTY_SNAPSHOT
     loop.run(waits_until(clock, 1.0))
     (view,) = loop.snapshot.inputs
     assert view.last_success_at == 2.0
@@ -247,7 +247,7 @@ def test_pictures_within_a_tick_take_no_more_than_their_share(loop, clock):
     shown = committing(loop, clock, 20.0, took_s=took_s)
     within = [at for at in shown if shown.count(at) == 1]
     pauses = [after - before for before, after in pairwise(within)]
-    assert min(pauses) >= took_s / SHOWN_SHARE
+    assert min(pauses) >= took_s / PUBLICATION_SHARE_MAX
     assert len(within) > 10
 
 
@@ -265,7 +265,7 @@ def test_what_has_come_is_taken_in_before_the_tick_is_over(loop, clock):
     loop.put((InputSucceeded(REST, 1.0),))
     loop.run(waits(clock, 1))
     assert len(taken) == 1
-    assert loop.snapshot is EMPTY
+    assert loop.snapshot is EMPTY_SNAPSHOT
 
 
 def test_the_loop_stops_when_told(loop, clock):
@@ -276,7 +276,7 @@ def test_the_loop_stops_when_told(loop, clock):
         return len(waited) == 4
 
     loop.run(stopped)
-    assert waited == [1.0 / TAKES_AT_REST] * 4
+    assert waited == [1.0 / QUEUE_READS_PER_IDLE_TICK] * 4
 
 
 def test_what_comes_is_looked_for_often_and_seldom_while_nothing_does(loop, clock):
@@ -290,7 +290,7 @@ def test_what_comes_is_looked_for_often_and_seldom_while_nothing_does(loop, cloc
         return len(waited) == 6
 
     loop.run(stopped)
-    often, seldom = 1.0 / TAKES_PER_TICK, 1.0 / TAKES_AT_REST
+    often, seldom = 1.0 / QUEUE_READS_PER_TICK, 1.0 / QUEUE_READS_PER_IDLE_TICK
     left = 1.0 - 3 * seldom - 2 * often
     assert waited == [seldom, seldom, often, often, seldom, left]
 
@@ -307,9 +307,9 @@ def test_a_flood_does_not_keep_a_snapshot_from_being_published(loop, clock):
         return get()
 
     loop._queue.get_nowait = refilled
-    loop.run(waits(clock, TAKES_PER_TICK))
-    assert batches == TAKES_PER_TICK * BATCHES_AT_ONCE_MAX
-    assert loop.snapshot is not EMPTY
+    loop.run(waits(clock, QUEUE_READS_PER_TICK))
+    assert batches == QUEUE_READS_PER_TICK * BATCHES_AT_ONCE_MAX
+    assert loop.snapshot is not EMPTY_SNAPSHOT
 
 
 def test_a_loop_that_ticks_is_alive_and_one_that_does_not_is_not(loop, clock):

@@ -18,19 +18,20 @@ from typing import Any, get_args
 
 import msgspec
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
-from offsetwatch.errors import TimedOut
-from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.errors import ResponseTimeout
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model import plan as plans
-from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome
 from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    Ended,
-    Ending,
-    Intended,
-    Opened,
-    Verified,
+    PlanEnded,
+    PlanEnding,
+    PlanOpened,
+    StepAnswered,
+    StepIntended,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Alter,
@@ -38,17 +39,16 @@ from offsetwatch.remedy.model.plan import (
     Create,
     Delete,
     DeleteTopic,
-    Pair,
+    PartitionOffset,
     Plan,
-    Raw,
+    PlanSubject,
+    RawOffsetRecord,
+    RequestedState,
     Reset,
     Restart,
-    State,
-    Subject,
     ToState,
     Write,
 )
-
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import Bench, plan_of
 
@@ -81,11 +81,13 @@ def named(plan: Plan, name: str) -> Plan:
 
 
 def refuses(kind: type | AnyStep) -> Misbehaviour:
-    return lambda bench: lambda step: Outcome(Answer.NACK, "no") if _is(step, kind) else None
+    return lambda bench: lambda step: Outcome(AttemptResult.NACK, "no") if _is(step, kind) else None
 
 
 def never_answers(kind: type | AnyStep) -> Misbehaviour:
-    return lambda bench: lambda step: TimedOut("lab", "no answer") if _is(step, kind) else None
+    return lambda bench: (
+        lambda step: ResponseTimeout("lab", "no answer") if _is(step, kind) else None
+    )
 
 
 def dies(kind: type | AnyStep, *, done: bool) -> Misbehaviour:
@@ -112,30 +114,33 @@ def _nobody(bench: Bench, plan: Plan) -> None:
 
 
 def _resolved(bench: Bench, plan: Plan) -> None:
-    ended = Ended(at=bench.clock.now(), ending=Ending.RESOLVED, said="set by hand")
+    ended = PlanEnded(at=bench.clock.now(), ending=PlanEnding.RESOLVED, said="set by hand")
     bench.journal.append(plan.plan_id, (ended,))
 
 
 def _on_storage(bench: Bench, plan: Plan) -> None:
     """By hand: the world in memory has neither storage nor topics."""
     now = bench.clock.now()
-    bench.journal.open(plan, Opened(at=now, plan=plan))
+    bench.journal.open(plan, PlanOpened(at=now, plan=plan))
     last = len(plan.steps) - 1
     for index in range(last + 1):
-        bench.journal.append(plan.plan_id, (Intended(at=now, index=index, undoing=False),))
+        bench.journal.append(plan.plan_id, (StepIntended(at=now, index=index, undoing=False),))
         if index < last:
-            answered = Answered(at=now, answer=Answer.ACK, said="done")
-            verified = Verified(at=now, index=index, undoing=False, said="looked")
+            answered = StepAnswered(at=now, answer=AttemptResult.ACK, said="done")
+            verified = StepVerified(at=now, index=index, undoing=False, said="looked")
             bench.journal.append(plan.plan_id, (answered, verified))
 
 
 def _stored() -> Plan:
-    at = Raw("WyJjIix7ImZpbGUiOiJhIn1d", None, 3), Raw("WyJjIix7ImZpbGUiOiJiIn1d", "eyJwIjo1fQ==")
+    at = (
+        RawOffsetRecord("WyJjIix7ImZpbGUiOiJhIn1d", None, 3),
+        RawOffsetRecord("WyJjIix7ImZpbGUiOiJiIn1d", "eyJwIjo1fQ=="),
+    )
     return msgspec.structs.replace(
         plan_of(),
-        subject=Subject("storage", "east/connect-offsets", "c", "mirror"),
+        subject=PlanSubject("storage", "east/connect-offsets", "c", "mirror"),
         steps=(
-            Write("east/connect-offsets", at, (Pair('{"file":"a"}', None),)),
+            Write("east/connect-offsets", at, (PartitionOffset('{"file":"a"}', None),)),
             Restart(include_tasks=False, only_failed=True),
             DeleteTopic("east", "mm2-offset-syncs.west.internal", "7Gk0bN6pQ0yX1nZs8H3dVw"),
         ),
@@ -146,13 +151,15 @@ def _stored() -> Plan:
 
 def _ending_as_nothing(*steps: AnyStep) -> Plan:
     plan = plan_of(*steps, original=None)
-    stop = (ToState(State.STOPPED),)
-    return msgspec.structs.replace(plan, steps=(*stop, *plan.steps), original=State.RUNNING)
+    stop = (ToState(RequestedState.STOPPED),)
+    return msgspec.structs.replace(
+        plan, steps=(*stop, *plan.steps), original=RequestedState.RUNNING
+    )
 
 
 def cases() -> dict[str, Case]:
     """Of the toolbox, by the ids of their plans."""
-    resume = ToState(State.RUNNING)
+    resume = ToState(RequestedState.RUNNING)
     return {
         "altered": Case(plan_of()),
         "reset": Case(plan_of(Reset())),
@@ -164,7 +171,7 @@ def cases() -> dict[str, Case]:
         "parked": Case(plan_of(), refuses(resume)),
         "resolved": Case(plan_of(), refuses(resume), after=_resolved),
         "taken-up": Case(plan_of(), dies(Alter, done=False), recovered=True),
-        "cut-off-stopping": Case(plan_of(), dies(ToState(State.STOPPED), done=True)),
+        "cut-off-stopping": Case(plan_of(), dies(ToState(RequestedState.STOPPED), done=True)),
         "cut-off-before": Case(plan_of(), dies(Alter, done=False)),
         "cut-off-after": Case(plan_of(), dies(Alter, done=True)),
         "cut-off-resuming": Case(plan_of(), dies(resume, done=False)),
@@ -221,7 +228,7 @@ def standing(bench: Bench) -> dict[str, Any]:
 def placed(bench: Bench, world: dict[str, Any]) -> None:
     """As it was."""
     bench.clock.at = world["now"]
-    bench.world.state = None if world["state"] is None else State(world["state"])
+    bench.world.state = None if world["state"] is None else RequestedState(world["state"])
     bench.world.config = world["config"]
     bench.world.offsets = dict(world["offsets"])
     bench.world.copies = set(world["copies"])
@@ -268,7 +275,7 @@ def _steps(folder: Path, plan_id: str) -> list[Any]:
 
 def skips(folder: Path) -> list[tuple[str, str]]:
     """What was skipped or may have been, and by which plan."""
-    with closing(sqlite3.connect(folder / NAME)) as db:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as db:
         return db.execute("SELECT skip_key, plan_id FROM skips ORDER BY skip_key").fetchall()
 
 
@@ -291,13 +298,13 @@ def _done(folder: Path, words: tuple[str, ...]) -> Result:
 
 def rows(folder: Path) -> list[tuple[Any, ...]]:
     """The records as they are in the file."""
-    with closing(sqlite3.connect(folder / NAME)) as db:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as db:
         return db.execute("SELECT seq, v, plan_id, body FROM records ORDER BY seq").fetchall()
 
 
 def dumped(folder: Path) -> Iterator[str]:
     """The file as SQL, a record a line, its JSON to be read."""
-    with closing(Journal(folder)), closing(sqlite3.connect(folder / NAME)) as db:
+    with closing(Journal(folder)), closing(sqlite3.connect(folder / FILE_NAME)) as db:
         for line in db.iterdump():
             yield _BLOB.sub(_readable, line)
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from offsetwatch.history.pipeline import commits
-from offsetwatch.history.queries.asof import Question, as_of
+from offsetwatch.history.queries.asof import AsOfQuery, read_as_of
 from offsetwatch.history.tables import schemas as tables
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES, Table
-
 from tests.history.delta import refine_plainly, stored, write
 from tests.history.rows import (
     OFFSETS_TOPIC,
@@ -128,7 +128,7 @@ def answers(base: Path) -> dict[str, Any]:
     """Every offset as it was, at each of the moments. Older specimens tell no raw keys."""
     found = {}
     for name, second in MOMENTS.items():
-        told = asdict(as_of(base, Question(at=MORNING + second)))
+        told = asdict(read_as_of(base, AsOfQuery(at=MORNING + second)))
         for connector in told["connectors"]:
             for entry in (*connector["then"], *connector["now"]):
                 del entry["raw_key"]
@@ -142,7 +142,9 @@ def append(base: Path, table: Table, rows: list[Row]) -> None:
         return
     names = [column.name for column in table.columns]
     values = [tuple(row.get(name) for name in names) for row in rows]
-    commits.append(commits.given([commits.batch(values, table)], base, table), base, table)
+    commits.append(
+        commits.write_batches([commits.build_batch(values, table)], base, table), base, table
+    )
 
 
 # ---- as text, and back --------------------------------------------------------------------------

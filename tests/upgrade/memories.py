@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from offsetwatch.model.findings import Severity
-from offsetwatch.notify.delivery_state import Message, Rules
+from offsetwatch.notify.delivery_state import DeliveryRules, Message
 from offsetwatch.notify.notifier import Notifier
 from offsetwatch.notify.receivers import Receiver
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.fakes.clock import VirtualClock
 from tests.scenarios import brokers
 from tests.scenarios.daemon import Daemon
@@ -31,7 +30,7 @@ REPLACED = "16m"
 AWAY_S = 60.0
 LOOKS = ("17m10s", "18m50s", "26m")  # right after it, before a trouble ends, after it
 WAIT_S = 120.0
-RULES = Rules(Severity.INFO, settle_s=180.0, changes_s=3600.0)
+RULES = DeliveryRules(Severity.INFO, settle_s=180.0, changes_s=3600.0)
 
 
 class Told:

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from offsetwatch.remedy.journal.journal import NAME
+from offsetwatch.remedy.journal.journal import FILE_NAME
 
 MADE = Path(__file__).parent / "made"
 
@@ -30,9 +30,9 @@ def journal(milestone: str, folder: Path) -> Path:
     """A state directory with the journal and its backups."""
     made = MADE / milestone / "journal"
     shutil.copytree(made / "backups", folder / "backups")
-    with closing(sqlite3.connect(folder / NAME)) as db:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as db:
         db.executescript((made / "journal.sql").read_text())
-    (folder / NAME).chmod(0o600)
+    (folder / FILE_NAME).chmod(0o600)
     return folder
 
 

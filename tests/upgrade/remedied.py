@@ -9,42 +9,45 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+
 from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.remedy.engine.protocol import Aborted
+from offsetwatch.remedy.engine.protocol import AbortEvent
 from offsetwatch.remedy.model import journal_records
-from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
-    AbortAsked,
-    Approved,
+    AbortRequested,
+    ActionRefused,
     BreakerSet,
     ControlRecord,
-    IncidentOver,
-    IncidentSeen,
-    Lapsed,
-    Led,
+    GuardAnswerRecord,
+    IncidentDetected,
+    IncidentEnded,
+    LeadershipTaken,
     ModeSet,
     PauseSet,
-    Proposed,
-    Refused,
-    Rejected,
-    Replayed,
-    Told,
+    PlanApproved,
+    PlanLapsed,
+    PlanProposed,
+    PlanRejected,
+    RecordReplayed,
 )
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Plan,
-    Remedy,
+    RemediationContext,
+    RequestedState,
     Restart,
-    State,
     ToState,
     Watch,
 )
-
 from tests.unit.remedy.plans import AT, NEXT, OLD, PARTITION, Bench, plan_of, skip_of
 from tests.upgrade.journals import Case, dies
 
-TOLD = (Told(11, "repeat", "pass", "failed 3 times"), Told(20, "cool_down", "deny", "for 5 min"))
+TOLD = (
+    GuardAnswerRecord(11, "repeat", "pass", "failed 3 times"),
+    GuardAnswerRecord(20, "cool_down", "deny", "for 5 min"),
+)
 EXPIRES_S = 14_400.0
 
 
@@ -52,7 +55,7 @@ def _proposed(bench: Bench, plan: Plan) -> None:
     if plan.remedy is not None and plan.remedy.action is Action.SKIP_ONE:
         bench.world.offsets = {PARTITION: AT}
     now = bench.clock.now()
-    proposed = Proposed(
+    proposed = PlanProposed(
         at=now,
         plan=plan,
         mode="propose",
@@ -67,7 +70,9 @@ def _proposed(bench: Bench, plan: Plan) -> None:
 
 def _approved(bench: Bench, plan: Plan) -> None:
     _proposed(bench, plan)
-    approved = Approved(at=bench.clock.now(), by="on-call", plan_sha256=plan.sha256, because="yes")
+    approved = PlanApproved(
+        at=bench.clock.now(), by="on-call", plan_sha256=plan.sha256, because="yes"
+    )
     bench.journal.append(plan.plan_id, (approved,))
 
 
@@ -77,18 +82,18 @@ def _then(record: Callable[[float], journal_records.AnyRecord]) -> Callable[[Ben
 
 def _did_not_help(bench: Bench, plan: Plan) -> None:
     _approved(bench, plan)
-    bench.world.proven = Look(Standing.FOREIGN, "it failed again, still at 8")
+    bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again, still at 8")
 
 
 def _abort(bench: Bench) -> dict[str, Any]:
     """As the daemon hears of it: from the journal."""
 
-    def asked() -> Aborted | None:
+    def asked() -> AbortEvent | None:
         if bench.world.offsets != {PARTITION: NEXT}:
             return None
-        wanted = AbortAsked(at=bench.clock.now(), by="on-call", because="no")
+        wanted = AbortRequested(at=bench.clock.now(), by="on-call", because="no")
         bench.journal.append("aborted", (wanted,))
-        return Aborted("on-call: no")
+        return AbortEvent("on-call: no")
 
     return {"asked": asked}
 
@@ -101,12 +106,14 @@ def _answering(action: Action, plan: Plan) -> Plan:
         plan,
         verb=f"{action.value} of a connector",
         created_by="detector",
-        remedy=Remedy(action, incident=f"i-{action.value}", evidence=(_FAILED,)),
+        remedy=RemediationContext(action, incident=f"i-{action.value}", evidence=(_FAILED,)),
     )
 
 
 def _stopping() -> Plan:
-    plan = msgspec.structs.replace(plan_of(), steps=(ToState(State.STOPPED),), final=State.STOPPED)
+    plan = msgspec.structs.replace(
+        plan_of(), steps=(ToState(RequestedState.STOPPED),), final=RequestedState.STOPPED
+    )
     return _answering(Action.STOP, plan)
 
 
@@ -129,10 +136,10 @@ def controls(now: float) -> tuple[ControlRecord, ...]:
         ModeSet(at=now, mode=None, **by),
         PauseSet(at=now, paused=True, until=now + 3600.0, **by),
         BreakerSet(at=now, scope="lab/orders", open=True, **by),
-        IncidentSeen(
+        IncidentDetected(
             at=now, incident="i1", connect_cluster="lab", connector="orders", what="p", said="stuck"
         ),
-        Refused(
+        ActionRefused(
             at=now,
             incident="i1",
             connect_cluster="lab",
@@ -142,9 +149,9 @@ def controls(now: float) -> tuple[ControlRecord, ...]:
             answers=TOLD,
             recommend=("set errors.tolerance",),
         ),
-        IncidentOver(at=now, incident="i1"),
-        Replayed(at=now, receipt="r1", to="east/orders", by="on-call"),
-        Led(at=now, name="replica-1"),
+        IncidentEnded(at=now, incident="i1"),
+        RecordReplayed(at=now, receipt="r1", to="east/orders", by="on-call"),
+        LeadershipTaken(at=now, name="replica-1"),
     )
 
 
@@ -157,26 +164,28 @@ def cases() -> dict[str, Case]:
         "skip-cut-off-before": Case(skip_of(), dies(Alter, done=False), before=_approved),
         "skip-cut-off-after": Case(skip_of(), dies(Alter, done=True), before=_approved),
         "skip-cut-off-resuming": Case(
-            skip_of(), dies(ToState(State.RUNNING), done=True), before=_approved
+            skip_of(), dies(ToState(RequestedState.RUNNING), done=True), before=_approved
         ),
         "waiting": Case(skip_of(), before=_proposed, runs=False),
         "approved": Case(skip_of(), before=_approved, runs=False),
         "rejected": Case(
             skip_of(),
             before=_proposed,
-            after=_then(lambda now: Rejected(at=now, by="on-call", because="wrong record")),
+            after=_then(lambda now: PlanRejected(at=now, by="on-call", because="wrong record")),
             runs=False,
         ),
         "lapsed": Case(
             skip_of(),
             before=_proposed,
-            after=_then(lambda now: Lapsed(at=now, void=False, said="nobody approved it in time")),
+            after=_then(
+                lambda now: PlanLapsed(at=now, void=False, said="nobody approved it in time")
+            ),
             runs=False,
         ),
         "void": Case(
             skip_of(),
             before=_approved,
-            after=_then(lambda now: Lapsed(at=now, void=True, said="it runs again")),
+            after=_then(lambda now: PlanLapsed(at=now, void=True, said="it runs again")),
             runs=False,
         ),
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import document as published
-
 from tests.upgrade import opened, usual
 
 ALL = opened.milestones("baselines")
@@ -30,7 +30,7 @@ def test_an_older_document_is_taken_up_where_it_was_published(milestone, tmp_pat
     path = published.path_of(tmp_path)
     path.parent.mkdir()
     path.write_bytes(document(milestone))
-    found = published.published(tmp_path)
+    found = published.read_baselines(tmp_path)
     assert found is not None
     assert [at.connector for at in found.connectors] == ["office", "hourly", "mirror"]
 
@@ -43,5 +43,5 @@ def test_a_document_of_a_newer_version_is_refused_with_both_versions_and_left(tm
     path.write_text(json.dumps(newer))
     before = path.read_bytes()
     with pytest.raises(HistoryError, match=r"version 2; this one reads 1"):
-        published.published(tmp_path)
+        published.read_baselines(tmp_path)
     assert path.read_bytes() == before

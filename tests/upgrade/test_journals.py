@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.plans import list as plans
-from offsetwatch.errors import JournalDamaged, Overtaken, Unfinished
-from offsetwatch.remedy.journal.journal import NAME, VERSION, Journal, line_hash
-from offsetwatch.remedy.model.approval import dossier
-from offsetwatch.remedy.model.journal_records import Intended, Opened, encoded
-
+from offsetwatch.errors import JournalDamaged, PlanStateConflict, PlanUnfinished
+from offsetwatch.remedy.journal.journal import FILE_NAME, VERSION, Journal, hash_line
+from offsetwatch.remedy.model.approval import build_plan_history
+from offsetwatch.remedy.model.journal_records import PlanOpened, StepIntended, encode_record
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, opened
 
@@ -78,13 +78,13 @@ def test_an_older_journal_is_verified_and_every_record_says_what_it_said(as_left
     for entry, (seq, _, plan_id, body) in zip(entries, rows, strict=True):
         assert (entry.seq, entry.plan_id) == (seq, plan_id)
         then = json.loads(body)
-        assert contains(json.loads(encoded(entry.record)), then), f"record {seq}"
+        assert contains(json.loads(encode_record(entry.record)), then), f"record {seq}"
 
 
 def test_the_hash_of_an_older_plan_is_what_it_is_approved_by(as_left, expected):
     with closing(Journal(as_left)) as journal:
         for row in expected["plans"]:
-            found = dossier(journal.records(row["plan_id"]))
+            found = build_plan_history(journal.records(row["plan_id"]))
             assert found is not None
             assert found.plan.sha256 == row["sha256"], row["plan_id"]
 
@@ -128,7 +128,7 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
     bench.journal.close()
     journals.placed(bench, left["world"])
     bench.clock.advance(3600.0)
-    chosen = plans.driver_for
+    chosen = plans.open_driver
 
     @contextmanager
     def driver_for(plan, home):
@@ -139,8 +139,8 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
         bench.journal = journal
         return bench.runner(driver)
 
-    monkeypatch.setattr(plans, "driver_for", driver_for)
-    monkeypatch.setattr(execute, "runner_of", runner_of)
+    monkeypatch.setattr(plans, "open_driver", driver_for)
+    monkeypatch.setattr(execute, "build_runner", runner_of)
     config = tmp_path / "offsetwatch.yaml"
     config.write_text(CONFIG)
     typed = ["plan", "recover", plan_id, "--state-dir", str(folder), "--config", str(config)]
@@ -167,12 +167,12 @@ def test_a_connector_of_an_open_plan_is_still_locked(folder, expected):
         for row in names:
             subject = journal_subject(journal, row["plan_id"])
             plan = msgspec.structs.replace(plan_of(plan_id="another"), subject=subject)
-            with pytest.raises(Unfinished, match=row["plan_id"]):
-                journal.open(plan, Opened(at=1.0, plan=plan))
+            with pytest.raises(PlanUnfinished, match=row["plan_id"]):
+                journal.open(plan, PlanOpened(at=1.0, plan=plan))
 
 
 def journal_subject(journal: Journal, plan_id: str) -> Any:
-    found = dossier(journal.records(plan_id))
+    found = build_plan_history(journal.records(plan_id))
     assert found is not None
     return found.plan.subject
 
@@ -181,27 +181,27 @@ def test_a_plan_that_was_refused_or_lapsed_then_cannot_be_begun_now(folder, expe
     refused = [at["plan_id"] for at in expected["plans"] if at["plan_id"] in {"rejected", "void"}]
     with closing(Journal(folder)) as journal:
         for plan_id in refused:
-            found = dossier(journal.records(plan_id))
+            found = build_plan_history(journal.records(plan_id))
             assert found is not None
-            with pytest.raises(Overtaken):
-                journal.open(found.plan, Opened(at=1.0, plan=found.plan))
+            with pytest.raises(PlanStateConflict):
+                journal.open(found.plan, PlanOpened(at=1.0, plan=found.plan))
 
 
 def test_an_older_journal_is_gone_on_with(folder, expected):
     plan = plan_of(plan_id="new")
     with closing(Journal(folder)) as journal:
-        journal.open(plan, Opened(at=1.0, plan=plan))
-        journal.append("new", (Intended(at=2.0, index=0, undoing=False),))
+        journal.open(plan, PlanOpened(at=1.0, plan=plan))
+        journal.append("new", (StepIntended(at=2.0, index=0, undoing=False),))
     with closing(Journal(folder)) as journal:
         assert journal.verify() == expected["records"] + 2
         assert journal.open_plan("lab", "orders") == "new"
 
 
 def test_a_journal_of_a_newer_version_is_refused_and_left_as_it_is(folder):
-    with closing(sqlite3.connect(folder / NAME)) as db:
+    with closing(sqlite3.connect(folder / FILE_NAME)) as db:
         seq, prev = db.execute("SELECT seq, sha256 FROM head").fetchone()
         body = b'{"record":"of a kind that comes later","at":1.0}'
-        sha256 = line_hash(seq + 1, VERSION + 1, "p", body, prev)
+        sha256 = hash_line(seq + 1, VERSION + 1, "p", body, prev)
         line = (seq + 1, VERSION + 1, "p", body, prev, sha256)
         db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)", line)
         db.execute("UPDATE head SET seq = ?, sha256 = ?", (seq + 1, sha256))

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from offsetwatch.daemon.state_dir import StateDir
 
+from offsetwatch.daemon.state_dir import StateDir
 from tests.upgrade import memories, opened
 
 ALL = opened.milestones("state")

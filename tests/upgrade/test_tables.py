@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
-from offsetwatch.history.queries.timeline import Question, timeline
+from offsetwatch.history.queries.timeline import TimelineQuery, read_timeline
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
-
 from tests.history.delta import refine_plainly, stored
 from tests.upgrade import lakes, opened
 
@@ -85,8 +85,8 @@ def test_the_timeline_of_a_connector_is_told_from_older_tables(base):
     shutil.rmtree(base / "silver")
     refine_plainly(base)
     until = lakes.MORNING + 10.0 * lakes.DAY
-    asked = Question(connector="file", connect_cluster="payments", since=0.0, until=until)
-    assert timeline(base, asked).events
+    asked = TimelineQuery(connector="file", connect_cluster="payments", since=0.0, until=until)
+    assert read_timeline(base, asked).events
 
 
 def test_a_table_whose_column_has_another_type_is_refused_by_name_and_left(base):

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from offsetwatch.errors import JournalDamaged, Unfinished
-from offsetwatch.remedy.journal.journal import VERSION, VERSION_ALONE, Journal
-from offsetwatch.remedy.model.approval import dossier
-from offsetwatch.remedy.model.journal_records import Opened
-from offsetwatch.remedy.replicas.topic_copy import Projection, line_of, value_of
 
+from offsetwatch.errors import JournalDamaged, PlanUnfinished
+from offsetwatch.remedy.journal.journal import STANDALONE_VERSION, VERSION, Journal
+from offsetwatch.remedy.model.approval import build_plan_history
+from offsetwatch.remedy.model.journal_records import PlanOpened
+from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, decode_line, encode_line
 from tests.unit.remedy.plans import plan_of
 from tests.upgrade import journals, opened, topics
 
@@ -35,7 +35,7 @@ def expected(milestone: str) -> dict[str, Any]:
 
 def followed(folder: Path, *batches: list[bytes]) -> Path:
     """The copy of a replica that is new here."""
-    with closing(Projection(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
+    with closing(JournalTopicCopy(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
         for values in batches:
             copy.take(values, copy.place.position + len(values))
     return folder
@@ -57,16 +57,16 @@ def test_it_makes_the_backups_that_others_had_written(tmp_path, values):
 
 
 def test_a_record_would_be_written_today_as_it_was_then(values):
-    assert [value_of(line_of(value)) for value in values] == values
+    assert [encode_line(decode_line(value)) for value in values] == values
 
 
 def test_what_was_open_or_skipped_then_is_locked_for_a_new_replica(tmp_path, values, expected):
     folder = followed(tmp_path / "state", values)
     still_open = [row["plan_id"] for row in expected["plans"] if row["open"]]
     assert still_open
-    with closing(Projection(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
+    with closing(JournalTopicCopy(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
         for plan_id in still_open:
-            found = dossier(copy.records(plan_id))
+            found = build_plan_history(copy.records(plan_id))
             assert found is not None
             assert copy.open_plan(found.plan.subject.place, found.plan.subject.connector) == plan_id
         assert expected["skips"]
@@ -75,9 +75,9 @@ def test_what_was_open_or_skipped_then_is_locked_for_a_new_replica(tmp_path, val
     plan = msgspec.structs.replace(plan_of(plan_id="another"), subject=found.plan.subject)
     with (
         closing(Journal(folder, lambda lines: None)) as leading,
-        pytest.raises(Unfinished, match=still_open[-1]),
+        pytest.raises(PlanUnfinished, match=still_open[-1]),
     ):
-        leading.open(plan, Opened(at=1.0, plan=plan))
+        leading.open(plan, PlanOpened(at=1.0, plan=plan))
 
 
 def test_who_leads_now_goes_on_with_an_older_topic_and_others_follow(tmp_path, values):
@@ -93,16 +93,16 @@ def test_who_leads_now_goes_on_with_an_older_topic_and_others_follow(tmp_path, v
     ("version", "said"),
     [
         (VERSION + 1, "newer offsetwatch"),
-        (VERSION_ALONE - 1, f"reads {VERSION_ALONE} to {VERSION}"),
+        (STANDALONE_VERSION - 1, f"reads {STANDALONE_VERSION} to {VERSION}"),
     ],
 )
 def test_a_record_of_another_version_is_refused_with_all_that_came_with_it(
     tmp_path, values, expected, version, said
 ):
-    last = line_of(values[-1])._replace(v=version)
-    with closing(Projection(tmp_path / "state", topics.TOPIC, topics.TOPIC_ID)) as copy:
+    last = decode_line(values[-1])._replace(v=version)
+    with closing(JournalTopicCopy(tmp_path / "state", topics.TOPIC, topics.TOPIC_ID)) as copy:
         with pytest.raises(JournalDamaged, match=said):
-            copy.take([*values[:-1], value_of(last)], len(values))
+            copy.take([*values[:-1], encode_line(last)], len(values))
         assert copy.place == (0, 0)
         copy.take(values, len(values))
         assert list(copy.head) == expected["head"]

@@ -12,10 +12,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from offsetwatch.remedy.journal.journal import Journal, Line
-from offsetwatch.remedy.model.journal_records import Led
-from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
-
+from offsetwatch.remedy.journal.journal import ChainLine, Journal
+from offsetwatch.remedy.model.journal_records import LeadershipTaken
+from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, encode_line
 from tests.unit.remedy.plans import Bench, plan_of
 from tests.upgrade import journals, remedied
 
@@ -31,8 +30,8 @@ def write(folder: Path) -> tuple[list[bytes], dict[str, Any]]:
     for name in ALONE:
         journals.played(folder, journals.named(found[name].plan, name), found[name])
     with closing(Journal(folder)) as journal:
-        values = [value_of(line) for line in journal.lines(1, _ALL)]
-    Projection(folder, TOPIC, TOPIC_ID, begin=True).close()
+        values = [encode_line(line) for line in journal.lines(1, _ALL)]
+    JournalTopicCopy(folder, TOPIC, TOPIC_ID, begin=True).close()
     values += led(folder, "replica-1", "led")
     return values, told(folder)
 
@@ -41,19 +40,19 @@ def led(folder: Path, replica: str, plan_id: str) -> list[bytes]:
     """What a replica puts into the topic that takes over and carries out a plan."""
     published: list[bytes] = []
 
-    def publish(lines: Iterable[Line]) -> None:
-        published.extend(value_of(line) for line in lines)
+    def publish(lines: Iterable[ChainLine]) -> None:
+        published.extend(encode_line(line) for line in lines)
 
     bench = Bench(folder)
     bench.journal.close()
     bench.journal = Journal(folder, publish)
     with closing(bench.journal):
-        bench.journal.control(Led(at=bench.clock.now(), name=replica))
+        bench.journal.control(LeadershipTaken(at=bench.clock.now(), name=replica))
         bench.runner().run(journals.named(plan_of(), plan_id))
     return published
 
 
 def told(folder: Path) -> dict[str, Any]:
     """What the verbs say of a copy, and where its chain ends."""
-    with closing(Projection(folder, TOPIC, TOPIC_ID)) as copy:
+    with closing(JournalTopicCopy(folder, TOPIC, TOPIC_ID)) as copy:
         return {**journals.told(folder), "head": list(copy.head)}

@@ -7,9 +7,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from offsetwatch.history.baselines.model import habit, often, usual_lag
-from offsetwatch.model.baselines import Baseline, Baselines, TooLittle, decoded, encoded
 
+from offsetwatch.history.baselines.model import (
+    compute_commit_intervals,
+    compute_usual_lag,
+    fit_baseline,
+)
+from offsetwatch.model.baselines import (
+    Baseline,
+    Baselines,
+    InsufficientBaseline,
+    decode_baselines,
+    encode_baselines,
+)
 from tests.history.months import DAY_S, HOUR_S, MONDAY, WEEK_S
 
 WEEKS = 6
@@ -23,22 +33,25 @@ def learn() -> tuple[bytes, dict[str, Any]]:
     looks = np.arange(MONDAY, UNTIL, 1800.0)
     backlog = 100.0 + 50.0 * ((looks - MONDAY) // HOUR_S % 24)
     found = {
-        "office": habit("lab", "office", office, UNTIL),
-        "hourly": habit("lab", "hourly", hours, UNTIL),
-        "new": habit("lab", "new", hours[-100:], UNTIL),
+        "office": fit_baseline("lab", "office", office, UNTIL),
+        "hourly": fit_baseline("lab", "hourly", hours, UNTIL),
+        "new": fit_baseline("lab", "new", hours[-100:], UNTIL),
     }
-    flow = habit("lab", "mirror", hours, UNTIL)
+    flow = fit_baseline("lab", "mirror", hours, UNTIL)
     assert isinstance(flow, Baseline)
-    extra = {"commit_s": often(hours), "lag": usual_lag(looks, backlog, UNTIL)}
+    extra = {
+        "commit_s": compute_commit_intervals(hours),
+        "lag": compute_usual_lag(looks, backlog, UNTIL),
+    }
     found["mirror"] = Baseline(
         **{name: getattr(flow, name) for name in flow.__struct_fields__} | extra
     )
-    document = encoded(
+    document = encode_baselines(
         Baselines(
             made_at=UNTIL + 60.0,
             until=UNTIL,
             connectors=tuple(at for at in found.values() if isinstance(at, Baseline)),
-            insufficient=tuple(at for at in found.values() if isinstance(at, TooLittle)),
+            insufficient=tuple(at for at in found.values() if isinstance(at, InsufficientBaseline)),
         )
     )
     return document, told(document)
@@ -46,7 +59,7 @@ def learn() -> tuple[bytes, dict[str, Any]]:
 
 def told(document: bytes) -> dict[str, Any]:
     """What this code says by it."""
-    found = decoded(document)
+    found = decode_baselines(document)
     noon, night = UNTIL + 12 * HOUR_S, UNTIL + 26 * HOUR_S
     return {
         "until": found.until,

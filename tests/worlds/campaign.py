@@ -16,12 +16,12 @@ from typing import Any, Final, NoReturn
 
 import structlog
 import yaml
-from offsetwatch.notify.delivery_state import Entry, Ledger
-from offsetwatch.notify.visibility import Blind
+
+from offsetwatch.notify.delivery_state import DeliveryEntry, DeliveryState
+from offsetwatch.notify.visibility import UnavailableInputIndex
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.metrics.exposition import Encoder
-from offsetwatch.serve.metrics.families import Build, Reload, collect
-
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.listener import RULES
 from tests.scenarios.script import BEGINNING, ScriptError
@@ -32,8 +32,8 @@ from tests.worlds.truth import Truth, Wrong
 MEMORY_BYTES_MAX: Final = 256 * 1024 * 1024
 SHOWN_MAX: Final = 30
 RENDER_S: Final = 300.0  # how often everything is rendered, as for a scrape
-_BUILD: Final = Build(version="1", revision="1", python="3")
-_RELOADED: Final = Reload(successful=True, at=BEGINNING)
+_BUILD: Final = BuildInfo(version="1", revision="1", python="3")
+_RELOADED: Final = ConfigReloadStatus(successful=True, at=BEGINNING)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Stage:
         self.daemon = Daemon(self.world)
         self.steps = 0
         self.messages: Counter[str] = Counter()
-        self._ledger = Ledger(RULES)
+        self._ledger = DeliveryState(RULES)
         self._encoder = Encoder()
         self._rendered_at = 0.0
 
@@ -126,7 +126,7 @@ class Stage:
         snapshot = daemon.step()
         yield from self.truth.wrong_values(snapshot)
         now = snapshot.at
-        blind = Blind(snapshot)
+        blind = UnavailableInputIndex(snapshot)
         self._ledger.look(
             now,
             snapshot.findings,
@@ -141,14 +141,14 @@ class Stage:
         yield from self.truth.false_ends(messages, snapshot)
         if now - self._rendered_at >= RENDER_S:
             self._rendered_at = now
-            for _, lines in self._encoder.bodies(collect(snapshot, _BUILD, _RELOADED)):
+            for _, lines in self._encoder.bodies(collect_families(snapshot, _BUILD, _RELOADED)):
                 b"".join(lines).decode()
-            api.connectors(snapshot)
-            api.flows(snapshot)
+            api.encode_connectors(snapshot)
+            api.encode_flows(snapshot)
 
     def _restart_ledger(self) -> None:
-        kept: tuple[Entry, ...] = self._ledger.entries
-        self._ledger = Ledger(RULES, kept)
+        kept: tuple[DeliveryEntry, ...] = self._ledger.entries
+        self._ledger = DeliveryState(RULES, kept)
 
 
 def _origin(error: BaseException) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
+
 from offsetwatch.notify import delivery_state
 from offsetwatch.state.connect import connect_cluster
 from offsetwatch.state.mirror import mm2_names
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.changed import replace
 from tests.scenarios.daemon import Daemon
 from tests.scenarios.script import BEGINNING
@@ -83,7 +83,7 @@ def test_an_exception_that_ends_the_loop_is_an_exit(monkeypatch):
     def enlist(*_: object) -> None:
         raise KeyError("connector")
 
-    monkeypatch.setattr(connect_cluster.Site, "enlist", enlist)
+    monkeypatch.setattr(connect_cluster.ConnectClusterState, "enlist", enlist)
     (kind,) = faults_of(SMALL)
     assert kind.startswith("exit: KeyError")
 
@@ -109,7 +109,7 @@ def test_a_lag_that_is_less_than_what_waits_is_found(monkeypatch):
 
 
 def test_topics_that_copies_do_not_go_to_are_found(monkeypatch):
-    monkeypatch.setattr(mm2_names, "through", lambda _, name: name)
+    monkeypatch.setattr(mm2_names, "route_topic", lambda _, name: name)
     assert "copy" in faults_of(ROUTED)
     own = {**RENAMED[0], "class": OWN_ROUTER}
     mirror = {**ROUTED["connectors"]["mirror"], "routes": [own]}
@@ -184,7 +184,7 @@ def test_an_end_by_a_deletion_that_never_was_is_found(monkeypatch):
 def test_of_a_fault_only_what_it_needs_is_left():
     world = {**SMALL, "happens": [{"at": "2m", "stop": ["mirror"]}, {"at": "4m", **FAILS}]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delivery_state.Ledger, "_stands", _raising_for("task_failed"))
+        patch.setattr(delivery_state.DeliveryState, "_stands", _raising_for("task_failed"))
         (fault,) = faults_of(world).values()
         found, left = smallest(world, fault)
     assert found.wrong.kind == fault.wrong.kind
@@ -194,7 +194,7 @@ def test_of_a_fault_only_what_it_needs_is_left():
 
 
 def _raising_for(name: str) -> Any:
-    real = delivery_state.Ledger._stands
+    real = delivery_state.DeliveryState._stands
 
     def planted(self: Any, identity: Any, finding: Any, now: float, blind: Any) -> None:
         if finding.name.value == name:

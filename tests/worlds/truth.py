@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 from offsetwatch.judge.findings.register import LAST_SEEN
 from offsetwatch.model.findings import Finding, FindingName, Scope, Verdict
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.notify.delivery_state import Message, Status
-from offsetwatch.state.mirror.mm2_names import remote_topic
+from offsetwatch.notify.delivery_state import Message, NotificationStatus
+from offsetwatch.state.mirror.mm2_names import find_remote_topic
 from offsetwatch.state.snapshot import GroupView, Snapshot
-
 from tests.scenarios.brokers import Log, partitions_of
 from tests.scenarios.connect import Connector, Sink, Source
 from tests.scenarios.mirrors import Mirror
@@ -283,7 +282,7 @@ class Truth:
             names = {place[2] for place in recent[-1].copies if place[:2] == name}
             if _changing(flow.connect_cluster, recent):
                 continue
-            said = {(topic, remote_topic(flow, topic, there)) for topic in names}
+            said = {(topic, find_remote_topic(flow, topic, there)) for topic in names}
             said |= {(topic, remote) for key, topic, remote in asked if key == flow.key}
             for topic, remote in said:
                 copies = [moment.copies.get((*name, topic)) for moment in recent]
@@ -405,10 +404,10 @@ class Truth:
         for message in messages:
             finding = message.finding
             name = (finding.connect_cluster, finding.connector or "")
-            if message.status is Status.DELETED and not self._is_gone(name):
+            if message.status is NotificationStatus.DELETED and not self._is_gone(name):
                 text = f"{finding.name.value} of {finding.connector} ended by its deletion"
                 yield Wrong("false deletion", text)
-            if message.status is not Status.RESOLVED:
+            if message.status is not NotificationStatus.RESOLVED:
                 continue
             others = {
                 at

@@ -11,7 +11,6 @@ from typing import Final
 from offsetwatch.config import reference
 from offsetwatch.remedy import guards_page
 from offsetwatch.serve.documents import openapi
-
 from tools.references import commands, configuration, metrics
 
 ROOT: Final = Path(__file__).parents[2]
@@ -24,9 +23,9 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         folder / "metrics.md": metrics.render(),
         folder / "configuration.md": configuration.render(),
         folder / "cli.md": commands.render(),
-        folder / "read-api.json": openapi.text(),
-        root / "docs" / "guards.md": guards_page.render(),
-        root / "config-reference.yaml": reference.render(),
+        folder / "read-api.json": openapi.format_document(),
+        root / "docs" / "guards.md": guards_page.render_page(),
+        root / "config-reference.yaml": reference.render_reference(),
     }
 
 

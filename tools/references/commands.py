@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.common.options import DurationType
-
 from tools.references.markdown import MADE, code, flowing, table
 
 PROGRAM: Final = "offsetwatch"

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from offsetwatch.config.descriptions import EXAMPLES, Setting, default_of, settings
-
+from offsetwatch.config.descriptions import EXAMPLES, Setting, default_of, describe_settings
 from tools.references.markdown import MADE, code, flowing, table
 
 _HEAD: Final = f"""\
@@ -37,13 +36,13 @@ EXAMPLES_BESIDE: Final[dict[str, Any]] = {
     "Connect.worker_logs": ["/var/log/kafka/connect.log"],
     "Patterns.include": ["orders-.*"],
     "Patterns.exclude": [".*-test"],
-    "Remedy.skip_safe_sinks": ["com.example.LedgerSinkConnector"],
+    "RemedyConfig.skip_safe_sinks": ["com.example.LedgerSinkConnector"],
 }
 
 
 def render() -> str:
     """The whole page."""
-    found = settings()
+    found = describe_settings()
     parts = [_HEAD, "- [Top level](#top-level)", *_contents(found), "", "## Top level", ""]
     parts.append(_table(found))
     parts += _sections(found)

@@ -13,7 +13,7 @@ from typing import Final
 from offsetwatch.serve.metrics import catalog as c
 from offsetwatch.serve.metrics import catalog_mirrors as m
 from offsetwatch.serve.metrics import catalog_remediation as r
-from offsetwatch.serve.metrics.metric import Spec
+from offsetwatch.serve.metrics.metric import MetricSpec
 
 
 class Need(StrEnum):
@@ -59,7 +59,7 @@ _HISTORY: Final = (
 )
 _REMEDY: Final = "Absent where remediation does not run, as during a start."
 
-FACTS: Final[dict[str, dict[Spec, Facts]]] = {
+FACTS: Final[dict[str, dict[MetricSpec, Facts]]] = {
     "The exporter itself": {
         c.BUILD_INFO: Facts(besides=_ALWAYS),
         c.RELOAD_SUCCESSFUL: Facts(
@@ -312,6 +312,6 @@ FACTS: Final[dict[str, dict[Spec, Facts]]] = {
 }
 
 
-def of_all() -> dict[Spec, Facts]:
+def of_all() -> dict[MetricSpec, Facts]:
     """Without their groups."""
     return {spec: facts for group in FACTS.values() for spec, facts in group.items()}

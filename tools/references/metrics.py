@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
 from offsetwatch.daemon.wiring.inputs import MISSED_POLLS, TAIL_STALE_S
 from offsetwatch.serve.metrics.catalog import CATALOG
-from offsetwatch.serve.metrics.metric import Spec
-
+from offsetwatch.serve.metrics.metric import MetricSpec
 from tools.references.markdown import MADE, code, flowing
 from tools.references.metric_facts import FACTS, Facts
 
@@ -98,7 +98,7 @@ def render() -> str:
     return "\n".join(parts)
 
 
-def unit(spec: Spec) -> str:
+def unit(spec: MetricSpec) -> str:
     """By the end of the name. Raises StopIteration for a name that does not tell it."""
     return next(words for end, words in _UNITS if spec.name.endswith(end))
 
@@ -125,7 +125,7 @@ def _contents() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _metric(spec: Spec, facts: Facts, used: tuple[str, ...]) -> str:
+def _metric(spec: MetricSpec, facts: Facts, used: tuple[str, ...]) -> str:
     labels = ", ".join(map(code, spec.labels)) or "none"
     lines = [
         f"### {code(spec.name)}\n",

@@ -26,30 +26,30 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import (
     config_option,
     output_options,
-    reading_of,
-    reading_options,
-    runner_of,
+    read_options,
+    take_read_options,
+    take_watch_options,
     timeout_option,
     watch_options,
 )
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.process_exit import end_now
+from offsetwatch.cli.common.process_exit import exit_if_threads_remain
 from offsetwatch.cli.history.commands import history
 from offsetwatch.cli.offsets import commands
 from offsetwatch.cli.offsets.connector_commands import connectors
 from offsetwatch.cli.plans import commands as plan_commands
 from offsetwatch.cli.plans import quarantine_commands, switch_commands
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
     ConfigError,
-    Denied,
     HistoryError,
     RemedyError,
     SettingsRefused,
 )
-from offsetwatch.model.topic_kinds import TopicRole
+from offsetwatch.model.topic_kinds import TopicKind
 
-_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+_DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70
 INTERRUPTED = 130  # by Ctrl-C, as shells count
 
@@ -66,16 +66,16 @@ def run(config_path: Path) -> None:
     """Run the daemon."""
     from offsetwatch.daemon import tuning  # noqa: PLC0415 - see the module
 
-    tuning.settle()
+    tuning.tune_memory()
     # Where a library written in C ends the process, only this says what each thread was doing.
     faulthandler.enable()
-    with _nothing_drawn():
+    with _block_drawing_imports():
         from offsetwatch import config  # noqa: PLC0415
-        from offsetwatch.cli.common.logging import configure  # noqa: PLC0415
+        from offsetwatch.cli.common.logging import configure_logging  # noqa: PLC0415
         from offsetwatch.daemon import run as daemon  # noqa: PLC0415
 
         loaded = config.load(config_path)
-        configure(loaded.log.level, loaded.log.format)
+        configure_logging(loaded.log.level, loaded.log.format)
         sys.exit(daemon.run(loaded, config_path))
 
 
@@ -87,16 +87,16 @@ def check(config_path: Path) -> None:
     from offsetwatch.serve.web_config import current  # noqa: PLC0415
 
     loaded = config.load(config_path)
-    from offsetwatch.clients.http.auth import unusable_tls  # noqa: PLC0415
-    from offsetwatch.clients.kafka.clients import refused_settings  # noqa: PLC0415
+    from offsetwatch.clients.http.auth import find_tls_problems  # noqa: PLC0415
+    from offsetwatch.clients.kafka.clients import find_refused_settings  # noqa: PLC0415
 
     mistakes = [
         f"kafka.{name}.properties.{error.detail}"
         for name, kafka in loaded.kafka.items()
-        for error in refused_settings(name, kafka.properties)
+        for error in find_refused_settings(name, kafka.properties)
     ]
     for path, tls in loaded.tls_settings():
-        mistakes.extend(f"{path}.{problem}" for problem in unusable_tls(tls))
+        mistakes.extend(f"{path}.{problem}" for problem in find_tls_problems(tls))
     if loaded.control is not None and loaded.control.tls is not None:
         from offsetwatch.serve.control.tls import ServerTls  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ def check(config_path: Path) -> None:
     control = None if loaded.control is None else loaded.control.web_config_file
     for file in (loaded.web_config_file, control):
         if file is not None:
-            current.check(file)
+            current.check_web_config(file)
     click.echo(
         f"{config_path.name}: ok: {len(loaded.kafka)} Kafka and {len(loaded.connect)} Connect "
         f"cluster(s), listening on {loaded.listen}"
@@ -117,7 +117,7 @@ def check(config_path: Path) -> None:
 
 
 @cli.command()
-@reading_options
+@read_options
 @output_options
 @watch_options
 def status(*, output_format: OutputFormat, **how: Any) -> None:
@@ -125,11 +125,11 @@ def status(*, output_format: OutputFormat, **how: Any) -> None:
     clusters. Inputs that could not be read are named. Exit code 1 if something is wrong or was not
     read, 7 if nothing could be read.
     """
-    run = runner_of(how, output_format)
-    reading = reading_of(how)
+    run = take_watch_options(how, output_format)
+    reading = take_read_options(how)
     from offsetwatch.cli.inspect import status as verbs  # noqa: PLC0415
 
-    sys.exit(run(partial(verbs.status, reading, output_format=output_format)))
+    sys.exit(run(partial(verbs.print_status, reading, output_format=output_format)))
 
 
 @cli.command("doctor")
@@ -142,12 +142,12 @@ def examine(config_path: Path, output_format: OutputFormat, timeout_s: float) ->
     """
     from offsetwatch.cli.inspect import doctor  # noqa: PLC0415
 
-    sys.exit(doctor.doctor(config_path, output_format=output_format, timeout_s=timeout_s))
+    sys.exit(doctor.run_doctor(config_path, output_format=output_format, timeout_s=timeout_s))
 
 
 @cli.command("explain")
 @click.argument("connector")
-@reading_options
+@read_options
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
 @output_options
 @watch_options
@@ -158,12 +158,12 @@ def explain_connector(
     clusters. Inputs that could not be read are named. Exit code 1 if something is wrong with it or
     was not read, 7 if nothing could be read.
     """
-    run = runner_of(how, output_format)
-    reading = reading_of(how)
+    run = take_watch_options(how, output_format)
+    reading = take_read_options(how)
     from offsetwatch.cli.inspect import explain  # noqa: PLC0415
 
     found = partial(
-        explain.explain, reading, connector, connect_cluster, output_format=output_format
+        explain.explain_connector, reading, connector, connect_cluster, output_format=output_format
     )
     sys.exit(run(found))
 
@@ -189,7 +189,7 @@ for group in (
 @click.option(
     "--topic-role",
     required=True,
-    type=click.Choice([role.value for role in TopicRole]),
+    type=click.Choice([role.value for role in TopicKind]),
     help="The role of the topic.",
 )
 @click.option(
@@ -207,7 +207,7 @@ def decode(topic_role: str, encoding: str | None, file: str) -> None:
     """
     from offsetwatch.cli.inspect import decode as decoding  # noqa: PLC0415
 
-    sys.exit(decoding.decode(file, TopicRole(topic_role), encoding))
+    sys.exit(decoding.decode_file(file, TopicKind(topic_role), encoding))
 
 
 @cli.command()
@@ -232,7 +232,7 @@ def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -
     """Print a configuration of what Strimzi runs in a namespace."""
     from offsetwatch.cli.inspect import discover as discovered  # noqa: PLC0415
 
-    sys.exit(discovered.discover(namespace, kubeconfig, secrets_to))
+    sys.exit(discovered.discover_strimzi(namespace, kubeconfig, secrets_to))
 
 
 @cli.command()
@@ -241,7 +241,7 @@ def metrics(output_format: OutputFormat) -> None:
     """Print the metric catalogue."""
     from offsetwatch.cli.inspect import status as verbs  # noqa: PLC0415
 
-    verbs.metrics(output_format=output_format)
+    verbs.print_metrics(output_format=output_format)
 
 
 @cli.command()
@@ -250,7 +250,7 @@ def healthcheck(config_path: Path) -> None:
     """Exit 0 if the local daemon is healthy (for a container's probe)."""
     from offsetwatch.cli.inspect import status as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.healthcheck(config_path))
+    sys.exit(verbs.check_health(config_path))
 
 
 @cli.command()
@@ -265,7 +265,7 @@ def completion(shell: str) -> None:
 
 
 @contextmanager
-def _nothing_drawn() -> Iterator[None]:
+def _block_drawing_imports() -> Iterator[None]:
     """For a verb that draws nothing. structlog and httpx load what draws where they find it, for
     what we do not ask of them: a tenth of what there is to load.
     """
@@ -281,9 +281,9 @@ def _nothing_drawn() -> Iterator[None]:
         sys.modules.update(kept)
 
 
-def _is_of_this_machine(error: OSError) -> bool:
+def _is_local_error(error: OSError) -> bool:
     """Return whether a file or folder cannot be used, or a disk is full: no bug of ours."""
-    return error.filename is not None or error.errno in _DISK
+    return error.filename is not None or error.errno in _DISK_ERRNOS
 
 
 def entry() -> None:
@@ -291,13 +291,13 @@ def entry() -> None:
     try:
         main()
     except SystemExit as exc:
-        end_now(exc.code)
+        exit_if_threads_remain(exc.code)
         raise
 
 
 def main() -> None:
     """The command: our own errors become a message and an exit code."""
-    output.take_every_character()
+    output.escape_unencodable_output()
     try:
         sys.exit(cli(standalone_mode=False))
     except click.UsageError as exc:
@@ -309,7 +309,7 @@ def main() -> None:
         exc.show()
         sys.exit(exc.exit_code)
     except click.Abort:
-        output.error("interrupted; if a change had begun, `offsetwatch plan list` shows it")
+        output.print_error("interrupted; if a change had begun, `offsetwatch plan list` shows it")
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # Whoever reads has enough. What is still buffered must not fail again at exit.
@@ -317,22 +317,22 @@ def main() -> None:
         sys.exit(1)
     except ConfigError as exc:
         for mistake in exc.mistakes:
-            output.error(mistake)
+            output.print_error(mistake)
         sys.exit(USAGE)
     except ClientError as exc:
-        output.client_error(exc)
-        codes: dict[type[ClientError], int] = {Denied: UNAUTHORISED, SettingsRefused: USAGE}
+        output.print_client_error(exc)
+        codes: dict[type[ClientError], int] = {AccessDenied: UNAUTHORISED, SettingsRefused: USAGE}
         sys.exit(codes.get(type(exc), UNREACHABLE))
     except RemedyError as exc:
-        output.error(str(exc))
+        output.print_error(str(exc))
         sys.exit(DENIED)
     except HistoryError as exc:
-        output.error(f"history: {exc}")
+        output.print_error(f"history: {exc}")
         sys.exit(UNREACHABLE)
     except Exception as exc:  # noqa: BLE001 - the outermost line: a bug is printed with its trace
-        if isinstance(exc, OSError) and _is_of_this_machine(exc):
-            output.error(f"{exc.filename or 'cannot write'}: {exc.strerror}")
+        if isinstance(exc, OSError) and _is_local_error(exc):
+            output.print_error(f"{exc.filename or 'cannot write'}: {exc.strerror}")
             sys.exit(USAGE)
         traceback.print_exc()
-        output.error("this is a bug in offsetwatch; please report the lines above")
+        output.print_error("this is a bug in offsetwatch; please report the lines above")
         sys.exit(BUG)

@@ -7,8 +7,14 @@ path, what is expected and how to write it.
 from __future__ import annotations
 
 from offsetwatch.config.load import load, parse
-from offsetwatch.config.schema.control import Client, Control, ControlTls, Token, User
-from offsetwatch.config.schema.remediation import KafkaJournal, Quarantine, Remedy
+from offsetwatch.config.schema.control import (
+    CertificatePrincipal,
+    Control,
+    ControlTls,
+    PasswordPrincipal,
+    TokenPrincipal,
+)
+from offsetwatch.config.schema.remediation import KafkaJournal, QuarantineConfig, RemedyConfig
 from offsetwatch.config.schema.root import (
     Alertmanager,
     Auth,
@@ -16,49 +22,49 @@ from offsetwatch.config.schema.root import (
     Connect,
     Flow,
     History,
-    Judge,
+    JudgeConfig,
     Kafka,
-    Limits,
-    Log,
-    Notify,
+    LimitsConfig,
+    LogConfig,
+    NotifyConfig,
     OffsetSyncs,
     OwnAccess,
     Poll,
     Strimzi,
     Tls,
-    Webhook,
+    WebhookConfig,
 )
 from offsetwatch.config.schema.section import Patterns
-from offsetwatch.config.schema.web import Web
+from offsetwatch.config.schema.web import WebConfig
 
 __all__ = [
     "Alertmanager",
     "Auth",
-    "Client",
+    "CertificatePrincipal",
     "Config",
     "Connect",
     "Control",
     "ControlTls",
     "Flow",
     "History",
-    "Judge",
+    "JudgeConfig",
     "Kafka",
     "KafkaJournal",
-    "Limits",
-    "Log",
-    "Notify",
+    "LimitsConfig",
+    "LogConfig",
+    "NotifyConfig",
     "OffsetSyncs",
     "OwnAccess",
+    "PasswordPrincipal",
     "Patterns",
     "Poll",
-    "Quarantine",
-    "Remedy",
+    "QuarantineConfig",
+    "RemedyConfig",
     "Strimzi",
     "Tls",
-    "Token",
-    "User",
-    "Web",
-    "Webhook",
+    "TokenPrincipal",
+    "WebConfig",
+    "WebhookConfig",
     "load",
     "parse",
 ]

@@ -18,10 +18,10 @@ from annotated_types import Ge, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from offsetwatch.config.document import plain_number_of, section_in
+from offsetwatch.config.document import find_section_type, plain_number_of
 from offsetwatch.config.schema import control, remediation, root, section
 from offsetwatch.config.schema.root import Config
-from offsetwatch.config.schema.section import Section
+from offsetwatch.config.schema.section import ConfigSection
 
 # What stands where a setting has no default, or none that says anything.
 EXAMPLES: Final[dict[str, Any]] = {
@@ -64,46 +64,46 @@ EXAMPLES: Final[dict[str, Any]] = {
     "OffsetSyncs.kafka": "east",
     "OffsetSyncs.topic": "mm2-offset-syncs.east.internal",
     "Alertmanager.url": "https://alertmanager-1:9093",
-    "Auto.connect": "lab",
-    "Auto.connectors": ["orders-sink", "billing.*"],
-    "Auto.actions": ["restart_failed"],
-    "Remedy.sink_data_errors": {
+    "AutoRuleConfig.connect": "lab",
+    "AutoRuleConfig.connectors": ["orders-sink", "billing.*"],
+    "AutoRuleConfig.actions": ["restart_failed"],
+    "RemedyConfig.sink_data_errors": {
         "com.example.LedgerSinkConnector": ["com.example.InvalidEntryException"]
     },
-    "Quarantine.kafka": "east",
-    "Quarantine.replication_factor": 3,
-    "Quarantine.retention_days": "365d",
+    "QuarantineConfig.kafka": "east",
+    "QuarantineConfig.replication_factor": 3,
+    "QuarantineConfig.retention_days": "365d",
     "KafkaJournal.kafka": "east",
     "KafkaJournal.name": "https://watch-1:9641",
-    "Window.start": "22:00",
-    "Window.end": "06:00",
-    "Webhook.name": "on-call",
-    "Notify.runbooks_url": "https://docs.example.com/offsetwatch/runbooks",
-    "Notify.boards_url": "https://grafana.example.com",
-    "Notify.external_url": "https://offsetwatch.example.com",
-    "Webhook.url": "https://hooks.example.com/offsetwatch",
-    "Webhook.url_file": "secrets/webhook-url",
+    "MaintenanceWindowConfig.start": "22:00",
+    "MaintenanceWindowConfig.end": "06:00",
+    "WebhookConfig.name": "on-call",
+    "NotifyConfig.runbooks_url": "https://docs.example.com/offsetwatch/runbooks",
+    "NotifyConfig.boards_url": "https://grafana.example.com",
+    "NotifyConfig.external_url": "https://offsetwatch.example.com",
+    "WebhookConfig.url": "https://hooks.example.com/offsetwatch",
+    "WebhookConfig.url_file": "secrets/webhook-url",
     "ControlTls.cert_file": "tls/control.pem",
     "ControlTls.key_file": "tls/control-key.pem",
     "ControlTls.key_password": "${KEY_PASSWORD}",
     "ControlTls.key_password_file": "secrets/key-password",
     "ControlTls.client_ca_file": "tls/clients-ca.pem",
-    "Token.name": "on-call",
-    "Token.role": "operator",
-    "Token.connect": ["lab"],
-    "Token.token_sha256": "0" * 64,
-    "Token.token_file": "secrets/on-call-token",
-    "Token.expires": "2030-01-31T00:00:00Z",
-    "User.name": "ada",
-    "User.role": "approver",
-    "User.connect": ["lab"],
-    "User.user": "ada",
+    "TokenPrincipal.name": "on-call",
+    "TokenPrincipal.role": "operator",
+    "TokenPrincipal.connect": ["lab"],
+    "TokenPrincipal.token_sha256": "0" * 64,
+    "TokenPrincipal.token_file": "secrets/on-call-token",
+    "TokenPrincipal.expires": "2030-01-31T00:00:00Z",
+    "PasswordPrincipal.name": "ada",
+    "PasswordPrincipal.role": "approver",
+    "PasswordPrincipal.connect": ["lab"],
+    "PasswordPrincipal.user": "ada",
     "Config.web_config_file": "web.yaml",
     "Control.web_config_file": "web-control.yaml",
-    "Client.name": "alertmanager",
-    "Client.role": "hook",
-    "Client.connect": ["lab"],
-    "Client.san": "dns:alertmanager-1.example.com",
+    "CertificatePrincipal.name": "alertmanager",
+    "CertificatePrincipal.role": "hook",
+    "CertificatePrincipal.connect": ["lab"],
+    "CertificatePrincipal.san": "dns:alertmanager-1.example.com",
 }
 
 
@@ -129,29 +129,33 @@ class Setting(NamedTuple):
     about: str = ""
 
 
-def settings() -> tuple[Setting, ...]:
+def describe_settings() -> tuple[Setting, ...]:
     """All of them, those of sections inside their section, in the order of the file."""
-    return tuple(_settings(Config, "", docstrings()))
+    return tuple(_describe_section(Config, "", read_docstrings()))
 
 
-def _settings(of: type[Section], before: str, told: dict[str, str]) -> Iterator[Setting]:
+def _describe_section(
+    of: type[ConfigSection], before: str, told: dict[str, str]
+) -> Iterator[Setting]:
     for name, field in of.model_fields.items():
-        inner = section_in(field.annotation)
+        inner = find_section_type(field.annotation)
         path = f"{before}{name}"
         yield Setting(
             key=f"{of.__name__}.{name}",
             path=path,
             field=field,
-            takes=takes(field),
+            takes=describe_type(field),
             required=field.is_required(),
-            default=default_in_words(field),
-            meaning=told[told_at(of, name)],
-            inner=() if inner is None else tuple(_settings(inner, _within(path, field), told)),
+            default=describe_default(field),
+            meaning=told[find_docstring_key(of, name)],
+            inner=()
+            if inner is None
+            else tuple(_describe_section(inner, _format_prefix(path, field), told)),
             about="" if inner is None else inspect.getdoc(inner) or "",
         )
 
 
-def _within(path: str, field: FieldInfo) -> str:
+def _format_prefix(path: str, field: FieldInfo) -> str:
     """How the keys of a section begin."""
     origin = get_origin(field.annotation)
     if origin is dict:
@@ -159,7 +163,7 @@ def _within(path: str, field: FieldInfo) -> str:
     return f"{path}[]." if origin is list else f"{path}."
 
 
-def told_at(of: type[Section], name: str) -> str:
+def find_docstring_key(of: type[ConfigSection], name: str) -> str:
     """Where a field's docstring stands: under the class that has it from no other."""
     owner = next(at for at in of.__mro__ if name in inspect.get_annotations(at))
     return f"{owner.__name__}.{name}"
@@ -172,51 +176,53 @@ def default_of(field: FieldInfo) -> Any:
     return default if default is None or plain is None else plain.written(default)
 
 
-def takes(field: FieldInfo) -> str:
+def describe_type(field: FieldInfo) -> str:
     """The type and its bounds, in a reader's words."""
     plain = plain_number_of(field)
-    words = [_type(field.annotation) if plain is None else "duration"]
+    words = [_describe_annotation(field.annotation) if plain is None else "duration"]
     written = "{:g}".format if plain is None else plain.written
     words += [f"at least {written(at.ge)}" for at in field.metadata if isinstance(at, Ge)]  # type: ignore[arg-type]
     words += [f"at most {written(at.le)}" for at in field.metadata if isinstance(at, Le)]  # type: ignore[arg-type]
     return ", ".join(words)
 
 
-def default_in_words(field: FieldInfo) -> str | None:
+def describe_default(field: FieldInfo) -> str | None:
     """None where there is none, or none that says anything."""
     default = default_of(field)
     if field.is_required() or default is None or default in ([], {}):
         return None
-    return None if section_in(field.annotation) is not None else _word(default)
+    return None if find_section_type(field.annotation) is not None else _format_default(default)
 
 
-def _word(default: object) -> str:
+def _format_default(default: object) -> str:
     if isinstance(default, bool):
         return json.dumps(default)
     return ", ".join(default) if isinstance(default, list) else str(default)
 
 
-def _type(annotation: Any) -> str:
+def _describe_annotation(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return " or ".join(arguments)
     if origin is Union or type(None) in arguments:
-        return next(_type(argument) for argument in arguments if argument is not type(None))
+        return next(
+            _describe_annotation(argument) for argument in arguments if argument is not type(None)
+        )
     if origin is list:
-        return f"list of: {_type(arguments[0])}"
+        return f"list of: {_describe_annotation(arguments[0])}"
     if origin is dict:
-        return f"by name: {_type(arguments[1])}"
+        return f"by name: {_describe_annotation(arguments[1])}"
     if hasattr(annotation, "__metadata__"):
-        return _type(annotation.__origin__)
+        return _describe_annotation(annotation.__origin__)
     if origin is re.Pattern:
         return "regular expression"
-    if inspect.isclass(annotation) and issubclass(annotation, Section):
+    if inspect.isclass(annotation) and issubclass(annotation, ConfigSection):
         return "section"
     words = {str: "text", SecretStr: "text, secret", int: "whole number"}
     return {**words, bool: "true or false", Path: "file", datetime: "date and time"}[annotation]
 
 
-def docstrings() -> dict[str, str]:
+def read_docstrings() -> dict[str, str]:
     """`Section.field` -> the docstring under the field, which Python itself throws away."""
     told: dict[str, str] = {}
     modules = (section, control, remediation, root)

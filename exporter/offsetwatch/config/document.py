@@ -17,22 +17,24 @@ import yaml.reader
 from pydantic.fields import FieldInfo
 
 from offsetwatch.config.durations import PlainNumber
-from offsetwatch.config.schema.section import Section
+from offsetwatch.config.schema.section import ConfigSection
 from offsetwatch.errors import ConfigError
 
 _VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a tenth of it
 _DEPTH_MAX: Final = 50
 _TOO_DEEP: Final = "it is nested too deep"
-_UNFOLDS: Final = "it refers to its own parts, or to others so often that it unfolds without an end"
+_ENDLESS_ALIASES: Final = (
+    "it refers to its own parts, or to others so often that it unfolds without an end"
+)
 # By the names that pydantic has for errors; its own words are of Python.
-_EXPECTED: Final = {
+_EXPECTED_KINDS: Final = {
     "string_type": "expected a text",
     "dict_type": "expected a mapping",
     "model_type": "expected a mapping",
     "list_type": "expected a list",
     "path_type": "expected the path of a file",
 }
-_PLAINLY: Final = {
+_MESSAGES: Final = {
     "missing": "required, and not given",
     "bool_type": "expected true or false, without quotes",
     "int_type": "expected a whole number, without quotes",
@@ -43,15 +45,15 @@ _PLAINLY: Final = {
     "string_too_short": "it is empty",
     "string_too_long": "longer than {max_length} characters",
 }
-_OUT_OF_PLAINLY: Final = {"greater_than_equal": "less than", "less_than_equal": "more than"}
+_BOUND_WORDS: Final = {"greater_than_equal": "less than", "less_than_equal": "more than"}
 _QUOTED = re.compile(r"(?P<quote>['\"])(?P<text>.*?)(?P=quote)", re.DOTALL)
 _ALIAS: Final = "a value that begins with * or & is an alias or an anchor: put it in quotes"
 _TAG: Final = "a value that begins with ! is a tag: put it in quotes"
-_KIND: Final = "a value is not of its kind"
+_WRONG_KIND: Final = "a value is not of its kind"
 _MISFIT: Final = "this does not fit the lines above it: check indentation, quotes and brackets"
 _BACKSLASH: Final = "a backslash in double quotes begins an escape: double it, or use single quotes"
 # What PyYAML says, by a part of it, and what it means to the author of the file.
-_MEANINGS = {
+_YAML_HINTS = {
     "'\\t'": "a tab, which cannot indent in YAML: use spaces",
     "undefined alias": _ALIAS,
     "duplicate anchor": "an anchor (&) is given twice",
@@ -80,15 +82,15 @@ _MEANINGS = {
     "while parsing a node": "a value is missing or cannot begin so: put it in quotes",
     "node content": "a value is missing or cannot begin so: put it in quotes",
     "for merging": "<< needs a mapping, or a list of mappings",
-    "node, but found": _KIND,
+    "node, but found": _WRONG_KIND,
     "unhashable key": "a key is a list or a mapping, and has to be a text",
     "directive": "a line that begins with % is a directive of YAML: put the value in quotes",
 }
 _CANNOT_BEGIN: Final = "cannot start any token"
-_SIGN = re.compile(r"[-:?,{}\[\]&*!|>%@`#]")
+_PUNCTUATION = re.compile(r"[-:?,{}\[\]&*!|>%@`#]")
 
 
-def read(path: Path) -> object:
+def read_yaml(path: Path) -> object:
     """What the file holds. Raises ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -98,16 +100,16 @@ def read(path: Path) -> object:
     except UnicodeDecodeError as exc:
         reason = f"it is not UTF-8 (byte {exc.start + 1}): save it as UTF-8"
         raise ConfigError((f"{path}: cannot be read: {reason}",)) from exc
-    return parsed(text, str(path))
+    return parse_yaml(text, str(path))
 
 
-def parsed(text: str, source: str) -> object:
+def parse_yaml(text: str, source: str) -> object:
     """What the text of a file holds. Raises ConfigError."""
     try:
         found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-        _unfolded(found)
+        _check_unfolding(found)
     except yaml.YAMLError as exc:
-        raise ConfigError((f"{source}: not YAML: {_yaml_problem(exc, text)}",)) from None
+        raise ConfigError((f"{source}: not YAML: {_describe_yaml_error(exc, text)}",)) from None
     except RecursionError:
         raise ConfigError((f"{source}: not YAML: {_TOO_DEEP}",)) from None
     except (ValueError, OverflowError):  # PyYAML's scanner, of "\UFFFFFFFF"
@@ -143,7 +145,7 @@ class _Loader(yaml.SafeLoader):
         try:
             return super().construct_object(node, deep)
         except (ValueError, OverflowError, LookupError, AttributeError, TypeError) as exc:
-            raise yaml.MarkedYAMLError(problem=_KIND, problem_mark=node.start_mark) from exc
+            raise yaml.MarkedYAMLError(problem=_WRONG_KIND, problem_mark=node.start_mark) from exc
 
     def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:  # noqa: N803
         """PyYAML looks through all open brackets at every one that follows."""
@@ -155,10 +157,10 @@ class _Loader(yaml.SafeLoader):
         """Merges of merges double with every line."""
         super().flatten_mapping(node)
         if len(node.value) > _VALUES_MAX:
-            raise yaml.MarkedYAMLError(problem=_UNFOLDS, problem_mark=node.start_mark)
+            raise yaml.MarkedYAMLError(problem=_ENDLESS_ALIASES, problem_mark=node.start_mark)
 
 
-def _unfolded(found: object) -> None:
+def _check_unfolding(found: object) -> None:
     """Raises YAMLError for a document that goes on without an end, or nearly, because it refers to
     its own parts.
     """
@@ -171,15 +173,15 @@ def _unfolded(found: object) -> None:
             continue
         count += len(inside)
         if count > _VALUES_MAX or depth > _DEPTH_MAX:
-            raise yaml.MarkedYAMLError(problem=_UNFOLDS)
+            raise yaml.MarkedYAMLError(problem=_ENDLESS_ALIASES)
         left.extend((item, depth + 1) for item in inside)
 
 
-def _yaml_problem(error: yaml.YAMLError, text: str) -> str:
+def _describe_yaml_error(error: yaml.YAMLError, text: str) -> str:
     """Where and what, without the text around it that PyYAML quotes: it may hold a password."""
     mark = getattr(error, "problem_mark", None)
-    if getattr(error, "problem", None) == _UNFOLDS:
-        return _UNFOLDS
+    if getattr(error, "problem", None) == _ENDLESS_ALIASES:
+        return _ENDLESS_ALIASES
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, int(error.position)) + 1
         return f"line {line}: a character that YAML does not allow, such as a control character"
@@ -188,49 +190,52 @@ def _yaml_problem(error: yaml.YAMLError, text: str) -> str:
     where = f"line {mark.line + 1}, column {mark.column + 1}"
     problem = str(getattr(error, "problem", None) or "cannot be parsed")
     said = f"{getattr(error, 'context', None) or ''} {problem}"
-    for sign, meaning in _MEANINGS.items():
+    for sign, meaning in _YAML_HINTS.items():
         if sign in said:
             return f"{where}: {meaning}"
     if _CANNOT_BEGIN in problem:
         quoted = _QUOTED.search(problem)
-        character = quoted["text"] if quoted and _SIGN.fullmatch(quoted["text"]) else "this"
+        character = quoted["text"] if quoted and _PUNCTUATION.fullmatch(quoted["text"]) else "this"
         return f"{where}: a value cannot begin with {character}: put it in quotes"
     return f"{where}: {_QUOTED.sub('what is there', problem)}"
 
 
-def mistake(error: dict[str, Any], top: type[Section]) -> str:
+def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
     """One line: the path, what is wrong, and a suggestion where there is a near name."""
     location = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "invalid_key" or (
         "[key]" in error["loc"] and not isinstance(error["input"], str)
     ):
-        return f"{_path(location[:-1])}: {_key_problem(error['input'])}"
-    path = _path(location)
-    if error["type"] in _EXPECTED:
+        return f"{_format_path(location[:-1])}: {_describe_bad_key(error['input'])}"
+    path = _format_path(location)
+    if error["type"] in _EXPECTED_KINDS:
         kind, given = error["type"], error["input"]
-        return f"{path}: {_EXPECTED[kind]}, not {_kind(given, location)}{_mend(kind, given)}"
-    if error["type"] in _OUT_OF_PLAINLY:
-        plain = plain_number_of(_field_at(location, top))
+        return (
+            f"{path}: {_EXPECTED_KINDS[kind]}, not "
+            f"{_describe_kind(given, location)}{_suggest_fix(kind, given)}"
+        )
+    if error["type"] in _BOUND_WORDS:
+        plain = plain_number_of(_find_field(location, top))
         if plain is not None:
             (bound,) = error["ctx"].values()
-            than = f"{_OUT_OF_PLAINLY[error['type']]} {plain.written(bound)}"
+            than = f"{_BOUND_WORDS[error['type']]} {plain.written(bound)}"
             given = error["input"]  # the text itself below an optional, a number elsewhere
             shown = given if isinstance(given, str) else plain.written(given)
             return f"{path}: {shown} is {than}"
-    if error["type"] in _PLAINLY:
-        return f"{path}: {_PLAINLY[error['type']].format(**error.get('ctx', {}))}"
+    if error["type"] in _MESSAGES:
+        return f"{path}: {_MESSAGES[error['type']].format(**error.get('ctx', {}))}"
     if error["type"] == "literal_error":
-        return f"{path}: {_choice(error['ctx']['expected'], error['input'])}"
+        return f"{path}: {_describe_choices(error['ctx']['expected'], error['input'])}"
     if error["type"] != "extra_forbidden":
         return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}"
-    fields = _section_at(location[:-1], top).model_fields
+    fields = _find_section(location[:-1], top).model_fields
     known = tuple(field.alias or name for name, field in fields.items())
     near = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(known)})"
     return f"{path}: unknown key{hint}"
 
 
-def _choice(expected: str, given: object) -> str:
+def _describe_choices(expected: str, given: object) -> str:
     """Return the words that a setting takes, and the one that was probably meant."""
     words = re.findall("'([^']*)'", expected)
     wanted = given.strip().lower() if isinstance(given, str) else ""
@@ -240,7 +245,7 @@ def _choice(expected: str, given: object) -> str:
     return f"expected {expected.replace(chr(39), '')}{hint}"
 
 
-def _key_problem(key: object) -> str:
+def _describe_bad_key(key: object) -> str:
     if isinstance(key, bool):
         said = f"the key {str(key).lower()} is no text: so YAML reads no, yes, on and off as well"
     elif isinstance(key, int | float):
@@ -250,7 +255,7 @@ def _key_problem(key: object) -> str:
     return f"{said}; put it in quotes"
 
 
-def _kind(value: object, location: tuple[str | int, ...]) -> str:
+def _describe_kind(value: object, location: tuple[str | int, ...]) -> str:
     """What stands there instead, without a word of it."""
     if isinstance(value, bool):
         return "true or false"
@@ -268,7 +273,7 @@ def _kind(value: object, location: tuple[str | int, ...]) -> str:
     return kinds.get(type(value), "a value of another kind")
 
 
-def _mend(kind: str, given: object) -> str:
+def _suggest_fix(kind: str, given: object) -> str:
     """Return how what is given becomes what is expected, if a few signs do that."""
     if kind == "string_type" and isinstance(given, int | float | date):
         return ": put it in quotes"
@@ -279,14 +284,14 @@ def _mend(kind: str, given: object) -> str:
     return ""
 
 
-def _path(location: tuple[str | int, ...]) -> str:
+def _format_path(location: tuple[str | int, ...]) -> str:
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
     return text or "(top level)"
 
 
-def _section_at(location: tuple[str | int, ...], top: type[Section]) -> type[Section]:
+def _find_section(location: tuple[str | int, ...], top: type[ConfigSection]) -> type[ConfigSection]:
     """The section that a location lies in, for the names it knows.
 
     A part of a location is a field's name, or a key or a number that leads into a dict or a list.
@@ -294,13 +299,13 @@ def _section_at(location: tuple[str | int, ...], top: type[Section]) -> type[Sec
     found = top
     for part in location:
         field = found.model_fields.get(str(part))
-        inner = None if field is None else section_in(field.annotation)
+        inner = None if field is None else find_section_type(field.annotation)
         found = found if inner is None else inner
     return found
 
 
-def _field_at(location: tuple[str | int, ...], top: type[Section]) -> FieldInfo | None:
-    return _section_at(location[:-1], top).model_fields.get(str(location[-1]))
+def _find_field(location: tuple[str | int, ...], top: type[ConfigSection]) -> FieldInfo | None:
+    return _find_section(location[:-1], top).model_fields.get(str(location[-1]))
 
 
 def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:
@@ -312,11 +317,11 @@ def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:
     return next((mark for mark in marks if isinstance(mark, PlainNumber)), None)
 
 
-def section_in(annotation: Any) -> type[Section] | None:
+def find_section_type(annotation: Any) -> type[ConfigSection] | None:
     """The section that a type is, or is a list, a dict or an optional of."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
+    if isinstance(annotation, type) and issubclass(annotation, ConfigSection):
         return annotation
     if get_origin(annotation) not in {list, dict, Union, UnionType, Annotated}:
         return None
-    inner = (section_in(argument) for argument in get_args(annotation))
+    inner = (find_section_type(argument) for argument in get_args(annotation))
     return next((section for section in inner if section is not None), None)

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 DAY_S: Final = 86_400.0
 DURATION_MAX_S: Final = 36_500 * DAY_S  # beyond it, dates and timers of Python overflow
-FORMS: Final = "30s, 5m, 1h30m or 500ms; a plain number is seconds"
+DURATION_FORMS: Final = "30s, 5m, 1h30m or 500ms; a plain number is seconds"
 _SECONDS: Final = {"d": DAY_S, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER: Final = r"\d+(?:\.\d+)?"
-_PLAIN: Final = re.compile(rf"[+-]?{_NUMBER}")
+_PLAIN_NUMBER: Final = re.compile(rf"[+-]?{_NUMBER}")
 _DURATION: Final = re.compile(
     r"\s*".join(rf"(?:(?P<{unit}>{_NUMBER})\s*{unit}(?![a-z]))?" for unit in _SECONDS)
 )
@@ -30,23 +30,23 @@ class PlainNumber(NamedTuple):
         return format_duration(number * self.seconds)
 
 
-def parse_duration(text: str, forms: str = FORMS) -> float:
+def parse_duration(text: str, forms: str = DURATION_FORMS) -> float:
     """Return the seconds that a text says: units of d, h, m, s and ms, each once and the largest
     first, or a plain number of seconds. Raises ValueError with what is wrong and the right forms.
     """
     bare = text.strip()
-    if _PLAIN.fullmatch(bare):
-        return _finite(float(bare), forms)
+    if _PLAIN_NUMBER.fullmatch(bare):
+        return _check_bounds(float(bare), forms)
     short = 0 < len(bare) <= _LENGTH_MAX
     found = _DURATION.fullmatch(bare) if short else None
     if found is None:
         shown = f'"{bare}" is ' if short and _ATTEMPT.fullmatch(bare) else ""
         raise ValueError(f"{shown}not a duration: write {forms}")
     numbers = found.groupdict("0").items()
-    return _finite(sum(_SECONDS[unit] * float(number) for unit, number in numbers), forms)
+    return _check_bounds(sum(_SECONDS[unit] * float(number) for unit, number in numbers), forms)
 
 
-def _finite(seconds: float, forms: str) -> float:
+def _check_bounds(seconds: float, forms: str) -> float:
     if not math.isfinite(seconds) or seconds > DURATION_MAX_S:
         raise ValueError(f"a duration is at most {format_duration(DURATION_MAX_S)}: write {forms}")
     return seconds

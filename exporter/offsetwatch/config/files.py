@@ -13,7 +13,7 @@ from typing import Final
 SECRET_BYTES_MAX = 1024 * 1024  # a bundle of every public authority in PEM is a fifth of this
 TOKEN_CHARS_MIN: Final = 32  # 128 bits in hex: tokens are kept as plain hashes, so none is guessed
 _TOKENS_MAX: Final = 2  # the old one and the new one, while they are exchanged
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_OTHERS_MODE_BITS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_secret(path: Path) -> str:
@@ -35,16 +35,16 @@ def read_secret(path: Path) -> str:
     return text
 
 
-def read_private(path: Path) -> str:
+def read_private_file(path: Path) -> str:
     """The same, of a file that nobody but its owner may read or write. Raises as read_secret, and
     ValueError for one that others may.
     """
-    if stat.S_IMODE(path.stat().st_mode) & _OTHERS:
+    if stat.S_IMODE(path.stat().st_mode) & _OTHERS_MODE_BITS:
         raise ValueError("others may read or write it; chmod 600 is what it needs")
     return read_secret(path)
 
 
-def tokens_in(text: str) -> tuple[str, ...]:
+def parse_tokens(text: str) -> tuple[str, ...]:
     """The tokens of a file, one in a line. Raises ValueError if there is none, too many, or one
     that is too short or that no header can carry.
     """
@@ -59,7 +59,7 @@ def tokens_in(text: str) -> tuple[str, ...]:
     return tokens
 
 
-def stamp(path: Path) -> tuple[int, ...] | None:
+def read_file_stamp(path: Path) -> tuple[int, ...] | None:
     """What changes when a file is written or replaced; None for a missing one."""
     try:
         found = path.stat()
@@ -68,7 +68,7 @@ def stamp(path: Path) -> tuple[int, ...] | None:
     return (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)
 
 
-def problem_with(error: OSError | ValueError) -> str:
+def describe_file_error(error: OSError | ValueError) -> str:
     """Why read_secret failed. The path is left out: where a file was expected there may stand the
     secret itself.
     """

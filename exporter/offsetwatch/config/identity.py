@@ -13,31 +13,31 @@ from urllib.parse import quote, unquote
 
 from offsetwatch.config.schema.root import Config
 
-HEADER: Final = "Offsetwatch-Clusters"
+CLUSTERS_HEADER: Final = "Offsetwatch-Clusters"
 _DIGITS: Final = 8
 
 
-def clusters_of(config: Config) -> str:
+def format_cluster_hashes(config: Config) -> str:
     """Return `kafka/east=1a2b3c4d connect/lab=5e6f7081`: each cluster by its name, with a hash of
     its addresses. It holds no address, and fits a header.
     """
     return " ".join(
-        f"{kind}/{quote(name, safe='')}={_hash(addresses)}"
-        for kind, name, addresses in sorted(_clusters(config))
+        f"{kind}/{quote(name, safe='')}={_hash_addresses(addresses)}"
+        for kind, name, addresses in sorted(_list_addresses(config))
     )
 
 
-def differences(ours: str, theirs: str) -> tuple[str, ...]:
+def describe_differences(ours: str, theirs: str) -> tuple[str, ...]:
     """Return what is other in `theirs`, in words; nothing where both are about the same."""
-    mine, others = _parsed(ours), _parsed(theirs)
+    mine, others = _parse_hashes(ours), _parse_hashes(theirs)
     return tuple(
-        f"{_said(name)} {_difference(mine.get(name), others.get(name))}"
+        f"{_format_name(name)} {_describe_difference(mine.get(name), others.get(name))}"
         for name in sorted({*mine, *others})
         if mine.get(name) != others.get(name)
     )
 
 
-def _clusters(config: Config) -> Iterator[tuple[str, str, str]]:
+def _list_addresses(config: Config) -> Iterator[tuple[str, str, str]]:
     for name, kafka in config.kafka.items():
         yield "kafka", name, ",".join(sorted(kafka.addresses))
     for connect in config.connect:
@@ -45,21 +45,21 @@ def _clusters(config: Config) -> Iterator[tuple[str, str, str]]:
         yield "connect", connect.name, repr((sorted(connect.worker_urls), topics))
 
 
-def _hash(text: str) -> str:
+def _hash_addresses(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def _parsed(clusters: str) -> dict[str, str]:
+def _parse_hashes(clusters: str) -> dict[str, str]:
     found = (at.partition("=") for at in clusters.split())
     return {name: digits for name, _, digits in found}
 
 
-def _said(name: str) -> str:
+def _format_name(name: str) -> str:
     kind, _, quoted = name.partition("/")
     return f"{kind} {unquote(quoted)}"
 
 
-def _difference(mine: str | None, others: str | None) -> str:
+def _describe_difference(mine: str | None, others: str | None) -> str:
     if others is None:
         return "is not in its configuration"
     return "is in its configuration alone" if mine is None else "is at another address"

@@ -13,16 +13,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from offsetwatch.config.checks.sections import cross_checks, fill_from_files
-from offsetwatch.config.document import mistake, read
-from offsetwatch.config.paths import with_absolute_paths
+from offsetwatch.config.checks.sections import check_sections, fill_from_files
+from offsetwatch.config.document import format_mistake, read_yaml
+from offsetwatch.config.paths import make_paths_absolute
 from offsetwatch.config.schema.root import Config
-from offsetwatch.config.schema.types import FOLDER
+from offsetwatch.config.schema.types import FOLDER_KEY
 from offsetwatch.errors import ConfigError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
-_NO_NAME = (
+_BAD_PLACEHOLDER = (
     "${...} has to hold the name of an environment variable and nothing else: letters, digits and _"
 )
 
@@ -30,7 +30,7 @@ _NO_NAME = (
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Config:
     """Read a file. Raises ConfigError with every mistake in it."""
     return parse(
-        read(path),
+        read_yaml(path),
         os.environ if environment is None else environment,
         source=path.name,
         folder=path.parent,
@@ -53,32 +53,36 @@ def parse(
     if not isinstance(document, dict):
         raise ConfigError((f"{source}: expected a mapping at the top level, as in kafka: ...",))
     mistakes: list[str] = []
-    filled = _fill(document, environment, "", mistakes)
+    filled = _fill_placeholders(document, environment, "", mistakes)
     complete = fill_from_files(filled, folder, mistakes)
     config: Config | None = None
     # What stands in place of a value that is missing is no second mistake.
     unset = {text.partition(": ")[0] for text in mistakes}
     try:
-        config = Config.model_validate(complete, context={FOLDER: folder})
+        config = Config.model_validate(complete, context={FOLDER_KEY: folder})
     except ValidationError as exc:
-        wrong = (mistake(dict(error), Config) for error in exc.errors())
+        wrong = (format_mistake(dict(error), Config) for error in exc.errors())
         mistakes.extend(text for text in wrong if text.partition(": ")[0] not in unset)
-    mistakes.extend(cross_checks(filled, folder))
+    mistakes.extend(check_sections(filled, folder))
     if config is None or mistakes:
         raise ConfigError(tuple(f"{source}: {mistake}" for mistake in mistakes))
-    return with_absolute_paths(config, folder)
+    return make_paths_absolute(config, folder)
 
 
-def _fill(value: Any, environment: Mapping[str, str], path: str, mistakes: list[str]) -> Any:
+def _fill_placeholders(
+    value: Any, environment: Mapping[str, str], path: str, mistakes: list[str]
+) -> Any:
     """Replace `${NAME}` in every string; a missing name is a mistake."""
     if isinstance(value, dict):
         return {
-            key: _fill(item, environment, f"{path}.{key}" if path else str(key), mistakes)
+            key: _fill_placeholders(
+                item, environment, f"{path}.{key}" if path else str(key), mistakes
+            )
             for key, item in value.items()
         }
     if isinstance(value, list):
         return [
-            _fill(item, environment, f"{path}[{number}]", mistakes)
+            _fill_placeholders(item, environment, f"{path}[{number}]", mistakes)
             for number, item in enumerate(value)
         ]
     if not isinstance(value, str):
@@ -87,7 +91,7 @@ def _fill(value: Any, environment: Mapping[str, str], path: str, mistakes: list[
     def replace(match: re.Match[str]) -> str:
         name = match.group(1)
         if _NAME.fullmatch(name) is None:
-            mistakes.append(f"{path}: {_NO_NAME}")
+            mistakes.append(f"{path}: {_BAD_PLACEHOLDER}")
             return match.group(0)
         if name not in environment:
             mistakes.append(f"{path}: environment variable {name} is not set")

@@ -28,11 +28,11 @@ PATH_PROPERTIES: Final = frozenset(
         "ssl.keystore.location",
     }
 )
-_FIND_IT: Final = "probe"  # ssl.ca.location, https.ca.location: wherever this system has it
+_PROBE_VALUE: Final = "probe"  # ssl.ca.location, https.ca.location: wherever this system has it
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def with_absolute_paths(config: Config, folder: Path) -> Config:
+def make_paths_absolute(config: Config, folder: Path) -> Config:
     """Return the configuration with every path in it absolute."""
     home = folder.resolve()
 
@@ -40,7 +40,7 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
         return value if _URI.match(value) else str(home / value)
 
     def of_property(name: str, value: str) -> str:
-        taken = name in PATH_PROPERTIES and value not in {"", _FIND_IT}
+        taken = name in PATH_PROPERTIES and value not in {"", _PROBE_VALUE}
         return absolute(value) if taken else value
 
     return config.model_copy(

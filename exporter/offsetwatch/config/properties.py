@@ -12,41 +12,41 @@ from pathlib import Path
 from typing import Final
 
 BYTES_MAX: Final = 1024 * 1024
-_ENDS = re.compile(r"\r\n|\r|\n")
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_KEY = re.compile(r"((?:[^\\:= \t\f]|\\.)*)[ \t\f]*(?:[:=][ \t\f]*)?(.*)", re.DOTALL)
+_KEY_AND_VALUE = re.compile(r"((?:[^\\:= \t\f]|\\.)*)[ \t\f]*(?:[:=][ \t\f]*)?(.*)", re.DOTALL)
 _BLANKS: Final = " \t\f"
-_SHORT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SHORT_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def read(path: Path) -> dict[str, str]:
+def read_properties(path: Path) -> dict[str, str]:
     """The settings of a file. Raises OSError, or ValueError for one that is too large."""
     with path.open("rb") as file:
         raw = file.read(BYTES_MAX + 1)
     if len(raw) > BYTES_MAX:
         raise ValueError("it is larger than 1 MiB")
-    return load(raw)
+    return parse_properties(raw)
 
 
-def load(raw: bytes) -> dict[str, str]:
+def parse_properties(raw: bytes) -> dict[str, str]:
     """The settings; of a key that stands there twice the last counts. Java reads Latin-1, whatever
     the file was written in.
     """
     found: dict[str, str] = {}
-    for line in _logical(raw.decode("latin-1")):
-        match = _KEY.fullmatch(line)
+    for line in _join_lines(raw.decode("latin-1")):
+        match = _KEY_AND_VALUE.fullmatch(line)
         assert match is not None
-        found[unescaped(match[1])] = unescaped(match[2])
+        found[unescape(match[1])] = unescape(match[2])
     return found
 
 
-def _logical(text: str) -> Iterable[str]:
+def _join_lines(text: str) -> Iterable[str]:
     """Lines put together where one ends in an odd number of backslashes; no comments, no blanks.
 
     A line of which only such a backslash is there has not begun: what follows may be a comment.
     """
     begun = ""
-    for natural in _ENDS.split(text):
+    for natural in _LINE_ENDS.split(text):
         line = natural.lstrip(_BLANKS)
         if not begun and line[:1] in {"", "#", "!"}:
             continue
@@ -59,11 +59,11 @@ def _logical(text: str) -> Iterable[str]:
         yield begun
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """Without the backslashes."""
 
     def one(match: re.Match[str]) -> str:
         what = match[1]
-        return chr(int(what[1:], 16)) if len(what) == 5 else _SHORT.get(what, what)
+        return chr(int(what[1:], 16)) if len(what) == 5 else _SHORT_ESCAPES.get(what, what)
 
     return _ESCAPE.sub(one, text)

@@ -6,29 +6,35 @@ import difflib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-_FILE: Final = "_file"
+_FILE_SUFFIX: Final = "_file"
 
 
-def mapping(value: object) -> dict[Any, Any]:
+def as_mapping(value: object) -> dict[Any, Any]:
     """The value itself; empty if it is none."""
     return value if isinstance(value, dict) else {}
 
 
-def mappings(value: object, path: str) -> Iterator[tuple[str, dict[Any, Any]]]:
+def iterate_mappings(value: object, path: str) -> Iterator[tuple[str, dict[Any, Any]]]:
     """Those in a list, each with its path."""
     for number, item in enumerate(value if isinstance(value, list) else ()):
         if isinstance(item, dict):
             yield f"{path}[{number}]", item
 
 
-def both(path: str, section: dict[Any, Any]) -> Iterator[str]:
+def check_both_given(path: str, section: dict[Any, Any]) -> Iterator[str]:
     """A mistake for each setting that is given and is also given as a file."""
     for name in section:
-        if isinstance(name, str) and name.endswith(_FILE) and name.removesuffix(_FILE) in section:
-            yield f"{path}: give {name.removesuffix(_FILE)} or {name}, not both"
+        if (
+            isinstance(name, str)
+            and name.endswith(_FILE_SUFFIX)
+            and name.removesuffix(_FILE_SUFFIX) in section
+        ):
+            yield f"{path}: give {name.removesuffix(_FILE_SUFFIX)} or {name}, not both"
 
 
-def known(name: object, those: Iterable[str], path: str, *, under: str = "kafka") -> Iterator[str]:
+def check_cluster_name(
+    name: object, those: Iterable[str], path: str, *, under: str = "kafka"
+) -> Iterator[str]:
     """A mistake if this is the name of no cluster, with a suggestion."""
     names = tuple(those)
     if not isinstance(name, str) or name in names:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 # put() returns once everything is written, nothing overrides preCommit(), nothing seeks.
-SAFE: Final = (
+SAFE_SINK_CLASSES: Final = (
     "org.apache.kafka.connect.file.FileStreamSinkConnector",
     "FileStreamSinkConnector",
     "FileStreamSink",
@@ -18,7 +18,7 @@ SAFE: Final = (
 )
 # They resume from what they find in the target, or commit before it is written: an offset that is
 # moved is ignored, or tells nothing of what was delivered. By simple name, whoever the vendor is.
-UNSAFE: Final = (
+UNSAFE_SINK_NAMES: Final = (
     "AivenKafkaConnectS3Sink",
     "AzureBlobStorageSink",
     "BigQuerySink",
@@ -38,8 +38,8 @@ UNSAFE: Final = (
 )
 
 
-def unsafe(class_name: str) -> bool:
+def is_unsafe_sink(class_name: str) -> bool:
     """Whether this is one that no configuration can make safe. Connect takes aliases: the simple
     name, with or without `Connector`.
     """
-    return class_name.rpartition(".")[2].removesuffix("Connector") in UNSAFE
+    return class_name.rpartition(".")[2].removesuffix("Connector") in UNSAFE_SINK_NAMES

@@ -8,22 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.replicas import Replicas
-from offsetwatch.daemon.wiring.remediation import parts_of
+from offsetwatch.daemon.replicas import DaemonReplica
+from offsetwatch.daemon.wiring.remediation import open_remediation_parts
 from offsetwatch.errors import NotLeader
 from offsetwatch.model.observations import Observation
-from offsetwatch.remedy.journal.journal import Line
-from offsetwatch.remedy.model.service_api import Asked, Hint, Mode, NotFound, Refused
-from offsetwatch.remedy.planner import Planner, told
-from offsetwatch.remedy.service import Office, Planned, World
+from offsetwatch.remedy.journal.journal import ChainLine
+from offsetwatch.remedy.model.service_api import (
+    AlertHint,
+    Mode,
+    PlanRequest,
+    ProposalRefused,
+    RequestTargetNotFound,
+)
+from offsetwatch.remedy.planner import Planner, build_answer_records
+from offsetwatch.remedy.service import RemediationService, RequestedPlan, ServiceCallbacks
 from offsetwatch.serve.control.listener_thread import ControlServer
-from offsetwatch.serve.metrics.families import WebFile
+from offsetwatch.serve.metrics.families import WebConfigStatus
 from offsetwatch.state.snapshot import Snapshot
 
 
-class ControlDesk:
+class ControlService:
     """See the module. `wake` has the connector of an alert looked at soon."""
 
     def __init__(
@@ -31,9 +37,9 @@ class ControlDesk:
         snapshot: Callable[[], Snapshot],
         put: Callable[[Observation], object],
         folder: Path,
-        clock: Clock,
-        wake: Callable[[Hint], None],
-        replicas: Replicas | None = None,
+        clock: UnixClock,
+        wake: Callable[[AlertHint], None],
+        replicas: DaemonReplica | None = None,
     ) -> None:
         self._replicas = replicas
         self._snapshot = snapshot
@@ -50,17 +56,19 @@ class ControlDesk:
         """
         before, self._config = self._config, config
         control, server = config.control, self._server
-        same = before is not None and _basis(config) == _basis(before)
+        same = before is not None and _select_restart_settings(config) == _select_restart_settings(
+            before
+        )
         if same and control is not None and server is not None:
             server.follow(control)
             return
         self.stop()
         if config.control is None:
             return
-        wishes = Wishes(config, self._snapshot, self._folder, self._clock)
-        office = Office(
+        wishes = ControlRequestPlanner(config, self._snapshot, self._folder, self._clock)
+        office = RemediationService(
             self._folder,
-            World(plan_for=wishes.plan_for, wake=self._wake, inventory=self._inventory),
+            ServiceCallbacks(plan_for=wishes.plan_for, wake=self._wake, inventory=self._inventory),
             self._clock,
             mode=Mode(config.remedy.mode),
             second_person=config.remedy.second_person,
@@ -79,14 +87,14 @@ class ControlDesk:
         server.start()
         self._server = server
 
-    def _publish(self, lines: Sequence[Line]) -> None:
+    def _publish(self, lines: Sequence[ChainLine]) -> None:
         replica = None if self._replicas is None else self._replicas.now
         if replica is None:
             raise NotLeader("this daemon is stopping: nothing was done")
         replica.publish(lines)
 
     @property
-    def web_file(self) -> WebFile | None:
+    def web_file(self) -> WebConfigStatus | None:
         """How reading the listener's web config file went; None without one. Any thread."""
         server = self._server
         return None if server is None else server.web_file
@@ -101,32 +109,36 @@ class ControlDesk:
         return frozenset((at.connect_cluster, at.name) for at in self._snapshot().connectors)
 
 
-class Wishes:
+class ControlRequestPlanner:
     """Plans what people ask for, in the thread that it is asked in."""
 
     def __init__(
-        self, config: Config, snapshot: Callable[[], Snapshot], folder: Path, clock: Clock
+        self, config: Config, snapshot: Callable[[], Snapshot], folder: Path, clock: UnixClock
     ) -> None:
         self._config = config
         self._snapshot = snapshot
         self._folder = folder
         self._clock = clock
 
-    def plan_for(self, asked: Asked, by: str) -> Planned | Refused | NotFound:
+    def plan_for(
+        self, asked: PlanRequest, by: str
+    ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
         """See office.World. Connections are made for one wish: there is one in a while."""
-        with parts_of(
+        with open_remediation_parts(
             self._config, self._snapshot, self._folder, self._clock, pause=lambda _: None
         ) as parts:
-            return _planned(parts.planner, asked, by)
+            return _plan_request(parts.planner, asked, by)
 
 
-def _planned(planner: Planner, asked: Asked, by: str) -> Planned | Refused | NotFound:
+def _plan_request(
+    planner: Planner, asked: PlanRequest, by: str
+) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
     found = planner.for_person(asked, by)
-    if isinstance(found, Refused | NotFound):
+    if isinstance(found, ProposalRefused | RequestTargetNotFound):
         return found
-    return Planned(found.plan, told(found.answers))
+    return RequestedPlan(found.plan, build_answer_records(found.answers))
 
 
-def _basis(config: Config) -> tuple[object, ...]:
+def _select_restart_settings(config: Config) -> tuple[object, ...]:
     listen = None if config.control is None else config.control.listen
     return (listen, config.remedy, config.connect, config.kafka)

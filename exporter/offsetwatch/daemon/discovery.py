@@ -12,20 +12,24 @@ from typing import Final
 import structlog
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import (
-    Ambiguous,
+    AmbiguousOutcome,
     ClientError,
     Conflict,
-    Throttled,
-    TopicNotSettled,
-    TopicsContradict,
-    Unreachable,
-    Unsettled,
+    LeaderNotAvailable,
+    OffsetsTopicNotIdentified,
+    SeveralOffsetsTopics,
+    TargetUnreachable,
+    TooManyRequests,
 )
-from offsetwatch.ingest.offsets_topic_search import find_offsets_topic, is_copy, listing_topic_names
-from offsetwatch.ingest.polls import Batch, failure
+from offsetwatch.ingest.offsets_topic_search import (
+    derive_listing_topic_names,
+    find_offsets_topic,
+    is_copy,
+)
+from offsetwatch.ingest.polls import Batch, build_failure
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     TAIL,
@@ -37,13 +41,19 @@ from offsetwatch.model.observations import (
     OffsetsTopicLost,
 )
 from offsetwatch.model.topology import KafkaTopic, ListingTopics
-from offsetwatch.state.mirror.mm2_names import remote_topic
+from offsetwatch.state.mirror.mm2_names import find_remote_topic
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 
 RETRY_S = 5.0
 RETRY_MAX_S = 300.0  # a sample of every compacted topic, where the answer has not changed for long
 # Errors that are over by themselves.
-_PASSING: Final = (Unreachable, Ambiguous, Unsettled, Conflict, Throttled)
+_TRANSIENT_ERRORS: Final = (
+    TargetUnreachable,
+    AmbiguousOutcome,
+    LeaderNotAvailable,
+    Conflict,
+    TooManyRequests,
+)
 COMPARE_S = 300.0  # how soon a topic that was found is doubted; a sample of every compacted topic
 
 _log = structlog.get_logger()
@@ -58,7 +68,7 @@ class Discovery:
         admins: Mapping[str, KafkaAdmin],
         open_reader: Callable[[str], TailReader],
         put: Callable[[Batch], bool],
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
         self._config = config
         self._admins = admins
@@ -101,21 +111,21 @@ class Discovery:
     # --- offsets topics --------------------------------------------------------------------------
 
     def _find(self, connect: Connect, snapshot: Snapshot) -> None:
-        sources = _sources(connect, snapshot)
+        sources = _list_source_connectors(connect, snapshot)
         if not any(view.dedicated_offsets_topic is None for view in sources):
             return
         if not self._due(f"offsets {connect.name}", self._pause_of(connect, sources, snapshot)):
             return
         looking = InputId(TAIL, connect_cluster=connect.name)
         try:
-            topic = self._found(connect, sources, _copied_as(connect, snapshot))
+            topic = self._found(connect, sources, _list_copy_prefixes(connect, snapshot))
         except ClientError as exc:
             _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
-            self._put((failure(looking, exc),))
+            self._put((build_failure(looking, exc),))
             self._put_off(connect.name, exc)
             return
         self._settle(connect.name, topic, InputRetired(looking))
-        doubt = _copied_into(topic, snapshot)
+        doubt = _describe_copying_flow(topic, snapshot)
         if doubt is not None:
             self._put((OffsetsTopicCompared(connect.name, doubt),))
 
@@ -143,19 +153,21 @@ class Discovery:
         """
         pause_s = self._pause_s.get(connect_cluster, RETRY_S)
         self._retry_at[f"offsets {connect_cluster}"] = self._clock.now() + pause_s
-        longer_s = RETRY_S if isinstance(error, _PASSING) else min(2 * pause_s, RETRY_MAX_S)
+        longer_s = (
+            RETRY_S if isinstance(error, _TRANSIENT_ERRORS) else min(2 * pause_s, RETRY_MAX_S)
+        )
         self._pause_s[connect_cluster] = longer_s
 
     def _compare(self, connect: Connect, snapshot: Snapshot) -> None:
         """A topic that was found is looked for again: it may have been the only one with offsets of
         these connectors only because theirs had none yet.
         """
-        topic, sources = self._settled[connect.name], _sources(connect, snapshot)
+        topic, sources = self._settled[connect.name], _list_source_connectors(connect, snapshot)
         if connect.offsets_topic is not None or not sources:
             return
         if not self._due(f"compare {connect.name}", COMPARE_S):
             return
-        copied_as, doubt = _copied_as(connect, snapshot), None
+        copied_as, doubt = _list_copy_prefixes(connect, snapshot), None
         try:
             existing, _ = self._admins[connect.home].topics()
             if is_copy(topic.topic, existing, copied_as):
@@ -164,16 +176,16 @@ class Discovery:
                 )
                 return
             found = self._found(connect, sources, copied_as)
-        except TopicsContradict as exc:
+        except SeveralOffsetsTopics as exc:
             doubt = exc.detail
-        except TopicNotSettled:
+        except OffsetsTopicNotIdentified:
             pass  # a sample without its offsets is no second witness
         except ClientError:
             return
         else:
             if found != topic:
                 doubt = f"{found} holds offsets of these connectors, and a sample of {topic} none"
-        doubt = _copied_into(topic, snapshot) or doubt
+        doubt = _describe_copying_flow(topic, snapshot) or doubt
         self._put((OffsetsTopicCompared(connect.name, doubt),))
 
     def _found(
@@ -198,7 +210,7 @@ class Discovery:
             # Two Connect clusters must not share an offsets topic; if the one found is another's, a
             # connector of the same name led us there.
             if theirs == topic and owner != connect.name:
-                raise TopicNotSettled(
+                raise OffsetsTopicNotIdentified(
                     connect.name,
                     f"{topic} is {owner}'s: name this cluster's own in connect[].offsets_topic",
                 )
@@ -258,7 +270,7 @@ class Discovery:
 
     def _by_convention(self, connect: Connect) -> tuple[str, str] | None:
         assert connect.offsets_topic is not None  # config: nothing else is known of such a cluster
-        names = listing_topic_names(connect.offsets_topic)
+        names = derive_listing_topic_names(connect.offsets_topic)
         if names is None:
             return None
         try:
@@ -268,7 +280,7 @@ class Discovery:
         return names if existing.keys() >= set(names) else None
 
 
-def _sources(connect: Connect, snapshot: Snapshot) -> list[ConnectorView]:
+def _list_source_connectors(connect: Connect, snapshot: Snapshot) -> list[ConnectorView]:
     """The connectors of a Connect cluster that may keep source offsets."""
     return [
         view
@@ -277,7 +289,7 @@ def _sources(connect: Connect, snapshot: Snapshot) -> list[ConnectorView]:
     ]
 
 
-def _copied_as(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
+def _list_copy_prefixes(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
     """The prefixes of the copies that known flows make on the cluster's Kafka cluster."""
     return frozenset(
         flow.source + flow.separator
@@ -286,7 +298,7 @@ def _copied_as(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def _copied_into(topic: KafkaTopic, snapshot: Snapshot) -> str | None:
+def _describe_copying_flow(topic: KafkaTopic, snapshot: Snapshot) -> str | None:
     """Return which known flow has copied an upstream topic into this one, whatever their names;
     None if none has. IdentityReplicationPolicy gives a copy the very name of another site's offsets
     topic, so that offsets of both sites, of connectors of one name perhaps, lie in one topic.
@@ -300,7 +312,7 @@ def _copied_into(topic: KafkaTopic, snapshot: Snapshot) -> str | None:
         flow = flows.get((view.connect_cluster, view.connector, view.source))
         if flow is None or view.committed is None:
             continue
-        if remote_topic(flow, view.topic) == topic.topic:
+        if find_remote_topic(flow, view.topic) == topic.topic:
             return (
                 f"{view.connector} of {view.connect_cluster} copies {view.topic} of "
                 f"{flow.upstream or view.source} into {topic}: offsets of another Connect cluster "

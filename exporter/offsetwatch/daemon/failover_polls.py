@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import InputRetired
 from offsetwatch.model.topology import FlowKey
-from offsetwatch.state.failover.groups import groups_input
-from offsetwatch.state.mirror.mm2_names import beside
-from offsetwatch.state.snapshot import GroupsToAsk, Snapshot
+from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.mirror.mm2_names import locate_internal_topics
+from offsetwatch.state.snapshot import GroupOffsetsRequest, Snapshot
 
 TOPICS_S: Final = 30.0  # MM2 makes its checkpoints topic minutes after a flow's first group
 
@@ -26,7 +26,7 @@ class FailoverPolls:
         admins: Mapping[str, KafkaAdmin],
         snapshot: Callable[[], Snapshot],
         put: Callable[[Batch], bool],
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
         self._admins = admins
         self._snapshot = snapshot
@@ -37,7 +37,7 @@ class FailoverPolls:
 
     def look(self) -> None:
         """Find out which of MM2's topics beside the copied ones there are."""
-        for kafka, wanted in _wanted(self._snapshot()).items():
+        for kafka, wanted in _list_flow_topics(self._snapshot()).items():
             self._put(poll_topics(self._admins[kafka], wanted))
 
     def ask(self, connect_cluster: str) -> None:
@@ -51,7 +51,7 @@ class FailoverPolls:
         there any more has nothing that could go stale.
         """
         snapshot = self._snapshot()
-        for kafka, wanted in _wanted(snapshot).items():
+        for kafka, wanted in _list_flow_topics(snapshot).items():
             new = {(kafka, topic) for topic in wanted} - self._looked
             if new and self._put(poll_topics(self._admins[kafka], wanted)):
                 self._looked |= new
@@ -59,10 +59,10 @@ class FailoverPolls:
         for key in flows.keys() - self._asked:
             self._ask(flows[key])
         for key in self._asked - flows.keys():
-            if self._put((InputRetired(groups_input(key)),)):
+            if self._put((InputRetired(build_groups_input(key)),)):
                 self._asked.discard(key)
 
-    def _ask(self, asked: GroupsToAsk) -> None:
+    def _ask(self, asked: GroupOffsetsRequest) -> None:
         self._asked.add(asked.flow)
         upstream, downstream = self._admins[asked.upstream], self._admins[asked.downstream]
         answer = poll_failover(asked, upstream, downstream, self._clock)
@@ -71,10 +71,10 @@ class FailoverPolls:
             self._put(answer)
 
 
-def _wanted(snapshot: Snapshot) -> dict[str, frozenset[str]]:
+def _list_flow_topics(snapshot: Snapshot) -> dict[str, frozenset[str]]:
     """Kafka cluster -> topics that would tell of a flow if they were there."""
     found: dict[str, frozenset[str]] = {}
     for flow in snapshot.topology.flows:
-        for topic in beside(flow):
+        for topic in locate_internal_topics(flow):
             found[topic.kafka] = found.get(topic.kafka, frozenset()) | {topic.topic}
     return found

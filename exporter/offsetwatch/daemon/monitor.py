@@ -15,21 +15,21 @@ import structlog
 
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.daemon.discovery import Discovery
 from offsetwatch.daemon.failover_polls import TOPICS_S, FailoverPolls
-from offsetwatch.daemon.pipeline_status import LOOK_S, BaselinesFile, PipelineFile
-from offsetwatch.daemon.scheduler import Rhythm
+from offsetwatch.daemon.pipeline_status import FILE_POLL_S, BaselinesFile, PipelineStatusFile
+from offsetwatch.daemon.scheduler import JobScheduler
 from offsetwatch.daemon.supervisor import Inputs, Supervisor
-from offsetwatch.daemon.tuning import TIDY_S, Tidying
+from offsetwatch.daemon.tuning import GC_PERIOD_S, PeriodicGarbageCollector
 from offsetwatch.daemon.wiring import inputs as wiring
-from offsetwatch.daemon.wiring.probe_readers import Probes
+from offsetwatch.daemon.wiring.probe_readers import RecordAgeProbes
 from offsetwatch.daemon.wiring.tails import Tails
 from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll
 from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts
-from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.polls import (
     Batch,
@@ -41,8 +41,8 @@ from offsetwatch.ingest.polls import (
 )
 from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
 from offsetwatch.ingest.tail import Tail
-from offsetwatch.ingest.topic_readers import Role
-from offsetwatch.loop import Loop, Recall, Save
+from offsetwatch.ingest.topic_readers import TopicReader
+from offsetwatch.loop import DocumentLoader, DocumentSaver, Loop
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -52,24 +52,24 @@ from offsetwatch.model.observations import (
     InputId,
     InputRetired,
     Observation,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
-from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.failover.groups import build_groups_input
 from offsetwatch.state.snapshot import Snapshot
 
 RECONCILE_S = 1.0  # how soon what was just discovered is tailed, polled or probed
 BROKERS_S = 60.0
-ASSIGNED_S = 30.0  # MM2 itself looks for new topics every ten minutes; asking waits for a worker
+ASSIGNMENTS_S = 30.0  # MM2 itself looks for new topics every ten minutes; asking waits for a worker
 FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it is rarely
-AGES_S_MAX = 3.0  # a catch-up is one without them
+RECORD_AGES_S_MAX = 3.0  # a catch-up is one without them
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
 
 _log = structlog.get_logger()
 
 
-class Edge:
+class ClusterMonitor:
     """All inputs and the loop. `start`, read `snapshot`, `stop`.
 
     reconcile_s    how often each input looks for what others have discovered: five such steps
@@ -77,7 +77,7 @@ class Edge:
     """
 
     def __init__(
-        self, config: Config, clock: Clock | None = None, *, reconcile_s: float = RECONCILE_S
+        self, config: Config, clock: UnixClock | None = None, *, reconcile_s: float = RECONCILE_S
     ) -> None:
         self._config = config
         self._reconcile_s = reconcile_s
@@ -91,26 +91,30 @@ class Edge:
         self._asked_early: set[tuple[str, str]] = set()
         self._assigned_early: set[tuple[str, str]] = set()
         self._admins = {
-            name: KafkaFacts(name, kafka.client_properties())
+            name: KafkaInspector(name, kafka.client_properties())
             for name, kafka in config.kafka.items()
         }
         self._homes = {
             connect.name: connect.kafka for connect in config.connect if connect.kafka is not None
         }
-        self._readers = wiring.readers(config)
+        self._readers = wiring.build_connect_readers(config)
         self._assignments = {at: AssignmentsPoll(reader) for at, reader in self._readers.items()}
-        self._sweeps = wiring.sweeps(config)
+        self._sweeps = wiring.build_sweeps(config)
         self._ends = {
-            name: EndsPoll(admin, self._put, self._clock) for name, admin in self._admins.items()
+            name: LogEndsPoll(admin, self._put, self._clock) for name, admin in self._admins.items()
         }
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
-        self._probes = Probes(config, self._clock, self._stop.is_set)
+        self._probes = RecordAgeProbes(config, self._clock, self._stop.is_set)
         self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
         base = Path(config.history.path)
-        self._pipeline = PipelineFile(base, self._put)
+        self._pipeline = PipelineStatusFile(base, self._put)
         self._baselines = BaselinesFile(base, self._put)
-        self._loop = Loop(wiring.book(config), wiring.judge(config), self._clock, config.tick_s)
-        self._rhythm = Rhythm(self._clock, wiring.workers(config), self._job_failed)
+        self._loop = Loop(
+            wiring.build_book(config), wiring.build_judge(config), self._clock, config.tick_s
+        )
+        self._rhythm = JobScheduler(
+            self._clock, wiring.count_worker_threads(config), self._job_failed
+        )
 
     @property
     def snapshot(self) -> Snapshot:
@@ -130,11 +134,11 @@ class Edge:
         """The loop died of a bug."""
         return self._failed.is_set()
 
-    def recall_with(self, recall: Recall) -> None:
+    def recall_with(self, recall: DocumentLoader) -> None:
         """Begin with what another process remembered; before `start`."""
         self._loop.recall_with(recall)
 
-    def save_with(self, save: Save | None) -> None:
+    def save_with(self, save: DocumentSaver | None) -> None:
         """Save what must survive a restart from now on; None: no more."""
         self._loop.save_with(save)
 
@@ -190,9 +194,9 @@ class Edge:
             self._stop.wait(min(0.1, self._config.tick_s))
         return self.snapshot.ready
 
-    def wait_for_ages(self, timeout_s: float = AGES_S_MAX) -> None:
+    def wait_for_ages(self, timeout_s: float = RECORD_AGES_S_MAX) -> None:
         """After a catch-up: give the reads that tell how old lag is their turn."""
-        deadline = time.monotonic() + min(timeout_s, AGES_S_MAX)
+        deadline = time.monotonic() + min(timeout_s, RECORD_AGES_S_MAX)
         while self._config.probes.enabled and time.monotonic() < deadline:
             seen = self.snapshot
             waits = any(
@@ -235,7 +239,9 @@ class Edge:
             f"failover of {name}",
             lambda: self._failover.ask(name),
             lambda: [
-                groups_input(at.flow) for at in self.snapshot.groups_to_ask if at.flow[0] == name
+                build_groups_input(at.flow)
+                for at in self.snapshot.groups_to_ask
+                if at.flow[0] == name
             ],
         )
         reader = self._readers.get(name)
@@ -258,7 +264,7 @@ class Edge:
         )
         self._schedule_rest_offsets(connect, reader)
         self._every(
-            ASSIGNED_S,
+            ASSIGNMENTS_S,
             f"assignments of {name}",
             lambda: self._poll_assignments(name),
             lambda: [rest],
@@ -279,7 +285,9 @@ class Edge:
             self._reconcile_s,
             f"polled offsets of {connect.name}",
             lambda: poll.step(self._polled(connect), self._stop.is_set),
-            lambda: [rest_offsets_input(connect.name, name) for name in self._polled(connect)],
+            lambda: [
+                build_rest_offsets_input(connect.name, name) for name in self._polled(connect)
+            ],
             partial=True,
         )
 
@@ -287,7 +295,7 @@ class Edge:
         found = self.snapshot.by_rest
         return [at.connector for at in found if at.connect_cluster == connect.name]
 
-    def _schedule_kafka(self, admin: KafkaFacts) -> None:
+    def _schedule_kafka(self, admin: KafkaInspector) -> None:
         name, memory, ends = admin.name, TopicMemory(), InputId(LOG_ENDS, kafka=admin.name)
         self._polls[LOG_ENDS, name] = self._every(
             self._config.ends_s,
@@ -306,8 +314,8 @@ class Edge:
         """What belongs to no cluster. Discovery and tails are two jobs: what one cannot find must
         not keep the other from what is found.
         """
-        self._every(LOOK_S, "pipeline", self._pipeline.look)
-        self._every(LOOK_S, "baselines", self._baselines.look)
+        self._every(FILE_POLL_S, "pipeline", self._pipeline.look)
+        self._every(FILE_POLL_S, "baselines", self._baselines.look)
         self._every(TOPICS_S, "failover topics", self._failover.look)
         discoveries = [self._discovery_of(connect) for connect in self._config.connect]
         self._every(
@@ -318,7 +326,7 @@ class Edge:
             ("first polls", self._ask_early),
         ):
             self._every(self._reconcile_s, name, job, self._looking, retires=True)
-        self._every(TIDY_S, "memory", Tidying().look, delayed=True)
+        self._every(GC_PERIOD_S, "memory", PeriodicGarbageCollector().look, delayed=True)
 
     def _discovery_of(self, connect: Connect) -> Callable[[], None]:
         return self._supervisor.guard(
@@ -341,7 +349,7 @@ class Edge:
     def _probe(self, kafka: str) -> None:
         self._put(self._probes.round(kafka, self.snapshot))
 
-    def _poll_facts(self, admin: KafkaFacts, memory: TopicMemory) -> None:
+    def _poll_facts(self, admin: KafkaInspector, memory: TopicMemory) -> None:
         self._put(
             poll_topic_facts(
                 admin,
@@ -435,7 +443,7 @@ class Edge:
         return [sink for sink in found if sink.connect_cluster == connect.name]
 
     def _start_tail(
-        self, topic: KafkaTopic, role_of: Callable[[], Role], stopped: threading.Event
+        self, topic: KafkaTopic, role_of: Callable[[], TopicReader], stopped: threading.Event
     ) -> threading.Thread:
         tail = Tail(
             topic,

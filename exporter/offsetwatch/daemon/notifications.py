@@ -12,25 +12,25 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.addresses import written
-from offsetwatch.clock import Clock
-from offsetwatch.config import Config, Judge, Notify
+from offsetwatch.addresses import format_address
+from offsetwatch.clock import UnixClock
+from offsetwatch.config import Config, JudgeConfig, NotifyConfig
 from offsetwatch.config.schema import web
 from offsetwatch.daemon.state_dir import StateDir
-from offsetwatch.daemon.supervisor import start_kept
+from offsetwatch.daemon.supervisor import start_supervised_thread
 from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE
 from offsetwatch.model.observations import NotificationsFailed, Observation
 from offsetwatch.notify.notifier import Notifier
-from offsetwatch.notify.receivers import receivers
+from offsetwatch.notify.receivers import build_receivers
 from offsetwatch.state.snapshot import Snapshot
 
-MEMORY: Final = "notify"
+STATE_NAME: Final = "notify"
 STOP_S: Final = 5.0  # and as long as one delivery may take
 
 _log = structlog.get_logger()
 
 
-def external_url(config: Config) -> str | None:
+def resolve_external_url(config: Config) -> str | None:
     """Return where people reach the status page: as configured, or the listener's own address; None
     where that is every address of this host.
     """
@@ -40,11 +40,11 @@ def external_url(config: Config) -> str | None:
     if host.strip("[]") in {"", "0.0.0.0", "*", "::"}:  # noqa: S104 - compared only
         return None
     file = config.web_config_file
-    tls = file is not None and web.load(file).tls_server_config is not None
-    return f"http{'s' if tls else ''}://{written(host, port)}/"
+    tls = file is not None and web.load_web_config(file).tls_server_config is not None
+    return f"http{'s' if tls else ''}://{format_address(host, port)}/"
 
 
-class Notices:
+class NotificationThread:
     """See the module. `snapshot` is the newest picture, `put` hands an observation to its loop."""
 
     def __init__(
@@ -52,20 +52,20 @@ class Notices:
         snapshot: Callable[[], Snapshot],
         put: Callable[[Observation], object],
         state: StateDir,
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
         self._snapshot = snapshot
         self._put = put
         self._state = state
         self._clock = clock
-        self._settings: tuple[Notify, Judge, str | None] | None = None
+        self._settings: tuple[NotifyConfig, JudgeConfig, str | None] | None = None
         self._notifier: Notifier | None = None
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
 
     def follow(self, config: Config) -> None:
         """Tell those that this configuration names, from now on."""
-        settings = (config.notify, config.judge, external_url(config))
+        settings = (config.notify, config.judge, resolve_external_url(config))
         if settings == self._settings:
             return
         self.stop()
@@ -84,21 +84,23 @@ class Notices:
 
     def _made(self, config: Config, failed: Mapping[str, int]) -> Notifier | None:
         settle_s = INTERVALS_OF_EVIDENCE * config.judge.interval_s
-        named = receivers(config.notify, settle_s, external_url(config))
+        named = build_receivers(config.notify, settle_s, resolve_external_url(config))
         if not named:
             return None
         notifier = Notifier(
             named,
             snapshot=self._snapshot,
-            save=lambda document: self._state.save(MEMORY, document),
+            save=lambda document: self._state.save(STATE_NAME, document),
             report=lambda counts: self._put(NotificationsFailed(counts)),
             clock=self._clock,
             failed=failed,
         )
-        self._state.recall(MEMORY, notifier.recall)
+        self._state.recall(STATE_NAME, notifier.recall)
         return notifier
 
     def _start(self, notifier: Notifier) -> None:
         self._stop = threading.Event()
         stopped = self._stop
-        self._thread = start_kept(MEMORY, lambda: notifier.run(stopped.wait), stopped)
+        self._thread = start_supervised_thread(
+            STATE_NAME, lambda: notifier.run(stopped.wait), stopped
+        )

@@ -15,26 +15,26 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import document
 from offsetwatch.history.tables import pipeline_status
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.observations import BaselinesSeen, Observation, PipelineSeen
+from offsetwatch.model.observations import BaselinesRead, Observation, PipelineStatusRead
 
-LOOK_S = 5.0
+FILE_POLL_S = 5.0
 
-_Identity = tuple[int, int, int]
-_HIDDEN: _Identity = (0, 0, 0)  # there may be one, and we may not look
-_REFUSED: _Identity = (-1, -1, -1)  # what was told last is that one cannot be read
+_FileIdentity = tuple[int, int, int]
+_INACCESSIBLE_FILE: _FileIdentity = (0, 0, 0)  # there may be one, and we may not look
+_UNREADABLE_FILE: _FileIdentity = (-1, -1, -1)  # what was told last is that one cannot be read
 _log = structlog.get_logger()
 
-Put = Callable[[Batch], bool]
+PutBatch = Callable[[Batch], bool]
 """Hands a batch to the loop and says whether it was taken; what was not is told again."""
 
 
-class _File:
+class _WatchedFile:
     """One file. `read` makes an observation of it; `unreadable` is told where that raises."""
 
     def __init__(
         self,
         path: Path,
-        put: Put,
+        put: PutBatch,
         read: Callable[[], Observation],
         unreadable: Observation,
         event: str,
@@ -44,8 +44,8 @@ class _File:
         self._read = read
         self._unreadable = unreadable
         self._event = event
-        self._told: _Identity | None = None
-        self._refused: _Identity | None = None
+        self._told: _FileIdentity | None = None
+        self._refused: _FileIdentity | None = None
 
     def look(self) -> None:
         """Tell what is new: nothing while the file is the one that was told of last."""
@@ -60,44 +60,44 @@ class _File:
         if self._put((found,)):
             self._told, self._refused = there, None
 
-    def _refuse(self, there: _Identity | None, why: str) -> None:
+    def _refuse(self, there: _FileIdentity | None, why: str) -> None:
         """Counted and logged once for each file that cannot be read, not once for each look."""
         if there != self._refused and self._put((self._unreadable,)):
             _log.warning(self._event, detail=why)
-            self._told, self._refused = _REFUSED, there
+            self._told, self._refused = _UNREADABLE_FILE, there
 
-    def _identity(self) -> _Identity | None:
+    def _identity(self) -> _FileIdentity | None:
         """What changes when the file is replaced; None where there is none."""
         try:
             found = self._path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError:
-            return _HIDDEN
+            return _INACCESSIBLE_FILE
         return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-class PipelineFile(_File):
+class PipelineStatusFile(_WatchedFile):
     """How far the pipeline is."""
 
-    def __init__(self, base: Path, put: Put) -> None:
+    def __init__(self, base: Path, put: PutBatch) -> None:
         super().__init__(
             pipeline_status.path_of(base),
             put,
-            lambda: PipelineSeen(pipeline_status.read(base)),
-            PipelineSeen(None, unreadable=True),
+            lambda: PipelineStatusRead(pipeline_status.read_status(base)),
+            PipelineStatusRead(None, unreadable=True),
             "history_status_unreadable",
         )
 
 
-class BaselinesFile(_File):
+class BaselinesFile(_WatchedFile):
     """What it has learned to be usual."""
 
-    def __init__(self, base: Path, put: Put) -> None:
+    def __init__(self, base: Path, put: PutBatch) -> None:
         super().__init__(
             document.path_of(base),
             put,
-            lambda: BaselinesSeen(document.published(base)),
-            BaselinesSeen(None, damaged=True),
+            lambda: BaselinesRead(document.read_baselines(base)),
+            BaselinesRead(None, damaged=True),
             "history_baselines_unreadable",
         )

@@ -17,31 +17,32 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.supervisor import start_kept
-from offsetwatch.daemon.wiring.remediation import Drivers, parts_of
+from offsetwatch.daemon.supervisor import start_supervised_thread
+from offsetwatch.daemon.wiring.remediation import ConfiguredDrivers, open_remediation_parts
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
-from offsetwatch.model.remediation import FOLLOWS, RemedySeen
-from offsetwatch.remedy.execute.executor import Conductor, Life
-from offsetwatch.remedy.loop import LOOK_S, Agent
-from offsetwatch.remedy.model.approval import Stands
-from offsetwatch.remedy.model.service_api import Hint
-from offsetwatch.remedy.replicas.replica import Replica, Term
+from offsetwatch.model.remediation import FOLLOWER_MODE, RemediationReported
+from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
+from offsetwatch.remedy.loop import ROUND_S, RemediationLoop
+from offsetwatch.remedy.model.approval import PlanStatus
+from offsetwatch.remedy.model.service_api import AlertHint
+from offsetwatch.remedy.replicas.replica import LeadershipTerm, Replica
 from offsetwatch.remedy.views import status_view
 from offsetwatch.state.snapshot import Snapshot
 
 STOP_S: Final = (
     20.0  # for a plan at hand to come to a safe place; then it is left to the next start
 )
-AGAIN_S: Final = 60.0  # after a journal that could not be used
-HURRIED_S: Final = 0.5
-FOLLOW_S: Final = 0.2  # how often one that follows looks whether it leads by now
-NAME: Final = "remediation"
+JOURNAL_RETRY_S: Final = 60.0  # after a journal that could not be used
+STOPPING_PAUSE_S_MAX: Final = 0.5
+FOLLOWER_POLL_S: Final = 0.2  # how often one that follows looks whether it leads by now
+THREAD_NAME: Final = "remediation"
 # Those that are over are told by remediation_actions_total.
-_STATES: Final = tuple(
-    at.value for at in (Stands.PROPOSED, Stands.APPROVED, Stands.RUNNING, Stands.PARKED)
+_OPEN_STATES: Final = tuple(
+    at.value
+    for at in (PlanStatus.PROPOSED, PlanStatus.APPROVED, PlanStatus.RUNNING, PlanStatus.PARKED)
 )
 
 _log = structlog.get_logger()
@@ -55,7 +56,7 @@ class Remediation:
         snapshot: Callable[[], Snapshot],
         put: Callable[[Observation], object],
         folder: Path,
-        clock: Clock,
+        clock: UnixClock,
         replica: Callable[[], Replica | None] = lambda: None,
     ) -> None:
         self._replica = replica
@@ -64,19 +65,23 @@ class Remediation:
         self._folder = folder
         self._clock = clock
         self._config: Config | None = None
-        self._turn: _Turn | None = None
+        self._turn: _RemediationRun | None = None
 
     def follow(self, config: Config) -> None:
         """Act by this configuration from now on, once what is under way by the one before has come
         to a safe place, however long that takes: two may not act at once.
         """
-        if self._config is not None and _basis(config) == _basis(self._config):
+        if self._config is not None and _select_restart_settings(
+            config
+        ) == _select_restart_settings(self._config):
             self._config = config
             return
         before = self.stop()
         self._config = config
-        self._turn = turn = _Turn()
-        turn.thread = start_kept(NAME, lambda: self._run(config, turn, before), turn.stop)
+        self._turn = turn = _RemediationRun()
+        turn.thread = start_supervised_thread(
+            THREAD_NAME, lambda: self._run(config, turn, before), turn.stop
+        )
 
     def stop(self) -> threading.Thread | None:
         """Begin nothing more; what is under way comes to a safe place, or is left as it is. The
@@ -90,7 +95,7 @@ class Remediation:
         turn.thread.join(2 * STOP_S)
         return turn.thread if turn.thread.is_alive() else None
 
-    def wake(self, hint: Hint) -> None:
+    def wake(self, hint: AlertHint) -> None:
         """Look there soon. Any thread."""
         agent = None if self._turn is None else self._turn.agent
         if agent is not None:
@@ -98,7 +103,7 @@ class Remediation:
 
     # --- the thread ------------------------------------------------------------------------------
 
-    def _run(self, config: Config, turn: _Turn, before: threading.Thread | None) -> None:
+    def _run(self, config: Config, turn: _RemediationRun, before: threading.Thread | None) -> None:
         """Act until told to stop. After a bug it begins again as a new process would, from the
         journal alone.
         """
@@ -112,9 +117,9 @@ class Remediation:
                 _log.warning("remedy_without_leadership", error=str(exc))
             except JournalDamaged as exc:
                 _log.error("remedy_without_journal", error=str(exc))
-                turn.stop.wait(AGAIN_S)
+                turn.stop.wait(JOURNAL_RETRY_S)
 
-    def _work(self, config: Config, turn: _Turn) -> None:
+    def _work(self, config: Config, turn: _RemediationRun) -> None:
         """For one term, or where there is but one daemon for as long as it runs."""
         term = None
         if config.remedy.journal is not None:
@@ -127,18 +132,22 @@ class Remediation:
             return term is not None and term.over
 
         def pause(seconds: float) -> None:
-            _wait(stop, seconds)
+            _pause_shorter_if_stopping(stop, seconds)
 
-        publish, check = (None, _nothing) if term is None else (term.publish, term.check)
-        with parts_of(config, self._snapshot, self._folder, self._clock, pause, publish) as parts:
-            conductor = Conductor(
+        publish, check = (None, _skip_check) if term is None else (term.publish, term.check)
+        with open_remediation_parts(
+            config, self._snapshot, self._folder, self._clock, pause, publish
+        ) as parts:
+            conductor = PlanExecutor(
                 ledger=parts.ledger,
                 planner=parts.planner,
-                drivers=Drivers(config, self._folder, check),
+                drivers=ConfiguredDrivers(config, self._folder, check),
                 clock=self._clock,
-                life=Life(SteadyClock(), pause, stop.is_set, lambda: turn.hurry() or over()),
+                life=ProcessLifetime(
+                    SteadyClock(), pause, stop.is_set, lambda: turn.hurry() or over()
+                ),
             )
-            agent = Agent(
+            agent = RemediationLoop(
                 ledger=parts.ledger,
                 planner=parts.planner,
                 conductor=conductor,
@@ -149,27 +158,27 @@ class Remediation:
             )
             turn.agent = agent
             try:
-                while not stop.wait(LOOK_S) and not over():
+                while not stop.wait(ROUND_S) and not over():
                     agent.step()
                     parts.brokers.rest()
-                    self._put(_seen(agent, self._clock.now()))
+                    self._put(_summarize_agent(agent, self._clock.now()))
             finally:
                 turn.agent = None
 
-    def _chosen(self, turn: _Turn) -> Term | None:
+    def _chosen(self, turn: _RemediationRun) -> LeadershipTerm | None:
         """The term of this replica, once it has one; None if it is to stop before that."""
-        while not turn.stop.wait(FOLLOW_S):
+        while not turn.stop.wait(FOLLOWER_POLL_S):
             replica = self._replica()
             term = None if replica is None else replica.term
             if term is not None:
                 return term
             # What is in force, counted and held is for the leader to tell.
-            self._put(RemedySeen(at=self._clock.now(), mode=FOLLOWS))
+            self._put(RemediationReported(at=self._clock.now(), mode=FOLLOWER_MODE))
         return None
 
 
 @dataclass(slots=True)
-class _Turn:
+class _RemediationRun:
     """One thread that acts by one configuration; what it was told stays with it when the next one
     has come.
     """
@@ -177,38 +186,38 @@ class _Turn:
     stop: threading.Event = field(default_factory=threading.Event)
     deadline: float | None = None
     thread: threading.Thread | None = None
-    agent: Agent | None = None
+    agent: RemediationLoop | None = None
 
     def hurry(self) -> bool:
         """Is it time to leave things as they are?"""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
 
-def _nothing() -> None:
+def _skip_check() -> None:
     """Nobody else may act."""
 
 
-def _basis(config: Config) -> tuple[object, ...]:
+def _select_restart_settings(config: Config) -> tuple[object, ...]:
     return (config.remedy, config.connect, config.kafka)
 
 
-def _wait(stop: threading.Event, seconds: float) -> None:
+def _pause_shorter_if_stopping(stop: threading.Event, seconds: float) -> None:
     """A plan that is carried out comes to its safe place while the process ends: it still waits."""
     if stop.wait(seconds):
-        time.sleep(min(seconds, HURRIED_S))
+        time.sleep(min(seconds, STOPPING_PAUSE_S_MAX))
 
 
-def _seen(agent: Agent, now: float) -> RemedySeen:
+def _summarize_agent(agent: RemediationLoop, now: float) -> RemediationReported:
     fleet, counts = agent.fleet, agent.counts
-    states = Counter(dict.fromkeys(_STATES, 0))
+    states = Counter(dict.fromkeys(_OPEN_STATES, 0))
     states.update({stands.value: count for stands, count in agent.over.items()})
     states.update(at.stands.value for at in agent.dossiers() if at.plan.remedy is not None)
-    open_plans, more_plans = status_view.plans(agent.dossiers(), agent.refused, now)
-    refusals, more_refusals = status_view.refusals(agent.refusals(), open_plans)
-    return RemedySeen(
+    open_plans, more_plans = status_view.list_open_plans(agent.dossiers(), agent.refused, now)
+    refusals, more_refusals = status_view.list_refusals(agent.refusals(), open_plans)
+    return RemediationReported(
         at=now,
         mode=agent.mode.value,
-        plans=tuple((state, states[state]) for state in _STATES),
+        plans=tuple((state, states[state]) for state in _OPEN_STATES),
         actions=tuple((*key, count) for key, count in sorted(counts.actions.items())),
         blocked=tuple((*key, count) for key, count in sorted(counts.blocked.items())),
         stopped_by_us=tuple(

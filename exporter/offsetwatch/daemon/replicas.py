@@ -8,22 +8,24 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from offsetwatch.clients.kafka.journal_topic import Wanted
-from offsetwatch.clock import Clock
+from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config
 from offsetwatch.model.observations import Observation
-from offsetwatch.model.remediation import ReplicaSeen
-from offsetwatch.remedy.replicas.replica import Replica, Settings, Standing
+from offsetwatch.model.remediation import ReplicaReported
+from offsetwatch.remedy.replicas.replica import Replica, ReplicaSettings, ReplicaStatus
 
 
-class Replicas:
+class DaemonReplica:
     """See the module. `put` hands an observation to the loop."""
 
-    def __init__(self, put: Callable[[Observation], object], folder: Path, clock: Clock) -> None:
+    def __init__(
+        self, put: Callable[[Observation], object], folder: Path, clock: UnixClock
+    ) -> None:
         self._put = put
         self._folder = folder
         self._clock = clock
-        self._settings: Settings | None = None
+        self._settings: ReplicaSettings | None = None
         self._now: Replica | None = None
 
     @property
@@ -33,7 +35,7 @@ class Replicas:
 
     def follow(self, config: Config) -> None:
         """Be what this configuration says from now on."""
-        settings = settings_of(config)
+        settings = build_replica_settings(config)
         if settings == self._settings:
             return
         self.stop()
@@ -53,10 +55,10 @@ class Replicas:
         replica = self._now
         return None if replica is None or replica.term is not None else replica.who_leads()
 
-    def _told(self, standing: Standing) -> None:
+    def _told(self, standing: ReplicaStatus) -> None:
         leader, since = standing.leader or ("", 0.0)
         self._put(
-            ReplicaSeen(
+            ReplicaReported(
                 leading=standing.leading,
                 leader=leader,
                 since=since,
@@ -66,15 +68,17 @@ class Replicas:
         )
 
 
-def settings_of(config: Config) -> Settings | None:
+def build_replica_settings(config: Config) -> ReplicaSettings | None:
     """None where the journal is a file. Raises ClientError for a hook that cannot be had."""
     journal = config.remedy.journal
     if journal is None:
         return None
-    return Settings(
+    return ReplicaSettings(
         kafka=journal.kafka,
         properties=config.kafka[journal.kafka].client_properties(),
-        wanted=Wanted(journal.topic, journal.replication_factor, journal.min_insync_replicas),
+        wanted=JournalTopicRequirements(
+            journal.topic, journal.replication_factor, journal.min_insync_replicas
+        ),
         name=journal.name or socket.gethostname(),
         session_s=journal.session_timeout_s,
     )

@@ -22,28 +22,28 @@ from typing import TYPE_CHECKING
 import structlog
 
 from offsetwatch import __version__, config
-from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Config
-from offsetwatch.config.identity import clusters_of
+from offsetwatch.config.identity import format_cluster_hashes
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.model.observations import Observation
-from offsetwatch.serve.http.read_listener import PageFacts, Pulse, ReadServer
-from offsetwatch.serve.metrics.families import Reload
-from offsetwatch.state.snapshot import EMPTY, Snapshot
+from offsetwatch.serve.http.read_listener import LoopHeartbeat, PageFacts, ReadServer
+from offsetwatch.serve.metrics.families import ConfigReloadStatus
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 
 if TYPE_CHECKING:  # see the module
-    from offsetwatch.daemon.monitor import Edge
-    from offsetwatch.daemon.side_effects import Acting
+    from offsetwatch.daemon.monitor import ClusterMonitor
+    from offsetwatch.daemon.side_effects import SideEffects
 
-BUG = 70  # sysexits.h EX_SOFTWARE
+EXIT_BUG = 70  # sysexits.h EX_SOFTWARE
 # Then the new configuration counts, caught up or not: it is what was asked for.
 TAKE_OVER_S_MAX = 60.0
-LOOK_S = 0.5
+RELOAD_POLL_S = 0.5
 
 Mistakes = tuple[str, ...]
 
-STOPPING: Mistakes = ("offsetwatch is stopping",)
+STOPPING_MISTAKES: Mistakes = ("offsetwatch is stopping",)
 
 _log = structlog.get_logger()
 
@@ -51,27 +51,27 @@ _log = structlog.get_logger()
 class Daemon:
     """One process from its first configuration to the signal that ends it."""
 
-    def __init__(self, loaded: Config, path: Path, clock: Clock | None = None) -> None:
+    def __init__(self, loaded: Config, path: Path, clock: UnixClock | None = None) -> None:
         self._config = loaded
         self._path = path
         self._clock = clock if clock is not None else SystemClock()
-        self._edge: Edge | None = None
+        self._edge: ClusterMonitor | None = None
         self._state: StateDir | None = None
-        self._acting: Acting | None = None
+        self._acting: SideEffects | None = None
         self._stop = threading.Event()
         self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
-        self._reloaded = Reload(successful=True, at=self._clock.now())
+        self._reloaded = ConfigReloadStatus(successful=True, at=self._clock.now())
         self._server = ReadServer(
             loaded.listen,
             snapshot=lambda: self.snapshot,
-            pulse=Pulse(self.alive, self.fresh),
+            pulse=LoopHeartbeat(self.alive, self.fresh),
             reload=self.reload,
             reloaded=self._last_reload,
             # Links stay: what a mounted Secret leads to is gone when the Secret changes.
             page_facts=PageFacts(
                 options=f"--config {shlex.quote(str(path.absolute()))}",
                 boards_url=lambda: self._config.notify.boards_url,
-                clusters=lambda: clusters_of(self._config),
+                clusters=lambda: format_cluster_hashes(self._config),
             ),
             web_config=loaded.web_config_file,
         )
@@ -98,14 +98,14 @@ class Daemon:
             self._state.close()
 
     def _serve(self, state: StateDir) -> int:
-        edge = _edge(self._config)
+        edge = _build_monitor(self._config)
         edge.recall_with(state.recall)
         edge.save_with(state.save)
         edge.start()
         self._edge = edge
-        from offsetwatch.daemon.side_effects import Acting  # noqa: PLC0415 - see the module
+        from offsetwatch.daemon.side_effects import SideEffects  # noqa: PLC0415 - see the module
 
-        self._acting = Acting(lambda: self.snapshot, self._tell, state, self._clock)
+        self._acting = SideEffects(lambda: self.snapshot, self._tell, state, self._clock)
         self._acting.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._broken:
@@ -114,12 +114,12 @@ class Daemon:
         self.stop()
         self._acting.stop()
         self._edge.stop()
-        return BUG if self._broken else 0
+        return EXIT_BUG if self._broken else 0
 
     @property
     def snapshot(self) -> Snapshot:
         """The newest picture, by whichever inputs are in use."""
-        return EMPTY if self._edge is None else self._edge.snapshot
+        return EMPTY_SNAPSHOT if self._edge is None else self._edge.snapshot
 
     def _tell(self, seen: Observation) -> None:
         """To whichever inputs are in use."""
@@ -159,22 +159,22 @@ class Daemon:
 
     def _answer_next(self) -> None:
         try:
-            asked = self._asked.get(timeout=LOOK_S)
+            asked = self._asked.get(timeout=RELOAD_POLL_S)
         except queue.Empty:
             return
         if self._stop.is_set():
-            _answer(asked, STOPPING)
+            _resolve_reload(asked, STOPPING_MISTAKES)
             return
         mistakes = self._reload()
-        self._reloaded = Reload(
+        self._reloaded = ConfigReloadStatus(
             successful=not mistakes, at=self._reloaded.at if mistakes else self._clock.now()
         )
-        _answer(asked, mistakes)
+        _resolve_reload(asked, mistakes)
 
     def _refuse_all(self) -> None:
         while True:
             try:
-                _answer(self._asked.get_nowait(), STOPPING)
+                _resolve_reload(self._asked.get_nowait(), STOPPING_MISTAKES)
             except queue.Empty:
                 return
 
@@ -201,13 +201,13 @@ class Daemon:
             if getattr(loaded, name) != getattr(self._config, name):
                 raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
 
-    def _last_reload(self) -> Reload:
+    def _last_reload(self) -> ConfigReloadStatus:
         """With how it went for the control listener's own file."""
         found = None if self._acting is None else self._acting.web_file
         return self._reloaded if found is None else replace(self._reloaded, web=(found,))
 
     def _take_over(self, loaded: Config) -> None:
-        edge = _edge(loaded)
+        edge = _build_monitor(loaded)
         if self._state is not None:  # what happens from here on, both of them see
             edge.recall_with(self._state.recall)
         edge.start()
@@ -227,14 +227,14 @@ class Daemon:
         before.stop()
 
 
-def _edge(loaded: Config) -> Edge:
+def _build_monitor(loaded: Config) -> ClusterMonitor:
     """Inputs as this configuration says, not started."""
-    from offsetwatch.daemon.monitor import Edge  # noqa: PLC0415 - see the module
+    from offsetwatch.daemon.monitor import ClusterMonitor  # noqa: PLC0415 - see the module
 
-    return Edge(loaded)
+    return ClusterMonitor(loaded)
 
 
-def _answer(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:
+def _resolve_reload(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:
     """Nobody waits after a signal, nor any more for an answer that was given up."""
     if asked is not None and asked.set_running_or_notify_cancel():
         asked.set_result(mistakes)

@@ -17,18 +17,18 @@ from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 
-LOOK_S: Final = 1.0
+CLOCK_CHECK_S: Final = 1.0
 # Clocks are also slewed, by less than a thousandth; and a look may come late.
 STEP_S_MIN: Final = 1.0
 
 
-class Rhythm:
+class JobScheduler:
     """See the module. `failed` hears of a job that died, with its trace."""
 
     def __init__(
-        self, clock: Clock, workers: int, failed: Callable[[BaseException, str], None]
+        self, clock: UnixClock, workers: int, failed: Callable[[BaseException, str], None]
     ) -> None:
         self._clock = clock
         self._scheduler = BackgroundScheduler(
@@ -45,7 +45,7 @@ class Rhythm:
     def every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
         """Now, and then every so often; with `delayed`, for the first time after that long."""
         first = datetime.now(UTC) + timedelta(seconds=seconds if delayed else 0)
-        self._scheduler.add_job(job, _Every(timedelta(seconds=seconds)), next_run_time=first)
+        self._scheduler.add_job(job, _PauseTrigger(timedelta(seconds=seconds)), next_run_time=first)
 
     def start(self) -> None:
         """Begin with the jobs."""
@@ -59,7 +59,7 @@ class Rhythm:
     def watch_clock(self, stopped: Callable[[float], bool]) -> None:
         """Until `stopped(seconds)`, which waits that long, says True; in a thread of its own."""
         ahead_s = self._clock.now() - time.monotonic()
-        while not stopped(LOOK_S):
+        while not stopped(CLOCK_CHECK_S):
             was_s, ahead_s = ahead_s, self._clock.now() - time.monotonic()
             if was_s - ahead_s >= STEP_S_MIN:
                 self._begin_again()
@@ -69,7 +69,7 @@ class Rhythm:
             job.modify(next_run_time=datetime.now(UTC))
 
 
-class _Every(BaseTrigger):  # type: ignore[misc]  # its library has no types
+class _PauseTrigger(BaseTrigger):  # type: ignore[misc]  # its library has no types
     """After each turn so long a pause, and never a turn for each that was missed: a clock that is
     set forward by a year would have millions of them counted first.
     """

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.control import ControlDesk
-from offsetwatch.daemon.notifications import Notices
+from offsetwatch.daemon.control import ControlService
+from offsetwatch.daemon.notifications import NotificationThread
 from offsetwatch.daemon.remediation import Remediation
-from offsetwatch.daemon.replicas import Replicas
+from offsetwatch.daemon.replicas import DaemonReplica
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.model.observations import Observation
-from offsetwatch.serve.metrics.families import WebFile
+from offsetwatch.serve.metrics.families import WebConfigStatus
 from offsetwatch.state.snapshot import Snapshot
 
 
-class Acting:
+class SideEffects:
     """All of them, in the order in which they depend on each other. `follow`, then `stop`."""
 
     def __init__(
@@ -27,13 +27,13 @@ class Acting:
         snapshot: Callable[[], Snapshot],
         tell: Callable[[Observation], None],
         state: StateDir,
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
-        replicas = Replicas(tell, state.folder, clock)
+        replicas = DaemonReplica(tell, state.folder, clock)
         self._replicas = replicas
-        self._notices = Notices(snapshot, tell, state, clock)
+        self._notices = NotificationThread(snapshot, tell, state, clock)
         self._remediation = Remediation(snapshot, tell, state.folder, clock, lambda: replicas.now)
-        self._control = ControlDesk(
+        self._control = ControlService(
             snapshot, tell, state.folder, clock, self._remediation.wake, replicas
         )
 
@@ -43,7 +43,7 @@ class Acting:
             part.follow(config)
 
     @property
-    def web_file(self) -> WebFile | None:
+    def web_file(self) -> WebConfigStatus | None:
         """How reading the control listener's own file went; None without one."""
         return self._control.web_file
 

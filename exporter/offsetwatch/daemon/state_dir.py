@@ -25,7 +25,7 @@ LOCK: Final = ".lock"
 _log = structlog.get_logger()
 
 
-def read(folder: Path, name: str) -> bytes | None:
+def read_document(folder: Path, name: str) -> bytes | None:
     """What `name` said last; None if it never said anything, or nobody can read it."""
     try:
         return (folder / f"{name}.json").read_bytes()
@@ -36,15 +36,15 @@ def read(folder: Path, name: str) -> bytes | None:
         return None
 
 
-def look(folder: Path, name: str, into: Callable[[bytes], None]) -> None:
+def load_document(folder: Path, name: str, into: Callable[[bytes], None]) -> None:
     """Hand `into` what `name` said last, unless it refuses (ValueError); write nothing."""
-    document = read(folder, name)
+    document = read_document(folder, name)
     if document is not None:
         with suppress(ValueError):
             into(document)
 
 
-def in_use(folder: Path) -> bool:
+def is_in_use(folder: Path) -> bool:
     """Whether a daemon has this folder now."""
     try:
         handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
@@ -83,7 +83,7 @@ class StateDir:
         """Hand `into` what `name` said last. What it refuses, by whatever error, is put aside, so
         that it can be looked at, and the part begins anew: it would fail at every start.
         """
-        document = read(self.folder, name)
+        document = read_document(self.folder, name)
         if document is None:
             return
         try:

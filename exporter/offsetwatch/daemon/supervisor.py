@@ -21,17 +21,17 @@ from offsetwatch.errors import raised_at
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import InputFailed, InputId, InputRetired
 
-UNEXPECTED: Final = "unexpected"  # the `reason` of input_errors_total
+UNEXPECTED_REASON: Final = "unexpected"  # the `reason` of input_errors_total
 RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 60.0
-PLACES_MAX: Final = 100  # of one job, whose traces have been logged
+LOGGED_PLACES_MAX: Final = 100  # of one job, whose traces have been logged
 
 Inputs = Callable[[], Iterable[InputId]]
 
 _log = structlog.get_logger()
 
 
-class Failures:
+class JobFailures:
     """Unexpected exceptions of one job or thread in a row, and when it may be tried again."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class Failures:
             _log.error("unexpected_error_again", name=self._name, error=place)
         else:
             _log.error("unexpected_error", name=self._name, error=place, exc_info=error)
-            if len(self._places) < PLACES_MAX:
+            if len(self._places) < LOGGED_PLACES_MAX:
                 self._places.add(place)
         forget_locals(error)
         self._due_at = self._clock() + self._pause_s
@@ -93,7 +93,7 @@ class Supervisor:
         partial  another job reads the rest of them: they stay up
         retires  nothing else speaks of these inputs: they are forgotten once it works again
         """
-        failures = Failures(name, self._clock)
+        failures = JobFailures(name, self._clock)
         failed: set[InputId] = set()
 
         def guarded() -> None:
@@ -106,7 +106,9 @@ class Supervisor:
                 named = tuple(inputs())
                 failed.update(named)
                 self._put(
-                    tuple(InputFailed(at, UNEXPECTED, detail, partial=partial) for at in named)
+                    tuple(
+                        InputFailed(at, UNEXPECTED_REASON, detail, partial=partial) for at in named
+                    )
                 )
             else:
                 if failures.end() and retires:
@@ -125,7 +127,7 @@ class Supervisor:
         """Run it until it returns, again after each exception, in this thread. `stopped(seconds)`
         waits that long for a stop and returns True for one.
         """
-        failures = Failures(name, self._clock)
+        failures = JobFailures(name, self._clock)
         while not stopped(failures.wait_s):
             began = self._clock()
             try:
@@ -134,12 +136,12 @@ class Supervisor:
                 if self._clock() - began > RETRY_MAX_S:
                     failures.end()
                 detail = failures.add(exc)
-                self._put(tuple(InputFailed(at, UNEXPECTED, detail) for at in inputs()))
+                self._put(tuple(InputFailed(at, UNEXPECTED_REASON, detail) for at in inputs()))
             else:
                 return
 
 
-def start_kept(
+def start_supervised_thread(
     name: str,
     run: Callable[[], None],
     stopped: threading.Event,

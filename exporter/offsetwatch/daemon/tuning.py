@@ -16,19 +16,19 @@ LARGE_BLOCK_BYTES: Final = 1024 * 1024
 GARBAGE_MIN: Final = 50_000
 # Where little is read, so many take minutes to come together: an HTTP exchange leaves a loop and
 # its parts behind, which know each other, a hundred objects and 20 KiB.
-TIDY_S: Final = 60.0
+GC_PERIOD_S: Final = 60.0
 # What was in use at a turn, as an exchange that waits is, is looked through in one of so many, and
 # what was at that one in one of as many of these: after five minutes, and after twenty-five.
-OLDER_TURNS: Final = 5
+GENERATION_TURNS: Final = 5
 
 
-def settle() -> None:
+def tune_memory() -> None:
     """For the rest of the process."""
     gc.set_threshold(GARBAGE_MIN)
-    _give_back_at_once()
+    _set_mmap_threshold()
 
 
-class Tidying:
+class PeriodicGarbageCollector:
     """Looks for cycles by the clock as well, once in TIDY_S, as Python does by the number of
     objects: the young ones each time, the older ones in one of OLDER_TURNS, all of them in one of
     as many of these. Then what is free goes back to the system. For one thread at a time.
@@ -40,13 +40,15 @@ class Tidying:
     def look(self) -> None:
         """One turn."""
         self._turns += 1
-        older, oldest = (not self._turns % turns for turns in (OLDER_TURNS, OLDER_TURNS**2))
+        older, oldest = (
+            not self._turns % turns for turns in (GENERATION_TURNS, GENERATION_TURNS**2)
+        )
         gc.collect(older + oldest)
         if older:
-            _give_back_what_is_free()
+            _trim_heap()
 
 
-def _give_back_at_once() -> None:
+def _set_mmap_threshold() -> None:
     """Large blocks of memory go back to the system when they are freed. Left to itself, glibc
     learns from the first one of 32 MiB (an answer, what is saved) to keep all of that size, in an
     arena for each thread that met one (mallopt(3)). Nothing where there is no glibc.
@@ -55,7 +57,7 @@ def _give_back_at_once() -> None:
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
-def _give_back_what_is_free() -> None:
+def _trim_heap() -> None:
     """Of each arena (there is one for each of the many threads of librdkafka, up to eight for each
     core) glibc keeps the most that ever was in use, unless it is asked. Nothing without a glibc.
     """

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from offsetwatch.decode.connector_config import connector_settings
-from offsetwatch.decode.status import json_map, task_of, text_key, whole
+from offsetwatch.decode.connector_config import parse_connector_settings
+from offsetwatch.decode.status import decode_json_map, decode_text_key, parse_integer, parse_task_id
 from offsetwatch.model.connectors import (
     ConfigRecord,
     ConnectorConfigured,
@@ -40,50 +40,50 @@ Body = dict[str, Any] | None  # None is a tombstone
 # Of one connector: a number becomes as many tasks. An entry of REST's list holds as many.
 TASKS_MAX: Final = 25_000
 _SESSION_KEY = "session-key"
-_SHAPE = Undecodable("value_shape")
+_WRONG_SHAPE = Undecodable("value_shape")
 
 
 def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Undecodable:
     """Decode one whole record."""
-    name = text_key(key)
+    name = decode_text_key(key)
     if isinstance(name, Undecodable):
         return name
     if name == _SESSION_KEY:
         return SessionKey()
-    for prefix, decode in _BY_PREFIX:
+    for prefix, decode in _DECODERS_BY_PREFIX:
         if name.startswith(prefix):
-            body = json_map(value)
+            body = decode_json_map(value)
             if isinstance(body, Undecodable):
                 return body
             return decode(name.removeprefix(prefix), body)
     return Undecodable("key_unknown")
 
 
-def _connector(name: str, body: Body) -> ConnectorConfigured | Undecodable:
+def _decode_connector(name: str, body: Body) -> ConnectorConfigured | Undecodable:
     if body is None:
         return ConnectorConfigured(connector=name, settings=None)
     properties = body.get("properties")
     if not isinstance(properties, dict):
-        return _SHAPE
-    return ConnectorConfigured(connector=name, settings=connector_settings(name, properties))
+        return _WRONG_SHAPE
+    return ConnectorConfigured(connector=name, settings=parse_connector_settings(name, properties))
 
 
-def _task(rest: str, body: Body) -> TaskConfigured | Undecodable:
-    task = task_of(rest)
+def _decode_task(rest: str, body: Body) -> TaskConfigured | Undecodable:
+    task = parse_task_id(rest)
     if isinstance(task, Undecodable):
         return task
     if task[1] >= TASKS_MAX:
         return Undecodable("too_many_tasks")
     properties = {} if body is None else body.get("properties")
     if not isinstance(properties, dict):
-        return _SHAPE
-    assigned = assigned_partitions(properties)
+        return _WRONG_SHAPE
+    assigned = parse_assigned_partitions(properties)
     if isinstance(assigned, Undecodable):
         return assigned
     return TaskConfigured(connector=task[0], task=task[1], assigned=assigned)
 
 
-def assigned_partitions(
+def parse_assigned_partitions(
     properties: dict[str, Any],
 ) -> tuple[TopicPartition, ...] | Undecodable | None:
     """What a task's configuration gives a MirrorSourceTask; None for any other task.
@@ -97,61 +97,63 @@ def assigned_partitions(
         return None
     found = []
     for part in text.split(",") if text else ():
-        place = task_of(part.strip())
+        place = parse_task_id(part.strip())
         if isinstance(place, Undecodable):
             return Undecodable("value_assigned_partitions")
         found.append(TopicPartition(*place))
     return tuple(found)
 
 
-def _commit(name: str, body: Body) -> TasksCommitted | Undecodable:
-    tasks = None if body is None else whole(body.get("tasks"))
+def _decode_commit(name: str, body: Body) -> TasksCommitted | Undecodable:
+    tasks = None if body is None else parse_integer(body.get("tasks"))
     if body is not None and (tasks is None or tasks < 0):
-        return _SHAPE
+        return _WRONG_SHAPE
     if tasks is not None and tasks > TASKS_MAX:
         return Undecodable("too_many_tasks")
     return TasksCommitted(connector=name, tasks=tasks)
 
 
-def _target_state(name: str, body: Body) -> TargetState | Undecodable:
+def _decode_target_state(name: str, body: Body) -> TargetState | Undecodable:
     """`state.v2` wins: `state` is there for workers before 3.5, and says PAUSED for STOPPED."""
     if body is None:
         return TargetState(connector=name, state=None)
     state = body.get("state.v2")
     if state is None:
         state = body.get("state")
-    return TargetState(connector=name, state=state.lower()) if isinstance(state, str) else _SHAPE
+    return (
+        TargetState(connector=name, state=state.lower()) if isinstance(state, str) else _WRONG_SHAPE
+    )
 
 
-def _fencing(name: str, body: Body) -> TasksFenced | Undecodable:
-    tasks = None if body is None else whole(body.get("task-count"))
+def _decode_fencing(name: str, body: Body) -> TasksFenced | Undecodable:
+    tasks = None if body is None else parse_integer(body.get("task-count"))
     if body is not None and tasks is None:
-        return _SHAPE
+        return _WRONG_SHAPE
     return TasksFenced(connector=name, tasks=tasks)
 
 
-def _restart(name: str, body: Body) -> RestartRequested | Undecodable:
+def _decode_restart(name: str, body: Body) -> RestartRequested | Undecodable:
     if body is None:
         return RestartRequested(connector=name, include_tasks=None, only_failed=None)
     tasks, failed = body.get("include-tasks"), body.get("only-failed")
     if not isinstance(tasks, bool) or not isinstance(failed, bool):
-        return _SHAPE
+        return _WRONG_SHAPE
     return RestartRequested(connector=name, include_tasks=tasks, only_failed=failed)
 
 
-def _logger(name: str, body: Body) -> LoggerLevel | Undecodable:
+def _decode_logger(name: str, body: Body) -> LoggerLevel | Undecodable:
     level = None if body is None else body.get("level")
     if body is not None and not isinstance(level, str):
-        return _SHAPE
+        return _WRONG_SHAPE
     return LoggerLevel(logger=name, level=level)
 
 
-_BY_PREFIX: tuple[tuple[str, Callable[[str, Body], ConfigRecord | Undecodable]], ...] = (
-    ("connector-", _connector),
-    ("task-", _task),
-    ("commit-", _commit),
-    ("target-state-", _target_state),
-    ("tasks-fencing-", _fencing),
-    ("restart-connector-", _restart),
-    ("logger-cluster-", _logger),
+_DECODERS_BY_PREFIX: tuple[tuple[str, Callable[[str, Body], ConfigRecord | Undecodable]], ...] = (
+    ("connector-", _decode_connector),
+    ("task-", _decode_task),
+    ("commit-", _decode_commit),
+    ("target-state-", _decode_target_state),
+    ("tasks-fencing-", _decode_fencing),
+    ("restart-connector-", _decode_restart),
+    ("logger-cluster-", _decode_logger),
 )

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.configs import assigned_partitions
-from offsetwatch.decode.connector_config import connector_settings
+from offsetwatch.decode.configs import parse_assigned_partitions
+from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.decode.failure import TRACE_CHARS_MAX, failure_of
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
@@ -27,7 +27,7 @@ ENTRY_VALUES_MAX: Final = 100_000
 CONNECTORS_MAX: Final = 100_000  # of one Connect cluster
 ODD_MAX: Final = 5  # members of another shape that are named
 ODD_CHARS_MAX: Final = 40  # of each of these
-_ENDED: Final = frozenset({"failed", "unassigned"})  # of a task that no worker runs
+_INACTIVE_STATES: Final = frozenset({"failed", "unassigned"})  # of a task that no worker runs
 
 TaskNumbers = Collection[int | None] | None  # of those that are configured; None: not known
 
@@ -46,7 +46,7 @@ class OddMembers:
         return f"{', '.join(self.examples)}{f' and {more} more' if more else ''}"
 
 
-class Names(NamedTuple):
+class ConnectorNames(NamedTuple):
     """Connectors by name, and members of their list that are no name."""
 
     names: frozenset[str]
@@ -74,7 +74,7 @@ class _ConsumedOffset(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RestConnectorStatus:
     """The state of a connector and of each of its tasks, in lower case, and whether it is a source
     or a sink (or unknown).
     """
@@ -98,13 +98,13 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
     if len(parsed) > CONNECTORS_MAX:
         return Undecodable("too_many_connectors")
     # One after the other: a million objects at once would take 300 MiB.
-    found = tuple(_connector(name, _entry(parsed.pop(name))) for name in sorted(parsed))
+    found = tuple(_build_connector(name, _parse_entry(parsed.pop(name))) for name in sorted(parsed))
     if found and not any(at.configured or at.state != UNKNOWN_STATE for at in found):
         return Undecodable("connector_shape")
     return found
 
 
-def decode_names(body: bytes) -> Names | Undecodable:
+def decode_names(body: bytes) -> ConnectorNames | Undecodable:
     """The answer to `GET /connectors`: the names alone. Where no member is a text, it is another
     answer.
     """
@@ -115,7 +115,11 @@ def decode_names(body: bytes) -> Names | Undecodable:
         return Undecodable("too_many_connectors")
     found = frozenset(name for name in parsed if isinstance(name, str))
     odd = [member for member in parsed if not isinstance(member, str)]
-    return Undecodable("names_shape") if odd and not found else Names(found, _odd_of(odd))
+    return (
+        Undecodable("names_shape")
+        if odd and not found
+        else ConnectorNames(found, _summarize_odd_members(odd))
+    )
 
 
 def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
@@ -154,7 +158,7 @@ def decode_readable_offsets(
     return tuple(found), len(entries) - len(found)
 
 
-def consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:
+def parse_consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:
     """Return topic, partition and next offset of an entry that `decode_offsets` found of a sink;
     None for an entry of another shape (KIP-875, SinkUtils.parseSinkConnectorOffsets).
     """
@@ -180,7 +184,7 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
         config = task.get("config") if isinstance(task, dict) else None
         if not isinstance(config, dict):
             return Undecodable("task_shape")
-        assigned = assigned_partitions(config)
+        assigned = parse_assigned_partitions(config)
         if assigned is None:
             return Undecodable("task_not_mirror_source")  # the others' shares would not be all
         if isinstance(assigned, Undecodable):
@@ -189,20 +193,22 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
     return frozenset(found)
 
 
-def decode_standing(body: bytes, configured: TaskNumbers = None) -> Standing | Undecodable:
+def decode_rest_status(
+    body: bytes, configured: TaskNumbers = None
+) -> RestConnectorStatus | Undecodable:
     """The answer to `GET /connectors/{c}/status`. `configured` are the tasks by `GET …/tasks`,
     which was asked first. A task that is not among them counts while it may still be at work, as
     after a stop. If it failed or is unassigned, its status is left over from a configuration with
     more tasks.
     """
     parsed = _parse(body)
-    state, tasks = _status_parts(parsed)
-    found = None if tasks is None else _tasks_of(tasks, configured)
+    state, tasks = _split_status(parsed)
+    found = None if tasks is None else _parse_tasks(tasks, configured)
     if found is None:
         return Undecodable("status_shape")
     known, unconfigured = found
-    working = (task for task in unconfigured if task.state not in _ENDED)
-    return Standing(
+    working = (task for task in unconfigured if task.state not in _INACTIVE_STATES)
+    return RestConnectorStatus(
         state=state,
         tasks=tuple(task.state for task in (*known, *working)),
         kind=str(parsed.get("type", "unknown")),
@@ -218,7 +224,7 @@ def decode_traces(
     `configured` as for `decode_standing`: traces of other tasks are left over and left out.
     """
     parsed = _parse(body)
-    _, tasks = _status_parts(parsed)
+    _, tasks = _split_status(parsed)
     if tasks is None:
         return Undecodable("status_shape")
     wanted = None if configured is None or None in configured else frozenset(configured)
@@ -227,7 +233,7 @@ def decode_traces(
     if trace is not None:
         found[None] = trace
     for task in tasks:
-        number, trace = _map(task).get("id"), _trace_of(_map(task))
+        number, trace = _as_map(task).get("id"), _trace_of(_as_map(task))
         if trace is None:
             continue
         if not isinstance(number, int):
@@ -242,7 +248,7 @@ def _trace_of(part: Mapping[str, Any]) -> str | None:
     return trace[:TRACE_CHARS_MAX] if state.upper() == "FAILED" and isinstance(trace, str) else None
 
 
-def _status_parts(parsed: object) -> tuple[str, list[Any] | None]:
+def _split_status(parsed: object) -> tuple[str, list[Any] | None]:
     """The state of the connector in a status, in lower case, and its tasks; None for another
     shape.
     """
@@ -260,7 +266,7 @@ def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
     parsed = _parse(body)
     if not isinstance(parsed, list):
         return Undecodable("tasks_shape")
-    return tuple(_numbers([_map_in(task, "id") for task in parsed]))
+    return tuple(_parse_task_numbers([_get_map_member(task, "id") for task in parsed]))
 
 
 def decode_plugins(body: bytes) -> Plugins | Undecodable:
@@ -270,14 +276,18 @@ def decode_plugins(body: bytes) -> Plugins | Undecodable:
         return Undecodable("plugins_shape")
     kinds = {
         name: str(plugin.get("type"))
-        for plugin in map(_map, parsed)
+        for plugin in map(_as_map, parsed)
         if isinstance(name := plugin.get("class"), str)
     }
-    odd = [member for member in parsed if not isinstance(_map(member).get("class"), str)]
-    return Undecodable("plugins_shape") if odd and not kinds else Plugins(kinds, _odd_of(odd))
+    odd = [member for member in parsed if not isinstance(_as_map(member).get("class"), str)]
+    return (
+        Undecodable("plugins_shape")
+        if odd and not kinds
+        else Plugins(kinds, _summarize_odd_members(odd))
+    )
 
 
-def _odd_of(members: list[Any]) -> OddMembers:
+def _summarize_odd_members(members: list[Any]) -> OddMembers:
     texts = (encode_sorted(member).decode() for member in islice(members, ODD_MAX))
     shortened = (
         text if len(text) <= ODD_CHARS_MAX else f"{text[:ODD_CHARS_MAX]}…" for text in texts
@@ -290,10 +300,10 @@ def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:
     hold secrets: to be compared, and not kept.
     """
     parsed = _parse(body)
-    return config_texts(parsed) if isinstance(parsed, dict) else Undecodable("config_shape")
+    return format_config_texts(parsed) if isinstance(parsed, dict) else Undecodable("config_shape")
 
 
-def config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
+def format_config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
     """A configuration as Connect keeps it, which makes texts of numbers and truth values."""
     return {
         key: value if value is None or isinstance(value, str) else encode_sorted(value).decode()
@@ -308,7 +318,7 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _entry(raw: msgspec.Raw) -> object:
+def _parse_entry(raw: msgspec.Raw) -> object:
     """One connector's part of the list; None for one that cannot be read, or is too wide."""
     body = bytes(raw)
     if sum(body.count(mark) for mark in (b"{", b"[", b",")) > ENTRY_VALUES_MAX:
@@ -316,18 +326,18 @@ def _entry(raw: msgspec.Raw) -> object:
     return _parse(body)
 
 
-def _connector(name: str, entry: object) -> Connector:
+def _build_connector(name: str, entry: object) -> Connector:
     """One entry of the list, as far as it can be read."""
-    status, info = _map_in(entry, "status"), _map_in(entry, "info")
+    status, info = _get_map_member(entry, "status"), _get_map_member(entry, "info")
     config = info.get("config")
     known = isinstance(config, dict)
-    settings = connector_settings(
+    settings = parse_connector_settings(
         name,
         config if isinstance(config, dict) else {},
         kind=str(info.get("type") or status.get("type") or ""),
     )
-    state, tasks = _states(status, info.get("tasks"))
-    worker = _map_in(status, "connector")
+    state, tasks = _parse_states(status, info.get("tasks"))
+    worker = _get_map_member(status, "connector")
     return Connector(
         name=name,
         kind=settings.kind,
@@ -346,27 +356,27 @@ def _connector(name: str, entry: object) -> Connector:
     )
 
 
-def _states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
+def _parse_states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
     """The states of a connector and its tasks. A status of a task that is not configured is left
     over from an earlier configuration, or from a deleted connector of that name. Where nothing
     tells which task a status is of, none is known: the rest would look like all of them.
     """
-    state, tasks = _map_in(status, "connector").get("state"), status.get("tasks")
+    state, tasks = _get_map_member(status, "connector").get("state"), status.get("tasks")
     if not isinstance(state, str) or not state or not isinstance(tasks, list):
         return UNKNOWN_STATE, ()
-    numbers = _numbers(configured) if isinstance(configured, list) else None
-    found = _tasks_of(tasks, numbers)
+    numbers = _parse_task_numbers(configured) if isinstance(configured, list) else None
+    found = _parse_tasks(tasks, numbers)
     return (UNKNOWN_STATE, ()) if found is None else (state.lower(), found[0])
 
 
-def _tasks_of(
+def _parse_tasks(
     tasks: list[Any], configured: TaskNumbers
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]] | None:
     """The tasks of a status, and those among them that are not configured. Connect lists the
     statuses that it has: a task that is configured and has none, or one that cannot be read, is
     there without a state. None where more statuses cannot be read than that.
     """
-    found = [_task(task) for task in tasks]
+    found = [_parse_task(task) for task in tasks]
     readable = tuple(task for task in found if task is not None)
     numbers = frozenset(configured or ())
     known = {task.number for task in readable}
@@ -380,13 +390,13 @@ def _tasks_of(
     return readable + tuple(Task(number, UNKNOWN_STATE) for number in missing), others
 
 
-def _numbers(configured: list[Any]) -> list[int | None]:
+def _parse_task_numbers(configured: list[Any]) -> list[int | None]:
     """The numbers of the tasks that an entry's `info` lists; None is one that cannot be read."""
-    numbers = (_map(task).get("task") for task in configured)
+    numbers = (_as_map(task).get("task") for task in configured)
     return [number if isinstance(number, int) else None for number in numbers]
 
 
-def _task(task: object) -> Task | None:
+def _parse_task(task: object) -> Task | None:
     """One task, without a state where that cannot be read; None if it has no number either."""
     if not isinstance(task, dict):
         return None
@@ -398,10 +408,10 @@ def _task(task: object) -> Task | None:
     return Task(number=number, state=state.lower(), failure=failure_of(task.get("trace")))
 
 
-def _map_in(parsed: object, key: str) -> Mapping[str, Any]:
+def _get_map_member(parsed: object, key: str) -> Mapping[str, Any]:
     """The map under this key; an empty one where there is none."""
-    return _map(_map(parsed).get(key))
+    return _as_map(_as_map(parsed).get(key))
 
 
-def _map(parsed: object) -> Mapping[str, Any]:
+def _as_map(parsed: object) -> Mapping[str, Any]:
     return parsed if isinstance(parsed, dict) else {}

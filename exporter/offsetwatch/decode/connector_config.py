@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from offsetwatch.addresses import canonical
-from offsetwatch.decode.java_values import trimmed, values_of
+from offsetwatch.addresses import normalize_address
+from offsetwatch.decode.java_values import trim_blanks, values_of
 from offsetwatch.model.connectors import (
     REFRESH_S,
     ConnectorKind,
@@ -30,7 +30,7 @@ _PREDICATES_PACKAGE = f"{_TRANSFORMS_PACKAGE}predicates."
 _LOGICAL_TABLES = "ByLogicalTableRouter"
 # Transforms that write a record to the topic it came with, by package: Connect's own, which may be
 # written without, and those of common libraries.
-_TOPIC_KEEPERS = {
+_TOPIC_KEEPING_TRANSFORMS = {
     _TRANSFORMS_PACKAGE: (
         "Cast",
         "DropHeaders",
@@ -58,36 +58,44 @@ _TOPIC_KEEPERS = {
     "io.confluent.connect.transforms.": ("Drop", "Filter", "GzipDecompress", "TombstoneHandler"),
     "io.debezium.transforms.": ("Filter",),
 }
-_KEEPERS = frozenset(
-    package + name for package, names in _TOPIC_KEEPERS.items() for name in names
-) | frozenset(_TOPIC_KEEPERS[_TRANSFORMS_PACKAGE])
+_TOPIC_KEEPING_CLASSES = frozenset(
+    package + name for package, names in _TOPIC_KEEPING_TRANSFORMS.items() for name in names
+) | frozenset(_TOPIC_KEEPING_TRANSFORMS[_TRANSFORMS_PACKAGE])
 _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
-_PROVIDED = re.compile(r"\$\{[^}]*?:[^}]*\}")  # fetched by a config provider: ConfigTransformer
+_PROVIDER_REFERENCE = re.compile(
+    r"\$\{[^}]*?:[^}]*\}"
+)  # fetched by a config provider: ConfigTransformer
 
 
-def connector_settings(
+def parse_connector_settings(
     name: str, config: Mapping[object, object], *, kind: str = ""
 ) -> ConnectorSettings:
     """`kind` is Connect's own word, source or sink; the config topic has none, and a connector that
     is not MM2's is of unknown kind there.
     """
     written = {str(key): str(value) for key, value in config.items() if value is not None}
-    texts = {key: trimmed(value) for key, value in written.items()}
+    texts = {key: trim_blanks(value) for key, value in written.items()}
     class_name = texts.get("connector.class", "")
-    known = _kind(class_name, kind)
+    known = _parse_kind(class_name, kind)
     return ConnectorSettings(
         kind=known,
         class_name=class_name,
-        mirror=_mirror(texts, written) if _is_mirrors(class_name, "Source") else None,
-        translates=_mirror(texts, written) if _is_mirrors(class_name, "Checkpoint") else None,
-        sink=_sink(name, texts, written) if known is ConnectorKind.SINK else None,
+        mirror=_parse_mirror_settings(texts, written)
+        if _is_mirror_connector(class_name, "Source")
+        else None,
+        translates=_parse_mirror_settings(texts, written)
+        if _is_mirror_connector(class_name, "Checkpoint")
+        else None,
+        sink=_parse_sink_settings(name, texts, written) if known is ConnectorKind.SINK else None,
         dedicated_offsets_topic=texts.get("offsets.storage.topic"),
-        offsets_addresses=bootstrap_addresses(texts.get("producer.override.bootstrap.servers", "")),
+        offsets_addresses=parse_bootstrap_addresses(
+            texts.get("producer.override.bootstrap.servers", "")
+        ),
         filename=texts.get("file") if _is_file_source(class_name) else None,
     )
 
 
-def _is_mirrors(class_name: str, which: str) -> bool:
+def _is_mirror_connector(class_name: str, which: str) -> bool:
     """Connect also accepts aliases: the simple name, with or without its suffix."""
     simple = f"Mirror{which}"
     return class_name in {f"{_MIRROR_PACKAGE}{simple}Connector", f"{simple}Connector", simple}
@@ -101,7 +109,7 @@ def _is_file_source(class_name: str) -> bool:
     }
 
 
-def _kind(class_name: str, kind: str) -> ConnectorKind:
+def _parse_kind(class_name: str, kind: str) -> ConnectorKind:
     simple = class_name.removeprefix(_MIRROR_PACKAGE).removesuffix("Connector")
     if simple in {"MirrorSource", "MirrorCheckpoint", "MirrorHeartbeat"}:
         return ConnectorKind.MIRROR
@@ -110,7 +118,7 @@ def _kind(class_name: str, kind: str) -> ConnectorKind:
     return ConnectorKind.UNKNOWN
 
 
-def _mirror(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSettings:
+def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSettings:
     """Defaults and names from MirrorSourceConfig and DefaultReplicationPolicy (KIP-716,
     KIP-690).
 
@@ -129,21 +137,27 @@ def _mirror(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSett
     return MirrorSettings(
         source=source,
         target=target,
-        source_addresses=bootstrap_addresses(config.get("source.cluster.bootstrap.servers", "")),
-        target_addresses=bootstrap_addresses(config.get("target.cluster.bootstrap.servers", "")),
+        source_addresses=parse_bootstrap_addresses(
+            config.get("source.cluster.bootstrap.servers", "")
+        ),
+        target_addresses=parse_bootstrap_addresses(
+            config.get("target.cluster.bootstrap.servers", "")
+        ),
         syncs_topic=topic if emitted else None,
         syncs_on_source=on_source,
-        read_committed=_consumer(config, "isolation.level") == "read_committed",
-        from_start=_consumer(config, "auto.offset.reset") in {None, "earliest"},
-        policy=_policy(config.get("replication.policy.class", "DefaultReplicationPolicy")),
+        read_committed=_read_consumer_setting(config, "isolation.level") == "read_committed",
+        from_start=_read_consumer_setting(config, "auto.offset.reset") in {None, "earliest"},
+        policy=_shorten_policy_name(
+            config.get("replication.policy.class", "DefaultReplicationPolicy")
+        ),
         separator=separator,
         internal_separator=internal,
-        routers=tuple(_routers(config, written)),
-        refresh_s=_refresh_s(config),
+        routers=tuple(_parse_routers(config, written)),
+        refresh_s=_parse_refresh_s(config),
     )
 
 
-def _policy(class_name: str) -> str:
+def _shorten_policy_name(class_name: str) -> str:
     """The simple name of MM2's own; a class of somebody else's may share it."""
     for package in _POLICY_PACKAGES:
         if class_name.startswith(package):
@@ -151,14 +165,14 @@ def _policy(class_name: str) -> str:
     return class_name
 
 
-def _routers(config: Mapping[str, str], written: Mapping[str, str]) -> Iterator[TopicRouter]:
+def _parse_routers(config: Mapping[str, str], written: Mapping[str, str]) -> Iterator[TopicRouter]:
     """The transforms that may write to another topic, in their order: a class that nobody knows may
     do anything.
     """
     for alias in values_of(config.get("transforms", "")):
         prefix = f"transforms.{alias}."
         class_name = config.get(f"{prefix}type", "")
-        if class_name.partition("$")[0] in _KEEPERS:
+        if class_name.partition("$")[0] in _TOPIC_KEEPING_CLASSES:
             continue
         router = TopicRouter(class_name.rpartition(".")[2] or alias)
         if class_name in {REGEX_ROUTER, _TRANSFORMS_PACKAGE + REGEX_ROUTER}:
@@ -171,10 +185,10 @@ def _routers(config: Mapping[str, str], written: Mapping[str, str]) -> Iterator[
         regex, replacement = names
         if regex is not None and replacement is not None and not _is_provided(regex, replacement):
             router = replace(router, regex=regex, replacement=replacement)
-        yield _under_predicate(router, config, prefix)
+        yield _add_predicate(router, config, prefix)
 
 
-def _under_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str) -> TopicRouter:
+def _add_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str) -> TopicRouter:
     """Add the condition under which Connect applies a transform (KIP-585)."""
     alias = config.get(f"{prefix}predicate", "")
     if not alias:
@@ -194,10 +208,10 @@ def _under_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str
 
 def _is_provided(*values: str) -> bool:
     """Return whether a config provider fetches any of these, or a part of it."""
-    return any(_PROVIDED.search(value) for value in values)
+    return any(_PROVIDER_REFERENCE.search(value) for value in values)
 
 
-def _refresh_s(config: Mapping[str, str]) -> float | None:
+def _parse_refresh_s(config: Mapping[str, str]) -> float | None:
     """MirrorSourceConfig.refreshTopicsInterval; Scheduler does nothing of a negative one."""
     if config.get("refresh.topics.enabled", "true").lower() == "false":
         return None
@@ -208,7 +222,7 @@ def _refresh_s(config: Mapping[str, str]) -> float | None:
     return float(seconds) if seconds >= 0 else None
 
 
-def _consumer(config: Mapping[str, str], name: str) -> str | None:
+def _read_consumer_setting(config: Mapping[str, str], name: str) -> str | None:
     """A setting of its consumer, from the more specific of the prefixes that
     MirrorConnectorConfig.sourceConsumerConfig merges.
 
@@ -221,12 +235,14 @@ def _consumer(config: Mapping[str, str], name: str) -> str | None:
     return None
 
 
-def _sink(name: str, config: Mapping[str, str], written: Mapping[str, str]) -> SinkSettings:
+def _parse_sink_settings(
+    name: str, config: Mapping[str, str], written: Mapping[str, str]
+) -> SinkSettings:
     """`topics.regex` is compiled as it is `written` (WorkerSinkTask); the rest is trimmed."""
     level = config.get("consumer.override.isolation.level")
     return SinkSettings(
         group=config.get("consumer.override.group.id", f"connect-{name}"),
-        addresses=bootstrap_addresses(config.get("consumer.override.bootstrap.servers", "")),
+        addresses=parse_bootstrap_addresses(config.get("consumer.override.bootstrap.servers", "")),
         topics=frozenset(values_of(config.get("topics", ""))) - {""},
         topics_regex=written["topics.regex"] if config.get("topics.regex") else None,
         read_committed=None if level is None else level == "read_committed",
@@ -234,9 +250,9 @@ def _sink(name: str, config: Mapping[str, str], written: Mapping[str, str]) -> S
     )
 
 
-def bootstrap_addresses(text: str) -> frozenset[str]:
+def parse_bootstrap_addresses(text: str) -> frozenset[str]:
     """Return the `host:port` of each bootstrap server, without the prefix of a protocol, in the
     spelling in which addresses are compared.
     """
     parts = (part.rpartition("://")[2] for part in values_of(text))
-    return frozenset(canonical(part) for part in parts if part)
+    return frozenset(normalize_address(part) for part in parts if part)

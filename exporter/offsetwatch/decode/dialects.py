@@ -25,7 +25,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
 )
 
-_fields_of = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
+_decode_fields = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ MIRROR_SOURCE = Dialect(
     position="offset",
     least=0,
     fields=("offset",),
-    order=orders.mirror_source,
+    order=orders.order_mirror_source,
     longs=("offset",),
 )
 # Their offset is the constant 0, and no task ever reads it again.
@@ -71,7 +71,7 @@ FILE_STREAM = Dialect(
     "file_stream",
     position="position",
     fields=("position",),
-    order=orders.file_stream,
+    order=orders.order_file_stream,
     longs=("position",),
 )
 JDBC = Dialect(
@@ -79,41 +79,41 @@ JDBC = Dialect(
     position="incrementing",
     not_with="timestamp",
     fields=("timestamp", "timestamp_nanos", "incrementing"),
-    order=orders.jdbc,
-    time=orders.jdbc_time,
+    order=orders.order_jdbc,
+    time=orders.read_jdbc_time,
     longs=("timestamp", "timestamp_nanos", "incrementing"),
 )
 # Debezium's relational connectors share `{"server":…}`, and some `{"server":…,"database":…}`.
-DEBEZIUM = Dialect("debezium", time=orders.debezium_time)
+DEBEZIUM = Dialect("debezium", time=orders.read_debezium_time)
 DEBEZIUM_MYSQL = Dialect(
     "debezium_mysql",
     fields=("file", "pos", "event", "row", "gtids"),
-    order=orders.mysql,
-    time=orders.debezium_time,
+    order=orders.order_mysql,
+    time=orders.read_debezium_time,
 )
 DEBEZIUM_POSTGRES = Dialect(
     "debezium_postgres",
     fields=("lsn", "lsn_proc", "lsn_commit"),
-    order=orders.postgres,
-    time=orders.debezium_time,
+    order=orders.order_postgres,
+    time=orders.read_debezium_time,
 )
 DEBEZIUM_SQLSERVER = Dialect(
     "debezium_sqlserver",
     fields=("commit_lsn", "change_lsn", "event_serial_no"),
-    order=orders.sql_server,
-    time=orders.debezium_time,
+    order=orders.order_sql_server,
+    time=orders.read_debezium_time,
 )
 DEBEZIUM_ORACLE = Dialect(
     "debezium_oracle",
     fields=("scn", "scn_idx", "commit_scn", "lcr_position"),
-    order=orders.oracle,
-    time=orders.debezium_time,
+    order=orders.order_oracle,
+    time=orders.read_debezium_time,
 )
 DEBEZIUM_MONGODB = Dialect(
     "debezium_mongodb",
     fields=("sec", "ord", "resume_token"),
-    order=orders.mongodb,
-    time=orders.mongodb_time,
+    order=orders.order_mongodb,
+    time=orders.read_mongodb_time,
 )
 GENERIC = Dialect("generic")
 # The class is not known, and so is the meaning of its offsets.
@@ -140,10 +140,10 @@ DIALECTS = {
 
 _AHEAD, _BEHIND = Order.AHEAD, Order.BEHIND  # to look a member up takes as long as to compare
 
-_ALONE = {name: dialect.alone for name, dialect in DIALECTS.items()}
+_SINGLE_FIELDS = {name: dialect.alone for name, dialect in DIALECTS.items()}
 
 # Source partitions that are told by their names alone, if every field is text.
-_BY_NAMES = {
+_DIALECTS_BY_FIELDS = {
     frozenset({"sourceClusterAlias", "targetClusterAlias"}): MIRROR_HEARTBEAT,
     frozenset({"filename"}): FILE_STREAM,
     frozenset({"table"}): JDBC,
@@ -156,7 +156,7 @@ _JDBC_PROTOCOL = "1"
 
 # Whose dialect it is, by `connector.class`. Connect takes simple names as well, with and without
 # their last word (`_aliases`). Every other class has offsets of its own meaning.
-CLASSES = {
+DIALECTS_BY_CLASS = {
     "org.apache.kafka.connect.mirror.MirrorSourceConnector": MIRROR_SOURCE,
     "org.apache.kafka.connect.mirror.MirrorCheckpointConnector": MIRROR_CHECKPOINT,
     "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector": MIRROR_HEARTBEAT,
@@ -172,17 +172,19 @@ CLASSES = {
 }
 
 
-def _aliases(class_name: str) -> tuple[str, str, str]:
+def _list_aliases(class_name: str) -> tuple[str, str, str]:
     simple = class_name.rpartition(".")[2]
     return class_name, simple, simple.removesuffix("Connector")
 
 
-_BY_CLASS = {alias: dialect for name, dialect in CLASSES.items() for alias in _aliases(name)}
-_MIRROR = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR_HEARTBEAT.name})
+_DIALECTS_BY_ALIAS = {
+    alias: dialect for name, dialect in DIALECTS_BY_CLASS.items() for alias in _list_aliases(name)
+}
+_MIRROR_DIALECTS = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR_HEARTBEAT.name})
 
 
 @lru_cache(maxsize=1000)
-def dialect_in(shape: str, class_name: str) -> str:
+def resolve_dialect(shape: str, class_name: str) -> str:
     """Return the name of the dialect that holds for partitions of this shape in a connector of this
     class: the class's own if it has that shape, else generic. "" is a class that is not known:
     unknown is then what its offsets mean.
@@ -191,39 +193,39 @@ def dialect_in(shape: str, class_name: str) -> str:
     derived from its own have them too.
     """
     class_name = class_name.strip()
-    own = _BY_CLASS.get(class_name)
+    own = _DIALECTS_BY_ALIAS.get(class_name)
     if own is None:
-        if shape in _MIRROR:
+        if shape in _MIRROR_DIALECTS:
             return shape
         return GENERIC.name if class_name else UNKNOWN.name
     flavoured = shape == DEBEZIUM.name and own.name.startswith(f"{DEBEZIUM.name}_")
     return own.name if own.name == shape or flavoured else GENERIC.name
 
 
-def dialect_for(partition: Fields | None, class_name: str) -> str:
+def find_dialect(partition: Fields | None, class_name: str) -> str:
     """Return the name of the dialect of a source partition of a connector of this class."""
-    return dialect_in(dialect_of(partition).name, class_name)
+    return resolve_dialect(detect_shape(partition).name, class_name)
 
 
-def is_vouched(dialect: str, class_name: str) -> bool:
+def is_own_dialect(dialect: str, class_name: str) -> bool:
     """Return whether the class is known to be the one whose dialect this is."""
-    own = _BY_CLASS.get(class_name.strip())
+    own = _DIALECTS_BY_ALIAS.get(class_name.strip())
     return own is not None and own.name == dialect
 
 
-def is_foreign(dialect: str, class_name: str) -> bool:
+def is_foreign_dialect(dialect: str, class_name: str) -> bool:
     """Return whether the class is known, and never looks up a partition of this dialect."""
-    own = _BY_CLASS.get(class_name.strip())
+    own = _DIALECTS_BY_ALIAS.get(class_name.strip())
     return own is not None and own.name != dialect
 
 
-def dialect_of(partition: Fields | None) -> Dialect:
+def detect_shape(partition: Fields | None) -> Dialect:
     """Return the dialect whose source partitions look like this: their shape, which is not yet what
     their offsets mean (`dialect_in`). None is a connector without any.
     """
     if partition is None:
         return GENERIC
-    if mirror_partition(partition) is not None:
+    if parse_mirror_partition(partition) is not None:
         return MIRROR_SOURCE
     if _is_checkpoint(partition):
         return MIRROR_CHECKPOINT
@@ -234,27 +236,27 @@ def dialect_of(partition: Fields | None) -> Dialect:
         return JDBC
     if not all(isinstance(value, str) for value in partition.values()):
         return GENERIC
-    return _BY_NAMES.get(frozenset(partition), GENERIC)
+    return _DIALECTS_BY_FIELDS.get(frozenset(partition), GENERIC)
 
 
-def dialect_of_offset(dialect: str, offset: SourceOffset | None) -> Dialect:
+def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
     """The dialect of a partition, made exact by an offset where the partition leaves it open."""
     found = DIALECTS[dialect]
     if found is not DEBEZIUM or offset is None or offset.is_null:
         return found
-    fields = offset_fields(offset)
-    if isinstance(fields.get("file"), str) and orders.integer(fields, "pos") is not None:
+    fields = parse_offset_fields(offset)
+    if isinstance(fields.get("file"), str) and orders.read_long(fields, "pos") is not None:
         return DEBEZIUM_MYSQL
-    if orders.integer(fields, "lsn") is not None:
+    if orders.read_long(fields, "lsn") is not None:
         return DEBEZIUM_POSTGRES
     if orders.is_sql_server_lsn(fields.get("commit_lsn")) and "event_serial_no" in fields:
         return DEBEZIUM_SQLSERVER
-    if orders.system_change_number(fields.get("scn")) is not None:
+    if orders.parse_system_change_number(fields.get("scn")) is not None:
         return DEBEZIUM_ORACLE
     return found
 
 
-def mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
+def parse_mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
     """The upstream topic-partition of a MirrorSourceConnector key, or None for any other shape.
 
     `0.0` and `"0"` are other partitions to Connect and are never read by MM2, so only a real
@@ -263,7 +265,7 @@ def mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
     if len(partition) != 3:
         return None
     cluster, topic = partition.get("cluster"), partition.get("topic")
-    number = _partition_number(partition)
+    number = _parse_partition_number(partition)
     if not isinstance(cluster, str) or not isinstance(topic, str) or number is None:
         return None
     return MirrorPartition(cluster=cluster, topic=topic, partition=number)
@@ -274,55 +276,55 @@ def _is_checkpoint(partition: Mapping[str, Scalar]) -> bool:
         partition.keys() == {"group", "topic", "partition"}
         and isinstance(partition["group"], str)
         and isinstance(partition["topic"], str)
-        and _partition_number(partition) is not None
+        and _parse_partition_number(partition) is not None
     )
 
 
-def _partition_number(partition: Mapping[str, Scalar]) -> int | None:
+def _parse_partition_number(partition: Mapping[str, Scalar]) -> int | None:
     number = partition.get("partition")
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
         return None
     return number
 
 
-def offset_fields(offset: SourceOffset) -> Fields:
+def parse_offset_fields(offset: SourceOffset) -> Fields:
     """Every field with its value and type; none if the offset is null."""
-    return {} if offset.is_null else _fields_of(offset.text)
+    return {} if offset.is_null else _decode_fields(offset.text)
 
 
-def _fields_read(dialect: Dialect, offset: SourceOffset) -> Fields:
+def _read_fields(dialect: Dialect, offset: SourceOffset) -> Fields:
     """What says where this offset stands. Where that is one number, the offset holds it already and
     no JSON is read.
     """
     if dialect.alone:
         return dict(offset.numbers)
-    return offset_fields(offset)
+    return parse_offset_fields(offset)
 
 
-def _long(field: str, offset: SourceOffset) -> int | None:
+def _read_long(field: str, offset: SourceOffset) -> int | None:
     """A field that Connect reads as a long, or None."""
-    return orders.long(offset.number(field))
+    return orders.parse_long(offset.number(field))
 
 
-def position(dialect: str, offset: SourceOffset | None) -> int | None:
+def read_position(dialect: str, offset: SourceOffset | None) -> int | None:
     """The one integer that orders these offsets, or None where there is none: no offset, no such
     dialect, not an integer, one that Connect wraps, or one that the task does not go on from.
     """
     known = DIALECTS[dialect]
     if known.position is None or offset is None:
         return None
-    return position_of(known, _fields_read(known, offset))
+    return read_position_from_fields(known, _read_fields(known, offset))
 
 
-def position_of(dialect: Dialect, fields: Fields) -> int | None:
+def read_position_from_fields(dialect: Dialect, fields: Fields) -> int | None:
     """`position`, for who has the offset's fields at hand."""
     if dialect.position is None or dialect.not_with in fields:
         return None
-    found = orders.integer(fields, dialect.position)
+    found = orders.read_long(fields, dialect.position)
     return None if found is None or (dialect.least is not None and found < dialect.least) else found
 
 
-def begins_anew(dialect: str, offset: SourceOffset | None) -> bool:
+def is_treated_as_absent(dialect: str, offset: SourceOffset | None) -> bool:
     """Return whether a MirrorSourceTask that loads this offset begins where one without an offset
     does: it holds none, or one below zero (MirrorUtils.unwrapOffset, MirrorSourceTask).
     """
@@ -330,21 +332,21 @@ def begins_anew(dialect: str, offset: SourceOffset | None) -> bool:
         return False
     number = offset.number("offset")
     if number is None:
-        return offset_fields(offset).get("offset") is None
-    return orders.long(number) is not None and position(dialect, offset) is None
+        return parse_offset_fields(offset).get("offset") is None
+    return orders.parse_long(number) is not None and read_position(dialect, offset) is None
 
 
-def order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
+def build_order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
     """Where this offset stands, comparable within one dialect, or None: no order is vouched for."""
     if offset is None:
         return None
-    known = dialect_of_offset(dialect, offset)
+    known = refine_dialect(dialect, offset)
     if known.order is None:
         return None
-    return known.order(_fields_read(known, offset))
+    return known.order(_read_fields(known, offset))
 
 
-def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:
+def compare_offsets(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:
     """One source partition's later offset against an earlier one.
 
     `same` means that nothing changed at all. Two places that are equal under different offsets are
@@ -354,16 +356,16 @@ def compare(dialect: str, before: SourceOffset | None, after: SourceOffset | Non
         return Order.SAME if before is after else Order.UNORDERED
     if before.text == after.text:
         return Order.SAME
-    alone = _ALONE[dialect]
+    alone = _SINGLE_FIELDS[dialect]
     if alone:  # the way of nearly every commit that comes in
-        was_at, now_at = _long(alone, before), _long(alone, after)
+        was_at, now_at = _read_long(alone, before), _read_long(alone, after)
         if was_at is None or now_at is None or was_at == now_at:
             return Order.UNORDERED
         return _AHEAD if now_at > was_at else _BEHIND
-    if dialect_of_offset(dialect, before) is not dialect_of_offset(dialect, after):
+    if refine_dialect(dialect, before) is not refine_dialect(dialect, after):
         return Order.UNORDERED
-    was, now = order_key(dialect, before), order_key(dialect, after)
-    return Order.UNORDERED if was is None or now is None else orders.order_of(was, now)
+    was, now = build_order_key(dialect, before), build_order_key(dialect, after)
+    return Order.UNORDERED if was is None or now is None else orders.compare_order_keys(was, now)
 
 
 def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
@@ -374,7 +376,7 @@ def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
     return (
         partition is not None
         and len(partition) > 1
-        and not has_hash_maps(dialect_for(partition, class_name))
+        and not has_hash_maps(find_dialect(partition, class_name))
     )
 
 
@@ -387,14 +389,16 @@ def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:
     """Return whether `goes_on` can ever tell that this offset was reached."""
     if offset is None:
         return False
-    return order_key(dialect, offset) is not None or len(offset.numbers) == 1
+    return build_order_key(dialect, offset) is not None or len(offset.numbers) == 1
 
 
-def goes_on(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> bool:
+def has_reached_offset(
+    dialect: str, before: SourceOffset | None, after: SourceOffset | None
+) -> bool:
     """Return whether an offset is as far as another. Where the dialect knows no order, the only
     number of an offset stands for it.
     """
-    order = compare(dialect, before, after)
+    order = compare_offsets(dialect, before, after)
     if order is not Order.UNORDERED or before is None or after is None:
         return order is Order.SAME or order is _AHEAD
     numbers = before.numbers
@@ -402,17 +406,17 @@ def goes_on(dialect: str, before: SourceOffset | None, after: SourceOffset | Non
     return reached is not None and reached >= numbers[0][1]
 
 
-def event_time(dialect: str, offset: SourceOffset | None) -> float | None:
+def read_event_time(dialect: str, offset: SourceOffset | None) -> float | None:
     """When the source made the last change this offset covers, in Unix seconds; None if the offset
     does not say, or says what cannot be true.
     """
     known = DIALECTS[dialect]
     if known.time is None or offset is None:
         return None
-    return event_time_of(known, offset_fields(offset))
+    return read_event_time_from_fields(known, parse_offset_fields(offset))
 
 
-def event_time_of(dialect: Dialect, fields: Fields) -> float | None:
+def read_event_time_from_fields(dialect: Dialect, fields: Fields) -> float | None:
     """`event_time`, for who has the offset's fields at hand.
 
     Which of Debezium's connectors it is need not be known: those that share a shape of source
@@ -421,7 +425,7 @@ def event_time_of(dialect: Dialect, fields: Fields) -> float | None:
     return None if dialect.time is None else dialect.time(fields)
 
 
-def poisoned(dialect: str, offset: SourceOffset | None) -> bool:
+def is_poisoned(dialect: str, offset: SourceOffset | None) -> bool:
     """Would a task that loads this offset fail at its start?
 
     True only where we know the task's cast: a number with a fraction or text where MM2, FileStream
@@ -432,25 +436,25 @@ def poisoned(dialect: str, offset: SourceOffset | None) -> bool:
         return False
     if all(isinstance(offset.number(name), int) for name in longs):
         return False
-    fields = offset_fields(offset)
+    fields = parse_offset_fields(offset)
     return any(not _is_long(fields.get(name)) for name in longs)
 
 
-def shown(
+def describe_offset(
     shape: str, offset: SourceOffset | None, class_name: str = ""
 ) -> tuple[str, float | None, bool]:
     """What a picture of an offset shows beside it: the name of its `dialect_of_offset`, its
     `event_time`, and whether it is `poisoned`, which is said only of the class whose dialect it is.
     """
-    dialect = dialect_in(shape, class_name)
-    alone = _ALONE[dialect]
+    dialect = resolve_dialect(shape, class_name)
+    alone = _SINGLE_FIELDS[dialect]
     # The way of nearly every one: a single number has no time, and a long breaks no task.
-    if alone and offset is not None and _long(alone, offset) is not None:
+    if alone and offset is not None and _read_long(alone, offset) is not None:
         return dialect, None, False
     return (
-        dialect_of_offset(dialect, offset).name,
-        event_time(dialect, offset),
-        is_vouched(dialect, class_name) and poisoned(dialect, offset),
+        refine_dialect(dialect, offset).name,
+        read_event_time(dialect, offset),
+        is_own_dialect(dialect, class_name) and is_poisoned(dialect, offset),
     )
 
 

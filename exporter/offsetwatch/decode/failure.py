@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from offsetwatch.decode.trace import (
-    RUNTIME,
+    RUNTIME_PACKAGE,
     TASK_STARTS,
     TRACE_CHARS_MAX,
-    Frame,
-    Line,
+    StackFrame,
+    TraceLine,
+    find_origin,
     lines_of,
-    origin,
 )
 
 FAILURE_CHARS_MAX: Final = 200
@@ -28,9 +28,9 @@ WHILE_STARTING: Final = " while starting"
 __all__ = [
     "FAILURE_CHARS_MAX",
     "TRACE_CHARS_MAX",
-    "exception_class",
     "failure_of",
     "is_start_failure",
+    "parse_exception_class",
 ]
 
 # WorkerTask.doRun calls `initializeAndStart`, then `execute`, which holds the loop over records.
@@ -44,13 +44,13 @@ def failure_of(trace: object) -> str | None:
     if not isinstance(trace, str):
         return None
     lines = tuple(lines_of(trace))
-    root, frame = origin(lines)
+    root, frame = find_origin(lines)
     if root is None:
         return None
-    return _bounded(root, frame, WHILE_STARTING if _is_at_start(lines) else "")
+    return _format_failure(root, frame, WHILE_STARTING if _is_at_start(lines) else "")
 
 
-def exception_class(failure: str) -> str:
+def parse_exception_class(failure: str) -> str:
     """Return the exception's class of what `failure_of` returned."""
     return failure.partition(" ")[0]
 
@@ -60,7 +60,7 @@ def is_start_failure(failure: str) -> bool:
     return failure.endswith(WHILE_STARTING)
 
 
-def _is_at_start(lines: Iterable[Line]) -> bool:
+def _is_at_start(lines: Iterable[TraceLine]) -> bool:
     """Return whether a frame of Connect's start is there and none of its loop over records.
 
     A message may hold lines that look like frames, but takes away none of Java's (trace.py): made
@@ -69,14 +69,14 @@ def _is_at_start(lines: Iterable[Line]) -> bool:
     methods = {
         frame.method or ""
         for frame in lines
-        if isinstance(frame, Frame) and frame.package == RUNTIME
+        if isinstance(frame, StackFrame) and frame.package == RUNTIME_PACKAGE
     }
     return not methods.isdisjoint(TASK_STARTS) and not any(
         method.endswith(_EXECUTE) for method in methods
     )
 
 
-def _bounded(root: str, frame: str | None, stage: str) -> str | None:
+def _format_failure(root: str, frame: str | None, stage: str) -> str | None:
     """Return `root`, with `frame` unless the line would be too long, with `stage`; None where the
     class alone is too long.
     """

@@ -32,10 +32,10 @@ _CLASS_TOKEN: Final = re.compile(
 )
 # Of names beyond ASCII: borders of words are others before Java 19, and classes of letters follow
 # the version of Unicode.
-_VARIES: Final = re.compile(r"\\[bBpP]|\(\?[a-z]*i")
+_VERSION_DEPENDENT: Final = re.compile(r"\\[bBpP]|\(\?[a-z]*i")
 _IGNORES_CASE: Final = re.compile(r"\(\?[a-z]*i")
 # What a repeated group holds after its last and perhaps empty round is not the same.
-_REPEATS: Final = re.compile(r"\)[*+{]")
+_REPEATED_GROUP: Final = re.compile(r"\)[*+{]")
 # `.` and `$` of Java know more ends of lines than RE2's, and `\s` one more blank.
 _LINE_ENDS: Final = re.compile("[\r\x0b\x85\u2028\u2029]")
 
@@ -45,7 +45,7 @@ class JavaPattern:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._program = _program(text)
+        self._program = _compile_program(text)
 
     @classmethod
     def any_of(cls, texts: Iterable[str]) -> JavaPattern:
@@ -61,7 +61,7 @@ class JavaPattern:
         """Return whether Java would match; None where that is not known."""
         if self._program is None or len(name) > TEXT_CHARS_MAX or _LINE_ENDS.search(name):
             return None
-        if not name.isascii() and _VARIES.search(self._text):
+        if not name.isascii() and _VERSION_DEPENDENT.search(self._text):
             return None
         try:
             return self._program.fullmatch(name) is not None
@@ -72,14 +72,18 @@ class JavaPattern:
         """Return the first match in a name, as Matcher.find() has it, with its groups; None where
         there is none, or where Java may have other groups.
         """
-        if self.matches(name) is None or self._program is None or _REPEATS.search(self._text):
+        if (
+            self.matches(name) is None
+            or self._program is None
+            or _REPEATED_GROUP.search(self._text)
+        ):
             return None
         return self._program.search(name)
 
 
 @lru_cache(maxsize=1024)
-def _program(text: str) -> Any | None:
-    if len(text) > PATTERN_CHARS_MAX or not _means_the_same(text):
+def _compile_program(text: str) -> Any | None:
+    if len(text) > PATTERN_CHARS_MAX or not _is_portable(text):
         return None
     options = re2.Options()
     options.max_mem = PROGRAM_BYTES_MAX
@@ -90,14 +94,14 @@ def _program(text: str) -> Any | None:
         return None
 
 
-def _means_the_same(text: str) -> bool:
+def _is_portable(text: str) -> bool:
     """Return True where every token is one that Java and RE2 read alike."""
     if _IGNORES_CASE.search(text) and not text.isascii():
         return False  # RE2 takes the sign of Kelvin for a k
     at = 0
     while at < len(text):
         if text[at] == "[":
-            at = _end_of_class(text, at)
+            at = _find_class_end(text, at)
             if at < 0:
                 return False
             continue
@@ -108,7 +112,7 @@ def _means_the_same(text: str) -> bool:
     return True
 
 
-def _end_of_class(text: str, start: int) -> int:
+def _find_class_end(text: str, start: int) -> int:
     """Return where the class that begins here ends; negative where RE2 would read another one, as
     it does of Java's unions and intersections.
     """

@@ -13,7 +13,7 @@ _BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim takes away
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")  # \s of java.util.regex
 
 
-def trimmed(text: str) -> str:
+def trim_blanks(text: str) -> str:
     """Return the text without blanks around it."""
     return text.strip(_BLANKS)
 
@@ -23,5 +23,5 @@ def values_of(text: str) -> tuple[str, ...]:
 
     A member may be empty, as between two commas.
     """
-    whole = trimmed(text)
+    whole = trim_blanks(text)
     return tuple(_COMMA.split(whole)) if whole else ()

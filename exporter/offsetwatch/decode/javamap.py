@@ -29,7 +29,7 @@ _SHORT_ESCAPES = {
 }
 
 
-def string_hash(text: str) -> int:
+def compute_string_hash(text: str) -> int:
     """Java's String.hashCode as an unsigned 32-bit number (over UTF-16 code units)."""
     result = 0
     units = text.encode("utf-16-be", "surrogatepass")
@@ -39,7 +39,7 @@ def string_hash(text: str) -> int:
 
 
 @lru_cache(maxsize=1024)  # a connector class has one set of names, and each key asks again
-def hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
+def compute_hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
     """The iteration order of a HashMap filled in the given order (capacity 16, load factor
     0.75).
     """
@@ -48,13 +48,13 @@ def hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
         capacity *= 2
 
     def bucket(name: str) -> int:
-        spread = string_hash(name)
+        spread = compute_string_hash(name)
         return (spread ^ (spread >> 16)) & (capacity - 1)
 
     return tuple(sorted(names, key=bucket))  # a stable sort keeps insertion order inside a bucket
 
 
-def json_string(text: str) -> str:
+def format_json_string(text: str) -> str:
     r"""A JSON string as Jackson writes it: BMP characters raw, others as \uXXXX in upper case."""
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
@@ -75,10 +75,10 @@ def json_string(text: str) -> str:
 
 
 # Field names and connector names come again with every key; values do not.
-_name = lru_cache(maxsize=1024)(json_string)
+_format_name = lru_cache(maxsize=1024)(format_json_string)
 
 
-def json_scalar(value: Scalar) -> str | None:
+def format_json_scalar(value: Scalar) -> str | None:
     """One primitive as Jackson writes it.
 
     None for an integer of more than 64 bits, which Connect wraps as it reads it, and for a float
@@ -93,13 +93,13 @@ def json_scalar(value: Scalar) -> str | None:
         case int():
             return str(value) if -(2**63) <= value < 2**63 else None
         case str():
-            return json_string(value)
+            return format_json_string(value)
         case float():
             whole = value.is_integer() and abs(value) < 10_000_000
             return f"{int(value)}.0" if whole and str(value) != "-0.0" else None
 
 
-def connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes | None:
+def build_connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes | None:
     """The key bytes under which Connect looks this source partition up over REST, and a task whose
     map is a HashMap; a connector without partitions has the partition None.
 
@@ -107,36 +107,36 @@ def connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes
     cannot carry.
     """
     if partition is not None:
-        return ordered_key(connector, partition, hash_map_order(tuple(partition)))
+        return build_ordered_key(connector, partition, compute_hash_map_order(tuple(partition)))
     try:
-        return f"[{_name(connector)},null]".encode()
+        return f"[{_format_name(connector)},null]".encode()
     except UnicodeEncodeError:
         return None
 
 
-def connect_key_of(connector: str, identity: str) -> bytes | None:
+def build_connect_key_from_json(connector: str, identity: str) -> bytes | None:
     """Return `connect_key` of a source partition that is given as JSON (SourceKey.identity)."""
-    return connect_key(connector, msgspec.json.decode(identity))
+    return build_connect_key(connector, msgspec.json.decode(identity))
 
 
-def ordered_key(
+def build_ordered_key(
     connector: str, partition: Mapping[str, Scalar], order: tuple[str, ...]
 ) -> bytes | None:
     """The key bytes of a task whose map has its fields in this order; None as of connect_key."""
-    text = _json_map(partition, order)
+    text = _format_json_map(partition, order)
     try:
-        return None if text is None else f"[{_name(connector)},{text}]".encode()
+        return None if text is None else f"[{_format_name(connector)},{text}]".encode()
     except UnicodeEncodeError:
         return None
 
 
-def _json_map(fields: Mapping[str, Scalar], order: tuple[str, ...]) -> str | None:
+def _format_json_map(fields: Mapping[str, Scalar], order: tuple[str, ...]) -> str | None:
     written: list[str] = []
     for name in order:
-        text = json_scalar(fields[name])
+        text = format_json_scalar(fields[name])
         if text is None:
             return None
-        written.append(f"{_name(name)}:{text}")
+        written.append(f"{_format_name(name)}:{text}")
     return f"{{{','.join(written)}}}"
 
 
@@ -159,11 +159,11 @@ def is_canonical(raw: bytes, connector: str) -> bool:
         return False
     written = []
     for name, value in fields.items():
-        text = str(value) if isinstance(value, _JavaFloat) else json_scalar(value)
+        text = str(value) if isinstance(value, _JavaFloat) else format_json_scalar(value)
         if text is None:
             return False
-        written.append(f"{json_string(name)}:{text}")
+        written.append(f"{format_json_string(name)}:{text}")
     try:
-        return f"[{json_string(connector)},{{{','.join(written)}}}]".encode() == raw
+        return f"[{format_json_string(connector)},{{{','.join(written)}}}]".encode() == raw
     except UnicodeEncodeError:
         return False

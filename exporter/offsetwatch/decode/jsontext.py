@@ -23,7 +23,7 @@ TOKENS_MAX: Final = 100_000
 # Of a record; Kafka's own default ends at one.
 BYTES_MAX: Final = 8 * 1024 * 1024
 
-_decode = msgspec.json.Decoder().decode
+_decode_json = msgspec.json.Decoder().decode
 _decode_flat_map = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -32,17 +32,17 @@ encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]|(?<![0-9.eE+])0+(?=[0-9])', re.DOTALL)
 
 
-def parse(raw: bytes) -> Any:
+def parse_json(raw: bytes) -> Any:
     """The first value, or Undecodable with the reason `not_json`, `nested_too_deep` or
     `too_large`.
     """
     if _is_too_large(raw):
         return Undecodable("too_large")
-    parsed = _strict(raw)
+    parsed = _parse_strict(raw)
     if parsed != Undecodable("not_json"):
         return parsed
-    first = _first_value(raw)
-    return parsed if first is None else _strict(first)
+    first = _find_first_value(raw)
+    return parsed if first is None else _parse_strict(first)
 
 
 def _is_too_large(raw: bytes) -> bool:
@@ -52,16 +52,16 @@ def _is_too_large(raw: bytes) -> bool:
     return len(raw) > BYTES_MAX or sum(map(raw.count, (b"{", b"[", b","))) > TOKENS_MAX
 
 
-def _strict(raw: bytes) -> Any:
+def _parse_strict(raw: bytes) -> Any:
     try:
-        return _decode(raw)
+        return _decode_json(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Undecodable("not_json")
     except RecursionError:  # deeply nested input: hostile, and never an offset
         return Undecodable("nested_too_deep")
 
 
-def _first_value(raw: bytes) -> bytes | None:
+def _find_first_value(raw: bytes) -> bytes | None:
     """The list or map that the text begins with, without needless zeros; None if it never ends, or
     not within TOKENS_MAX and DEPTH_MAX.
     """

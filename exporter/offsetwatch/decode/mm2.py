@@ -22,10 +22,10 @@ import base64
 import binascii
 import struct
 
-from offsetwatch.decode.jsontext import parse
+from offsetwatch.decode.jsontext import parse_json
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
-_VALUE = struct.Struct(">qq")
+_OFFSET_PAIR = struct.Struct(">qq")
 _VERSION = struct.Struct(">h")
 _MILLIS = struct.Struct(">q")
 
@@ -55,9 +55,9 @@ def decode_sync_value(raw: bytes | None) -> tuple[int, int] | Undecodable:
     """
     if raw is None:
         return Undecodable("value_null")
-    if len(raw) != _VALUE.size:
+    if len(raw) != _OFFSET_PAIR.size:
         return Undecodable("value_length")
-    upstream, downstream = _VALUE.unpack(raw)
+    upstream, downstream = _OFFSET_PAIR.unpack(raw)
     if upstream < 0 or downstream < 0:
         return Undecodable("value_negative")
     return upstream, downstream
@@ -78,18 +78,18 @@ def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync | Undecoda
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Undecodable:
     """One whole record of a checkpoints topic."""
-    where = _checkpoint_key(key)
+    where = _decode_checkpoint_key(key)
     if isinstance(where, Undecodable):
         return where
-    body = _version_0(value)
+    body = _strip_version(value)
     if isinstance(body, Undecodable):
         return body
-    if len(body) < _VALUE.size:
+    if len(body) < _OFFSET_PAIR.size:
         return Undecodable("value_length")
-    metadata = _strings(body[_VALUE.size :], 1)
+    metadata = _decode_strings(body[_OFFSET_PAIR.size :], 1)
     if isinstance(metadata, Undecodable):
         return Undecodable(f"value_{metadata.reason}")
-    upstream, downstream = _VALUE.unpack_from(body)
+    upstream, downstream = _OFFSET_PAIR.unpack_from(body)
     if upstream < 0 or downstream < 0:
         return Undecodable("value_negative")
     return Checkpoint(
@@ -104,13 +104,13 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Un
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Undecodable:
     """One whole record of a heartbeats topic, here or replicated from elsewhere."""
-    bare = _bare(key)
+    bare = _unwrap_json(key)
     if isinstance(bare, Undecodable):
         return Undecodable(f"key_{bare.reason}")
-    aliases = _strings(bare, 2)
+    aliases = _decode_strings(bare, 2)
     if isinstance(aliases, Undecodable):
         return Undecodable(f"key_{aliases.reason}")
-    body = _version_0(value)
+    body = _strip_version(value)
     if isinstance(body, Undecodable):
         return body
     if len(body) != _MILLIS.size:
@@ -121,12 +121,12 @@ def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Unde
     return Heartbeat(source=aliases[0], target=aliases[1], at=millis / 1000)
 
 
-def _checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecodable:
+def _decode_checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecodable:
     """(group, topic on the target, partition)."""
-    bare = _bare(raw)
+    bare = _unwrap_json(raw)
     if isinstance(bare, Undecodable):
         return Undecodable(f"key_{bare.reason}")
-    names = _strings(bare[:-4], 2)
+    names = _decode_strings(bare[:-4], 2)
     if isinstance(names, Undecodable):
         return Undecodable(f"key_{names.reason}")
     partition = int.from_bytes(bare[-4:], "big", signed=True)
@@ -135,9 +135,9 @@ def _checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecodable:
     return names[0], names[1], partition
 
 
-def _version_0(raw: bytes | None) -> bytes | Undecodable:
+def _strip_version(raw: bytes | None) -> bytes | Undecodable:
     """What follows the version; of any other version we know nothing, however alike it looks."""
-    bare = _bare(raw)
+    bare = _unwrap_json(raw)
     if isinstance(bare, Undecodable):
         return Undecodable(f"value_{bare.reason}")
     if len(bare) < _VERSION.size:
@@ -147,7 +147,7 @@ def _version_0(raw: bytes | None) -> bytes | Undecodable:
     return bare[_VERSION.size :]
 
 
-def _bare(raw: bytes | None) -> bytes | Undecodable:
+def _unwrap_json(raw: bytes | None) -> bytes | Undecodable:
     """The bytes that MM2 handed to the converter: `"<base64>"` is what JsonConverter makes of them,
     and with schemas `{"schema":…,"payload":"<base64>"}`.
 
@@ -161,7 +161,7 @@ def _bare(raw: bytes | None) -> bytes | Undecodable:
         return Undecodable("null")
     if raw[:1] not in {b'"', b"{"}:
         return raw
-    text = parse(raw)
+    text = parse_json(raw)
     if isinstance(text, dict) and text.keys() == {"schema", "payload"}:
         text = text["payload"]
     if not isinstance(text, str):
@@ -172,7 +172,7 @@ def _bare(raw: bytes | None) -> bytes | Undecodable:
         return Undecodable("not_base64")
 
 
-def _strings(raw: bytes, count: int) -> list[str] | Undecodable:
+def _decode_strings(raw: bytes, count: int) -> list[str] | Undecodable:
     """Exactly so many STRINGs and nothing else."""
     found = []
     for _ in range(count):

@@ -31,7 +31,7 @@ _NANOS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Transactions:
+class GtidSet:
     """Transactions that were read, by the source that numbers them: sets, ordered by inclusion.
 
     runs    first and last number of each unbroken run, ascending
@@ -39,7 +39,7 @@ class Transactions:
 
     runs: Mapping[str, tuple[tuple[int, int], ...]]
 
-    def includes(self, other: Transactions) -> bool:
+    def includes(self, other: GtidSet) -> bool:
         """Return whether every transaction of the other is in it."""
         return all(
             any(first <= start and end <= last for first, last in self.runs.get(source, ()))
@@ -52,10 +52,10 @@ class OrderKey(NamedTuple):
     """Where an offset stands, comparable only where the scopes are equal: see `order_of`."""
 
     scope: tuple[Scalar, ...]
-    place: tuple[int, ...] | Transactions
+    place: tuple[int, ...] | GtidSet
 
 
-def order_of(was: OrderKey, now: OrderKey) -> Order:
+def compare_order_keys(was: OrderKey, now: OrderKey) -> Order:
     """Return the order of two places; `unordered` for equal ones, and for sets of transactions of
     which neither includes the other. A set from which a source is missing altogether is not behind:
     a filter of sources may have been set.
@@ -65,7 +65,7 @@ def order_of(was: OrderKey, now: OrderKey) -> Order:
         return Order.UNORDERED
     if isinstance(before, tuple) and isinstance(after, tuple):
         return Order.AHEAD if after > before else Order.BEHIND
-    if not isinstance(before, Transactions) or not isinstance(after, Transactions):
+    if not isinstance(before, GtidSet) or not isinstance(after, GtidSet):
         return Order.UNORDERED
     if after.includes(before):
         return Order.AHEAD
@@ -73,28 +73,28 @@ def order_of(was: OrderKey, now: OrderKey) -> Order:
     return Order.BEHIND if back else Order.UNORDERED
 
 
-def integer(fields: Fields, name: str) -> int | None:
+def read_long(fields: Fields, name: str) -> int | None:
     """A field that Connect reads as a long, or None."""
-    return long(fields.get(name))
+    return parse_long(fields.get(name))
 
 
-def long(value: Scalar) -> int | None:
+def parse_long(value: Scalar) -> int | None:
     """A value that Connect reads as a long, or None."""
     # The type itself, because to isinstance a bool is an int; and of every record this is asked.
     return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
 
 
-def mirror_source(fields: Fields) -> OrderKey | None:
+def order_mirror_source(fields: Fields) -> OrderKey | None:
     """MirrorSourceTask: `offset` is that of the last replicated record."""
-    return _single(integer(fields, "offset"))
+    return _build_single_key(read_long(fields, "offset"))
 
 
-def file_stream(fields: Fields) -> OrderKey | None:
+def order_file_stream(fields: Fields) -> OrderKey | None:
     """FileStreamSourceTask: `position` counts what was read of the file."""
-    return _single(integer(fields, "position"))
+    return _build_single_key(read_long(fields, "position"))
 
 
-def jdbc(fields: Fields) -> OrderKey | None:
+def order_jdbc(fields: Fields) -> OrderKey | None:
     """Confluent JDBC (TimestampIncrementingOffset): the query sorts by timestamp, then by id.
 
     Under a timestamp the id alone has no order, because a row that is updated comes again. Which of
@@ -104,12 +104,12 @@ def jdbc(fields: Fields) -> OrderKey | None:
     if not fields.keys() <= set(names):
         return None
     scope = tuple(name for name in names if fields.get(name) is not None)
-    place = tuple(integer(fields, name) for name in scope)
+    place = tuple(read_long(fields, name) for name in scope)
     whole = tuple(number for number in place if number is not None)
     return OrderKey(scope, whole) if whole and len(whole) == len(place) else None
 
 
-def mysql(fields: Fields) -> OrderKey | None:
+def order_mysql(fields: Fields) -> OrderKey | None:
     """Debezium MySQL and MariaDB: binlog file, position of the transaction, events and rows of it.
 
     The order of Debezium's own HistoryRecordComparator. Files of another base name or events that
@@ -118,28 +118,28 @@ def mysql(fields: Fields) -> OrderKey | None:
     inclusion, MariaDB's within each domain.
     """
     if fields.get("gtids") is not None:
-        return _gtids(fields)
-    file, pos = fields.get("file"), integer(fields, "pos")
+        return _order_gtids(fields)
+    file, pos = fields.get("file"), read_long(fields, "pos")
     name = _BINLOG.fullmatch(file) if isinstance(file, str) else None
-    skipped = [_count(fields, field) for field in ("event", "row")]
+    skipped = [_read_count(fields, field) for field in ("event", "row")]
     if name is None or pos is None or None in skipped:
         return None
-    scope = (name["base"], fields.get("server_id"), *_snapshot(fields))
+    scope = (name["base"], fields.get("server_id"), *_read_snapshot_scope(fields))
     rest = (number for number in skipped if number is not None)
     return OrderKey(scope, (int(name["number"]), pos, *rest))
 
 
-def postgres(fields: Fields) -> OrderKey | None:
+def order_postgres(fields: Fields) -> OrderKey | None:
     """Debezium PostgreSQL: `lsn_commit`, the end of the last transaction that was read whole.
 
     Transactions come in the order of their commits, but the `lsn` of a change lies where it was
     written: reading one transaction after another, it goes back and forth.
     """
-    committed = integer(fields, "lsn_commit")
-    return None if committed is None else OrderKey(_snapshot(fields), (committed,))
+    committed = read_long(fields, "lsn_commit")
+    return None if committed is None else OrderKey(_read_snapshot_scope(fields), (committed,))
 
 
-def sql_server(fields: Fields) -> OrderKey | None:
+def order_sql_server(fields: Fields) -> OrderKey | None:
     """Debezium SQL Server: `commit_lsn`, and inside one transaction `change_lsn` (TxLogPosition).
 
     Right after a snapshot there is no change yet ("NULL"): such a position is one by the commit
@@ -149,10 +149,12 @@ def sql_server(fields: Fields) -> OrderKey | None:
     if not is_sql_server_lsn(commit):
         return None
     if change is None or change == "NULL":
-        return OrderKey(("commit", *_snapshot(fields)), _lsn(commit))
+        return OrderKey(("commit", *_read_snapshot_scope(fields)), _parse_lsn(commit))
     if not is_sql_server_lsn(change):
         return None
-    return OrderKey(("change", *_snapshot(fields)), (*_lsn(commit), *_lsn(change)))
+    return OrderKey(
+        ("change", *_read_snapshot_scope(fields)), (*_parse_lsn(commit), *_parse_lsn(change))
+    )
 
 
 def is_sql_server_lsn(value: Scalar) -> bool:
@@ -160,59 +162,59 @@ def is_sql_server_lsn(value: Scalar) -> bool:
     return isinstance(value, str) and _SQL_SERVER_LSN.fullmatch(value) is not None
 
 
-def oracle(fields: Fields) -> OrderKey | None:
+def order_oracle(fields: Fields) -> OrderKey | None:
     """Debezium Oracle: `scn`, from which mining resumes: it never passes a transaction in progress.
 
     As streaming starts it is set back to `snapshot_scn`, on purpose and once, so offsets with and
     without it are not compared. XStream keeps an LCR position instead, which is not ours to read.
     """
-    scn = system_change_number(fields.get("scn"))
+    scn = parse_system_change_number(fields.get("scn"))
     if scn is None or fields.get("lcr_position") is not None:
         return None
-    return OrderKey((fields.get("snapshot_scn"), *_snapshot(fields)), (scn,))
+    return OrderKey((fields.get("snapshot_scn"), *_read_snapshot_scope(fields)), (scn,))
 
 
-def system_change_number(value: Scalar) -> int | None:
+def parse_system_change_number(value: Scalar) -> int | None:
     """Decimal text, or an integer from the days before 1.5."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 38:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def mongodb(fields: Fields) -> OrderKey | None:
+def order_mongodb(fields: Fields) -> OrderKey | None:
     """Debezium MongoDB: the oplog's own timestamp, seconds and a counter inside the second."""
-    sec, order = integer(fields, "sec"), integer(fields, "ord")
+    sec, order = read_long(fields, "sec"), read_long(fields, "ord")
     if sec is None or order is None:
         return None
     return OrderKey((fields.get("initsync"),), (sec, order))
 
 
-def jdbc_time(fields: Fields) -> float | None:
+def read_jdbc_time(fields: Fields) -> float | None:
     """The timestamp column of the last row: milliseconds, and the nanoseconds of its second."""
-    millis, nanos = integer(fields, "timestamp"), integer(fields, "timestamp_nanos")
+    millis, nanos = read_long(fields, "timestamp"), read_long(fields, "timestamp_nanos")
     if millis is None:
         return None
     if nanos is not None and 0 <= nanos < _NANOS:
-        return _sane(millis // 1000 + nanos / _NANOS)
-    return _sane(millis / 1000)
+        return _drop_implausible_time(millis // 1000 + nanos / _NANOS)
+    return _drop_implausible_time(millis / 1000)
 
 
-def debezium_time(fields: Fields) -> float | None:
+def read_debezium_time(fields: Fields) -> float | None:
     """`ts_usec` (PostgreSQL), `ts_ms`, or `ts_sec` (MySQL): when the source made the change."""
     for name, per_second in (("ts_usec", 1_000_000), ("ts_ms", 1000), ("ts_sec", 1)):
-        value = integer(fields, name)
+        value = read_long(fields, name)
         if value is not None:
-            return _sane(value / per_second)
+            return _drop_implausible_time(value / per_second)
     return None
 
 
-def mongodb_time(fields: Fields) -> float | None:
+def read_mongodb_time(fields: Fields) -> float | None:
     """The seconds of the oplog's timestamp."""
-    sec = integer(fields, "sec")
-    return None if sec is None else _sane(float(sec))
+    sec = read_long(fields, "sec")
+    return None if sec is None else _drop_implausible_time(float(sec))
 
 
-def _gtids(fields: Fields) -> OrderKey | None:
+def _order_gtids(fields: Fields) -> OrderKey | None:
     """MySQL writes `source:1-9:11,…`, a set; MariaDB `domain-server-number,…`, the last transaction
     of each domain, which are numbered within their domain only.
     """
@@ -220,15 +222,15 @@ def _gtids(fields: Fields) -> OrderKey | None:
     if not isinstance(gtids, str) or len(gtids) > _GTIDS_CHARS_MAX:
         return None
     members = [member.strip() for member in gtids.split(",")]
-    for flavour, read in (("mysql", _mysql_runs), ("mariadb", _mariadb_runs)):
+    for flavour, read in (("mysql", _parse_mysql_runs), ("mariadb", _parse_mariadb_runs)):
         found = [read(member) for member in members]
         runs = dict(each for each in found if each is not None)
         if len(runs) == len(members):  # each was read, and no source is there twice
-            return OrderKey((flavour, *_snapshot(fields)), Transactions(runs))
+            return OrderKey((flavour, *_read_snapshot_scope(fields)), GtidSet(runs))
     return None
 
 
-def _mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+def _parse_mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
     found = _MYSQL_GTIDS.fullmatch(member)
     if found is None:
         return None
@@ -240,28 +242,28 @@ def _mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
     return found["source"].lower(), tuple(sorted(runs))
 
 
-def _mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+def _parse_mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
     found = _MARIADB_GTID.fullmatch(member)
     return None if found is None else (found["domain"], ((0, int(found["number"])),))
 
 
-def _single(value: int | None) -> OrderKey | None:
+def _build_single_key(value: int | None) -> OrderKey | None:
     return None if value is None else OrderKey((), (value,))
 
 
-def _count(fields: Fields, name: str) -> int | None:
+def _read_count(fields: Fields, name: str) -> int | None:
     """A field that Debezium leaves out at zero."""
-    return 0 if fields.get(name) is None else integer(fields, name)
+    return 0 if fields.get(name) is None else read_long(fields, name)
 
 
-def _snapshot(fields: Fields) -> tuple[Scalar, ...]:
+def _read_snapshot_scope(fields: Fields) -> tuple[Scalar, ...]:
     """A snapshot stands still and may be taken again: it is compared with nothing but itself."""
     return (fields.get("snapshot"), fields.get("snapshot_completed"))
 
 
-def _lsn(value: Scalar) -> tuple[int, ...]:
+def _parse_lsn(value: Scalar) -> tuple[int, ...]:
     return tuple(int(part, 16) for part in str(value).split(":"))
 
 
-def _sane(seconds: float) -> float | None:
+def _drop_implausible_time(seconds: float) -> float | None:
     return seconds if _EARLIEST_S <= seconds < _LATEST_S else None

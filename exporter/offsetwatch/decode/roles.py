@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch.decode.configs import decode_config
-from offsetwatch.decode.dialects import dialect_in, event_time, poisoned, position
+from offsetwatch.decode.dialects import is_poisoned, read_event_time, read_position, resolve_dialect
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
 from offsetwatch.decode.source_offsets import decode_key, decode_value
@@ -41,9 +41,9 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.topic_kinds import TopicRole
+from offsetwatch.model.topic_kinds import TopicKind
 
-Noun = SourceEntry | OffsetSync | Checkpoint | Heartbeat | StatusRecord | ConfigRecord
+DecodedRecord = SourceEntry | OffsetSync | Checkpoint | Heartbeat | StatusRecord | ConfigRecord
 
 _KINDS: Final[dict[type[object], str]] = {
     SourceEntry: "source_offset",
@@ -64,9 +64,11 @@ _KINDS: Final[dict[type[object], str]] = {
 }
 
 
-def decode_record(role: TopicRole, key: bytes | None, value: bytes | None) -> Noun | Undecodable:
+def decode_record(
+    role: TopicKind, key: bytes | None, value: bytes | None
+) -> DecodedRecord | Undecodable:
     """One record of a topic of this role."""
-    return _BY_ROLE[role](key, value)
+    return _DECODERS_BY_ROLE[role](key, value)
 
 
 def decode_source_entry(key: bytes | None, value: bytes | None) -> SourceEntry | Undecodable:
@@ -80,37 +82,37 @@ def decode_source_entry(key: bytes | None, value: bytes | None) -> SourceEntry |
     return SourceEntry(key=whose, offset=offset)
 
 
-def observation(noun: Noun) -> str:
+def format_record(noun: DecodedRecord) -> str:
     """The noun as a JSON map with sorted keys; `kind` says which it is, integers are exact."""
     if isinstance(noun, SourceEntry):
-        fields = _source_entry(noun)
+        fields = _build_source_entry_fields(noun)
     else:
         fields = msgspec.to_builtins(noun, order="sorted")
     return encode_sorted({"kind": _KINDS[type(noun)], **fields}).decode()
 
 
-def _source_entry(entry: SourceEntry) -> dict[str, Any]:
+def _build_source_entry_fields(entry: SourceEntry) -> dict[str, Any]:
     """`position`, `event_at` and the warnings are about what a task reads: no envelope."""
     key, offset = entry.key, entry.offset
     said = offset.offset if isinstance(offset, LegacyOffset) else offset
     read = offset if isinstance(offset, SourceOffset) else None
-    dialect = dialect_in(key.dialect, "")  # no record tells the class
+    dialect = resolve_dialect(key.dialect, "")  # no record tells the class
     return {
         "connector": key.connector,
         "source_partition": msgspec.Raw(key.identity.encode()),
         "key_form": key.form.value,
         "dialect": dialect,
-        "value": _value_form(offset),
+        "value": _classify_value(offset),
         "source_offset": None if said is None else msgspec.Raw(said.text.encode()),
-        "position": position(dialect, read),
-        "event_at": event_time(dialect, read),
+        "position": read_position(dialect, read),
+        "event_at": read_event_time(dialect, read),
         "beyond_64_bits": read is not None and read.beyond_64_bits,
         # Another class may read offsets of this shape.
-        "poisoned": None if poisoned(key.dialect, read) else False,
+        "poisoned": None if is_poisoned(key.dialect, read) else False,
     }
 
 
-def _value_form(offset: SourceOffset | LegacyOffset | None) -> str:
+def _classify_value(offset: SourceOffset | LegacyOffset | None) -> str:
     """Four ways to say nothing, which Connect and the log treat differently, and two to say it."""
     if offset is None:
         return "tombstone"
@@ -121,11 +123,13 @@ def _value_form(offset: SourceOffset | LegacyOffset | None) -> str:
     return "null" if offset.is_null else "map"
 
 
-_BY_ROLE: Final[dict[TopicRole, Callable[[bytes | None, bytes | None], Noun | Undecodable]]] = {
-    TopicRole.CONNECT_OFFSETS: decode_source_entry,
-    TopicRole.OFFSET_SYNCS: decode_sync,
-    TopicRole.CHECKPOINTS: decode_checkpoint,
-    TopicRole.HEARTBEATS: decode_heartbeat,
-    TopicRole.STATUS: decode_status,
-    TopicRole.CONFIGS: decode_config,
+_DECODERS_BY_ROLE: Final[
+    dict[TopicKind, Callable[[bytes | None, bytes | None], DecodedRecord | Undecodable]]
+] = {
+    TopicKind.CONNECT_OFFSETS: decode_source_entry,
+    TopicKind.OFFSET_SYNCS: decode_sync,
+    TopicKind.CHECKPOINTS: decode_checkpoint,
+    TopicKind.HEARTBEATS: decode_heartbeat,
+    TopicKind.STATUS: decode_status,
+    TopicKind.CONFIGS: decode_config,
 }

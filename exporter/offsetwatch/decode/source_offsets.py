@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from offsetwatch.decode.dialects import MIRROR_SOURCE, dialect_of, mirror_partition
-from offsetwatch.decode.javamap import connect_key, is_canonical
-from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse, parse_flat_map
+from offsetwatch.decode.dialects import MIRROR_SOURCE, detect_shape, parse_mirror_partition
+from offsetwatch.decode.javamap import build_connect_key, is_canonical
+from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse_flat_map, parse_json
 from offsetwatch.decode.orders import Fields
 from offsetwatch.model.offsets import (
     KeyForm,
@@ -31,14 +31,14 @@ LABEL_BYTES_MAX = 120  # design/metrics.md: a label longer than this is cut and 
 _NULL = SourceOffset(text="null", numbers=(), is_null=True)
 _NO_BYTES = SourceOffset(text="null", numbers=(), is_null=True, no_bytes=True)
 
-Partition = dict[str, Scalar]
+SourcePartitionFields = dict[str, Scalar]
 
 
 def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
     """Decode a record key. Distinct keys are few: callers keep the results in a dict."""
     if raw is None:
         return Undecodable("key_null")
-    parsed = parse(raw)
+    parsed = parse_json(raw)
     if isinstance(parsed, Undecodable):
         return Undecodable(f"key_{parsed.reason}")
     enveloped = isinstance(parsed, dict) and parsed.keys() == {"schema", "payload"}
@@ -49,15 +49,15 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
     connector, partition = parsed
     if partition is not None and not is_flat_map(partition):
         return Undecodable("key_partition_shape")
-    mirror = None if partition is None else mirror_partition(partition)
+    mirror = None if partition is None else parse_mirror_partition(partition)
     if enveloped:
         form = KeyForm.LEGACY_ENVELOPE
-    elif raw == connect_key(connector, partition):
+    elif raw == build_connect_key(connector, partition):
         form = KeyForm.CANONICAL
     else:
         form = KeyForm.VARIANT
     ordered = form is KeyForm.VARIANT and mirror is None and is_canonical(raw, connector)
-    return _source_key(connector, partition, mirror, form, ordered=ordered)
+    return _build_source_key(connector, partition, mirror, form, ordered=ordered)
 
 
 def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
@@ -72,16 +72,16 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
         return _NO_BYTES
     fields = decode_fields(raw)
     if fields is not None:
-        return _offset(fields)
-    parsed = parse(raw)
+        return _build_source_offset(fields)
+    parsed = parse_json(raw)
     if isinstance(parsed, Undecodable):
         return Undecodable(f"value_{parsed.reason}")
     if _is_envelope(parsed):
-        inside = _source_offset(parsed["payload"])
+        inside = _parse_source_offset(parsed["payload"])
         if isinstance(inside, Undecodable):
             return inside
         return LegacyOffset(reason="value_legacy_envelope", offset=inside)
-    return _source_offset(parsed)
+    return _parse_source_offset(parsed)
 
 
 def decode_fields(raw: bytes) -> Fields | None:
@@ -104,13 +104,13 @@ def _is_envelope(parsed: object) -> bool:
     return all(part is None or isinstance(part, dict) for part in parsed.values())
 
 
-def _source_offset(parsed: Any) -> SourceOffset | Undecodable:
+def _parse_source_offset(parsed: Any) -> SourceOffset | Undecodable:
     if parsed is None:
         return _NULL
-    return _offset(parsed) if is_flat_map(parsed) else Undecodable("value_shape")
+    return _build_source_offset(parsed) if is_flat_map(parsed) else Undecodable("value_shape")
 
 
-def _offset(fields: Fields) -> SourceOffset:
+def _build_source_offset(fields: Fields) -> SourceOffset:
     numbers: tuple[tuple[str, Any], ...] = tuple(fields.items())
     # Of most it is one integer, of which nothing is to be left out or sorted. The types themselves,
     # because to isinstance a bool is an int.
@@ -121,19 +121,19 @@ def _offset(fields: Fields) -> SourceOffset:
     return SourceOffset(text=encode_sorted(fields).decode(), numbers=numbers)
 
 
-def _source_key(
+def _build_source_key(
     connector: str,
-    partition: Partition | None,
+    partition: SourcePartitionFields | None,
     mirror: MirrorPartition | None,
     form: KeyForm,
     *,
     ordered: bool,
 ) -> SourceKey:
-    dialect = MIRROR_SOURCE if mirror is not None else dialect_of(partition)
+    dialect = MIRROR_SOURCE if mirror is not None else detect_shape(partition)
     return SourceKey(
         connector=connector,
         identity=encode_sorted(partition).decode(),
-        label="null" if partition is None else partition_label(partition),
+        label="null" if partition is None else format_partition_label(partition),
         form=form,
         dialect=dialect.name,
         mirror=mirror,
@@ -141,24 +141,24 @@ def _source_key(
     )
 
 
-def partition_label(partition: Partition) -> str:
+def format_partition_label(partition: SourcePartitionFields) -> str:
     """`k=v` pairs sorted by key; over 120 bytes it is cut and ends in `~` and 8 hex digits."""
-    text = ",".join(f"{name}={_label_value(partition[name])}" for name in sorted(partition))
-    return text if len(text.encode()) <= LABEL_BYTES_MAX else _hashed(text, text)
+    text = ",".join(f"{name}={_format_label_value(partition[name])}" for name in sorted(partition))
+    return text if len(text.encode()) <= LABEL_BYTES_MAX else _append_hash(text, text)
 
 
-def namesake_label(label: str, identity: str) -> str:
+def format_namesake_label(label: str, identity: str) -> str:
     """The label of a source partition where another one of its connector has the same `label`.
 
     `k=v` pairs do not show types: {"partition":0} and {"partition":"0"} read alike.
     """
-    return _hashed(label, identity)
+    return _append_hash(label, identity)
 
 
-def _hashed(text: str, what: str) -> str:
+def _append_hash(text: str, what: str) -> str:
     digest = hashlib.sha256(what.encode()).hexdigest()[:8]
     return text.encode()[: LABEL_BYTES_MAX - 9].decode(errors="ignore") + "~" + digest
 
 
-def _label_value(value: Scalar) -> str:
+def _format_label_value(value: Scalar) -> str:
     return value if isinstance(value, str) else encode_sorted(value).decode()

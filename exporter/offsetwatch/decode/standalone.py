@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from offsetwatch.model.offsets import Undecodable
 
-Entries = tuple[tuple[bytes | None, bytes | None], ...]
+OffsetsFileEntries = tuple[tuple[bytes | None, bytes | None], ...]
 
 _LOAD_FACTOR = struct.pack(">f", 0.75)
 _HEAD = b"".join(
@@ -31,17 +31,17 @@ _HEAD = b"".join(
 )
 _BLOCK = b"w\x08"  # eight bytes that HashMap.writeObject wrote: capacity and count
 _BYTES_CLASS = b"ur\x00\x02[B" + bytes.fromhex("acf317f8060854e0") + b"\x02\x00\x00xp"
-_BYTES_AGAIN = b"uq\x00\x7e\x00\x02"  # an array of the class with handle 0x7e0002
+_BYTES_CLASS_REFERENCE = b"uq\x00\x7e\x00\x02"  # an array of the class with handle 0x7e0002
 _FIRST_ARRAY = 0x7E0003
 _NULL, _REFERENCE, _END = b"p", b"q", b"x"
 _INT = struct.Struct(">i")
 
 
-class _UnfitError(Exception):
+class _InvalidStreamError(Exception):
     """Raised and caught in this module only; its argument is the reason."""
 
 
-def read_offsets_file(raw: bytes) -> Entries | Undecodable:
+def read_offsets_file(raw: bytes) -> OffsetsFileEntries | Undecodable:
     """The entries in the order of the file, which means nothing.
 
     Capacity, threshold and load factor are ignored, as Java does. No bytes at all are a file caught
@@ -49,12 +49,12 @@ def read_offsets_file(raw: bytes) -> Entries | Undecodable:
     """
     reader = _Reader(raw)
     try:
-        return _entries(reader)
-    except _UnfitError as exc:
+        return _read_entries(reader)
+    except _InvalidStreamError as exc:
         return Undecodable(str(exc))
 
 
-def write_offsets_file(entries: Entries) -> bytes:
+def write_offsets_file(entries: OffsetsFileEntries) -> bytes:
     """The file that Java would write for these entries, byte for byte, if no array is shared.
 
     Raises ValueError for a key that is there twice: Java's map could not hold it.
@@ -74,28 +74,28 @@ def write_offsets_file(entries: Entries) -> bytes:
         if part is None:
             out.append(_NULL)
             continue
-        out += [_BYTES_AGAIN if begun else _BYTES_CLASS, _INT.pack(len(part)), part]
+        out += [_BYTES_CLASS_REFERENCE if begun else _BYTES_CLASS, _INT.pack(len(part)), part]
         begun = True
     return b"".join((*out, _END))
 
 
-def _entries(reader: _Reader) -> Entries:
+def _read_entries(reader: _Reader) -> OffsetsFileEntries:
     reader.expect(_HEAD, otherwise="not_an_offsets_file")
     reader.take(8)  # load factor and threshold
     reader.expect(_BLOCK, otherwise="map_shape")
     reader.take(4)  # capacity
     count = reader.int32()
     if count < 0:
-        raise _UnfitError("map_shape")
+        raise _InvalidStreamError("map_shape")
     found: dict[bytes | None, bytes | None] = {}
     for _ in range(count):
         key = reader.array()
         found[key] = reader.array()
     reader.expect(_END, otherwise="map_shape")
     if not reader.at_end():
-        raise _UnfitError("more_than_a_map")
+        raise _InvalidStreamError("more_than_a_map")
     if len(found) != count:
-        raise _UnfitError("key_twice")
+        raise _InvalidStreamError("key_twice")
     return tuple(found.items())
 
 
@@ -110,7 +110,7 @@ class _Reader:
     def take(self, size: int) -> bytes:
         found = self.raw[self.at : self.at + size]
         if len(found) < size:
-            raise _UnfitError("truncated")
+            raise _InvalidStreamError("truncated")
         self.at += size
         return found
 
@@ -118,7 +118,7 @@ class _Reader:
         """Half of what is wanted, and then nothing, is a file that is still being written."""
         found = self.raw[self.at : self.at + len(wanted)]
         if not wanted.startswith(found):
-            raise _UnfitError(otherwise)
+            raise _InvalidStreamError(otherwise)
         self.take(len(wanted))
 
     def int32(self) -> int:
@@ -135,12 +135,12 @@ class _Reader:
             self.take(1)
             place = self.int32() - _FIRST_ARRAY
             if not 0 <= place < len(self.arrays):
-                raise _UnfitError("reference")
+                raise _InvalidStreamError("reference")
             return self.arrays[place]
-        self.expect(_BYTES_AGAIN if self.arrays else _BYTES_CLASS, otherwise="not_bytes")
+        self.expect(_BYTES_CLASS_REFERENCE if self.arrays else _BYTES_CLASS, otherwise="not_bytes")
         length = self.int32()
         if length < 0:
-            raise _UnfitError("map_shape")
+            raise _InvalidStreamError("map_shape")
         self.arrays.append(self.take(length))
         return self.arrays[-1]
 

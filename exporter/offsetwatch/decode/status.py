@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from offsetwatch.decode.failure import failure_of
-from offsetwatch.decode.jsontext import parse
+from offsetwatch.decode.jsontext import parse_json
 from offsetwatch.model.connectors import (
     Condition,
     ConnectorStatus,
@@ -30,23 +30,23 @@ _TOPIC_SEPARATOR = ":connector-"
 
 def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Undecodable:
     """Decode one whole record."""
-    name = text_key(key)
+    name = decode_text_key(key)
     if isinstance(name, Undecodable):
         return name
-    body = json_map(value)
+    body = decode_json_map(value)
     if isinstance(body, Undecodable):
         return body
     if name.startswith(_TOPIC):
-        return _topic_use(name.removeprefix(_TOPIC), body)
+        return _parse_topic_use(name.removeprefix(_TOPIC), body)
     if name.startswith(_CONNECTOR):
         whose: tuple[str, int | None] | Undecodable = (name.removeprefix(_CONNECTOR), None)
     elif name.startswith(_TASK):
-        whose = task_of(name.removeprefix(_TASK))
+        whose = parse_task_id(name.removeprefix(_TASK))
     else:
         return Undecodable("key_unknown")
     if isinstance(whose, Undecodable):
         return whose
-    condition = None if body is None else _condition(body)
+    condition = None if body is None else _parse_condition(body)
     if isinstance(condition, Undecodable):
         return condition
     connector, task = whose
@@ -55,7 +55,7 @@ def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Unde
     return TaskStatus(connector=connector, task=task, condition=condition)
 
 
-def text_key(key: bytes | None) -> str | Undecodable:
+def decode_text_key(key: bytes | None) -> str | Undecodable:
     """The keys of Connect's own topics are plain UTF-8."""
     if key is None:
         return Undecodable("key_null")
@@ -65,17 +65,17 @@ def text_key(key: bytes | None) -> str | Undecodable:
         return Undecodable("key_not_utf8")
 
 
-def json_map(value: bytes | None) -> dict[str, Any] | Undecodable | None:
+def decode_json_map(value: bytes | None) -> dict[str, Any] | Undecodable | None:
     """The values of Connect's own topics are maps; None is a tombstone."""
     if value is None:
         return None
-    parsed = parse(value)
+    parsed = parse_json(value)
     if isinstance(parsed, Undecodable):
         return Undecodable(f"value_{parsed.reason}")
     return parsed if isinstance(parsed, dict) else Undecodable("value_shape")
 
 
-def task_of(text: str) -> tuple[str, int] | Undecodable:
+def parse_task_id(text: str) -> tuple[str, int] | Undecodable:
     """`<connector>-<number>`."""
     connector, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdigit() or len(number) > 9:
@@ -83,14 +83,14 @@ def task_of(text: str) -> tuple[str, int] | Undecodable:
     return connector, int(number)
 
 
-def whole(value: object) -> int | None:
+def parse_integer(value: object) -> int | None:
     """An integer, which a bool is not."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _condition(body: dict[str, Any]) -> Condition | Undecodable:
+def _parse_condition(body: dict[str, Any]) -> Condition | Undecodable:
     state, worker = body.get("state"), body.get("worker_id")
-    generation = whole(body.get("generation"))
+    generation = parse_integer(body.get("generation"))
     if not isinstance(state, str) or not isinstance(worker, str) or generation is None:
         return Undecodable("value_shape")
     return Condition(
@@ -102,7 +102,7 @@ def _condition(body: dict[str, Any]) -> Condition | Undecodable:
     )
 
 
-def _topic_use(rest: str, body: dict[str, Any] | None) -> TopicUse | Undecodable:
+def _parse_topic_use(rest: str, body: dict[str, Any] | None) -> TopicUse | Undecodable:
     """A topic's name holds no colon, so the first one ends it."""
     topic, separator, connector = rest.partition(_TOPIC_SEPARATOR)
     if not separator:
@@ -110,8 +110,8 @@ def _topic_use(rest: str, body: dict[str, Any] | None) -> TopicUse | Undecodable
     if body is None:
         return TopicUse(topic=topic, connector=connector, task=None, since=None)
     use = body.get("topic")
-    task = whole(use.get("task")) if isinstance(use, dict) else None
-    millis = whole(use.get("discoverTimestamp")) if isinstance(use, dict) else None
+    task = parse_integer(use.get("task")) if isinstance(use, dict) else None
+    millis = parse_integer(use.get("discoverTimestamp")) if isinstance(use, dict) else None
     if task is None or millis is None or not 0 <= millis < 2**63:
         return Undecodable("value_shape")
     return TopicUse(topic=topic, connector=connector, task=task, since=millis / 1000)

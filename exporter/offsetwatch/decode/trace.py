@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 TRACE_CHARS_MAX: Final = 262_144  # the last cause stands at the end; a deep recursion is longer
-JDK: Final = ("java.", "javax.", "jdk.", "sun.")
-RUNTIME: Final = "org.apache.kafka.connect.runtime."
+JDK_PACKAGES: Final = ("java.", "javax.", "jdk.", "sun.")
+RUNTIME_PACKAGE: Final = "org.apache.kafka.connect.runtime."
 # Where Connect starts a task, before it reads the first record.
 TASK_STARTS: Final = (
     "WorkerSinkTask.initializeAndStart",
@@ -41,7 +41,7 @@ _FRAME = re.compile(
 _FRAME_OR_MORE = re.compile(r"(\t+)(?:at (.*)|\.\.\. (\d{1,9}) (?:more|common frames omitted))")
 
 
-class Header(NamedTuple):
+class ExceptionHeader(NamedTuple):
     """What begins an exception.
 
     depth   tabs before it
@@ -56,7 +56,7 @@ class Header(NamedTuple):
     said: str
 
 
-class Frame(NamedTuple):
+class StackFrame(NamedTuple):
     """One call.
 
     package   with its last dot
@@ -76,37 +76,37 @@ class Frame(NamedTuple):
         return self.text if self.method is None else self.package + self.method
 
 
-class More(NamedTuple):
+class OmittedFrames(NamedTuple):
     """So many more frames, the same as the last ones of the exception that this one caused."""
 
     depth: int
     common: int
 
 
-Line = Header | Frame | More | None  # None: anything else
+TraceLine = ExceptionHeader | StackFrame | OmittedFrames | None  # None: anything else
 
 
-def lines_of(trace: str) -> Iterator[Line]:
+def lines_of(trace: str) -> Iterator[TraceLine]:
     """Each line of the first TRACE_CHARS_MAX characters."""
     for number, text in enumerate(trace[:TRACE_CHARS_MAX].split("\n")):
-        yield _line(text.rstrip("\r"), first=number == 0)
+        yield _parse_line(text.rstrip("\r"), first=number == 0)
 
 
-def origin(lines: Iterable[Line]) -> tuple[str | None, str | None]:
+def find_origin(lines: Iterable[TraceLine]) -> tuple[str | None, str | None]:
     """The last cause's class, and its first frame outside the JDK.
 
     A cause without frames (Kafka's own errors have none) borrows those of what it was wrapped in.
     Of an exception that knows nothing but the JDK it is the first frame.
     """
     name: str | None = None
-    own: Frame | None = None
-    inherited: Frame | None = None
+    own: StackFrame | None = None
+    inherited: StackFrame | None = None
     for number, line in enumerate(lines):
         link = "Caused by" if number else ""
         match line:
-            case Header(depth=0, name=str() as found) if line.link == link:
+            case ExceptionHeader(depth=0, name=str() as found) if line.link == link:
                 name, own, inherited = found, None, own or inherited
-            case Frame(depth=1, method=str()) if own is None or _is_jdk(own):
+            case StackFrame(depth=1, method=str()) if own is None or _is_jdk(own):
                 if own is None or not _is_jdk(line):
                     own = line
             case _:
@@ -115,28 +115,28 @@ def origin(lines: Iterable[Line]) -> tuple[str | None, str | None]:
     return name, None if best is None else best.place
 
 
-def _is_jdk(frame: Frame) -> bool:
-    return frame.package.startswith(JDK)
+def _is_jdk(frame: StackFrame) -> bool:
+    return frame.package.startswith(JDK_PACKAGES)
 
 
-def _line(text: str, *, first: bool) -> Line:
+def _parse_line(text: str, *, first: bool) -> TraceLine:
     linked = _LINKED.fullmatch(text)
     if linked is not None:
-        return _header(len(linked[1]), linked[2], linked[3])
+        return _parse_header(len(linked[1]), linked[2], linked[3])
     call = _FRAME_OR_MORE.fullmatch(text)
     if call is None:
-        header = _header(0, "", text) if first else None
+        header = _parse_header(0, "", text) if first else None
         return None if header is None or header.name is None else header
     if call[3] is not None:
-        return More(len(call[1]), int(call[3]))
+        return OmittedFrames(len(call[1]), int(call[3]))
     frame = _FRAME.fullmatch(call[2])
     if frame is None:
-        return Frame(len(call[1]), "", None, call[2])
-    return Frame(len(call[1]), frame[1], frame[2], call[2])
+        return StackFrame(len(call[1]), "", None, call[2])
+    return StackFrame(len(call[1]), frame[1], frame[2], call[2])
 
 
-def _header(depth: int, link: str, text: str) -> Header:
+def _parse_header(depth: int, link: str, text: str) -> ExceptionHeader:
     found = _NAME.fullmatch(text)
     if found is None:
-        return Header(depth, link, None, "")
-    return Header(depth, link, found[1], (found[2] or "").removeprefix(" "))
+        return ExceptionHeader(depth, link, None, "")
+    return ExceptionHeader(depth, link, found[1], (found[2] or "").removeprefix(" "))

@@ -14,7 +14,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.decode.connect_rest import (
-    Names,
+    ConnectorNames,
     decode_assignment,
     decode_connectors,
     decode_names,
@@ -22,29 +22,29 @@ from offsetwatch.decode.connect_rest import (
 )
 from offsetwatch.decode.connect_root import decode_root
 from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.errors import ClientError, Malformed, NotFound
+from offsetwatch.errors import ClientError, MalformedResponse, NotFound
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 
-WITNESSES_S: Final = 60.0  # two more requests a minute, answered from a worker's memory
+CROSS_CHECK_S: Final = 60.0  # two more requests a minute, answered from a worker's memory
 MISSING_S: Final = 900.0  # what is not listed for so long is gone, or told by other witnesses
-ALONE_MAX: Final = 20  # connectors that are asked for one by one, in one poll
+SINGLE_REQUESTS_MAX: Final = 20  # connectors that are asked for one by one, in one poll
 
 T = TypeVar("T")
 
 
-def listed(reader: ConnectReader) -> tuple[Connector, ...]:
+def list_connectors(reader: ConnectReader) -> tuple[Connector, ...]:
     """Every connector with its state."""
-    return listed_in(reader.name, reader.connectors())
+    return parse_connectors(reader.name, reader.connectors())
 
 
-def listed_in(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
+def parse_connectors(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
     """The same, of an answer that has come."""
-    return _sound(connect_cluster, "GET /connectors", decode_connectors(body))
+    return _require_decoded(connect_cluster, "GET /connectors", decode_connectors(body))
 
 
-class _Answer(Generic[T]):
+class _DecodedAnswerCache(Generic[T]):
     """To one question, over and over: most are the one before, byte by byte, and are decoded once.
     They may have megabytes, which are not kept.
     """
@@ -60,7 +60,7 @@ class _Answer(Generic[T]):
         return known[1]
 
 
-class Completed(NamedTuple):
+class ConnectorsWithConfigs(NamedTuple):
     """Connectors with the configurations that their list lacked, as far as other answers had them.
 
     error       why all configurations could not be asked for; None if they were, or need not be
@@ -80,7 +80,7 @@ class ConnectorsPoll:
     def __init__(self, reader: ConnectReader) -> None:
         self.name = reader.name
         self._reader = reader
-        self._answer: _Answer[tuple[Connector, ...]] = _Answer()
+        self._answer: _DecodedAnswerCache[tuple[Connector, ...]] = _DecodedAnswerCache()
         self._infos: dict[str, Connector] = {}
         self._sought_at: dict[str, float] = {}
         self._alone_at: dict[str, float] = {}
@@ -90,7 +90,7 @@ class ConnectorsPoll:
 
     def ask(self) -> tuple[Connector, ...]:
         """Every connector with its state."""
-        return self._answer.of(self._reader.connectors(), partial(listed_in, self.name))
+        return self._answer.of(self._reader.connectors(), partial(parse_connectors, self.name))
 
     def wants_witnesses(self, listed: tuple[Connector, ...], now: float) -> bool:
         """Is it time to ask for names and identity: rarely, at once when the answer is another than
@@ -106,23 +106,25 @@ class ConnectorsPoll:
         }
         missing = bool(self._listed_at) or len(known) < len(listed)
         self._listed_at |= dict.fromkeys(known, now)
-        due = self._asked_at is None or not 0 <= now - self._asked_at < WITNESSES_S
+        due = self._asked_at is None or not 0 <= now - self._asked_at < CROSS_CHECK_S
         if due:
             self._asked_at = now
         return changed or missing or due
 
-    def names(self) -> Names:
+    def names(self) -> ConnectorNames:
         """Every connector by name, of those without a status too."""
         names = decode_names(self._reader.connector_names())
-        return _sound(self.name, "GET /connectors (names)", names)
+        return _require_decoded(self.name, "GET /connectors (names)", names)
 
     def kafka_cluster_id(self) -> str | None:
         """The Kafka cluster that the worker says it uses; None from a worker before 1.1."""
-        return _sound(self.name, "GET /", decode_root(self._reader.root())).kafka_cluster_id
+        return _require_decoded(
+            self.name, "GET /", decode_root(self._reader.root())
+        ).kafka_cluster_id
 
     def complete(
         self, listed: tuple[Connector, ...], names: frozenset[str], now: float
-    ) -> Completed:
+    ) -> ConnectorsWithConfigs:
         """Ask for the configurations of connectors that are listed without, or that only the names
         have: at once where one is new, and once a minute. First for all; of those that this answer
         has not either for one at a time, whoever was asked for last being the last.
@@ -131,32 +133,34 @@ class ConnectorsPoll:
             at.name for at in listed if at.configured
         }
         if not lacking:
-            return Completed(listed, None, {})
+            return ConnectorsWithConfigs(listed, None, {})
         sought_at = (self._sought_at.get(name, -inf) for name in lacking)
         error, failures = None, dict[str, ClientError]()
-        if any(not 0 <= now - at < WITNESSES_S for at in sought_at):
+        if any(not 0 <= now - at < CROSS_CHECK_S for at in sought_at):
             self._sought_at = dict.fromkeys(lacking, now)
             error, failures = self._seek(lacking, now)
         found = {name: self._infos[name] for name in sorted(lacking & self._infos.keys())}
-        here = tuple(_configured(at, found.pop(at.name, None)) for at in listed)
-        return Completed(here + tuple(found.values()), error, failures)
+        here = tuple(_merge_configuration(at, found.pop(at.name, None)) for at in listed)
+        return ConnectorsWithConfigs(here + tuple(found.values()), error, failures)
 
     def _seek(
         self, lacking: frozenset[str], now: float
     ) -> tuple[ClientError | None, dict[str, ClientError]]:
         self._infos, error, failures = {}, None, dict[str, ClientError]()
         try:
-            found = listed_in(self.name, self._reader.connector_infos())
+            found = parse_connectors(self.name, self._reader.connector_infos())
         except ClientError as exc:
             error, found = exc, ()
         self._infos = {at.name: at for at in found if at.name in lacking and at.configured}
         left = sorted(lacking - self._infos.keys())
-        alone = sorted(left, key=lambda name: self._alone_at.get(name, -inf))[:ALONE_MAX]
+        alone = sorted(left, key=lambda name: self._alone_at.get(name, -inf))[:SINGLE_REQUESTS_MAX]
         self._alone_at = {name: self._alone_at.get(name, -inf) for name in left}
         self._alone_at |= dict.fromkeys(alone, now)
         for name in alone:
             try:
-                found = listed_in(self.name, _entry_of(name, self._reader.connector(name)))
+                found = parse_connectors(
+                    self.name, _wrap_as_list_entry(name, self._reader.connector(name))
+                )
             except NotFound:
                 continue  # this worker has none
             except ClientError as exc:
@@ -166,12 +170,12 @@ class ConnectorsPoll:
         return error, failures
 
 
-def _entry_of(connector: str, info: bytes) -> bytes:
+def _wrap_as_list_entry(connector: str, info: bytes) -> bytes:
     """Return an answer about one connector in the shape of those about all."""
     return b'{%b:{"info":%b}}' % (encode_sorted(connector), info)
 
 
-def _configured(listed: Connector, info: Connector | None) -> Connector:
+def _merge_configuration(listed: Connector, info: Connector | None) -> Connector:
     """Return a connector as it is listed, with the configuration that another answer had of it."""
     if info is None:
         return listed
@@ -192,18 +196,22 @@ class AssignmentsPoll:
     def __init__(self, reader: ConnectReader) -> None:
         self.name = reader.name
         self._reader = reader
-        self._answers: dict[str, _Answer[frozenset[TopicPartition]]] = {}
+        self._answers: dict[str, _DecodedAnswerCache[frozenset[TopicPartition]]] = {}
 
     def ask(self, connector: str) -> frozenset[TopicPartition]:
         """All partitions that its tasks copy."""
         body = self._reader.tasks(connector)
         asked = f"GET tasks of {connector}"
-        answer = self._answers.setdefault(connector, _Answer())
-        return answer.of(body, lambda told: _sound(self.name, asked, decode_assignment(told)))
+        answer = self._answers.setdefault(connector, _DecodedAnswerCache())
+        return answer.of(
+            body, lambda told: _require_decoded(self.name, asked, decode_assignment(told))
+        )
 
     def runs(self, connector: str) -> bool:
         """Does Connect say just now that it runs?"""
-        return any((at.name, at.state) == (connector, "running") for at in listed(self._reader))
+        return any(
+            (at.name, at.state) == (connector, "running") for at in list_connectors(self._reader)
+        )
 
     def keep(self, connectors: Collection[str]) -> None:
         """Forget what others were given."""
@@ -211,19 +219,19 @@ class AssignmentsPoll:
             self._answers.pop(gone, None)
 
 
-def readable_offsets(
+def parse_readable_offsets(
     connect_cluster: str, connector: str, body: bytes
-) -> tuple[tuple[tuple[str, str | None], ...], Malformed | None]:
+) -> tuple[tuple[tuple[str, str | None], ...], MalformedResponse | None]:
     """What Connect would hand to a task now, of an answer that has come: (source partition, offset
     or None), both as JSON, as far as its entries can be read; and what is to be said of the others.
     """
     asked = f"GET offsets of {connector}"
-    found, unread = _sound(connect_cluster, asked, decode_readable_offsets(body))
+    found, unread = _require_decoded(connect_cluster, asked, decode_readable_offsets(body))
     why = f"{asked}: entries of another shape: {unread}"
-    return found, Malformed(connect_cluster, why) if unread else None
+    return found, MalformedResponse(connect_cluster, why) if unread else None
 
 
-def _sound(connect_cluster: str, asked: str, found: T | Undecodable) -> T:
+def _require_decoded(connect_cluster: str, asked: str, found: T | Undecodable) -> T:
     if isinstance(found, Undecodable):
-        raise Malformed(connect_cluster, f"{asked}: {found.reason}")
+        raise MalformedResponse(connect_cluster, f"{asked}: {found.reason}")
     return found

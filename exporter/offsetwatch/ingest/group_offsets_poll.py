@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import Clock
-from offsetwatch.errors import ClientError, Unreachable
-from offsetwatch.ingest.polls import Batch, failure, partial_failures
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import ClientError, TargetUnreachable
+from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
 from offsetwatch.model.observations import (
     GroupOffset,
     GroupOffsetsRead,
     InputSucceeded,
-    TopicsSeen,
+    TopicsChecked,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover.groups import groups_input
-from offsetwatch.state.snapshot import AskedPartition, GroupsToAsk
+from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.snapshot import GroupOffsetsRequest, GroupPartition
 
 
 def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
@@ -28,30 +28,30 @@ def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
         topics, _ = admin.topics()
     except ClientError:
         return ()  # what reads this cluster reports it
-    return (TopicsSeen(kafka=admin.name, there=frozenset(topics.keys() & wanted)),)
+    return (TopicsChecked(kafka=admin.name, there=frozenset(topics.keys() & wanted)),)
 
 
 def poll_failover(
-    asked: GroupsToAsk, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: Clock
+    asked: GroupOffsetsRequest, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: UnixClock
 ) -> Batch:
     """Committed offsets of a flow's groups on both sides, then the bounds of both logs: in this
     order an offset beyond the end is one.
 
     A group that cannot be read is left out, counted and named, unless it is all of them.
     """
-    input_id = groups_input(asked.flow)
+    input_id = build_groups_input(asked.flow)
     offsets: list[GroupOffset] = []
     failures: dict[str, ClientError] = {}
     try:
-        for rows in _by_group(asked.partitions):
+        for rows in _split_by_group(asked.partitions):
             try:
-                offsets += _offsets(rows, upstream, downstream, failures)
-            except Unreachable:
+                offsets += _read_group_offsets(rows, upstream, downstream, failures)
+            except TargetUnreachable:
                 raise
             except ClientError as exc:
                 failures[rows[0].group] = exc
         if failures and not offsets:
-            return (failure(input_id, next(iter(failures.values()))),)
+            return (build_failure(input_id, next(iter(failures.values()))),)
         refused: dict[TopicPartition, ClientError] = {}
         alive = [at for at in offsets if at.upstream is not None]
         read = GroupOffsetsRead(
@@ -69,24 +69,24 @@ def poll_failover(
             ),
         )
     except ClientError as exc:
-        return (failure(input_id, exc),)
+        return (build_failure(input_id, exc),)
     failures |= {f"{at.topic}-{at.partition}": error for at, error in refused.items()}
     return (
         read,
         InputSucceeded(input=input_id, at=clock.now()),
-        *partial_failures(input_id, failures),
+        *build_partial_failures(input_id, failures),
     )
 
 
-def _by_group(partitions: Iterable[AskedPartition]) -> list[list[AskedPartition]]:
-    found: dict[str, list[AskedPartition]] = {}
+def _split_by_group(partitions: Iterable[GroupPartition]) -> list[list[GroupPartition]]:
+    found: dict[str, list[GroupPartition]] = {}
     for at in partitions:
         found.setdefault(at.group, []).append(at)
     return list(found.values())
 
 
-def _offsets(
-    rows: list[AskedPartition],
+def _read_group_offsets(
+    rows: list[GroupPartition],
     upstream: KafkaAdmin,
     downstream: KafkaAdmin,
     failures: dict[str, ClientError],

@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from offsetwatch.clients.kafka.clients import TailReader, end_of_partition
-from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaFacts, TopicShape
-from offsetwatch.clock import Clock
-from offsetwatch.errors import ClientError, Refused, TimedOut
+from offsetwatch.clients.kafka.clients import TailReader, parse_end_of_partition
+from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaInspector, TopicShape
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import TopicFactsRead
-from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicPartition, TopicRole
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts, TopicPartition
 from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S
 from offsetwatch.state.internal_topic_rules import (
-    RECORDS_FEW,
+    LONG_TOPIC_RECORDS_MIN,
     RECORDS_PER_KEY_MAX,
-    named_topics,
+    find_internal_topics,
+    guess_sibling_names,
     role_of_key,
-    sibling_names,
 )
 from offsetwatch.state.snapshot import Snapshot
 
@@ -35,15 +35,15 @@ SAMPLE_PER_PARTITION: Final = 20
 READ_RECORDS_MAX: Final = 10_000
 READ_S_MAX: Final = 60.0
 # Enough to know: three times what is few. Counting costs a second of CPU or two per million.
-COUNTED_MAX: Final = 3 * RECORDS_FEW
+COUNTED_RECORDS_MAX: Final = 3 * LONG_TOPIC_RECORDS_MIN
 RECOUNT_S: Final = 3600.0  # a topic that was too long is looked at again: it may have been cured
 
-Bounds = Mapping[TopicPartition, LogBounds]
+BoundsByPartition = Mapping[TopicPartition, LogBounds]
 OpenReader = Callable[[], TailReader]
 
 
 @dataclass(frozen=True, slots=True)
-class _Count:
+class _RecordCount:
     """Records and distinct keys up to `end`, the sum of the ends of all partitions."""
 
     records: int
@@ -57,19 +57,19 @@ class TopicMemory:
     """What is remembered of one Kafka cluster between two rounds; reads are by topic id."""
 
     due_at: float = 0.0
-    wanted: dict[str, TopicRole] = field(default_factory=dict)
-    roles: dict[str, TopicRole] = field(default_factory=dict)
-    counts: dict[str, _Count] = field(default_factory=dict)
+    wanted: dict[str, InternalTopicRole] = field(default_factory=dict)
+    roles: dict[str, InternalTopicRole] = field(default_factory=dict)
+    counts: dict[str, _RecordCount] = field(default_factory=dict)
     gave_up_at: dict[str, float] = field(default_factory=dict)
 
 
 def poll_topic_facts(
-    admin: KafkaFacts,
+    admin: KafkaInspector,
     open_reader: OpenReader,
     snapshot: Snapshot,
     homes: Mapping[str, str],
     memory: TopicMemory,
-    clock: Clock,
+    clock: UnixClock,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Batch:
     """Nothing, unless it is time or the topology names other topics than last time.
@@ -81,7 +81,7 @@ def poll_topic_facts(
     """
     wanted = {
         at.topic: role
-        for at, role in named_topics(snapshot.topology, homes).items()
+        for at, role in find_internal_topics(snapshot.topology, homes).items()
         if at.kafka == admin.name
     }
     if not wanted or (wanted == memory.wanted and 0 < memory.due_at - clock.now() <= FACTS_EVERY_S):
@@ -97,11 +97,11 @@ def poll_topic_facts(
 
 
 def read_topic_facts(
-    admin: KafkaFacts,
+    admin: KafkaInspector,
     open_reader: OpenReader,
-    wanted: Mapping[str, TopicRole],
+    wanted: Mapping[str, InternalTopicRole],
     memory: TopicMemory,
-    clock: Clock,
+    clock: UnixClock,
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[TopicFacts, ...]:
     """Facts of those of the wanted topics that exist, and of the config and status topics that are
@@ -111,8 +111,8 @@ def read_topic_facts(
     beside = {
         sibling
         for name, role in wanted.items()
-        if role is TopicRole.OFFSETS
-        for sibling in sibling_names(name)
+        if role is InternalTopicRole.OFFSETS
+        for sibling in guess_sibling_names(name)
         if sibling in cluster.topics and sibling not in wanted
     }
     shapes: dict[str, TopicShape] = {}
@@ -121,7 +121,7 @@ def read_topic_facts(
         if isinstance(shape, TopicShape):
             if name in wanted or shape.may("READ"):  # what a sibling is, only its keys tell
                 shapes[name] = shape
-        elif not isinstance(shape, Refused):  # deleted just now, or not for our eyes
+        elif not isinstance(shape, RemoteRefusal):  # deleted just now, or not for our eyes
             broken.append(shape)
     if broken and not shapes:
         raise broken[0]
@@ -133,27 +133,29 @@ def read_topic_facts(
         ],
         stable=True,
     )
-    reading = _Reading(open_reader, bounds, memory, clock, stopped)
-    roles: dict[str, TopicRole | None] = {
+    reading = _TopicSampler(open_reader, bounds, memory, clock, stopped)
+    roles: dict[str, InternalTopicRole | None] = {
         name: wanted[name] if name in wanted else reading.role(name, shape)
         for name, shape in shapes.items()
     }
     policies = admin.policies([name for name, role in roles.items() if role is not None])
     return tuple(
-        _facts(KafkaTopic(admin.name, name), role, shapes[name], cluster, policies[name], reading)
+        _build_topic_facts(
+            KafkaTopic(admin.name, name), role, shapes[name], cluster, policies[name], reading
+        )
         for name, role in sorted(roles.items())
         if role is not None
     )
 
 
 def read_siblings(
-    admin: KafkaFacts, open_reader: OpenReader, offsets_topic: str, clock: Clock
-) -> dict[str, TopicRole]:
+    admin: KafkaInspector, open_reader: OpenReader, offsets_topic: str, clock: UnixClock
+) -> dict[str, InternalTopicRole]:
     """The config and status topics beside an offsets topic, by names, that we may read and whose
     newest keys say that they are. Raises ClientError.
     """
     there = admin.cluster().topics
-    names = [name for name in sibling_names(offsets_topic) if name in there]
+    names = [name for name in guess_sibling_names(offsets_topic) if name in there]
     shapes = {
         name: shape
         for name, shape in admin.shapes(names).items()
@@ -165,18 +167,18 @@ def read_siblings(
         for number in range(shape.partitions)
     ]
     bounds = admin.bounds(places, stable=True)
-    reading = _Reading(open_reader, bounds, TopicMemory(), clock, lambda: False)
+    reading = _TopicSampler(open_reader, bounds, TopicMemory(), clock, lambda: False)
     found = {name: reading.role(name, shape) for name, shape in shapes.items()}
     return {name: role for name, role in found.items() if role is not None}
 
 
-def _facts(
+def _build_topic_facts(
     at: KafkaTopic,
-    role: TopicRole,
+    role: InternalTopicRole,
     shape: TopicShape,
     cluster: ClusterFacts,
     policy: str | None,
-    reading: _Reading,
+    reading: _TopicSampler,
 ) -> TopicFacts:
     counted = reading.count(at.topic, shape)
     return TopicFacts(
@@ -191,15 +193,15 @@ def _facts(
     )
 
 
-class _Reading:
+class _TopicSampler:
     """One round's reads of topics, as few as memory allows."""
 
     def __init__(
         self,
         open_reader: OpenReader,
-        bounds: Bounds,
+        bounds: BoundsByPartition,
         memory: TopicMemory,
-        clock: Clock,
+        clock: UnixClock,
         stopped: Callable[[], bool],
     ) -> None:
         self._open_reader = open_reader
@@ -208,7 +210,7 @@ class _Reading:
         self._clock = clock
         self._stopped = stopped
 
-    def role(self, topic: str, shape: TopicShape) -> TopicRole | None:
+    def role(self, topic: str, shape: TopicShape) -> InternalTopicRole | None:
         """What the newest keys of this topic say it is; None unless most agree."""
         identity = shape.topic_id or topic
         if identity not in self._memory.roles:
@@ -226,20 +228,22 @@ class _Reading:
             self._memory.roles[identity] = role
         return self._memory.roles[identity]
 
-    def count(self, topic: str, shape: TopicShape) -> _Count | None:
+    def count(self, topic: str, shape: TopicShape) -> _RecordCount | None:
         """The records of a topic that may be long, if they are known or could be counted in time.
 
         No more than what was appended can have been added since they were last counted.
         """
         logs = self._of(topic)
-        if sum(log.stable_end - log.start for log in logs.values()) <= RECORDS_FEW:
+        if sum(log.stable_end - log.start for log in logs.values()) <= LONG_TOPIC_RECORDS_MIN:
             return None
         identity, now = shape.topic_id or topic, self._clock.now()
         end = sum(log.stable_end for log in logs.values())
         last = self._memory.counts.get(identity)
         if last is not None:
             most = last.records + end - last.end
-            sound = last.end <= end and most <= max(RECORDS_FEW, RECORDS_PER_KEY_MAX * last.keys)
+            sound = last.end <= end and most <= max(
+                LONG_TOPIC_RECORDS_MIN, RECORDS_PER_KEY_MAX * last.keys
+            )
             if sound or 0 <= now - last.at < RECOUNT_S:
                 return last
         if 0 <= now - self._memory.gave_up_at.get(identity, 0.0) < RECOUNT_S:
@@ -251,23 +255,23 @@ class _Reading:
             self._memory.counts[identity] = counted
         return counted
 
-    def _counted(self, logs: Bounds, end: int) -> _Count | None:
+    def _counted(self, logs: BoundsByPartition, end: int) -> _RecordCount | None:
         """None if it took too long, or there are too many keys to say anything early."""
         records, keys = 0, set[int]()
         try:
             for key in self._keys({at: log.start for at, log in logs.items()}):
                 records += 1
                 keys.add(hash(key))
-                if records >= COUNTED_MAX:
+                if records >= COUNTED_RECORDS_MAX:
                     break
         except ClientError:  # too late, or this topic cannot be read: the others can
             return None
-        cut = records >= COUNTED_MAX
+        cut = records >= COUNTED_RECORDS_MAX
         if cut and records <= RECORDS_PER_KEY_MAX * len(keys):
             return None
-        return _Count(records=records, keys=len(keys), end=end, at=self._clock.now())
+        return _RecordCount(records=records, keys=len(keys), end=end, at=self._clock.now())
 
-    def _of(self, topic: str) -> Bounds:
+    def _of(self, topic: str) -> BoundsByPartition:
         return {at: log for at, log in self._bounds.items() if at.topic == topic}
 
     def _keys(self, starts: Mapping[TopicPartition, int]) -> Iterator[bytes]:
@@ -282,10 +286,10 @@ class _Reading:
             reader.assign({at: starts[at] for at in missing})
             while missing:
                 if self._stopped() or not 0 <= deadline - self._clock.now() <= READ_S_MAX:
-                    raise TimedOut(next(iter(missing)).topic, "could not be read in time")
+                    raise ResponseTimeout(next(iter(missing)).topic, "could not be read in time")
                 for message in reader.read(READ_RECORDS_MAX, 0.1):
                     at = TopicPartition(str(message.topic()), message.partition() or 0)
-                    position = end_of_partition(message)
+                    position = parse_end_of_partition(message)
                     if position is None:
                         position = (message.offset() or 0) + 1
                         key = message.key()

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
 
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError
-from offsetwatch.ingest.polls import Batch, failure, partial_failures
-from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds
+from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
+from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested
 from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot
 
-TOPIC_IDS_ASKED: Final = 500  # at once: an answer describes every partition of each
+TOPIC_IDS_PER_REQUEST: Final = 500  # at once: an answer describes every partition of each
 # Log starts, and the ids of topics, cost more than the log ends, and change rarely: brokers look
 # for what retention is to delete once in five minutes (log.retention.check.interval.ms). Where
 # there are many partitions topics take turns, within three minutes as a rule. What became of the
@@ -30,11 +30,11 @@ TOPIC_IDS_ASKED: Final = 500  # at once: an answer describes every partition of 
 TURN_PARTITIONS: Final = 250
 TURNS_MAX: Final = 36
 
-_Identity = tuple[str | None, int]  # id and number of partitions
+_TopicIdentity = tuple[str | None, int]  # id and number of partitions
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _RequestedPartitions:
     """What a cluster is asked about: made once for as long as it stays the same.
 
     partitions  in order
@@ -53,7 +53,7 @@ class _Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _LogEndsAnswer:
     of: tuple[TopicPartition, ...]
     starts: list[int | None]
     ends: list[int | None]
@@ -61,25 +61,25 @@ class _Answer:
     bounds: dict[TopicPartition, LogBounds]
 
 
-class EndsPoll:
+class LogEndsPoll:
     """See the module. The bounds in an answer are the very ones of the answer before, as far as
     they did not change: most logs of most clusters stand still most of the time.
     """
 
     def __init__(
         self,
-        admin: KafkaFacts,
+        admin: KafkaInspector,
         put: Callable[[Batch], bool],
-        clock: Clock,
+        clock: UnixClock,
         rounds: Iterator[int] | None = None,
     ) -> None:
         self._admin = admin
         self._put = put
         self._clock = clock
         self._rounds = count() if rounds is None else rounds
-        self._wanted: _Wanted | None = None
-        self._last: _Answer | None = None
-        self._ids: dict[str, _Identity] = {}  # of each topic, as of its last turn
+        self._wanted: _RequestedPartitions | None = None
+        self._last: _LogEndsAnswer | None = None
+        self._ids: dict[str, _TopicIdentity] = {}  # of each topic, as of its last turn
 
     def ask(self, snapshot: Snapshot) -> None:
         """One round.
@@ -92,30 +92,32 @@ class EndsPoll:
         admin, input_id = self._admin, InputId(LOG_ENDS, kafka=self._admin.name)
         wanted = self._wanted_of(snapshot)
         number = next(self._rounds)
-        if not self._put((EndsAsked(kafka=admin.name, number=number, at=self._clock.now()),)):
+        if not self._put(
+            (LogEndsRequested(kafka=admin.name, number=number, at=self._clock.now()),)
+        ):
             return
-        topics = _turn(wanted.topics, number)
+        topics = _choose_topics(wanted.topics, number)
         known = self._ids
         before = {at: known[at] for at in topics if at in known}
         refused: dict[TopicPartition, ClientError] = {}
         try:
-            before |= _ids(admin, [at for at in topics if at not in before])
+            before |= _read_topic_ids(admin, [at for at in topics if at not in before])
             bounds = self._bounds(wanted, topics, refused)
-            after = _ids(admin, topics)
+            after = _read_topic_ids(admin, topics)
             if any(after.get(at, told)[0] != told[0] for at, told in before.items()):
                 # Made anew since its last turn; of which of the two the bounds are nobody knows.
                 before = after
                 bounds = self._bounds(wanted, topics, refused)
-                after = _ids(admin, topics)
+                after = _read_topic_ids(admin, topics)
             if refused and not bounds:
                 raise next(iter(refused.values()))
         except ClientError as exc:
-            self._put((failure(input_id, exc),))
+            self._put((build_failure(input_id, exc),))
             return
         self._ids = now = {at: told for at, told in known.items() if at in wanted.topics} | after
         self._put(
             (
-                EndsRead(
+                LogEndsRead(
                     kafka=admin.name,
                     number=number,
                     bounds=bounds,
@@ -127,11 +129,11 @@ class EndsPoll:
                     partitions={at: count for at, (_, count) in now.items()},
                 ),
                 InputSucceeded(input=input_id, at=self._clock.now()),
-                *partial_failures(input_id, _named(refused)),
+                *build_partial_failures(input_id, _name_partitions(refused)),
             )
         )
 
-    def _wanted_of(self, snapshot: Snapshot) -> _Wanted:
+    def _wanted_of(self, snapshot: Snapshot) -> _RequestedPartitions:
         last = self._wanted
         made_of = (snapshot.mirror_partitions, snapshot.topology.flows)
         if last is not None and last.made_of[0] is made_of[0] and last.made_of[1] == made_of[1]:
@@ -149,7 +151,7 @@ class EndsPoll:
         partitions = tuple(sorted(found))
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
-        self._wanted = wanted = _Wanted(
+        self._wanted = wanted = _RequestedPartitions(
             made_of=made_of,
             partitions=partitions,
             topics=Counter(at.topic for at in partitions),
@@ -159,7 +161,7 @@ class EndsPoll:
 
     def _bounds(
         self,
-        wanted: _Wanted,
+        wanted: _RequestedPartitions,
         topics: Collection[str],
         refused: dict[TopicPartition, ClientError],
     ) -> dict[TopicPartition, LogBounds]:
@@ -205,8 +207,10 @@ class EndsPoll:
             last.stable_ends,
         ):
             return last.bounds
-        bounds = _joined(partitions, starts, ends, stable_ends, {} if last is None else last.bounds)
-        self._last = _Answer(partitions, starts, ends, stable_ends, bounds)
+        bounds = _join_bounds(
+            partitions, starts, ends, stable_ends, {} if last is None else last.bounds
+        )
+        self._last = _LogEndsAnswer(partitions, starts, ends, stable_ends, bounds)
         return bounds
 
     def _ask_starts(
@@ -223,11 +227,11 @@ class EndsPoll:
                 starts[place] = start
 
 
-def _named(refused: Mapping[TopicPartition, ClientError]) -> dict[str, ClientError]:
+def _name_partitions(refused: Mapping[TopicPartition, ClientError]) -> dict[str, ClientError]:
     return {f"{at.topic}-{at.partition}": error for at, error in refused.items()}
 
 
-def _joined(
+def _join_bounds(
     partitions: Sequence[TopicPartition],
     starts: Sequence[int | None],
     ends: Sequence[int | None],
@@ -252,7 +256,7 @@ def _joined(
     return found
 
 
-def _turn(partitions: Mapping[str, int], number: int) -> list[str]:
+def _choose_topics(partitions: Mapping[str, int], number: int) -> list[str]:
     """The topics whose turn it is in this round, of all and how many partitions each has: all of
     them, if they are few.
     """
@@ -260,10 +264,10 @@ def _turn(partitions: Mapping[str, int], number: int) -> list[str]:
     return sorted(partitions)[number % turns :: turns] if turns else []
 
 
-def _ids(admin: KafkaFacts, topics: list[str]) -> dict[str, _Identity]:
+def _read_topic_ids(admin: KafkaInspector, topics: list[str]) -> dict[str, _TopicIdentity]:
     """Nothing where that cannot be had: the log ends are worth as much without."""
-    found: dict[str, _Identity] = {}
+    found: dict[str, _TopicIdentity] = {}
     with suppress(ClientError):
-        for first in range(0, len(topics), TOPIC_IDS_ASKED):
-            found.update(admin.identities_now(topics[first : first + TOPIC_IDS_ASKED]))
+        for first in range(0, len(topics), TOPIC_IDS_PER_REQUEST):
+            found.update(admin.identities_now(topics[first : first + TOPIC_IDS_PER_REQUEST]))
     return found

@@ -12,14 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader, end_of_partition
-from offsetwatch.clock import Clock
+from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader, parse_end_of_partition
+from offsetwatch.clock import UnixClock
 from offsetwatch.decode.source_offsets import decode_key
-from offsetwatch.errors import ClientError, TimedOut, TopicNotSettled, TopicsContradict
+from offsetwatch.errors import (
+    ClientError,
+    OffsetsTopicNotIdentified,
+    ResponseTimeout,
+    SeveralOffsetsTopics,
+)
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 
-_OF_AN_ALIAS: Final = ("heartbeats", "checkpoints.internal")
+_ALIAS_TOPICS: Final = ("heartbeats", "checkpoints.internal")
 SAMPLE_PER_PARTITION = 20  # transaction markers and other connectors' commits take some of these
 SAMPLE_DEADLINE_S = 10.0
 CANDIDATE_PARTITIONS_MAX = 20_000
@@ -33,7 +38,7 @@ def find_offsets_topic(
     open_reader: Callable[[], TailReader],
     connectors: Collection[str],
     dedicated: Collection[str],
-    clock: Clock,
+    clock: UnixClock,
     copied_as: Collection[str] = (),
 ) -> KafkaTopic:
     """The topic in which these source connectors' offsets are kept.
@@ -51,30 +56,30 @@ def find_offsets_topic(
         for number in range(topics[name])
     ]
     if len(partitions) > CANDIDATE_PARTITIONS_MAX:
-        raise TopicNotSettled(
+        raise OffsetsTopicNotIdentified(
             connect_cluster,
             f"too many compacted partitions to search ({len(partitions)}): name the offsets topic "
             "in connect[].offsets_topic",
         )
-    found = _matches(admin, open_reader, partitions, connectors, clock)
+    found = _find_matching_topics(admin, open_reader, partitions, connectors, clock)
     copies = sorted(topic for topic in found if is_copy(topic, topics, copied_as))
     matches = sorted(found.difference(copies))
     if len(matches) == 1:
         return KafkaTopic(kafka=admin.name, topic=matches[0])
     if matches:
-        raise TopicsContradict(
+        raise SeveralOffsetsTopics(
             connect_cluster,
             f"several topics hold offsets of these connectors ({', '.join(matches)}): name "
             "the right one in connect[].offsets_topic",
         )
     if copies:
-        raise TopicNotSettled(
+        raise OffsetsTopicNotIdentified(
             connect_cluster,
             f"only {', '.join(copies)} holds offsets of these connectors, and by its name it is "
             "MirrorMaker 2's copy of another cluster's topic: wait if none has committed yet, else "
             "name the topic in connect[].offsets_topic",
         )
-    raise TopicNotSettled(
+    raise OffsetsTopicNotIdentified(
         connect_cluster,
         f"no compacted topic on {admin.name} holds an offset of its source connectors: either none "
         "has committed yet, or name the topic in connect[].offsets_topic, or it is a standalone "
@@ -92,17 +97,17 @@ def is_copy(topic: str, existing: Collection[str], copied_as: Collection[str] = 
     parts = topic.split(".")
     for length in range(1, len(parts)):
         alias, name = ".".join(parts[:length]), ".".join(parts[length:])
-        if name in existing or any(f"{alias}.{at}" in existing for at in _OF_AN_ALIAS):
+        if name in existing or any(f"{alias}.{at}" in existing for at in _ALIAS_TOPICS):
             return True
     return False
 
 
-def _matches(
+def _find_matching_topics(
     admin: KafkaAdmin,
     open_reader: Callable[[], TailReader],
     partitions: list[TopicPartition],
     connectors: Collection[str],
-    clock: Clock,
+    clock: UnixClock,
 ) -> set[str]:
     """Topics with at least one key of a wanted connector in the sample.
 
@@ -129,7 +134,7 @@ def _matches(
         while open_ends and 0 < deadline - clock.now() <= SAMPLE_DEADLINE_S:
             for message in reader.read(READ_RECORDS_MAX, 0.1):
                 at = TopicPartition(str(message.topic()), message.partition() or 0)
-                position = end_of_partition(message)
+                position = parse_end_of_partition(message)
                 if position is None:
                     position = (message.offset() or 0) + 1
                     key = message.key()
@@ -141,7 +146,7 @@ def _matches(
     finally:
         reader.close()
     if open_ends:
-        raise TimedOut(
+        raise ResponseTimeout(
             admin.name,
             f"{len(open_ends)} compacted partitions could not be sampled within "
             f"{SAMPLE_DEADLINE_S:.0f} s: name the offsets topic in connect[].offsets_topic",
@@ -149,7 +154,7 @@ def _matches(
     return found
 
 
-def listing_topic_names(offsets_topic: str) -> tuple[str, str] | None:
+def derive_listing_topic_names(offsets_topic: str) -> tuple[str, str] | None:
     """The (config, status) topics that are called after an offsets topic by convention: those of a
     dedicated MirrorMaker (`mm2-offsets.<alias>.internal`, WorkerConfig in MirrorMakerConfig) and of
     Connect's sample files. None if the name follows none.

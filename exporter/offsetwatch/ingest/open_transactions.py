@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from offsetwatch.clients.kafka.clients import ReadableEnd, TailReader, end_of_partition
-from offsetwatch.clock import Clock, utc
+from offsetwatch.clients.kafka.clients import ReadableEnd, TailReader, parse_end_of_partition
+from offsetwatch.clock import UnixClock, to_utc
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import ClientError
 from offsetwatch.model.observations import Frozen
@@ -27,7 +27,7 @@ PEEKS_MAX: Final = 30  # per look at the topic: its tail waits meanwhile, and ma
 class OpenTransactions:
     """`open_uncommitted` opens a reader that also returns what is not committed."""
 
-    def __init__(self, open_uncommitted: Callable[[], TailReader], clock: Clock) -> None:
+    def __init__(self, open_uncommitted: Callable[[], TailReader], clock: UnixClock) -> None:
         self._open_uncommitted = open_uncommitted
         self._clock = clock
         self._since: dict[TopicPartition, tuple[int, float]] = {}
@@ -75,9 +75,9 @@ class OpenTransactions:
             while self._peeks_left > 0:
                 self._peeks_left -= 1
                 for message in reader.read(1, PEEK_S):
-                    if end_of_partition(message) is not None:
+                    if parse_end_of_partition(message) is not None:
                         return ""
-                    since = utc(message.timestamp()[1] / 1000)
+                    since = to_utc(message.timestamp()[1] / 1000)
                     raw = message.key()
                     key = decode_key(raw if isinstance(raw, bytes) else None)
                     by = f", by connector {key.connector}" if isinstance(key, SourceKey) else ""

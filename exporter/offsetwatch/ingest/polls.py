@@ -12,27 +12,31 @@ from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
-from offsetwatch.clients.connect.offsets_sweep import Answer, ConnectSweep, Listener
+from offsetwatch.clients.connect.offsets_sweep import (
+    ConnectSweep,
+    OffsetsAnswer,
+    OffsetsSweepListener,
+)
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.decode.java_pattern import JavaPattern
-from offsetwatch.errors import ClientError, Malformed, Unreachable
+from offsetwatch.errors import ClientError, MalformedResponse, TargetUnreachable
 from offsetwatch.ingest import connect_rest
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     AssignmentConfirmed,
-    BrokersSeen,
+    BrokerAddressesRead,
     ConnectorsListed,
     InputFailed,
     InputId,
     InputSucceeded,
     Observation,
     PartitionsAssigned,
-    RestOffsetsAsked,
     RestOffsetsRead,
+    RestOffsetsRequested,
     SinkOffset,
     SinkOffsetsRead,
 )
@@ -40,22 +44,22 @@ from offsetwatch.model.topology import SinkGroup, TopicPartition
 
 Batch = tuple[Observation, ...]
 
-MEMBERS_NAMED = 5  # of those that failed for one reason
+MEMBERS_NAMED_MAX = 5  # of those that failed for one reason
 
 MATCHING_S_MAX = 1.0  # of all topics with one pattern; ten thousand take 0.05 s
 # The machine may have been slow, and not the pattern: it is tried again, after twice the time.
-SLOW_AGAIN_S = 600.0
+SLOW_PATTERN_RETRY_S = 600.0
 SLOW_PATTERNS_MAX = 1000
 _slow_patterns: dict[str, tuple[float, float]] = {}  # pattern -> when it is tried again, after what
 
 
-def failure(input_id: InputId, error: ClientError) -> InputFailed:
+def build_failure(input_id: InputId, error: ClientError) -> InputFailed:
     """What a failed attempt says. The error is not needed any more."""
     forget_locals(error)
     return InputFailed(input=input_id, reason=error.reason, detail=error.detail)
 
 
-def partial_failures(input_id: InputId, errors: Mapping[str, ClientError]) -> Batch:
+def build_partial_failures(input_id: InputId, errors: Mapping[str, ClientError]) -> Batch:
     """What an attempt says that failed of some members, by name, and worked for the others: one
     failure for each reason, with the first members that it is about.
     """
@@ -67,20 +71,20 @@ def partial_failures(input_id: InputId, errors: Mapping[str, ClientError]) -> Ba
         InputFailed(
             input=input_id,
             reason=reason,
-            detail=_detail(members, errors[members[0]].detail),
+            detail=_format_members(members, errors[members[0]].detail),
             partial=True,
         )
         for reason, members in sorted(by_reason.items())
     )
 
 
-def _detail(members: Sequence[str], first: str) -> str:
-    named = ", ".join(repr(member) for member in members[:MEMBERS_NAMED])
-    more = len(members) - MEMBERS_NAMED
+def _format_members(members: Sequence[str], first: str) -> str:
+    named = ", ".join(repr(member) for member in members[:MEMBERS_NAMED_MAX])
+    more = len(members) - MEMBERS_NAMED_MAX
     return f"{named}{f' and {more} more' if more > 0 else ''}: {first}"
 
 
-def poll_connectors(poll: connect_rest.ConnectorsPoll, clock: Clock) -> Batch:
+def poll_connectors(poll: connect_rest.ConnectorsPoll, clock: UnixClock) -> Batch:
     """Connectors, tasks, and the settings that say who reads what; from time to time, and where
     something is missing, what other answers say of that. Those may fail: then they say nothing.
     """
@@ -88,7 +92,7 @@ def poll_connectors(poll: connect_rest.ConnectorsPoll, clock: Clock) -> Batch:
     try:
         listed = poll.ask()
     except ClientError as exc:
-        return (failure(input_id, exc),)
+        return (build_failure(input_id, exc),)
     failed: list[Observation] = []
     names: frozenset[str] | None = None
     odd_names: dict[str, ClientError] = {}
@@ -97,18 +101,18 @@ def poll_connectors(poll: connect_rest.ConnectorsPoll, clock: Clock) -> Batch:
         try:
             kafka_cluster_id = poll.kafka_cluster_id()
         except ClientError as exc:
-            failed.append(failure(input_id, exc))
+            failed.append(build_failure(input_id, exc))
         try:
             names, odd = poll.names()
             if odd.count:
                 why = f"GET /connectors (names): members that are no text: {odd.count}"
-                odd_names = {str(odd): Malformed(poll.name, why)}
+                odd_names = {str(odd): MalformedResponse(poll.name, why)}
         except ClientError as exc:
-            failed.append(failure(input_id, exc))
+            failed.append(build_failure(input_id, exc))
         listed, error, failures = poll.complete(listed, names or frozenset(), clock.now())
         if error is not None:
-            failed.append(failure(input_id, error))
-        failed += partial_failures(input_id, failures | odd_names)
+            failed.append(build_failure(input_id, error))
+        failed += build_partial_failures(input_id, failures | odd_names)
     return (
         *failed,
         ConnectorsListed(poll.name, listed, names, kafka_cluster_id, names_whole=not odd_names),
@@ -130,15 +134,15 @@ def poll_rest_offsets(
     """
 
     def announce(names: Sequence[str]) -> bool:
-        return put(tuple(RestOffsetsAsked(sweep.name, name) for name in names))
+        return put(tuple(RestOffsetsRequested(sweep.name, name) for name in names))
 
     failures: dict[str, ClientError] = {}
 
-    def take(answers: Sequence[Answer]) -> None:
+    def take(answers: Sequence[OffsetsAnswer]) -> None:
         batch: list[Observation] = []
         for connector, body in answers:
             try:
-                offsets, odd = connect_rest.readable_offsets(sweep.name, connector, body)
+                offsets, odd = connect_rest.parse_readable_offsets(sweep.name, connector, body)
             except ClientError as exc:
                 # Its trace leads to this frame, which knows the answer and `failures`.
                 failures[connector] = exc.with_traceback(None)
@@ -150,12 +154,12 @@ def poll_rest_offsets(
 
     input_id = InputId(CONNECT_REST, connect_cluster=sweep.name)
     try:
-        failures |= sweep.offsets(connectors, Listener(announce, take, stopped))
+        failures |= sweep.offsets(connectors, OffsetsSweepListener(announce, take, stopped))
     except ClientError as exc:
-        put((replace(failure(input_id, exc), partial=True),))
+        put((replace(build_failure(input_id, exc), partial=True),))
     else:
         if failures:
-            put(partial_failures(input_id, failures))
+            put(build_partial_failures(input_id, failures))
 
 
 def poll_assignment(poll: connect_rest.AssignmentsPoll, connector: str) -> Batch:
@@ -170,7 +174,9 @@ def poll_assignment(poll: connect_rest.AssignmentsPoll, connector: str) -> Batch
         if not (assigned or poll.runs(connector)):
             return (AssignmentConfirmed(poll.name, connector),)
     except ClientError as exc:
-        return partial_failures(InputId(CONNECT_REST, connect_cluster=poll.name), {connector: exc})
+        return build_partial_failures(
+            InputId(CONNECT_REST, connect_cluster=poll.name), {connector: exc}
+        )
     return (PartitionsAssigned(poll.name, connector, assigned),)
 
 
@@ -180,14 +186,14 @@ def poll_brokers(admin: KafkaAdmin) -> Batch:
         brokers = admin.addresses()
     except ClientError:
         return ()  # the log-end poll of the same cluster reports it
-    return (BrokersSeen(kafka=admin.name, addresses=brokers),)
+    return (BrokerAddressesRead(kafka=admin.name, addresses=brokers),)
 
 
 def poll_groups(
     connect_cluster: str,
     admins: Mapping[str, KafkaAdmin],
     sinks: Iterable[SinkGroup],
-    clock: Clock,
+    clock: UnixClock,
     polled: Mapping[str, Mapping[TopicPartition, int | None]] = MappingProxyType({}),
 ) -> Batch:
     """Committed offsets of sink connectors, then the log ends of the partitions that they read.
@@ -208,39 +214,39 @@ def poll_groups(
             continue
         admin = admins[sink.kafka]
         if sink.kafka not in existing:
-            existing[sink.kafka] = _topics_of(admin)
+            existing[sink.kafka] = _read_topics(admin)
         topics = existing[sink.kafka]
         try:
             if isinstance(topics, ClientError):
                 raise topics
-            found.extend(_sink_offsets(admin, sink, topics, failures))
+            found.extend(_read_sink_offsets(admin, sink, topics, failures))
             read += 1
         except ClientError as exc:
             failures[sink.connector] = exc
-            if isinstance(exc, Unreachable):  # each of its sinks would take as long
+            if isinstance(exc, TargetUnreachable):  # each of its sinks would take as long
                 existing[sink.kafka] = exc
             elif sink.connector in polled:
                 with suppress(ClientError):  # the group says why
-                    by_rest += _with_ends(admin, sink, polled[sink.connector], {})
+                    by_rest += _add_log_ends(admin, sink, polled[sink.connector], {})
     told = SinkOffsetsRead(connect_cluster, tuple(found), asked_at, tuple(by_rest))
     if failures and not read:
-        failed = failure(input_id, next(iter(failures.values())))
+        failed = build_failure(input_id, next(iter(failures.values())))
         return (told, failed) if by_rest else (failed,)
     return (
         told,
         InputSucceeded(input=input_id, at=clock.now()),
-        *partial_failures(input_id, failures),
+        *build_partial_failures(input_id, failures),
     )
 
 
-def _topics_of(admin: KafkaAdmin) -> dict[str, int] | ClientError:
+def _read_topics(admin: KafkaAdmin) -> dict[str, int] | ClientError:
     try:
         return admin.topics()[0]
     except ClientError as exc:
         return exc
 
 
-def _sink_offsets(
+def _read_sink_offsets(
     admin: KafkaAdmin,
     sink: SinkGroup,
     existing: Mapping[str, int],
@@ -249,7 +255,7 @@ def _sink_offsets(
     """The offsets of one sink. Partitions whose log ends are refused have none, those whose
     committed offsets are refused are left out; both are named in `failures`.
     """
-    reads, certain = _read_by(sink, existing)
+    reads, certain = _find_read_partitions(sink, existing)
     refused: dict[TopicPartition, ClientError] = {}
     committed: dict[TopicPartition, int | None]
     committed = dict(admin.group_offsets(sink.group, reads, refused=refused))
@@ -257,14 +263,14 @@ def _sink_offsets(
         raise next(iter(refused.values()))
     if certain:
         committed |= dict.fromkeys(set(reads) - committed.keys() - refused.keys())
-    offsets = _with_ends(admin, sink, committed, refused)
+    offsets = _add_log_ends(admin, sink, committed, refused)
     failures |= {
         f"{sink.connector}: {at.topic}-{at.partition}": error for at, error in refused.items()
     }
     return offsets
 
 
-def _with_ends(
+def _add_log_ends(
     admin: KafkaAdmin,
     sink: SinkGroup,
     committed: Mapping[TopicPartition, int | None],
@@ -279,7 +285,7 @@ def _with_ends(
             topic=at.topic,
             partition=at.partition,
             committed=offset,
-            log_end=_end_of(bounds[at], stable=stable) if at in bounds else None,
+            log_end=_choose_log_end(bounds[at], stable=stable) if at in bounds else None,
             log_start=bounds[at].start if at in bounds else None,
             committed_only=sink.read_committed is not False,
             from_start=sink.from_start,
@@ -288,11 +294,13 @@ def _with_ends(
     ]
 
 
-def _end_of(bounds: LogBounds, *, stable: bool) -> int:
+def _choose_log_end(bounds: LogBounds, *, stable: bool) -> int:
     return bounds.stable_end if stable else bounds.end
 
 
-def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> tuple[list[TopicPartition], bool]:
+def _find_read_partitions(
+    sink: SinkGroup, existing: Mapping[str, int]
+) -> tuple[list[TopicPartition], bool]:
     """The partitions that a sink reads, and whether that is certain: what its group committed in
     others is left over.
 
@@ -300,7 +308,7 @@ def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> tuple[list[TopicPa
     """
     wanted: Collection[str] | None = sink.topics
     if sink.topics_regex is not None:
-        wanted = _matching(sink.topics_regex, existing)
+        wanted = _match_topics(sink.topics_regex, existing)
     certain = wanted is not None
     partitions = [
         TopicPartition(topic, number)
@@ -310,11 +318,11 @@ def _read_by(sink: SinkGroup, existing: Mapping[str, int]) -> tuple[list[TopicPa
     return partitions, certain
 
 
-def _matching(text: str, topics: Iterable[str]) -> list[str] | None:
+def _match_topics(text: str, topics: Iterable[str]) -> list[str] | None:
     """The topics that a pattern of java.util.regex matches; None where that is not known, or takes
     too long to find out: in time that is linear, but 25 ms for each name at the worst.
     """
-    again_at, after_s = _slow_patterns.get(text, (0.0, SLOW_AGAIN_S / 2))
+    again_at, after_s = _slow_patterns.get(text, (0.0, SLOW_PATTERN_RETRY_S / 2))
     if time.monotonic() < again_at:
         return None
     pattern, found = JavaPattern(text), []

@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import Final, NamedTuple, Protocol
 
-from offsetwatch.clients.records.probe import Answer
-from offsetwatch.clock import Clock
+from offsetwatch.clients.records.probe import ProbeAnswer
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.log_readings import FirstRecord, Follower, Probed, ProbesRead
+from offsetwatch.model.log_readings import FirstRecord, Follower, ProbeResult, ProbeRoundRead
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Snapshot
 
-DENIED_S: Final = 300.0  # permissions change by hand
+DENIED_RETRY_S: Final = 300.0  # permissions change by hand
 BUDGET, DENIED, TIMEOUT = "budget", "denied", "timeout"
 REPLICATION, SINK = "replication", "sink"
 
 
-class Reader(Protocol):
+class FirstRecordReader(Protocol):
     """ProbeReader."""
 
     def first(
@@ -36,12 +36,12 @@ class Reader(Protocol):
         starts: Mapping[TopicPartition, int],
         timeout_s: float,
         stopped: Callable[[], bool],
-    ) -> dict[TopicPartition, Answer]:
+    ) -> dict[TopicPartition, ProbeAnswer]:
         """See there."""
         ...
 
 
-class Wanted(NamedTuple):
+class RecordAgeRequest(NamedTuple):
     """A read that could tell more: of whom, why, from which offset, of committed records only?
     `again`: something is known already, and only whether it still holds is not.
     """
@@ -70,7 +70,7 @@ class ProbeMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class ProbeBudget:
     """Of one round."""
 
     reads_max: int
@@ -79,11 +79,11 @@ class Budget:
 
 def poll_probes(
     kafka: str,
-    open_reader: Callable[[bool], Reader],
+    open_reader: Callable[[bool], FirstRecordReader],
     snapshot: Snapshot,
     memory: ProbeMemory,
-    budget: Budget,
-    clock: Clock,
+    budget: ProbeBudget,
+    clock: UnixClock,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Batch:
     """One round; nothing if there is nothing to read. `open_reader(committed)` may raise, too."""
@@ -92,13 +92,13 @@ def poll_probes(
     made_of = (snapshot.mirror_partitions, snapshot.sink_partitions, snapshot.topology)
     if memory.nothing_in is not None and all(map(is_, made_of, memory.nothing_in)):
         return ()
-    wanted = (*_wanted_by_flows(snapshot, kafka), *_wanted_by_sinks(snapshot, kafka))
-    _forget(memory, wanted, began)
+    wanted = (*_find_flow_requests(snapshot, kafka), *_find_sink_requests(snapshot, kafka))
+    _prune_memory(memory, wanted, began)
     memory.nothing_in = None if wanted else made_of
     if not wanted:
         return ()
-    chosen, skipped = _chosen(wanted, memory, budget.reads_max)
-    answers: list[Probed] = []
+    chosen, skipped = _choose_requests(wanted, memory, budget.reads_max)
+    answers: list[ProbeResult] = []
     made: Counter[str] = Counter()
     for committed in (False, True):
         part = [at for at in chosen if at.committed is committed]
@@ -111,13 +111,13 @@ def poll_probes(
         for at in part:
             memory.asked_at[at.of] = began
         made.update(at.reason for at in part)
-        found = _read(open_reader, committed, part, left_s, stopped)
+        found = _read_first_records(open_reader, committed, part, left_s, stopped)
         if isinstance(found, ClientError):
             skipped[found.reason] += len(part)
             continue
-        answers += _answers(part, found, skipped, memory, began)
+        answers += _build_answers(part, found, skipped, memory, began)
     return (
-        ProbesRead(
+        ProbeRoundRead(
             kafka=kafka,
             at=began,
             answers=tuple(answers),
@@ -127,7 +127,7 @@ def poll_probes(
     )
 
 
-def _wanted_by_flows(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
+def _find_flow_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeRequest]:
     flows = {
         (flow.connect_cluster, flow.connector, flow.source, flow.target): flow
         for flow in snapshot.topology.flows
@@ -141,10 +141,10 @@ def _wanted_by_flows(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
             partition = MirrorPartition(view.source, view.topic, view.partition)
             who = (view.connect_cluster, view.connector, partition)
             again = view.caught_up is not None
-            yield Wanted(who, REPLICATION, view.probe_from, flow.read_committed, again)
+            yield RecordAgeRequest(who, REPLICATION, view.probe_from, flow.read_committed, again)
 
 
-def _wanted_by_sinks(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
+def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeRequest]:
     """Where a sink's isolation level is the worker's, which is not known, committed records count:
     these wait for it at any level, and of an aborted one nobody needs to wait.
     """
@@ -159,21 +159,23 @@ def _wanted_by_sinks(snapshot: Snapshot, kafka: str) -> Iterator[Wanted]:
             at = TopicPartition(view.topic, view.partition)
             who = (view.connect_cluster, view.connector, at)
             committed, again = group.read_committed is not False, view.caught_up is not None
-            yield Wanted(who, SINK, view.probe_from, committed, again)
+            yield RecordAgeRequest(who, SINK, view.probe_from, committed, again)
 
 
-def _forget(memory: ProbeMemory, wanted: tuple[Wanted, ...], now: float) -> None:
+def _prune_memory(memory: ProbeMemory, wanted: tuple[RecordAgeRequest, ...], now: float) -> None:
     """Who wants nothing has all it needs. A denial that is over, or not yet, is none."""
     named = {at.of for at in wanted}
     memory.asked_at = {who: at for who, at in memory.asked_at.items() if who in named}
     memory.denied_until = {
-        topic: until for topic, until in memory.denied_until.items() if 0 < until - now <= DENIED_S
+        topic: until
+        for topic, until in memory.denied_until.items()
+        if 0 < until - now <= DENIED_RETRY_S
     }
 
 
-def _chosen(
-    wanted: tuple[Wanted, ...], memory: ProbeMemory, reads_max: int
-) -> tuple[list[Wanted], Counter[str]]:
+def _choose_requests(
+    wanted: tuple[RecordAgeRequest, ...], memory: ProbeMemory, reads_max: int
+) -> tuple[list[RecordAgeRequest], Counter[str]]:
     """The reads of this round, and how many were refused, by reason. Of whom nothing is known goes
     first, and who has waited longest.
     """
@@ -184,13 +186,13 @@ def _chosen(
     return allowed[:reads_max], +skipped
 
 
-def _read(
-    open_reader: Callable[[bool], Reader],
+def _read_first_records(
+    open_reader: Callable[[bool], FirstRecordReader],
     committed: bool,  # noqa: FBT001 - what it opens is asked for by position, too
-    part: list[Wanted],
+    part: list[RecordAgeRequest],
     timeout_s: float,
     stopped: Callable[[], bool],
-) -> dict[TopicPartition, Answer] | ClientError:
+) -> dict[TopicPartition, ProbeAnswer] | ClientError:
     """Followers of one partition share a read from the lowest of their offsets."""
     starts: dict[TopicPartition, int] = {}
     for at in part:
@@ -201,13 +203,13 @@ def _read(
         return exc
 
 
-def _answers(
-    part: list[Wanted],
-    found: Mapping[TopicPartition, Answer],
+def _build_answers(
+    part: list[RecordAgeRequest],
+    found: Mapping[TopicPartition, ProbeAnswer],
     skipped: Counter[str],
     memory: ProbeMemory,
     now: float,
-) -> Iterator[Probed]:
+) -> Iterator[ProbeResult]:
     for wanted in part:
         answer = found.get(wanted.at)
         if answer is None:
@@ -215,9 +217,9 @@ def _answers(
         elif isinstance(answer, ClientError):
             skipped[answer.reason] += 1
             if answer.reason == DENIED:
-                memory.denied_until[wanted.at.topic] = now + DENIED_S
+                memory.denied_until[wanted.at.topic] = now + DENIED_RETRY_S
         else:
             # What stands before its offset, a partner wanted to know, and says nothing to it.
             until = answer.offset if isinstance(answer, FirstRecord) else answer.end
             if until >= wanted.start:
-                yield Probed(of=wanted.of, start=wanted.start, found=answer)
+                yield ProbeResult(of=wanted.of, start=wanted.start, found=answer)

@@ -14,8 +14,8 @@ from typing import Final
 
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.http.exchange import forget_locals
-from offsetwatch.clock import Clock
-from offsetwatch.errors import ClientError, NotFound, Refused
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import ClientError, NotFound, RemoteRefusal
 from offsetwatch.ingest import connect_rest
 from offsetwatch.model.observations import (
     InputFailed,
@@ -24,15 +24,15 @@ from offsetwatch.model.observations import (
     InputSucceeded,
     Observation,
     OffsetsPolled,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 
 Batch = tuple[Observation, ...]
-Guard = Callable[[Callable[[], object], str, InputId], Callable[[], object]]
+GuardJob = Callable[[Callable[[], object], str, InputId], Callable[[], object]]
 
 REQUESTS_PER_STEP: Final = 5  # a step is made once a second
 MISSED_POLLS: Final = 3  # how many polls may fail before the last answer is taken down
-_CANNOT_BE_ASKED: Final = "cannot be read ({detail}): workers return offsets since Kafka 3.5"
+_UNSUPPORTED_DETAIL: Final = "cannot be read ({detail}): workers return offsets since Kafka 3.5"
 
 
 class RestOffsetsPoll:
@@ -51,8 +51,8 @@ class RestOffsetsPoll:
         every_s: float,
         timeout_s: float,
         put: Callable[[Batch], bool],
-        clock: Clock,
-        guard: Guard,
+        clock: UnixClock,
+        guard: GuardJob,
     ) -> None:
         self._reader = reader
         self._every_s = every_s
@@ -68,7 +68,7 @@ class RestOffsetsPoll:
         """Ask for those that are due, the one that has waited longest first; forget all others."""
         wanted = set(connectors)
         for name in self._asked_at.keys() - wanted:
-            if self._put((InputRetired(rest_offsets_input(self._reader.name, name)),)):
+            if self._put((InputRetired(build_rest_offsets_input(self._reader.name, name)),)):
                 del self._asked_at[name]
                 self._jobs.pop(name, None)
         self._connectors = len(wanted)
@@ -79,7 +79,7 @@ class RestOffsetsPoll:
                 return
             self._asked_at[name] = self._clock.now()  # whatever comes of it, others have their turn
             if name not in self._jobs:
-                asked = rest_offsets_input(self._reader.name, name)
+                asked = build_rest_offsets_input(self._reader.name, name)
                 job = partial(self._poll, name)
                 self._jobs[name] = self._guard(job, f"offsets of {asked.input}", asked)
             self._jobs[name]()
@@ -100,22 +100,22 @@ class RestOffsetsPoll:
         return MISSED_POLLS * round_s + self._timeout_s
 
     def _ask(self, connector: str, asked_at: float) -> Batch:
-        asked = rest_offsets_input(self._reader.name, connector)
+        asked = build_rest_offsets_input(self._reader.name, connector)
         try:
             body = self._reader.offsets(connector)
-            offsets, odd = connect_rest.readable_offsets(self._reader.name, connector, body)
+            offsets, odd = connect_rest.parse_readable_offsets(self._reader.name, connector, body)
         except ClientError as exc:
-            return (_failure(asked, exc),)
+            return (_build_failure(asked, exc),)
         return (
             OffsetsPolled(self._reader.name, connector, offsets, asked_at, whole=odd is None),
             InputSucceeded(asked, asked_at, self._lasts_s()),
-            *(() if odd is None else (replace(_failure(asked, odd), partial=True),)),
+            *(() if odd is None else (replace(_build_failure(asked, odd), partial=True),)),
         )
 
 
-def _failure(asked: InputId, error: ClientError) -> InputFailed:
+def _build_failure(asked: InputId, error: ClientError) -> InputFailed:
     forget_locals(error)
     detail = error.detail
-    if isinstance(error, NotFound) or type(error) is Refused:  # 404 by the path, or 405
-        detail = _CANNOT_BE_ASKED.format(detail=detail)
+    if isinstance(error, NotFound) or type(error) is RemoteRefusal:  # 404 by the path, or 405
+        detail = _UNSUPPORTED_DETAIL.format(detail=detail)
     return InputFailed(input=asked, reason=error.reason, detail=detail)

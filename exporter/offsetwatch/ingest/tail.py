@@ -25,12 +25,18 @@ from offsetwatch.clients.kafka.clients import (
     Message,
     ReadableEnd,
     TailReader,
-    end_of_partition,
+    parse_end_of_partition,
 )
-from offsetwatch.clock import Clock
-from offsetwatch.errors import ClientError, NotFound, TooLarge, TopicChanged, Unsettled
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import (
+    ClientError,
+    LeaderNotAvailable,
+    NotFound,
+    SizeLimitExceeded,
+    TopicChanged,
+)
 from offsetwatch.ingest.open_transactions import OpenTransactions
-from offsetwatch.ingest.topic_readers import Role
+from offsetwatch.ingest.topic_readers import TopicReader
 from offsetwatch.ingest.unreadable_partitions import UnreadablePartitions
 from offsetwatch.model.observations import (
     Frozen,
@@ -73,10 +79,10 @@ class Tail:
         admin: KafkaAdmin,
         open_reader: Callable[[], TailReader],
         transactions: OpenTransactions,
-        role_of: Callable[[], Role],
+        role_of: Callable[[], TopicReader],
         put: Callable[[tuple[Observation, ...]], None],
         stopped: Callable[[float], bool],
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
         self.topic = topic
         self.input_id = InputId.of_tail(topic)
@@ -110,7 +116,7 @@ class Tail:
                 self._follow(reader)
             except ClientError as exc:
                 self._failed(exc)
-                too_large = isinstance(exc, TooLarge)
+                too_large = isinstance(exc, SizeLimitExceeded)
                 if self._stopped(RETRY_TOO_LARGE_S if too_large else self._retry_s):
                     return
                 self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
@@ -161,10 +167,10 @@ class Tail:
         self._unreadable.note_ends(found, refused)
         self._unreadable.check_any_left(partitions)
         for at, error in refused.items():
-            self._failed(_of_partition(error, at.partition), partial=True)
+            self._failed(_add_partition_to_error(error, at.partition), partial=True)
         return found
 
-    def _tell_all(self, role: Role) -> None:
+    def _tell_all(self, role: TopicReader) -> None:
         """What the topic holds. A method of its own, or its records would outlive it, as long as
         the topic is followed.
         """
@@ -185,7 +191,7 @@ class Tail:
             raise NotFound(str(self.topic), "no such topic, or no ACL to describe it") from exc
 
     def _bootstrap(
-        self, reader: TailReader, role: Role, targets: dict[TopicPartition, int]
+        self, reader: TailReader, role: TopicReader, targets: dict[TopicPartition, int]
     ) -> bool:
         """Read up to the ends seen at the start; False if told to stop.
 
@@ -201,10 +207,10 @@ class Tail:
             messages = self._read(reader)
             self._note_ends(role.fold(messages))
             if role.keys > KEYS_MAX:
-                raise TooLarge(str(self.topic), f"it has more than {KEYS_MAX} keys")
+                raise SizeLimitExceeded(str(self.topic), f"it has more than {KEYS_MAX} keys")
             if role.size > BYTES_MAX:
                 what = f"its keys and their newest values take more than {BYTES_MAX} bytes"
-                raise TooLarge(str(self.topic), what)
+                raise SizeLimitExceeded(str(self.topic), what)
             self._note_positions(reader, self._partitions)
             if self._stopped(0):
                 return False
@@ -265,7 +271,7 @@ class Tail:
     def _live(
         self,
         reader: TailReader,
-        role: Role,
+        role: TopicReader,
         partitions: tuple[TopicPartition, ...],
         shape: tuple[str, int],
     ) -> None:
@@ -287,7 +293,7 @@ class Tail:
             self._find()
             if late:
                 records, _ = role.live(late)
-                self._emit(_not_live(records), Counter(), behind=None, at=asked_at)
+                self._emit(_mark_not_live(records), Counter(), behind=None, at=asked_at)
             if fresh:
                 records, undecodable = role.live(fresh)
                 self._emit(records, undecodable, behind=None, at=asked_at)
@@ -385,7 +391,7 @@ class Tail:
             if event.error() is None:
                 continue  # a record without a key: read, and of no use
             try:
-                position = end_of_partition(event)
+                position = parse_end_of_partition(event)
             except ClientError as exc:
                 self._note_error(event.partition(), exc)
                 continue
@@ -403,12 +409,12 @@ class Tail:
             if partition in self._positions:
                 raise error
             # Nothing was read, so nothing changed: where the log begins could not be found out.
-            error = Unsettled(error.target, error.detail)
+            error = LeaderNotAvailable(error.target, error.detail)
         if isinstance(error, NotFound):
             self._shape()
         self._unreadable.note_error(partition, error)
         self._unreadable.check_any_left(self._partitions)
-        self._failed(_of_partition(error, partition), partial=True)
+        self._failed(_add_partition_to_error(error, partition), partial=True)
 
     def _note_positions(self, reader: TailReader, partitions: tuple[TopicPartition, ...]) -> None:
         # These pass a transaction's marker with the record before it; the event that tells the end
@@ -460,11 +466,11 @@ class Tail:
         self._put((InputFailed(self.input_id, error.reason, error.detail, partial=partial),))
 
 
-def _of_partition(error: ClientError, partition: int) -> ClientError:
+def _add_partition_to_error(error: ClientError, partition: int) -> ClientError:
     return type(error)(error.target, f"partition {partition}: {error.detail}")
 
 
-def _not_live(records: Records) -> Records:
+def _mark_not_live(records: Records) -> Records:
     """Return records that were in the topic before it was caught up: they count nowhere."""
     return cast(
         "Records",

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from offsetwatch.clients.kafka.clients import Message
-from offsetwatch.clients.kafka.whole_topic import is_ours
+from offsetwatch.clients.kafka.whole_topic import is_written_by_offsetwatch
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.decode.mm2 import (
     decode_checkpoint,
@@ -45,7 +45,7 @@ KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions;
 KEYS_CACHED_BYTES_MAX = 128 * 1024 * 1024  # of those: a quarter of a KiB each
 
 
-class Role(Protocol):
+class TopicReader(Protocol):
     """How to read one kind of topic."""
 
     @property
@@ -71,7 +71,7 @@ class Role(Protocol):
         ...
 
 
-class SourceRole:
+class SourceOffsetsTopicReader:
     """An offsets topic."""
 
     def __init__(self) -> None:
@@ -120,9 +120,9 @@ class SourceRole:
         for _, changed, last in kept:
             assert isinstance(changed, Message)
             assert isinstance(last, Message)
-            at = _at(last)
+            at = _read_timestamp(last)
             # Of most it is one record, and then one float.
-            advanced_at = at if changed is last else _at(changed)
+            advanced_at = at if changed is last else _read_timestamp(changed)
             record = self._record(last, at=at, advanced_at=advanced_at, live=False)
             if isinstance(record, Undecodable):
                 undecodable[record.reason] += 1
@@ -137,7 +137,7 @@ class SourceRole:
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
         for message in messages:
-            record = self._record(message, at=_at(message), advanced_at=None, live=True)
+            record = self._record(message, at=_read_timestamp(message), advanced_at=None, live=True)
             if isinstance(record, Undecodable):
                 undecodable[record.reason] += 1
             else:
@@ -149,20 +149,20 @@ class SourceRole:
     def _record(
         self, message: Message, *, at: float, advanced_at: float | None, live: bool
     ) -> SourceRecord | Undecodable:
-        raw_key = _bytes(message.key())
+        raw_key = _bytes_or_none(message.key())
         key = self._key(raw_key)
         if isinstance(key, Undecodable) or raw_key is None:
             return key if isinstance(key, Undecodable) else Undecodable("key_null")
         return SourceRecord(
             key=key,
             raw_key=raw_key,
-            offset=decode_value(_bytes(message.value())),
+            offset=decode_value(_bytes_or_none(message.value())),
             partition=message.partition() or 0,
             log_offset=message.offset() or 0,
             at=at,
             advanced_at=advanced_at,
             live=live,
-            ours=is_ours(message),
+            ours=is_written_by_offsetwatch(message),
         )
 
     def _key(self, raw: bytes | None) -> SourceKey | Undecodable:
@@ -178,7 +178,7 @@ class SourceRole:
         return found
 
 
-class SyncRole:
+class OffsetSyncsTopicReader:
     """An offset-syncs topic: one Kafka partition, the last readable record of a key wins.
 
     What the earlier ones of a key tell goes with it, as the corners of a SyncHistory.
@@ -197,11 +197,11 @@ class SyncRole:
         """See Role."""
         keyless = []
         for message in messages:
-            key = _bytes(message.key())
+            key = _bytes_or_none(message.key())
             if key is None:
                 keyless.append(message)
                 continue
-            value = decode_sync_value(_bytes(message.value()))
+            value = decode_sync_value(_bytes_or_none(message.value()))
             if isinstance(value, Undecodable):
                 continue
             known = self._last.get(key)
@@ -236,28 +236,30 @@ class SyncRole:
     def _record(
         message: Message, earlier: tuple[tuple[int, int], ...] = ()
     ) -> SyncRecord | Undecodable:
-        sync = decode_sync(_bytes(message.key()), _bytes(message.value()))
+        sync = decode_sync(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
         if isinstance(sync, Undecodable):
             return sync
         offset = message.offset() or 0
-        return SyncRecord(sync=sync, log_offset=offset, at=_at(message), earlier=earlier)
+        return SyncRecord(
+            sync=sync, log_offset=offset, at=_read_timestamp(message), earlier=earlier
+        )
 
 
-def _at(message: Message) -> float:
+def _read_timestamp(message: Message) -> float:
     """The record's timestamp in Unix seconds."""
     return message.timestamp()[1] / 1000.0
 
 
-def _bytes(data: object) -> bytes | None:
+def _bytes_or_none(data: object) -> bytes | None:
     """Keys and values are bytes here: no deserializer is ever set on our consumers."""
     return data if isinstance(data, bytes) else None
 
 
 _Listing = ConfigRecord | StatusRecord
-_Place = tuple[bytes, int | None]  # key, Kafka partition
+_KeyInPartition = tuple[bytes, int | None]  # key, Kafka partition
 
 
-class ListingRole:
+class ListingTopicReader:
     """A config or a status topic: the last readable record of a key wins, unless it was out of date
     when it was written. Of a key in several Kafka partitions, see `_newest`.
     """
@@ -266,8 +268,8 @@ class ListingRole:
         self, decode: Callable[[bytes | None, bytes | None], _Listing | Undecodable]
     ) -> None:
         self._decode = decode
-        self._last: dict[_Place, tuple[Message, _Listing]] = {}
-        self._unreadable: dict[_Place, str] = {}
+        self._last: dict[_KeyInPartition, tuple[Message, _Listing]] = {}
+        self._unreadable: dict[_KeyInPartition, str] = {}
         self.size = 0
 
     @property
@@ -279,11 +281,11 @@ class ListingRole:
         """See Role."""
         keyless = []
         for message in messages:
-            key = _bytes(message.key())
+            key = _bytes_or_none(message.key())
             if key is None:
                 keyless.append(message)
                 continue
-            says = self._decode(key, _bytes(message.value()))
+            says = self._decode(key, _bytes_or_none(message.value()))
             place = (key, message.partition())
             if self._unreadable.pop(place, None) is not None:
                 self.size -= len(key)
@@ -292,7 +294,7 @@ class ListingRole:
                 self._unreadable[place] = says.reason
                 continue
             last = self._last.get(place)
-            if last is None or not _outdated(says, last[1]):
+            if last is None or not _is_outdated(says, last[1]):
                 self.size += len(message) + (len(key) if last is None else -len(last[0]))
                 self._last[place] = (message, says)
         return keyless
@@ -304,18 +306,18 @@ class ListingRole:
         self._last.clear()
         self._unreadable.clear()
         self.size = 0
-        return tuple(_listing_record(message, says) for message, says in kept), unreadable
+        return tuple(_build_listing_record(message, says) for message, says in kept), unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See Role."""
         records: list[ListingRecord] = []
         undecodable: Counter[str] = Counter()
         for message in messages:
-            says = self._decode(_bytes(message.key()), _bytes(message.value()))
+            says = self._decode(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
             if isinstance(says, Undecodable):
                 undecodable[says.reason] += 1
             else:
-                records.append(_listing_record(message, says, live=True))
+                records.append(_build_listing_record(message, says, live=True))
         return tuple(records), undecodable
 
     def _newest(self) -> Iterator[tuple[Message, _Listing]]:
@@ -327,19 +329,23 @@ class ListingRole:
         for (key, _), record in self._last.items():
             by_key.setdefault(key, []).append(record)
         for records in by_key.values():
-            newest, says = max(records, key=lambda at: _at(at[0]))
+            newest, says = max(records, key=lambda at: _read_timestamp(at[0]))
             if all(
-                older is newest or said == says or is_later(_at(newest), _at(older))
+                older is newest
+                or said == says
+                or is_later(_read_timestamp(newest), _read_timestamp(older))
                 for older, said in records
             ):
                 yield newest, says
 
 
-def _listing_record(message: Message, says: _Listing, *, live: bool = False) -> ListingRecord:
-    return ListingRecord(says, at=_at(message), live=live, partition=message.partition() or 0)
+def _build_listing_record(message: Message, says: _Listing, *, live: bool = False) -> ListingRecord:
+    return ListingRecord(
+        says, at=_read_timestamp(message), live=live, partition=message.partition() or 0
+    )
 
 
-class BesideRole(Generic[_Record]):
+class MirrorMakerTopicReader(Generic[_Record]):
     """A topic that MM2 writes beside what it copies: the last readable record of a key counts."""
 
     def __init__(self, record_of: Callable[[Message], _Record | Undecodable]) -> None:
@@ -357,7 +363,7 @@ class BesideRole(Generic[_Record]):
         """See Role."""
         keyless = []
         for message in messages:
-            key = _bytes(message.key())
+            key = _bytes_or_none(message.key())
             if key is None:
                 keyless.append(message)
                 continue
@@ -386,25 +392,29 @@ class BesideRole(Generic[_Record]):
         return tuple(at for at in found if not isinstance(at, Undecodable)), undecodable
 
 
-def _checkpoint(message: Message) -> CheckpointRecord | Undecodable:
-    said = decode_checkpoint(_bytes(message.key()), _bytes(message.value()))
-    return said if isinstance(said, Undecodable) else CheckpointRecord(said, at=_at(message))
+def _decode_checkpoint_record(message: Message) -> CheckpointRecord | Undecodable:
+    said = decode_checkpoint(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
+    return (
+        said
+        if isinstance(said, Undecodable)
+        else CheckpointRecord(said, at=_read_timestamp(message))
+    )
 
 
-def _heartbeat(message: Message) -> HeartbeatRecord | Undecodable:
-    said = decode_heartbeat(_bytes(message.key()), _bytes(message.value()))
+def _decode_heartbeat_record(message: Message) -> HeartbeatRecord | Undecodable:
+    said = decode_heartbeat(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
     return said if isinstance(said, Undecodable) else HeartbeatRecord(said)
 
 
-def _checkpoints() -> Role:
-    return BesideRole(_checkpoint)
+def _create_checkpoints_reader() -> TopicReader:
+    return MirrorMakerTopicReader(_decode_checkpoint_record)
 
 
-def _heartbeats() -> Role:
-    return BesideRole(_heartbeat)
+def _create_heartbeats_reader() -> TopicReader:
+    return MirrorMakerTopicReader(_decode_heartbeat_record)
 
 
-def _outdated(says: _Listing, before: _Listing) -> bool:
+def _is_outdated(says: _Listing, before: _Listing) -> bool:
     return (
         isinstance(says, ConnectorStatus | TaskStatus)
         and isinstance(before, ConnectorStatus | TaskStatus)
@@ -414,16 +424,16 @@ def _outdated(says: _Listing, before: _Listing) -> bool:
     )
 
 
-def role_in(topology: Topology, topic: KafkaTopic) -> Callable[[], Role]:
+def choose_topic_reader(topology: Topology, topic: KafkaTopic) -> Callable[[], TopicReader]:
     """How to read a topic that the topology names."""
     if topic in {at.at for at in topology.offsets_topics}:
-        return SourceRole
+        return SourceOffsetsTopicReader
     if topic in {at.configs for at in topology.listings}:
-        return partial(ListingRole, decode_config)
+        return partial(ListingTopicReader, decode_config)
     if topic in {at.status for at in topology.listings} | {at.at for at in topology.statuses}:
-        return partial(ListingRole, decode_status)
+        return partial(ListingTopicReader, decode_status)
     if topic in topology.checkpoints:
-        return _checkpoints
+        return _create_checkpoints_reader
     if topic in topology.heartbeats:
-        return _heartbeats
-    return SyncRole
+        return _create_heartbeats_reader
+    return OffsetSyncsTopicReader

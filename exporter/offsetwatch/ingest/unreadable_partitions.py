@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from offsetwatch.clients.kafka.clients import ReadableEnd
-from offsetwatch.clock import Clock, utc
-from offsetwatch.errors import ClientError, TimedOut, Unsettled
+from offsetwatch.clock import UnixClock, to_utc
+from offsetwatch.errors import ClientError, LeaderNotAvailable, ResponseTimeout
 from offsetwatch.model.observations import Frozen
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 
@@ -24,7 +24,7 @@ RETRY_MAX_S: Final = 60.0
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _PartitionFailure:
     error: ClientError
     since: float
     retry_at: float
@@ -34,10 +34,10 @@ class _Trouble:
 class UnreadablePartitions:
     """See the module. Of one topic, from one reading of it from the start to the next."""
 
-    def __init__(self, topic: KafkaTopic, clock: Clock) -> None:
+    def __init__(self, topic: KafkaTopic, clock: UnixClock) -> None:
         self._topic = topic
         self._clock = clock
-        self._troubles: dict[int, _Trouble] = {}
+        self._troubles: dict[int, _PartitionFailure] = {}
         self._unasked: set[int] = set()  # their ends were refused
         self._late: dict[int, int | None] = {}  # partition -> where its first reading ends
         self._standing_since: dict[int, float] = {}
@@ -70,7 +70,7 @@ class UnreadablePartitions:
         """Take in an error that is of this partition alone."""
         now, known = self._clock.now(), self._troubles.get(partition)
         if known is None:
-            self._troubles[partition] = _Trouble(error, now, now + RETRY_FIRST_S)
+            self._troubles[partition] = _PartitionFailure(error, now, now + RETRY_FIRST_S)
         else:
             known.error = error
             self._put_off(known)
@@ -92,8 +92,8 @@ class UnreadablePartitions:
                 continue
             since = self._standing_since.setdefault(at.partition, now)
             if at.partition not in self._troubles and now - since >= UNREADABLE_S:
-                silent = TimedOut(str(self._topic), "its records do not come")
-                self._troubles[at.partition] = _Trouble(silent, since, now)
+                silent = ResponseTimeout(str(self._topic), "its records do not come")
+                self._troubles[at.partition] = _PartitionFailure(silent, since, now)
 
     def to_reopen(self) -> frozenset[int]:
         """Return the partitions that are to be fetched anew now."""
@@ -154,14 +154,14 @@ class UnreadablePartitions:
         what = f"{self._topic} partition {partition}"
         if trouble is None:
             detail = f"{what}: it can be read again, and is not read to its end yet"
-            return Frozen(partition, offset, detail, hidden, Unsettled.reason)
-        since = utc(trouble.since).isoformat(timespec="seconds")
+            return Frozen(partition, offset, detail, hidden, LeaderNotAvailable.reason)
+        since = to_utc(trouble.since).isoformat(timespec="seconds")
         detail = f"{what}: cannot be read since {since}: {trouble.error.detail}"
         return Frozen(partition, offset, detail, hidden, trouble.error.reason)
 
-    def _is_due(self, trouble: _Trouble) -> bool:
+    def _is_due(self, trouble: _PartitionFailure) -> bool:
         return not 0 < trouble.retry_at - self._clock.now() <= RETRY_MAX_S
 
-    def _put_off(self, trouble: _Trouble) -> None:
+    def _put_off(self, trouble: _PartitionFailure) -> None:
         trouble.retry_at = self._clock.now() + trouble.retry_s
         trouble.retry_s = min(2 * trouble.retry_s, RETRY_MAX_S)

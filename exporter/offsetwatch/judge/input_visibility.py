@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.judge.time_words import length, moment
+from offsetwatch.judge.time_words import format_moment, format_timespan
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -16,19 +16,19 @@ from offsetwatch.model.observations import (
     LOG_ENDS,
     TAIL,
     InputId,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
-from offsetwatch.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow
+from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.snapshot import ConnectorView, MirrorPartitionView, RestConnector, Snapshot
 
-_AT_REST: Final = frozenset({"paused", "stopped"})
-FAILED_NAMED: Final = 3  # tasks by number: a reason is a line
+_PAUSE_STATES: Final = frozenset({"paused", "stopped"})
+FAILED_TASKS_NAMED_MAX: Final = 3  # tasks by number: a reason is a line
 REFRESH_INTERVALS: Final = 2
-_BROKEN: Final = frozenset({"failed", "unassigned", "restarting"})
+_BROKEN_STATES: Final = frozenset({"failed", "unassigned", "restarting"})
 
 
-class Sight:
+class InputVisibility:
     """One snapshot's inputs. Every reason is in words; None means that there is none."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -53,7 +53,7 @@ class Sight:
         self._at = snapshot.at
         self._cut = any(reason == "source_partitions_max" for reason, _ in snapshot.dropped)
         self._usual = snapshot.usual.of
-        self._advanced = _advanced(snapshot) if self._usual else {}
+        self._advanced = _find_last_advances(snapshot) if self._usual else {}
 
     def unusual(self, of: tuple[str, str]) -> str | None:
         """How a connector pauses for longer than its history knows any, in words."""
@@ -61,7 +61,11 @@ class Sight:
         if usual is None or since is None or not usual.out_of_the_ordinary(since, self._at):
             return None
         limits = [
-            *([f"lasted for {length(usual.pause_s)}"] if usual.pause_s is not None else []),
+            *(
+                [f"lasted for {format_timespan(usual.pause_s)}"]
+                if usual.pause_s is not None
+                else []
+            ),
             *(
                 [f"missed {usual.pause_advances:.1f} expected advances"]
                 if usual.pause_advances is not None
@@ -69,7 +73,7 @@ class Sight:
             ),
         ]
         return (
-            f"nothing advanced since {moment(since)}, and in its history no pause "
+            f"nothing advanced since {format_moment(since)}, and in its history no pause "
             f"{' or '.join(limits)}"
         )
 
@@ -96,7 +100,7 @@ class Sight:
         told_at = None if view is None else view.without_configuration.get(connector)
         if told_at is None:
             return None
-        return f"Connect lists it without its configuration, last read at {moment(told_at)}"
+        return f"Connect lists it without its configuration, last read at {format_moment(told_at)}"
 
     def deleted(self, cluster: str, connector: str) -> bool:
         """Is it certain that there is no such connector any more? One that the configuration
@@ -170,7 +174,9 @@ class Sight:
             return unconfigured
         rest = self._by_rest.get((cluster, connector))
         if rest is not None:
-            why = self._blind(rest_offsets_input(cluster, connector)) or _missing(rest)
+            why = self._blind(
+                build_rest_offsets_input(cluster, connector)
+            ) or _describe_missing_partitions(rest)
             return why and self._beside_kafka(cluster, connector, why, sink=sink)
         if sink:
             return self._blind(InputId(GROUPS, connect_cluster=cluster))
@@ -197,7 +203,7 @@ class Sight:
 
     def without_log_ends(self, of: tuple[str, str]) -> str | None:
         """Return why the log ends of a sink's topics are not read by anything; None: they are."""
-        return UNCONFIGURED if of in self._away else None
+        return KAFKA_NOT_CONFIGURED if of in self._away else None
 
     def commits_nothing(self, of: tuple[str, str]) -> bool:
         """Return whether a source that has no partition here has surely committed none: its offsets
@@ -236,13 +242,13 @@ class Sight:
         return f"{wanted.in_words} cannot be read: {why}"
 
 
-def _missing(rest: RestConnector) -> str | None:
+def _describe_missing_partitions(rest: RestConnector) -> str | None:
     if not rest.missing:
         return None
     return f"{rest.missing} source partition(s) that REST listed are not in its last answer"
 
 
-def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:
+def _find_last_advances(snapshot: Snapshot) -> dict[tuple[str, str], float]:
     """Return when each connector last advanced, any partition of it, at the latest that this can
     have been by our clock; where that is not known, when it last committed.
     """
@@ -257,7 +263,9 @@ def _advanced(snapshot: Snapshot) -> dict[tuple[str, str], float]:
     return found
 
 
-def found_by(flow: MirrorFlow, view: MirrorPartitionView, interval_s: float) -> float | None:
+def compute_discovery_deadline(
+    flow: MirrorFlow, view: MirrorPartitionView, interval_s: float
+) -> float | None:
     """By when a MirrorMaker that looks for new partitions has found this one (Unix seconds); None
     if a task is to copy it already.
     """
@@ -269,36 +277,38 @@ def found_by(flow: MirrorFlow, view: MirrorPartitionView, interval_s: float) -> 
     return view.unassigned_since + flow.refresh_s + REFRESH_INTERVALS * interval_s
 
 
-def rests(view: ConnectorView) -> str | None:
+def pause_state_of(view: ConnectorView) -> str | None:
     """Return paused or stopped where a person wants it to do nothing."""
-    return view.state if view.state in _AT_REST else None
+    return view.state if view.state in _PAUSE_STATES else None
 
 
-def failed(view: ConnectorView) -> str | None:
+def describe_failure(view: ConnectorView) -> str | None:
     """Return what of it has failed, in words."""
     if view.state == "failed":
         return "the connector has failed"
     numbers = [task.number for task in view.tasks if task.state == "failed"]
     if not numbers:
         return None
-    return ", ".join(f"task {number} has failed" for number in numbers[:FAILED_NAMED]) + (
-        f" and {len(numbers) - FAILED_NAMED} more" if len(numbers) > FAILED_NAMED else ""
+    return ", ".join(f"task {number} has failed" for number in numbers[:FAILED_TASKS_NAMED_MAX]) + (
+        f" and {len(numbers) - FAILED_TASKS_NAMED_MAX} more"
+        if len(numbers) > FAILED_TASKS_NAMED_MAX
+        else ""
     )
 
 
-def runs(view: ConnectorView) -> bool:
+def is_fully_running(view: ConnectorView) -> bool:
     """Return whether it runs with all of its tasks, and at least one."""
     states = {task.state for task in view.tasks}
     return view.state == "running" and states == {"running"}
 
 
-def trouble(view: ConnectorView) -> tuple[str | None, bool]:
+def describe_trouble(view: ConnectorView) -> tuple[str | None, bool]:
     """What shows that it cannot work, in words, and whether that is all of it."""
-    if view.state in _BROKEN:
-        return f"the connector {_words(view.state)}", True
-    broken = [task for task in view.tasks if task.state in _BROKEN]
+    if view.state in _BROKEN_STATES:
+        return f"the connector {_describe_state(view.state)}", True
+    broken = [task for task in view.tasks if task.state in _BROKEN_STATES]
     if broken:
-        words = ", ".join(f"task {task.number} {_words(task.state)}" for task in broken)
+        words = ", ".join(f"task {task.number} {_describe_state(task.state)}" for task in broken)
         return words, len(broken) == len(view.tasks)
     if view.state == "running" and not view.tasks:
         # MM2's connectors have none while there is nothing to copy.
@@ -308,7 +318,7 @@ def trouble(view: ConnectorView) -> tuple[str | None, bool]:
     return None, False
 
 
-def states(view: ConnectorView | None) -> str:
+def describe_states(view: ConnectorView | None) -> str:
     """Of connector and tasks, for evidence."""
     if view is None:
         return "unknown"
@@ -319,5 +329,5 @@ def states(view: ConnectorView | None) -> str:
     return f"connector {view.state}, tasks: {tasks or 'none'}"
 
 
-def _words(state: str) -> str:
+def _describe_state(state: str) -> str:
     return "has failed" if state == "failed" else f"is {state}"

@@ -12,31 +12,31 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.judge.findings.memory import decoded
-from offsetwatch.judge.findings.register import Register
+from offsetwatch.judge.findings.memory import decode_state
+from offsetwatch.judge.findings.register import FindingsRegister
 from offsetwatch.judge.progress import tracker as progress
-from offsetwatch.judge.progress.tracker import Progress
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.progress.tracker import ProgressTracker
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.state.snapshot import Snapshot
 
 VERSION: Final = 1
 
 
-class _Remembered(msgspec.Struct, frozen=True):
+class _JudgeState(msgspec.Struct, frozen=True):
     """The document of judge.json. Its parts are lists without names, so what another version means
     by a place has to be told by a number.
     """
 
     version: int
-    progress: progress.Told
+    progress: progress.ProgressState
 
 
-class Judge:
+class SnapshotJudge:
     """See the module. `findings` is the part that is remembered apart."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._progress = Progress(settings)
-        self.findings = Register(settings)
+    def __init__(self, settings: JudgeSettings) -> None:
+        self._progress = ProgressTracker(settings)
+        self.findings = FindingsRegister(settings)
 
     @property
     def urgent(self) -> bool:
@@ -68,11 +68,11 @@ class Judge:
         told = self._progress.remembered()
         if told is None:
             return None
-        return msgspec.json.encode(_Remembered(version=VERSION, progress=told))
+        return msgspec.json.encode(_JudgeState(version=VERSION, progress=told))
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
-        told = decoded(remembered, _Remembered)
+        told = decode_state(remembered, _JudgeState)
         if told.version != VERSION:
             raise ValueError(f"version {told.version}, and this is {VERSION}")
         self._progress.recall(told.progress)

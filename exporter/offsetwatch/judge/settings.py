@@ -11,7 +11,7 @@ INTERVALS_OF_EVIDENCE: Final = 3  # one missed flush is chance, two are bad luck
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class JudgeSettings:
     """See the module.
 
     interval_s    how often progress is sampled; a connector is expected to flush its offsets at

@@ -11,15 +11,15 @@ from itertools import pairwise
 from math import inf
 from typing import Final, Protocol, TypeVar
 
-from offsetwatch.judge.findings.incarnations import Read
-from offsetwatch.judge.input_visibility import Sight
-from offsetwatch.judge.progress.verdict_rules import BLIND
+from offsetwatch.judge.findings.incarnations import SnapshotFreshness
+from offsetwatch.judge.input_visibility import InputVisibility
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.connectors import ConnectorKind, StateChange
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.model.observations import CONNECT_REST, GROUPS, InputId, rest_offsets_input
+from offsetwatch.model.observations import CONNECT_REST, GROUPS, InputId, build_rest_offsets_input
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
-from offsetwatch.state.failover.groups import groups_input
-from offsetwatch.state.mirror.mm2_names import checkpoints_of
+from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 from offsetwatch.state.snapshot import (
     ConnectorView,
     MirrorPartitionView,
@@ -28,57 +28,57 @@ from offsetwatch.state.snapshot import (
     SyncView,
 )
 
-Who = tuple[str, str]  # Connect cluster, connector
+ConnectorKey = tuple[str, str]  # Connect cluster, connector
 
-_AT_REST: Final = frozenset({"stopped", "paused"})
+_PAUSE_STATES: Final = frozenset({"stopped", "paused"})
 
 
-class _Owned(Protocol):
+class _SupportsConnectorKey(Protocol):
     @property
     def connect_cluster(self) -> str: ...
     @property
     def connector(self) -> str: ...
 
 
-T = TypeVar("T", bound=_Owned)
+T = TypeVar("T", bound=_SupportsConnectorKey)
 
 
-class Look:
+class SnapshotIndex:
     """See the module. `listed` are the connectors of each Connect cluster that lists them now;
     partitions are by connector, and `marked` are source partitions with something that does not
     come from the connector; `hidden` are connectors whose verdict an input hides.
     """
 
-    def __init__(self, snapshot: Snapshot, before: Look | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, before: SnapshotIndex | None = None) -> None:
         self.snapshot = snapshot
-        self.sight = Sight(snapshot)
-        self.connectors: dict[Who, ConnectorView] = self.sight.connectors
+        self.sight = InputVisibility(snapshot)
+        self.connectors: dict[ConnectorKey, ConnectorView] = self.sight.connectors
         self.listed = self._lists()
-        self.flows: dict[Who, MirrorFlow] = self.sight.flows
+        self.flows: dict[ConnectorKey, MirrorFlow] = self.sight.flows
         self.inputs = {view.id: view for view in snapshot.inputs}
-        self.sources: dict[Who, list[SourcePartitionView]]
-        self.marked: dict[Who, list[SourcePartitionView]]
-        self.mirrors: dict[Who, list[MirrorPartitionView]]
+        self.sources: dict[ConnectorKey, list[SourcePartitionView]]
+        self.marked: dict[ConnectorKey, list[SourcePartitionView]]
+        self.mirrors: dict[ConnectorKey, list[MirrorPartitionView]]
         if before is not None and before.snapshot.source_partitions is snapshot.source_partitions:
             self.sources, self.marked = before.sources, before.marked
         else:
-            self.sources = _by_connector(snapshot.source_partitions)
-            self.marked = _by_connector(filter(_is_marked, snapshot.source_partitions))
+            self.sources = _group_by_connector(snapshot.source_partitions)
+            self.marked = _group_by_connector(filter(_is_marked, snapshot.source_partitions))
         if before is not None and before.snapshot.mirror_partitions is snapshot.mirror_partitions:
             self.mirrors = before.mirrors
         else:
-            self.mirrors = _by_connector(snapshot.mirror_partitions)
-        self.sinks = _by_connector(snapshot.sink_partitions)
+            self.mirrors = _group_by_connector(snapshot.mirror_partitions)
+        self.sinks = _group_by_connector(snapshot.sink_partitions)
         self.by_verdict: dict[tuple[Scope, Verdict], list[Judgement]]
-        self.hidden: frozenset[Who]
+        self.hidden: frozenset[ConnectorKey]
         if before is not None and before.snapshot.judgements is snapshot.judgements:
             self.by_verdict, self.hidden = before.by_verdict, before.hidden
         else:
-            self.by_verdict = _by_verdict(snapshot.judgements)
+            self.by_verdict = _group_by_verdict(snapshot.judgements)
             self.hidden = frozenset(
                 (judged.connect_cluster, judged.connector)
                 for judged in snapshot.judgements
-                if judged.scope is Scope.CONNECTOR and judged.rule == BLIND
+                if judged.scope is Scope.CONNECTOR and judged.rule == UNAVAILABLE_INPUT_RULE
             )
         self.newest_syncs: dict[str, dict[tuple[str, str, str, int], SyncView]] = {}
         if before is not None and before.snapshot.syncs is snapshot.syncs:
@@ -102,11 +102,11 @@ class Look:
                 names[cluster].add(name)
         return {cluster: frozenset(found) for cluster, found in names.items()}
 
-    def read(self) -> Read:
+    def read(self) -> SnapshotFreshness:
         """Return how current the lists of connectors and the offsets topics are."""
         listed_at = {cluster: self._listed_at(cluster) for cluster in self.listed}
         topics = {at.at for at in self.snapshot.topology.offsets_topics}
-        return Read(
+        return SnapshotFreshness(
             listed_at={cluster: at for cluster, at in listed_at.items() if at is not None},
             positions={
                 str(topic): dict(view.tail.positions)
@@ -139,24 +139,24 @@ class Look:
         """Does this flow alone write to its offset-syncs topic, as far as we can tell?"""
         return flow.offset_syncs is not None and self._flows_of[flow.offset_syncs] == 1
 
-    def rests(self) -> dict[Who, float]:
+    def rests(self) -> dict[ConnectorKey, float]:
         """Connectors that a person has stopped or paused, and until when: what was committed before
         that, a person may have written. Of those that rest now, by the newest word on them, the end
         is not known (inf).
         """
-        found = {who: inf for who, view in self.connectors.items() if view.state in _AT_REST}
+        found = {who: inf for who, view in self.connectors.items() if view.state in _PAUSE_STATES}
         for history in self.snapshot.histories:
             if history.task is None:
                 who = (history.connect_cluster, history.connector)
                 # A status topic is followed; the states were polled a while ago.
-                found[who] = _rested_until(history.changes)
+                found[who] = _find_pause_end(history.changes)
         return found
 
     def judged(self, scope: Scope, verdict: Verdict) -> Sequence[Judgement]:
         """Whoever of this scope has this verdict."""
         return self.by_verdict.get((scope, verdict), ())
 
-    def rewound(self) -> set[Who]:
+    def rewound(self) -> set[ConnectorKey]:
         """Connectors of which a partition went back and has not come as far again."""
         return {
             (judged.connect_cluster, judged.connector)
@@ -164,18 +164,18 @@ class Look:
             for judged in self.judged(scope, Verdict.REWOUND)
         }
 
-    def is_sink(self, who: Who) -> bool:
+    def is_sink(self, who: ConnectorKey) -> bool:
         """Is this connector a sink?"""
         view = self.connectors.get(who)
         return view is not None and view.kind is ConnectorKind.SINK
 
-    def positions(self, wanted: Iterable[Who]) -> dict[Who, dict[str, str]]:
+    def positions(self, wanted: Iterable[ConnectorKey]) -> dict[ConnectorKey, dict[str, str]]:
         """What these connectors have committed, by what that is of. Those that cannot be seen now
         are left out.
         """
         return {who: self._positions(who) for who in wanted if not self.blind(who)}
 
-    def _positions(self, who: Who) -> dict[str, str]:
+    def _positions(self, who: ConnectorKey) -> dict[str, str]:
         if self.is_sink(who):
             return {
                 f"{at.topic}-{at.partition}": str(at.committed) for at in self.sinks.get(who, ())
@@ -189,14 +189,14 @@ class Look:
             at.label: at.offset.text for at in self.sources.get(who, ()) if at.offset is not None
         }
 
-    def blind(self, who: Who) -> bool:
+    def blind(self, who: ConnectorKey) -> bool:
         """Is there something that this connector's progress rests on and that cannot be read?"""
         cluster, connector = who
         if self.sight.absent(cluster, connector, sink=self.is_sink(who)) is not None:
             return True
         return self.sight.unmirrored(cluster, connector) is not None
 
-    def blind_to_state(self, who: Who) -> bool:
+    def blind_to_state(self, who: ConnectorKey) -> bool:
         """Can the state of a connector not be read although it could be? Of none: those of its
         Connect cluster.
         """
@@ -216,13 +216,13 @@ class Look:
         """Can the groups of this Connect cluster's sinks not be read?"""
         polled = [at for at in self.snapshot.by_rest if at.sink and at.connect_cluster == cluster]
         inputs = [InputId(GROUPS, connect_cluster=cluster)]
-        inputs += [rest_offsets_input(cluster, at.connector) for at in polled]
+        inputs += [build_rest_offsets_input(cluster, at.connector) for at in polled]
         return any((view := self.inputs.get(at)) is not None and not view.live for at in inputs)
 
     def blind_to_failover(self, flow: MirrorFlow) -> bool:
         """Can anything not be read that tells what groups of this flow would meet?"""
-        topics = (flow.offset_syncs, checkpoints_of(flow))
-        view = self.inputs.get(groups_input(flow.key))
+        topics = (flow.offset_syncs, locate_checkpoints(flow))
+        view = self.inputs.get(build_groups_input(flow.key))
         groupless = view is not None and not view.live
         return groupless or any(at is not None and self.blind_to_topic(at) for at in topics)
 
@@ -237,14 +237,14 @@ def _is_marked(view: SourcePartitionView) -> bool:
     return odd or view.restarted is not None
 
 
-def _rested_until(changes: tuple[StateChange, ...]) -> float:
-    if changes[-1].state in _AT_REST:
+def _find_pause_end(changes: tuple[StateChange, ...]) -> float:
+    if changes[-1].state in _PAUSE_STATES:
         return inf
-    ends = (after.at for at, after in pairwise(changes) if at.state in _AT_REST)
+    ends = (after.at for at, after in pairwise(changes) if at.state in _PAUSE_STATES)
     return max(ends, default=0.0)
 
 
-def _by_verdict(
+def _group_by_verdict(
     judgements: Iterable[Judgement],
 ) -> dict[tuple[Scope, Verdict], list[Judgement]]:
     found: dict[tuple[Scope, Verdict], list[Judgement]] = {}
@@ -253,8 +253,8 @@ def _by_verdict(
     return found
 
 
-def _by_connector(views: Iterable[T]) -> dict[Who, list[T]]:
-    found: dict[Who, list[T]] = {}
+def _group_by_connector(views: Iterable[T]) -> dict[ConnectorKey, list[T]]:
+    found: dict[ConnectorKey, list[T]] = {}
     for view in views:
         found.setdefault((view.connect_cluster, view.connector), []).append(view)
     return found

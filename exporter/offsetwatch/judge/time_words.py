@@ -9,22 +9,22 @@ _DAY_S: Final = 86_400
 _ERA_DAYS: Final = 146_097  # 400 years of the Gregorian calendar
 
 
-def moment(at: float) -> str:
+def format_moment(at: float) -> str:
     """Return Unix seconds in RFC 3339: `2026-01-31T23:59:59Z`."""
-    return _moment(int(at // 1))
+    return _format_second(int(at // 1))
 
 
 @lru_cache(maxsize=4096)  # a flush commits thousands of partitions within one second
-def _moment(at: int) -> str:
+def _format_second(at: int) -> str:
     days, second = divmod(at, _DAY_S)
-    year, month, day = _civil(days)
+    year, month, day = _compute_date(days)
     return (
         f"{year:04}-{month:02}-{day:02}T"
         f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
     )
 
 
-def length(seconds: float) -> str:
+def format_timespan(seconds: float) -> str:
     """A length of time in its two largest units."""
     whole = max(0, round(seconds))
     for unit, size, less, smaller in (("d", _DAY_S, "h", 3600), ("h", 3600, "min", 60)):
@@ -36,7 +36,7 @@ def length(seconds: float) -> str:
     return f"{whole} s"
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def _compute_date(days: int) -> tuple[int, int, int]:
     """Year, month and day of a day since 1970-01-01, counted in years that begin in March: there a
     leap day is the last of its year.
     """

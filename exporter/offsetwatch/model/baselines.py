@@ -22,7 +22,7 @@ HOURS: Final = 168
 HOUR_S: Final = 3600.0
 VERSION: Final = 1
 TOO_OLD_S: Final = 14 * 86_400.0  # what was usual half a month ago may not be any more
-LAG_TIMES: Final = 2.0
+LAG_FACTOR: Final = 2.0
 LAG_RECORDS_MIN: Final = 100
 _MONDAY_S: Final = 4 * 86_400.0  # the first Monday of Unix time
 
@@ -75,14 +75,14 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """How long it usually is between two advances at this hour of the week, by the number of a
         quantile; None where none are to be expected.
         """
-        rate = self.per_hour[_place(at)[1]]
+        rate = self.per_hour[_find_week_hour(at)[1]]
         return None if rate <= 0 else self.quantiles[quantile] / rate * HOUR_S
 
     def lag_records(self, at: float, quantile: int) -> float | None:
         """How many records it usually has still to copy at this hour of the week, by the number of
         a quantile; None where that is not known.
         """
-        return None if self.lag is None else self.lag[_place(at)[1]][quantile]
+        return None if self.lag is None else self.lag[_find_week_hour(at)[1]][quantile]
 
     def lag_at_most(self, at: float) -> float | None:
         """How many it hardly ever has more of: exceeded once in a hundred looks."""
@@ -93,10 +93,10 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         is exceeded once in a hundred looks, and a few.
         """
         most = self.lag_at_most(at)
-        return None if most is None else LAG_TIMES * most + LAG_RECORDS_MIN
+        return None if most is None else LAG_FACTOR * most + LAG_RECORDS_MIN
 
     def _total(self, at: float) -> float:
-        week, hour, part = *_place(at), ((at - _MONDAY_S) % HOUR_S) / HOUR_S
+        week, hour, part = *_find_week_hour(at), ((at - _MONDAY_S) % HOUR_S) / HOUR_S
         return week * self._sums[-1] + self._sums[hour] + self.per_hour[hour] * part
 
     @cached_property
@@ -108,7 +108,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
-class TooLittle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InsufficientBaseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A connector of which too little is known: `had` of `wanted` whole weeks."""
 
     connect_cluster: str
@@ -123,10 +123,10 @@ class Baselines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     made_at: float
     until: float
     connectors: tuple[Baseline, ...] = ()
-    insufficient: tuple[TooLittle, ...] = ()
+    insufficient: tuple[InsufficientBaseline, ...] = ()
 
 
-class Damaged(ValueError):
+class DamagedBaselines(ValueError):
     """No document of ours, or not all of one. The message says what is wrong with it."""
 
 
@@ -136,30 +136,30 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: msgspec.Raw
 
 
-def encoded(found: Baselines) -> bytes:
+def encode_baselines(found: Baselines) -> bytes:
     """With its version and the checksum of its bytes."""
     body = msgspec.json.encode(found)
-    return msgspec.json.encode(_Envelope(VERSION, _sum(body), msgspec.Raw(body)))
+    return msgspec.json.encode(_Envelope(VERSION, _compute_checksum(body), msgspec.Raw(body)))
 
 
-def decoded(document: bytes) -> Baselines:
+def decode_baselines(document: bytes) -> Baselines:
     """Raises Damaged."""
     try:
         told = msgspec.json.decode(document, type=_Envelope)
         body = bytes(told.body)
         if told.version != VERSION:
-            raise Damaged(f"version {told.version}; this one reads {VERSION}")
-        if told.sha256 != _sum(body):
-            raise Damaged("its checksum is not that of its content")
+            raise DamagedBaselines(f"version {told.version}; this one reads {VERSION}")
+        if told.sha256 != _compute_checksum(body):
+            raise DamagedBaselines("its checksum is not that of its content")
         found = msgspec.json.decode(body, type=Baselines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Damaged(f"no document of baselines: {exc}") from exc
-    for wrong in _wrong(found):
-        raise Damaged(wrong)
+        raise DamagedBaselines(f"no document of baselines: {exc}") from exc
+    for wrong in _find_errors(found):
+        raise DamagedBaselines(wrong)
     return found
 
 
-def _wrong(found: Baselines) -> Iterator[str]:
+def _find_errors(found: Baselines) -> Iterator[str]:
     for at in found.connectors:
         limits = (at.pause_advances or 0.0, at.pause_s or 0.0, *(at.commit_s or ()))
         numbers = (*at.per_hour, *limits, *at.quantiles)
@@ -169,11 +169,11 @@ def _wrong(found: Baselines) -> Iterator[str]:
             yield f"{at.connector}: lags of {len(at.lag)} hours, or below 0"
 
 
-def _place(at: float) -> tuple[int, int]:
+def _find_week_hour(at: float) -> tuple[int, int]:
     """(weeks since the first Monday, hour of the week)."""
     hours = int((at - _MONDAY_S) // HOUR_S)
     return divmod(hours, HOURS)
 
 
-def _sum(body: bytes) -> str:
+def _compute_checksum(body: bytes) -> str:
     return sha256(body).hexdigest()

@@ -8,15 +8,15 @@ from typing import Final
 PROGRAM: Final = "offsetwatch"
 
 
-def command(*words: str) -> str:
+def format_command(*words: str) -> str:
     """Return the command with these words."""
     return shlex.join((PROGRAM, *words))
 
 
-def connector_command(verb: str, connector: str, *options: str) -> str:
+def format_connector_command(verb: str, connector: str, *options: str) -> str:
     """Return the command of a verb, such as `connectors restart`, that has a connector as its
     argument. A name that begins with a dash comes last, after `--`: it would be read as an option.
     """
     if connector.startswith("-"):
-        return command(*verb.split(), *options, "--", connector)
-    return command(*verb.split(), connector, *options)
+        return format_command(*verb.split(), *options, "--", connector)
+    return format_command(*verb.split(), connector, *options)

@@ -13,14 +13,14 @@ from offsetwatch.model.connectors import STATES
 # The most urgent first. A paused or stopped connector may have lag that grows, so it comes before
 # what makes progress.
 STATE_ORDER: Final = ("failed", "unassigned", "restarting", "paused", "stopped", "running")
-ORDER: Final = (
+CONDITION_ORDER: Final = (
     *("failed", "stalled", "silent", "rewound", "unassigned", "slow", "unknown", "restarting"),
     *("paused", "stopped", "ok", "idle", "running"),
 )
-_UNKNOWN: Final = ORDER.index("unknown")
+_UNKNOWN_RANK: Final = CONDITION_ORDER.index("unknown")
 
 
-def worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
+def find_worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
     """Return the most urgent state of a connector and its tasks; None where none is known. Tasks
     of a paused or stopped connector are late, so its own state counts unless a task has failed.
     """
@@ -34,26 +34,26 @@ def worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
     return min(known & {*STATE_ORDER}, key=STATE_ORDER.index)
 
 
-def urgency(state: str | None, verdict: str | None) -> int:
+def compute_urgency(state: str | None, verdict: str | None) -> int:
     """Return the place in ORDER of what is worse, the state or the verdict: 0 is most urgent."""
     words = (state, "unknown" if verdict is None and state in {None, "running"} else verdict)
-    return min(_place(word) for word in words if word is not None)
+    return min(_rank_condition(word) for word in words if word is not None)
 
 
-def condition(state: str | None, verdict: str | None) -> str | None:
+def format_condition(state: str | None, verdict: str | None) -> str | None:
     """Return state and verdict as one text: FAILED (stalled), paused, ok; None where neither is
     known.
     """
     if state in {None, "running"}:
         return verdict or state
-    shown = shown_state(state)
+    shown = format_state(state)
     return shown if verdict in {None, state} else f"{shown} ({verdict})"
 
 
-def shown_state(state: str | None) -> str | None:
+def format_state(state: str | None) -> str | None:
     """Return the state for people: what has failed stands out without colours, too."""
     return "FAILED" if state == "failed" else state
 
 
-def _place(word: str) -> int:
-    return ORDER.index(word) if word in ORDER else _UNKNOWN
+def _rank_condition(word: str) -> int:
+    return CONDITION_ORDER.index(word) if word in CONDITION_ORDER else _UNKNOWN_RANK

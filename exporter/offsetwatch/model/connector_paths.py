@@ -10,14 +10,14 @@ import re
 from typing import Final
 from urllib.parse import quote
 
-WHY_REFUSED: Final = (
+PATH_REFUSAL_REASON: Final = (
     "a worker since Kafka 4 takes no path with / % \\ or .. in a connector's name; "
     "its offsets are in the offsets topic"
 )
-_REFUSED: Final = re.compile(r"[/%\\\x00-\x1f\x7f]|\A\.\.?\Z")
+_REFUSED_NAME: Final = re.compile(r"[/%\\\x00-\x1f\x7f]|\A\.\.?\Z")
 
 
-def connector_path(connector: str, what: str = "") -> str:
+def build_connector_path(connector: str, what: str = "") -> str:
     """Return `/connectors/NAME`, or `what` below it, with the name as one segment."""
     segment = quote(connector, safe="", errors="surrogatepass")
     if connector in {".", ".."}:  # a client would resolve it, and ask for another path
@@ -27,4 +27,4 @@ def connector_path(connector: str, what: str = "") -> str:
 
 def is_refused_in_path(connector: str) -> bool:
     """Return True for a name that a worker since Kafka 4 refuses in a path."""
-    return _REFUSED.search(connector) is not None
+    return _REFUSED_NAME.search(connector) is not None

@@ -15,7 +15,7 @@ BYTES: Final = "bytes"
 OFFSETS: Final = "offsets"  # how many; OFFSET is one of them
 
 NONE: Final = "none"  # stands for a value that is null
-_BARE: Final = frozenset({OFFSET, TIME, None})  # the value alone says what it is
+_UNITS_NOT_SHOWN: Final = frozenset({OFFSET, TIME, None})  # the value alone says what it is
 
 
 class EvidenceItem(msgspec.Struct, frozen=True, gc=False):
@@ -34,16 +34,16 @@ class EvidenceItem(msgspec.Struct, frozen=True, gc=False):
 Evidence = tuple[EvidenceItem, ...]  # in order of weight
 
 
-def value_text(item: EvidenceItem) -> str:
+def format_value(item: EvidenceItem) -> str:
     """Return a value with its unit, as a person reads it: `3 records`, `120`, `none`."""
     if item.value is None:
         return NONE
-    if item.unit in _BARE or isinstance(item.value, str):
+    if item.unit in _UNITS_NOT_SHOWN or isinstance(item.value, str):
         return str(item.value)
     unit = item.unit or ""
     return f"{item.value} {unit.removesuffix('s') if item.value == 1 else unit}"
 
 
-def item_text(item: EvidenceItem) -> str:
+def format_item(item: EvidenceItem) -> str:
     """Return a name and its value: `lag: 3 records`."""
-    return f"{item.name}: {value_text(item)}"
+    return f"{item.name}: {format_value(item)}"

@@ -16,7 +16,7 @@ from offsetwatch.model.topology import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class EndsAsked:
+class LogEndsRequested:
     """We are about to ask a cluster for its log ends: positions known by now were read before
     them. `number` tells it from every other asking: two may be under way at once.
 
@@ -37,7 +37,7 @@ class LogBounds(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class EndsRead:
+class LogEndsRead:
     """The answer to the EndsAsked of this number. Partitions that do not exist are missing.
 
     ids           the id that a topic had both before and after its bounds were read, None if the
@@ -69,22 +69,22 @@ class FirstRecord(msgspec.Struct, frozen=True, gc=False):
     appended: bool = False
 
 
-class NothingUpTo(msgspec.Struct, frozen=True, gc=False):
+class NoRecordBefore(msgspec.Struct, frozen=True, gc=False):
     """No reader is given any record between some offset and this one, which is not included."""
 
     end: int
 
 
-class Probed(msgspec.Struct, frozen=True, gc=False):
+class ProbeResult(msgspec.Struct, frozen=True, gc=False):
     """What was read for one follower, from offset `start` on."""
 
     of: Follower
     start: int
-    found: FirstRecord | NothingUpTo
+    found: FirstRecord | NoRecordBefore
 
 
 @dataclass(frozen=True, slots=True)
-class ProbesRead:
+class ProbeRoundRead:
     """One round of reads of single records on a Kafka cluster.
 
     at             before the first of them
@@ -93,6 +93,6 @@ class ProbesRead:
 
     kafka: str
     at: float
-    answers: tuple[Probed, ...]
+    answers: tuple[ProbeResult, ...]
     made: tuple[tuple[str, int], ...] = ()
     skipped: tuple[tuple[str, int], ...] = ()

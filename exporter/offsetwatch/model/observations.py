@@ -11,7 +11,7 @@ import msgspec
 
 from offsetwatch.model.baselines import Baselines
 from offsetwatch.model.connectors import ConfigRecord, Connector, StatusRecord
-from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds, ProbesRead
+from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested, ProbeRoundRead
 from offsetwatch.model.offsets import (
     Checkpoint,
     Heartbeat,
@@ -21,7 +21,7 @@ from offsetwatch.model.offsets import (
     Undecodable,
 )
 from offsetwatch.model.pipeline_status import PipelineStatus
-from offsetwatch.model.remediation import RemedyObservation
+from offsetwatch.model.remediation import RemediationObservation
 from offsetwatch.model.topology import (
     FlowKey,
     KafkaTopic,
@@ -35,7 +35,7 @@ CONNECT_REST = "connect_rest"
 LOG_ENDS = "log_ends"
 GROUPS = "groups"
 REST_OFFSETS = "rest_offsets"
-_IN_WORDS = {
+_INPUT_NAMES = {
     TAIL: "offsets topic of Connect cluster",
     CONNECT_REST: "Connect cluster",
     LOG_ENDS: "log ends of Kafka cluster",
@@ -85,10 +85,10 @@ class InputId:
             return f"topic {self.input}"
         if self.kind == GROUPS and self.source:
             return f"consumer groups of flow {self.source}->{self.target}"
-        return f"{_IN_WORDS.get(self.kind, self.kind)} {self.input}"
+        return f"{_INPUT_NAMES.get(self.kind, self.kind)} {self.input}"
 
 
-def rest_offsets_input(connect_cluster: str, connector: str) -> InputId:
+def build_rest_offsets_input(connect_cluster: str, connector: str) -> InputId:
     """Name the input that the offsets of one connector are over REST."""
     return InputId(REST_OFFSETS, connect_cluster=connect_cluster, connector=connector)
 
@@ -251,7 +251,7 @@ class TailRead:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsSeen:
+class TopicsChecked:
     """Which of the topics that were asked after a Kafka cluster has."""
 
     kafka: str
@@ -363,7 +363,7 @@ class AssignmentConfirmed:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokersSeen:
+class BrokerAddressesRead:
     """The `host:port` addresses of a Kafka cluster: what MM2's configuration may call it by."""
 
     kafka: str
@@ -406,7 +406,7 @@ class SinkOffsetsRead:
 
 
 @dataclass(frozen=True, slots=True)
-class RestOffsetsAsked:
+class RestOffsetsRequested:
     """We are about to `GET /connectors/{c}/offsets`: the answer may be any offset seen from now
     on.
     """
@@ -454,7 +454,7 @@ class TopicFactsRead:
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineSeen:
+class PipelineStatusRead:
     """What the history pipeline says of itself now; None where it says nothing, and where nobody
     can read what it says (`unreadable`).
     """
@@ -464,7 +464,7 @@ class PipelineSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselinesSeen:
+class BaselinesRead:
     """What is usual, as history has it; None where nothing was published, or it is `damaged`."""
 
     found: Baselines | None
@@ -479,7 +479,7 @@ class NotificationsFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class ControlSeen:
+class ControlRequestsCounted:
     """What the control listener was sent since this process started: alerts by what became of them,
     and what was refused, by reason.
     """
@@ -500,20 +500,20 @@ Observation = (
     | ListingTopicsFound
     | PartitionsAssigned
     | AssignmentConfirmed
-    | BrokersSeen
-    | EndsAsked
-    | EndsRead
+    | BrokerAddressesRead
+    | LogEndsRequested
+    | LogEndsRead
     | SinkOffsetsRead
-    | ProbesRead
-    | RestOffsetsAsked
+    | ProbeRoundRead
+    | RestOffsetsRequested
     | RestOffsetsRead
     | OffsetsPolled
     | TopicFactsRead
-    | TopicsSeen
+    | TopicsChecked
     | GroupOffsetsRead
-    | PipelineSeen
-    | BaselinesSeen
+    | PipelineStatusRead
+    | BaselinesRead
     | NotificationsFailed
-    | ControlSeen
-    | RemedyObservation
+    | ControlRequestsCounted
+    | RemediationObservation
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from offsetwatch.errors import TimedOut
+from offsetwatch.errors import ResponseTimeout
 
 TimestampType = Literal["create", "append", "none"]
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -63,17 +63,17 @@ class RawRecord:
         yield self.timestamp_type.encode()
         yield b"%d" % len(self.headers)
         for name, value in self.headers:
-            yield name_bytes(name)
+            yield encode_header_name(name)
             yield value
 
     @property
     def size_bytes(self) -> int:
         """What a producer holds against its max.request.size, before compression."""
-        return size_bytes(self.key, self.value, self.headers)
+        return compute_size_bytes(self.key, self.value, self.headers)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LogWindow:
     """What a stretch of a partition's log holds, all of it: up to the end, the offset or the bound
     that the reader was given. A read that ran out of time before that is an IncompleteRead.
 
@@ -91,33 +91,38 @@ class Window:
     corrupt_at: int | None = None
 
 
-class IncompleteRead(TimedOut):
+class IncompleteRead(ResponseTimeout):
     """Time ran out before a window was read as far as was asked for.
 
     partial     what was read until then; nothing is known of the log from its `next_offset` on
     """
 
-    def __init__(self, target: str, detail: str, partial: Window) -> None:
+    def __init__(self, target: str, detail: str, partial: LogWindow) -> None:
         super().__init__(target, detail)
         self.partial = partial
 
 
-def name_bytes(name: str) -> bytes:
+def encode_header_name(name: str) -> bytes:
     """A header's name as it is sent; one that cannot be sent has bytes of its own all the same."""
     return name.encode("utf-8", "surrogatepass")
 
 
-def size_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+def compute_size_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """See RawRecord."""
-    counted = _sized(key) + _sized(value) + _varint_bytes(len(headers))
-    counted += sum(_sized(name_bytes(name)) + _sized(part) for name, part in headers)
+    counted = (
+        _count_field_bytes(key) + _count_field_bytes(value) + _count_varint_bytes(len(headers))
+    )
+    counted += sum(
+        _count_field_bytes(encode_header_name(name)) + _count_field_bytes(part)
+        for name, part in headers
+    )
     return _BATCH_BYTES + _RECORD_BYTES + counted
 
 
-def _sized(part: bytes | None) -> int:
-    return 1 if part is None else _varint_bytes(len(part)) + len(part)
+def _count_field_bytes(part: bytes | None) -> int:
+    return 1 if part is None else _count_varint_bytes(len(part)) + len(part)
 
 
-def _varint_bytes(number: int) -> int:
+def _count_varint_bytes(number: int) -> int:
     """Of a number that is not negative: seven bits to a byte, one bit is the sign."""
     return max(1, -(-(number.bit_length() + 1) // 7)) if number else 1

@@ -9,7 +9,7 @@ from typing import Final
 
 from offsetwatch.model.moments import Moment
 
-FOLLOWS: Final = "follows"  # in place of a mode: another replica acts, and tells of it
+FOLLOWER_MODE: Final = "follows"  # in place of a mode: another replica acts, and tells of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class RefusalRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSeen:
+class ReplicaReported:
     """How this replica stands among those that share a journal; an observation as well.
 
     leading     it acts
@@ -93,7 +93,7 @@ class ReplicaSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class RemedySeen:
+class RemediationReported:
     """As of one round of its loop; an observation like those of observations.py.
 
     at              when that was
@@ -118,4 +118,4 @@ class RemedySeen:
     untold: int = 0
 
 
-RemedyObservation = RemedySeen | ReplicaSeen
+RemediationObservation = RemediationReported | ReplicaReported

@@ -9,7 +9,7 @@ from typing import Final
 SERIES_MAX: Final = "series_max"  # limits of the configuration, and reasons of what is counted
 SERIES_PER_CONNECTOR_MAX: Final = "series_per_connector_max"
 
-Owner = tuple[str, ...]  # (Connect cluster, connector); of FAILOVER a flow's key
+SeriesOwner = tuple[str, ...]  # (Connect cluster, connector); of FAILOVER a flow's key
 
 
 class SeriesGroup(StrEnum):
@@ -36,7 +36,7 @@ class SeriesGroup(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesLeftOut:
+class DroppedSeries:
     """Series of one group that a limit leaves out now.
 
     limit     SERIES_MAX or SERIES_PER_CONNECTOR_MAX
@@ -47,6 +47,6 @@ class SeriesLeftOut:
 
     group: SeriesGroup
     limit: str
-    owners: frozenset[Owner]
+    owners: frozenset[SeriesOwner]
     series: int | None = None
     partial: bool = False

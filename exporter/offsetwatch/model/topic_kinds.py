@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class TopicRole(StrEnum):
+class TopicKind(StrEnum):
     """`offset_syncs`, `checkpoints` and `heartbeats` are MM2's, the others are Connect's."""
 
     CONNECT_OFFSETS = "connect_offsets"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from offsetwatch.model.topic_kinds import TopicRole as RecordRole
+from offsetwatch.model.topic_kinds import TopicKind as RecordRole
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,7 +73,7 @@ class StatusTopic:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class BesideTopic:
+class AuxiliaryTopic:
     """A topic that tells what went on beside the offsets, and is recorded where it may be read:
     Connect's config and status topics, MM2's checkpoints. No progress is computed from it.
 
@@ -157,7 +157,7 @@ class MirrorFlow:
         return (self.connect_cluster, self.source, self.target)
 
 
-UNCONFIGURED: Final = (
+KAFKA_NOT_CONFIGURED: Final = (
     "the Kafka cluster of its topics is not configured (kafka), so no log ends are read there"
 )
 
@@ -216,7 +216,7 @@ class Topology:
         return tuple(sorted({*self.awaited(), *(at.at for at in self.statuses)}))
 
 
-class TopicRole(StrEnum):
+class InternalTopicRole(StrEnum):
     """What Connect or MM2 keeps in one of their own topics."""
 
     OFFSETS = "offsets"
@@ -238,7 +238,7 @@ class TopicFacts:
     """
 
     at: KafkaTopic
-    role: TopicRole
+    role: InternalTopicRole
     policy: str | None
     partitions: int
     replication: int

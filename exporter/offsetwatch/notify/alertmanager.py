@@ -15,12 +15,12 @@ from typing import Final
 
 from offsetwatch import documents
 from offsetwatch.judge.findings.advice import RUNBOOKS
-from offsetwatch.model.evidence import item_text
+from offsetwatch.model.evidence import format_item
 from offsetwatch.model.findings import Finding, FindingName
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import LOG_ENDS, TAIL
 from offsetwatch.notify.delivery_state import Message
-from offsetwatch.notify.webhook_document import TEXT_CHARS_MAX, cut, evidence_of, plan_of
+from offsetwatch.notify.webhook_document import TEXT_CHARS_MAX, evidence_of, plan_of, truncate_text
 
 WEBHOOK_VERSION: Final = "4"
 NO_END: Final = "0001-01-01T00:00:00Z"  # Go's zero time: Alertmanager says it of what is firing
@@ -28,7 +28,7 @@ _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
 
 
-def api_body(
+def encode_alerts_body(
     messages: Sequence[Message], now: float, *, lasts_s: float, external_url: str | None
 ) -> bytes:
     """Return a body of POST /api/v2/alerts. A firing alert ends by itself `lasts_s` after the last
@@ -41,7 +41,9 @@ def api_body(
                 "labels": labels_of(message.finding),
                 "annotations": annotations_of(message),
                 "startsAt": Moment(message.finding.since),
-                "endsAt": Moment(now + lasts_s) if _is_firing(message) else _end(message),
+                "endsAt": Moment(now + lasts_s)
+                if _is_firing(message)
+                else _compute_end_time(message),
                 **generator,
             }
             for message in messages
@@ -49,7 +51,7 @@ def api_body(
     )
 
 
-def webhook_body(message: Message, *, receiver: str, external_url: str | None) -> bytes:
+def encode_webhook_body(message: Message, *, receiver: str, external_url: str | None) -> bytes:
     """Return what an Alertmanager posts to a webhook of this alert, in version 4 of its format.
 
     The alert is a group of its own, as with `group_by: ['...']`, so `status` and `groupKey` speak
@@ -67,9 +69,9 @@ def webhook_body(message: Message, *, receiver: str, external_url: str | None) -
                     "labels": labels,
                     "annotations": annotations,
                     "startsAt": Moment(message.finding.since),
-                    "endsAt": NO_END if _is_firing(message) else _end(message),
+                    "endsAt": NO_END if _is_firing(message) else _compute_end_time(message),
                     "generatorURL": external_url or "",
-                    "fingerprint": fingerprint(labels),
+                    "fingerprint": compute_fingerprint(labels),
                 }
             ],
             "groupLabels": labels,
@@ -77,7 +79,7 @@ def webhook_body(message: Message, *, receiver: str, external_url: str | None) -
             "commonAnnotations": annotations,
             "externalURL": external_url or "",
             "version": WEBHOOK_VERSION,
-            "groupKey": _group_key(labels),
+            "groupKey": _format_group_key(labels),
             "truncatedAlerts": 0,
         }
     )
@@ -94,7 +96,7 @@ def labels_of(finding: Finding) -> dict[str, str]:
         "connect_cluster": finding.connect_cluster,
         "connector": finding.connector or "",
         "subject": finding.subject,
-        **_subject_labels(finding),
+        **_build_subject_labels(finding),
     }
     return {name: labels[name] for name in sorted(labels) if labels[name]}
 
@@ -107,9 +109,9 @@ def annotations_of(message: Message) -> dict[str, str]:
     finding, by = message.finding, message.superseded_by
     plan = plan_of(message) or {}
     annotations = {
-        "summary": cut(finding.summary, TEXT_CHARS_MAX),
-        "description": "\n".join(map(item_text, evidence_of(message))),
-        "superseded_by": "" if by is None else _reference(by),
+        "summary": truncate_text(finding.summary, TEXT_CHARS_MAX),
+        "description": "\n".join(map(format_item, evidence_of(message))),
+        "superseded_by": "" if by is None else _format_reference(by),
         "next": finding.next_command,
         "plan": ": ".join(plan[key] for key in ("plan_id", "what") if plan),
         "approve": plan.get("approve", ""),
@@ -119,12 +121,12 @@ def annotations_of(message: Message) -> dict[str, str]:
     return {name: text for name, text in annotations.items() if text}
 
 
-def _reference(finding: Finding) -> str:
+def _format_reference(finding: Finding) -> str:
     """Name a finding by labels of its alert: `poison_suspected/critical orders-0`."""
     return f"{finding.name.value}/{finding.severity.value} {finding.subject}".rstrip()
 
 
-def fingerprint(labels: Mapping[str, str]) -> str:
+def compute_fingerprint(labels: Mapping[str, str]) -> str:
     """Return the 16 hex digits by which Alertmanager knows a label set (FNV-1a, 64 bits)."""
     digest = _FNV_OFFSET
     for name in sorted(labels):
@@ -133,12 +135,12 @@ def fingerprint(labels: Mapping[str, str]) -> str:
     return f"{digest:016x}"
 
 
-def _subject_labels(finding: Finding) -> dict[str, str]:
+def _build_subject_labels(finding: Finding) -> dict[str, str]:
     """Return the labels that metrics have for what the finding's subject names."""
     subject = finding.subject
     match finding.name:
         case FindingName.INTERNAL_TOPIC_PROBLEM | FindingName.HANGING_TRANSACTION:
-            return _topic_labels(subject)
+            return _parse_topic_labels(subject)
         case FindingName.MM2_TOPIC_RECREATED:
             return {"topic": subject}
         case FindingName.CHECKPOINTS_STALE:
@@ -148,18 +150,18 @@ def _subject_labels(finding: Finding) -> dict[str, str]:
             kind, _, name = subject.partition(" ")
             if kind == LOG_ENDS:
                 return {"kafka": name}
-            return _topic_labels(name) if kind == TAIL else {}
+            return _parse_topic_labels(name) if kind == TAIL else {}
         case _:
             return {}
 
 
-def _topic_labels(name: str) -> dict[str, str]:
+def _parse_topic_labels(name: str) -> dict[str, str]:
     """Return the labels of KAFKA/TOPIC; none of a name that is not of this form."""
     kafka, slash, topic = name.rpartition("/")
     return {"kafka": kafka, "topic": topic} if slash else {}
 
 
-def _group_key(labels: Mapping[str, str]) -> str:
+def _format_group_key(labels: Mapping[str, str]) -> str:
     """Return the key of a group of the root route: `{}:{name="value", ...}`."""
     quoted = ", ".join(
         f"{name}={json.dumps(labels[name], ensure_ascii=False)}" for name in sorted(labels)
@@ -171,7 +173,7 @@ def _is_firing(message: Message) -> bool:
     return message.resolved_at is None
 
 
-def _end(message: Message) -> Moment:
+def _compute_end_time(message: Message) -> Moment:
     """Return when it ended: Alertmanager refuses all alerts of a body for one that ends before it
     starts.
     """

@@ -18,12 +18,12 @@ from offsetwatch.model.observations import InputId
 ENTRIES_MAX: Final = 5_000  # what is wrong with more than this is one thing, and is told
 # As long as Prometheus does. An Alertmanager whose clock is behind ours does not believe an end
 # that lies ahead of it, and would let the alert stand.
-RESOLVED_S: Final = 900.0
+RESOLVED_RESEND_S: Final = 900.0
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}  # the worst first
 
 # What takes over under another severity is told before its predecessor ends.
-_FIRST: Final = {
+_STATUS_ORDER: Final = {
     "new": 0,
     "resolved": 1,
     "superseded": 1,
@@ -32,11 +32,13 @@ _FIRST: Final = {
     "active": 3,
 }
 
-Identity = tuple[str, ...]
-Sight = Callable[[Finding], frozenset[InputId]]  # the inputs that a finding rests on and are blind
+FindingIdentity = tuple[str, ...]
+UnavailableInputsLookup = Callable[
+    [Finding], frozenset[InputId]
+]  # the inputs that a finding rests on and are blind
 
 
-class Status(StrEnum):
+class NotificationStatus(StrEnum):
     """What a message says of a finding. ACTIVE repeats what was told, and only where wanted.
 
     DELETED ends it like RESOLVED: nothing was repaired, the connector does not exist any more. So
@@ -51,11 +53,13 @@ class Status(StrEnum):
     ACTIVE = "active"
 
 
-_ENDS: Final = frozenset({Status.RESOLVED, Status.SUPERSEDED, Status.DELETED})
+_END_STATUSES: Final = frozenset(
+    {NotificationStatus.RESOLVED, NotificationStatus.SUPERSEDED, NotificationStatus.DELETED}
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DeliveryRules:
     """How a kind of receiver wants to be told.
 
     least         what matters less is no finding here
@@ -76,7 +80,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DeliveryEntry:
     """A finding in one receiver's eyes.
 
     finding      as it is now, or was at last; `since` is the first one
@@ -106,24 +110,24 @@ class Message:
     finding, or the same one under another severity, says it instead.
     """
 
-    identity: Identity
-    status: Status
+    identity: FindingIdentity
+    status: NotificationStatus
     finding: Finding
     resolved_at: float | None
     superseded_by: Finding | None = None
 
 
-class Ledger:
+class DeliveryState:
     """See the module."""
 
-    def __init__(self, rules: Rules, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, rules: DeliveryRules, entries: Iterable[DeliveryEntry] = ()) -> None:
         self._rules = rules
         self._entries = {self._identity(entry.finding): entry for entry in entries}
-        self._sighted_since: dict[Identity, float] = {}
+        self._sighted_since: dict[FindingIdentity, float] = {}
         self.beyond = 0  # findings that there was no room for when we last looked
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[DeliveryEntry, ...]:
         """To be remembered."""
         return tuple(self._entries.values())
 
@@ -131,7 +135,7 @@ class Ledger:
         self,
         now: float,
         findings: Iterable[Finding],
-        blind: Sight,
+        blind: UnavailableInputsLookup,
         *,
         ready: bool = True,
         deleted: Callable[[Finding], bool] = lambda _: False,
@@ -146,7 +150,7 @@ class Ledger:
             if _RANK[finding.severity] <= _RANK[self._rules.least]
         }
         others = {finding.key: finding for finding in found.values()}
-        explained = {key: finding for finding in findings for key in _explained(finding)}
+        explained = {key: finding for finding in findings for key in _list_explained_keys(finding)}
         self.beyond = 0
         for identity, finding in found.items():
             self._stands(identity, finding, now, blind)
@@ -177,7 +181,7 @@ class Ledger:
             for identity, entry in self._entries.items()
             if (status := self._status(entry, now)) is not None
         ]
-        return iter(sorted(messages, key=_order))
+        return iter(sorted(messages, key=_build_sort_key))
 
     def attempt(self, messages: Iterable[Message]) -> bool:
         """Note that these are about to be told. True if that has to be written down first: of what
@@ -187,7 +191,7 @@ class Ledger:
         fresh = False
         for message in messages:
             entry = self._entries[message.identity]
-            ending = entry.end_attempted or message.status in _ENDS
+            ending = entry.end_attempted or message.status in _END_STATUSES
             noted = replace(entry, attempted=True, end_attempted=ending)
             fresh |= noted != entry
             self._entries[message.identity] = noted
@@ -198,8 +202,8 @@ class Ledger:
         news = False
         for message in messages:
             entry = self._entries[message.identity]
-            news |= message.status is not Status.ACTIVE
-            if message.status not in _ENDS:
+            news |= message.status is not NotificationStatus.ACTIVE
+            if message.status not in _END_STATUSES:
                 told = replace(entry, told=message.finding, told_at=now)
                 self._entries[message.identity] = told
             elif self._rules.resend_s is None:
@@ -216,18 +220,24 @@ class Ledger:
             for identity, entry in self._entries.items()
             if entry.end_told
             and entry.resolved_at is not None
-            and not 0 <= now - entry.resolved_at < RESOLVED_S
+            and not 0 <= now - entry.resolved_at < RESOLVED_RESEND_S
         ]
         for identity in old:
             self._forget(identity)
         return bool(old)
 
-    def _identity(self, finding: Finding) -> Identity:
+    def _identity(self, finding: Finding) -> FindingIdentity:
         if self._rules.by_severity:
             return (*finding.key, finding.severity.value)
         return finding.key
 
-    def _stands(self, identity: Identity, finding: Finding, now: float, blind: Sight) -> None:
+    def _stands(
+        self,
+        identity: FindingIdentity,
+        finding: Finding,
+        now: float,
+        blind: UnavailableInputsLookup,
+    ) -> None:
         entry = self._entries.get(identity)
         if entry is not None and not entry.end_attempted:
             # It may never have been over. Whatever `since` says now, this is when we heard of it.
@@ -239,30 +249,36 @@ class Ledger:
         if entry is None and len(self._entries) >= ENTRIES_MAX:
             self.beyond += 1
             return
-        self._entries[identity] = Entry(
+        self._entries[identity] = DeliveryEntry(
             finding, excused=blind(finding), attempted=entry is not None and entry.attempted
         )
         self._sighted_since[identity] = now
 
     def _over(
-        self, identity: Identity, entry: Entry, now: float, blind: Sight, *, ready: bool
+        self,
+        identity: FindingIdentity,
+        entry: DeliveryEntry,
+        now: float,
+        blind: UnavailableInputsLookup,
+        *,
+        ready: bool,
     ) -> bool:
         if not ready or blind(entry.finding) - entry.excused:
             self._sighted_since.pop(identity, None)
             return False
         return now - self._sighted_since.setdefault(identity, now) >= self._rules.settle_s
 
-    def _status(self, entry: Entry, now: float) -> Status | None:
+    def _status(self, entry: DeliveryEntry, now: float) -> NotificationStatus | None:
         since_told = abs(now - entry.told_at)  # a clock set back must not silence anything
         resend_s = self._rules.resend_s
         again = resend_s is not None and since_told >= resend_s
         if entry.resolved_at is not None:
-            return _end(entry) if not entry.end_told or again else None
+            return _choose_end_status(entry) if not entry.end_told or again else None
         if entry.told is None:
-            return Status.NEW
+            return NotificationStatus.NEW
         if self._changed(entry.told, entry.finding, since_told):
-            return Status.CHANGED
-        return Status.ACTIVE if again else None
+            return NotificationStatus.CHANGED
+        return NotificationStatus.ACTIVE if again else None
 
     def _changed(self, told: Finding, now: Finding, since_told: float) -> bool:
         changes_s = self._rules.changes_s
@@ -276,22 +292,22 @@ class Ledger:
         )
         return not same and since_told >= changes_s
 
-    def _forget(self, identity: Identity) -> None:
+    def _forget(self, identity: FindingIdentity) -> None:
         del self._entries[identity]
         self._sighted_since.pop(identity, None)
 
 
-def _explained(finding: Finding) -> Iterator[tuple[str, str, str]]:
+def _list_explained_keys(finding: Finding) -> Iterator[tuple[str, str, str]]:
     """Return the beginning of the keys of what it explains: names, of the same connector."""
     _, cluster, connector, _ = finding.key
     return ((name.value, cluster, connector) for name in finding.explains)
 
 
-def _end(entry: Entry) -> Status:
+def _choose_end_status(entry: DeliveryEntry) -> NotificationStatus:
     if entry.superseded_by is not None:
-        return Status.SUPERSEDED
-    return Status.DELETED if entry.deleted else Status.RESOLVED
+        return NotificationStatus.SUPERSEDED
+    return NotificationStatus.DELETED if entry.deleted else NotificationStatus.RESOLVED
 
 
-def _order(message: Message) -> tuple[int, int]:
-    return (_FIRST[message.status.value], _RANK[message.finding.severity])
+def _build_sort_key(message: Message) -> tuple[int, int]:
+    return (_STATUS_ORDER[message.status.value], _RANK[message.finding.severity])

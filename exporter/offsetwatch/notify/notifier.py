@@ -15,34 +15,34 @@ import msgspec
 import structlog
 
 from offsetwatch import errors
-from offsetwatch.clock import Clock
-from offsetwatch.notify.delivery_state import Entry
-from offsetwatch.notify.receiver_queue import TOO_MANY, Courier
+from offsetwatch.clock import UnixClock
+from offsetwatch.notify.delivery_state import DeliveryEntry
+from offsetwatch.notify.receiver_queue import TOO_MANY, ReceiverQueue
 from offsetwatch.notify.receivers import Receiver
-from offsetwatch.notify.visibility import Blind
+from offsetwatch.notify.visibility import UnavailableInputIndex
 from offsetwatch.state.snapshot import Snapshot
 
-LOOK_S: Final = 1.0
+POLL_INTERVAL_S: Final = 1.0
 _VERSION: Final = 1
-_FAILURES: Final = (
-    errors.Unreachable,
-    errors.TimedOut,
+_DELIVERY_ERRORS: Final = (
+    errors.TargetUnreachable,
+    errors.ResponseTimeout,
     errors.ServerError,
-    errors.CutOff,
-    errors.Refused,
+    errors.IncompleteResponse,
+    errors.RemoteRefusal,
     errors.NotFound,
     errors.Conflict,
-    errors.Throttled,
-    errors.Denied,
-    errors.Malformed,
+    errors.TooManyRequests,
+    errors.AccessDenied,
+    errors.MalformedResponse,
 )
 
-Counts = tuple[tuple[str, int], ...]
+FailureCounts = tuple[tuple[str, int], ...]
 
 _log = structlog.get_logger()
 
 
-class _Remembered(msgspec.Struct, frozen=True):
+class _NotifierDocument(msgspec.Struct, frozen=True):
     """The document. An entry that this version cannot read is left out, not all of them."""
 
     version: int
@@ -62,8 +62,8 @@ class Notifier:
         *,
         snapshot: Callable[[], Snapshot],
         save: Callable[[bytes], bool],
-        report: Callable[[Counts], object],
-        clock: Clock,
+        report: Callable[[FailureCounts], object],
+        clock: UnixClock,
         failed: Mapping[str, int],
     ) -> None:
         self._receivers = tuple(receivers)
@@ -71,7 +71,7 @@ class Notifier:
         self._save = save
         self._report = report
         self._clock = clock
-        self._failed = Counter({kind.reason: 0 for kind in _FAILURES} | {TOO_MANY: 0})
+        self._failed = Counter({kind.reason: 0 for kind in _DELIVERY_ERRORS} | {TOO_MANY: 0})
         self._failed.update(failed)
         self._pool = ThreadPoolExecutor(max(1, len(self._receivers)), "notify")
         self._couriers = self._hire({})
@@ -87,18 +87,20 @@ class Notifier:
         no such document.
         """
         try:
-            told = msgspec.json.decode(document, type=_Remembered)
+            told = msgspec.json.decode(document, type=_NotifierDocument)
         except RecursionError as exc:
             raise ValueError(str(exc)) from exc
         if told.version != _VERSION:
             raise ValueError(f"version {told.version}, not {_VERSION}")
-        self._couriers = self._hire({name: _entries(raw) for name, raw in told.receivers.items()})
+        self._couriers = self._hire(
+            {name: _decode_entries(raw) for name, raw in told.receivers.items()}
+        )
 
     def run(self, stopped: Callable[[float], bool]) -> None:
         """Look until `stopped(seconds)`, which waits that long for a stop, says True. What is under
         way then is waited for, as long as it may take.
         """
-        while not stopped(LOOK_S):
+        while not stopped(POLL_INTERVAL_S):
             self.step(self._clock.now())
         self._pool.shutdown(wait=True)
         self._harvest(self._clock.now())
@@ -108,7 +110,7 @@ class Notifier:
         """Compare what is wrong with what everybody was told, and begin to tell the difference."""
         snapshot = self._snapshot()
         self._harvest(now)
-        blind = Blind(snapshot)
+        blind = UnavailableInputIndex(snapshot)
         for courier in self._couriers:
             self._unsaved |= courier.look(now, snapshot, blind)
         for courier in self._couriers:
@@ -134,21 +136,21 @@ class Notifier:
             for courier in self._couriers
         }
         self._unsaved = not self._save(
-            msgspec.json.encode(_Remembered(version=_VERSION, receivers=receivers))
+            msgspec.json.encode(_NotifierDocument(version=_VERSION, receivers=receivers))
         )
 
-    def _hire(self, entries: Mapping[str, tuple[Entry, ...]]) -> tuple[Courier, ...]:
+    def _hire(self, entries: Mapping[str, tuple[DeliveryEntry, ...]]) -> tuple[ReceiverQueue, ...]:
         return tuple(
-            Courier(receiver, entries.get(receiver.name, ()), self._failed, self._pool)
+            ReceiverQueue(receiver, entries.get(receiver.name, ()), self._failed, self._pool)
             for receiver in self._receivers
         )
 
 
-def _entries(documents: tuple[msgspec.Raw, ...]) -> tuple[Entry, ...]:
+def _decode_entries(documents: tuple[msgspec.Raw, ...]) -> tuple[DeliveryEntry, ...]:
     found = []
     for document in documents:
         try:
-            found.append(msgspec.json.decode(document, type=Entry))
+            found.append(msgspec.json.decode(document, type=DeliveryEntry))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             _log.warning("notice_forgotten", error=str(exc))
     return tuple(found)

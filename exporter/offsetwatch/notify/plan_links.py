@@ -10,7 +10,7 @@ from offsetwatch.state.snapshot import Snapshot
 PROPOSED = "proposed"
 
 
-def with_plans(snapshot: Snapshot) -> tuple[Finding, ...]:
+def attach_plans(snapshot: Snapshot) -> tuple[Finding, ...]:
     """Return the snapshot's findings, those of a connector with its newest proposed plan."""
     plans: dict[tuple[str, str], ProposedPlan] = {}
     for plan in () if snapshot.remedies is None else snapshot.remedies.open_plans:

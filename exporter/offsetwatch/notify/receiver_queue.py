@@ -14,31 +14,35 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.errors import Ambiguous, ClientError, Refused
-from offsetwatch.notify.delivery_state import Entry, Identity, Ledger, Message
-from offsetwatch.notify.plan_links import with_plans
+from offsetwatch.errors import AmbiguousOutcome, ClientError, RemoteRefusal
+from offsetwatch.notify.delivery_state import DeliveryEntry, DeliveryState, FindingIdentity, Message
+from offsetwatch.notify.plan_links import attach_plans
 from offsetwatch.notify.receivers import Receiver
-from offsetwatch.notify.visibility import Blind
+from offsetwatch.notify.visibility import UnavailableInputIndex
 from offsetwatch.state.snapshot import Snapshot
 
 RETRY_S: Final = 5.0
 RETRY_S_MAX: Final = 300.0
-REFUSED_S: Final = 300.0  # then what one receiver does not want is offered once more
+REFUSED_RETRY_S: Final = 300.0  # then what one receiver does not want is offered once more
 TOO_MANY: Final = "too_many"
 
 _log = structlog.get_logger()
 
 
-class Courier:
+class ReceiverQueue:
     """See the module. `failed` counts deliveries that failed, and findings there was no room for,
     by reason.
     """
 
     def __init__(
-        self, receiver: Receiver, entries: Iterable[Entry], failed: Counter[str], pool: Executor
+        self,
+        receiver: Receiver,
+        entries: Iterable[DeliveryEntry],
+        failed: Counter[str],
+        pool: Executor,
     ) -> None:
         self.name = receiver.name
-        self.ledger = Ledger(receiver.rules, entries)
+        self.ledger = DeliveryState(receiver.rules, entries)
         self._receiver = receiver
         self._failed = failed
         self._pool = pool
@@ -47,7 +51,7 @@ class Courier:
         self._retry_at = 0.0
         self._retry_s = 0.0
         self._trouble: str | None = None
-        self._refused: dict[Identity, float] = {}
+        self._refused: dict[FindingIdentity, float] = {}
         self._one_by_one = 0
         self._beyond = 0
 
@@ -62,11 +66,11 @@ class Courier:
             return self.ledger.told(batch, now)
         if not isinstance(error, ClientError):  # a bug of one receiver's, which ends no other
             _log.error("unexpected_error", receiver=self.name, exc_info=error)
-            error = Ambiguous(self.name, f"unexpected {type(error).__name__}: see the log")
+            error = AmbiguousOutcome(self.name, f"unexpected {type(error).__name__}: see the log")
         self._not_delivered(error, batch, now)
         return False
 
-    def look(self, now: float, snapshot: Snapshot, blind: Blind) -> bool:
+    def look(self, now: float, snapshot: Snapshot, blind: UnavailableInputIndex) -> bool:
         """Compare with what is wrong now, unless a delivery is under way: its outcome comes first.
         True if something is to be remembered.
         """
@@ -74,7 +78,7 @@ class Courier:
             return False
         self.ledger.look(
             now,
-            with_plans(snapshot),
+            attach_plans(snapshot),
             blind.to,
             ready=snapshot.ready,
             deleted=blind.deleted,
@@ -89,7 +93,9 @@ class Courier:
         if self._sending is not None or 0 < self._retry_at - now <= self._retry_s:
             return False
         self._refused = {
-            identity: at for identity, at in self._refused.items() if 0 < at - now <= REFUSED_S
+            identity: at
+            for identity, at in self._refused.items()
+            if 0 < at - now <= REFUSED_RETRY_S
         }
         wanted = (at for at in self.ledger.due(now) if at.identity not in self._refused)
         self._batch = tuple(islice(wanted, 1 if self._one_by_one else self._receiver.messages_max))
@@ -120,11 +126,11 @@ class Courier:
                 detail=error.detail,
                 findings=len(batch),
             )
-        if type(error) is not Refused:
+        if type(error) is not RemoteRefusal:
             self._retry_s = min(max(RETRY_S, 2 * self._retry_s), RETRY_S_MAX)
             self._retry_at = now + self._retry_s
         elif len(batch) > 1:  # one of them may be why, and must not hold up the others
             self._one_by_one = len(batch)
         else:
-            self._refused[batch[0].identity] = now + REFUSED_S
+            self._refused[batch[0].identity] = now + REFUSED_RETRY_S
             self._one_by_one = max(0, self._one_by_one - 1)

@@ -12,16 +12,16 @@ from functools import partial
 from typing import Final
 
 from offsetwatch.clients.http import webhook
-from offsetwatch.clients.http.auth import CannotIdentify
-from offsetwatch.config import Notify, Webhook
-from offsetwatch.config.files import problem_with, read_secret
+from offsetwatch.clients.http.auth import UnusableCredentials
+from offsetwatch.config import NotifyConfig, WebhookConfig
+from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.model.findings import Severity
 from offsetwatch.notify import alertmanager, webhook_document
-from offsetwatch.notify.delivery_state import Message, Rules
+from offsetwatch.notify.delivery_state import DeliveryRules, Message
 
-_HTTP: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
+_HTTP_URL: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
 
-Body = Callable[[Sequence[Message], float], bytes]
+BodyEncoder = Callable[[Sequence[Message], float], bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +32,32 @@ class Receiver:
     """
 
     name: str
-    rules: Rules
-    body: Body
+    rules: DeliveryRules
+    body: BodyEncoder
     post: Callable[[bytes], None]
     messages_max: int = 100
 
 
-def receivers(
-    settings: Notify, settle_s: float, external_url: str | None = None
+def build_receivers(
+    settings: NotifyConfig, settle_s: float, external_url: str | None = None
 ) -> tuple[Receiver, ...]:
     """Return everybody who is named. `settle_s` as in ledger.Rules; `external_url` is where people
     reach the status page.
     """
     least = Severity(settings.severity)
-    alerts = Rules(least, settle_s=settle_s, by_severity=True, resend_s=settings.resend_s)
-    body = partial(alertmanager.api_body, lasts_s=settings.lasts_s, external_url=external_url)
+    alerts = DeliveryRules(least, settle_s=settle_s, by_severity=True, resend_s=settings.resend_s)
+    body = partial(
+        alertmanager.encode_alerts_body, lasts_s=settings.lasts_s, external_url=external_url
+    )
     return (
         *(
             Receiver(
                 at.url,
                 alerts,
                 body,
-                webhook.Webhook(
+                webhook.WebhookClient(
                     at.url,
-                    partial(_alerts_url, at.url),
+                    partial(_build_alerts_url, at.url),
                     settings.timeout_s,
                     auth=at.auth,
                     tls=at.tls,
@@ -63,42 +65,51 @@ def receivers(
             )
             for at in settings.alertmanagers
         ),
-        *(_of_webhook(at, settings, settle_s, external_url) for at in settings.webhooks),
+        *(
+            _build_webhook_receiver(at, settings, settle_s, external_url)
+            for at in settings.webhooks
+        ),
     )
 
 
-def _of_webhook(
-    named: Webhook, settings: Notify, settle_s: float, external_url: str | None
+def _build_webhook_receiver(
+    named: WebhookConfig, settings: NotifyConfig, settle_s: float, external_url: str | None
 ) -> Receiver:
-    rules = Rules(Severity(settings.severity), settle_s=settle_s, changes_s=settings.changes_s)
-    post = webhook.Webhook(
-        named.name, partial(_url, named), settings.timeout_s, auth=named.auth, tls=named.tls
+    rules = DeliveryRules(
+        Severity(settings.severity), settle_s=settle_s, changes_s=settings.changes_s
+    )
+    post = webhook.WebhookClient(
+        named.name,
+        partial(_read_webhook_url, named),
+        settings.timeout_s,
+        auth=named.auth,
+        tls=named.tls,
     ).post
     if named.format == "offsetwatch":
-        body = partial(webhook_document.plain, external_url=external_url)
+        body = partial(webhook_document.encode_findings_body, external_url=external_url)
         return Receiver(named.name, replace(rules, successors=True), body, post)
     # The severity is a label: with another one it is another alert, and the earlier one ends.
     return Receiver(
         named.name,
         replace(rules, by_severity=True),
-        partial(_alert, receiver=named.name, external_url=external_url),
+        partial(_encode_alert, receiver=named.name, external_url=external_url),
         post,
         messages_max=1,
     )
 
 
-def _alert(
+def _encode_alert(
     messages: Sequence[Message], _now: float, *, receiver: str, external_url: str | None
 ) -> bytes:
     (message,) = messages
-    return alertmanager.webhook_body(message, receiver=receiver, external_url=external_url)
+    return alertmanager.encode_webhook_body(message, receiver=receiver, external_url=external_url)
 
 
-def _alerts_url(url: str) -> str:
+def _build_alerts_url(url: str) -> str:
     return f"{url.rstrip('/')}/api/v2/alerts"
 
 
-def _url(settings: Webhook) -> str:
+def _read_webhook_url(settings: WebhookConfig) -> str:
     """The address of now. Raises CannotIdentify, whose text does not repeat it."""
     if settings.url_file is None:
         assert settings.url is not None  # config: one of the two is given
@@ -106,7 +117,7 @@ def _url(settings: Webhook) -> str:
     try:
         url = read_secret(settings.url_file)
     except (OSError, ValueError) as exc:
-        raise CannotIdentify(f"url_file: {problem_with(exc)}") from None
-    if not _HTTP.fullmatch(url):
-        raise CannotIdentify("url_file: what stands there is no http or https address")
+        raise UnusableCredentials(f"url_file: {describe_file_error(exc)}") from None
+    if not _HTTP_URL.fullmatch(url):
+        raise UnusableCredentials("url_file: what stands there is no http or https address")
     return url

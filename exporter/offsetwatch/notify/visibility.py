@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offsetwatch.judge.input_visibility import Sight
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.model.findings import Finding, FindingName
 from offsetwatch.model.observations import CONNECT_REST, InputId
 from offsetwatch.model.topology import Topology
 from offsetwatch.state.snapshot import Snapshot
 
 
-class Blind:
+class UnavailableInputIndex:
     """The inputs of one snapshot that tell nothing now, by the Connect cluster they matter to; and
     the connectors of which its REST API tells nothing.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._sight = Sight(snapshot)
+        self._sight = InputVisibility(snapshot)
         self._topology = snapshot.topology
         self._down = tuple(view.id for view in snapshot.inputs if not view.live)
         self._by_cluster: dict[str, frozenset[InputId]] = {}
@@ -55,7 +55,7 @@ class Blind:
             for topic in self._topology.offsets_topics
             if topic.connect_cluster == connect_cluster
         }
-        kafkas = homes | _beside(self._topology, connect_cluster)
+        kafkas = homes | _find_related_kafkas(self._topology, connect_cluster)
         for at in self._down:
             # What REST tells of one connector's offsets, the findings of others do not rest on.
             of_cluster = at.connect_cluster == connect_cluster and not at.connector
@@ -63,7 +63,7 @@ class Blind:
                 yield at
 
 
-def _beside(topology: Topology, connect_cluster: str) -> set[str]:
+def _find_related_kafkas(topology: Topology, connect_cluster: str) -> set[str]:
     """The Kafka clusters that a Connect cluster has to do with, beside the one it keeps offsets
     on.
     """

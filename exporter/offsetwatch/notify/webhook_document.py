@@ -12,16 +12,18 @@ from offsetwatch import documents
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.notify.delivery_state import Message, Status
+from offsetwatch.notify.delivery_state import Message, NotificationStatus
 
 VERSION: Final = "1"
 TEXT_CHARS_MAX: Final = 1_000  # of a summary; findings beyond are cut, receivers cut far earlier
 EVIDENCE_MAX: Final = 25
 EVIDENCE_CHARS_MAX: Final = 300
-_DELETED: Final = EvidenceItem("ended", "the connector was deleted")
+_DELETION_EVIDENCE: Final = EvidenceItem("ended", "the connector was deleted")
 
 
-def plain(messages: Sequence[Message], now: float, *, external_url: str | None = None) -> bytes:
+def encode_findings_body(
+    messages: Sequence[Message], now: float, *, external_url: str | None = None
+) -> bytes:
     """Return the body for a webhook: `version`, `at`, the address of the status page and the
     findings, times in RFC 3339.
     """
@@ -33,8 +35,8 @@ def plain(messages: Sequence[Message], now: float, *, external_url: str | None =
             "findings": [
                 {
                     "status": message.status.value,
-                    **_names(message.finding),
-                    "summary": cut(message.finding.summary, TEXT_CHARS_MAX),
+                    **_build_identity_fields(message.finding),
+                    "summary": truncate_text(message.finding.summary, TEXT_CHARS_MAX),
                     "since": Moment(message.finding.since),
                     "resolved_at": moment_of(message.resolved_at),
                     "evidence": evidence_of(message),
@@ -44,7 +46,7 @@ def plain(messages: Sequence[Message], now: float, *, external_url: str | None =
                     "supersedes": [name.value for name in message.finding.explains],
                     "superseded_by": None
                     if message.superseded_by is None
-                    else _names(message.superseded_by),
+                    else _build_identity_fields(message.superseded_by),
                 }
                 for message in messages
             ],
@@ -61,12 +63,12 @@ def plan_of(message: Message) -> dict[str, str] | None:
         return None
     return {
         "plan_id": plan.plan_id,
-        "what": cut(plan.what, EVIDENCE_CHARS_MAX),
+        "what": truncate_text(plan.what, EVIDENCE_CHARS_MAX),
         "approve": f"offsetwatch plan approve {plan.plan_id}",
     }
 
 
-def _names(finding: Finding) -> dict[str, Any]:
+def _build_identity_fields(finding: Finding) -> dict[str, Any]:
     return {
         "name": finding.name.value,
         "severity": finding.severity.value,
@@ -78,17 +80,19 @@ def _names(finding: Finding) -> dict[str, Any]:
 
 def evidence_of(message: Message) -> Evidence:
     """Return the evidence of a message, cut to what a person reads: an end by deletion says so."""
-    ended = (_DELETED,) if message.status is Status.DELETED else ()
+    ended = (_DELETION_EVIDENCE,) if message.status is NotificationStatus.DELETED else ()
     return tuple(
         EvidenceItem(
-            cut(item.name, EVIDENCE_CHARS_MAX),
-            cut(item.value, EVIDENCE_CHARS_MAX) if isinstance(item.value, str) else item.value,
+            truncate_text(item.name, EVIDENCE_CHARS_MAX),
+            truncate_text(item.value, EVIDENCE_CHARS_MAX)
+            if isinstance(item.value, str)
+            else item.value,
             item.unit,
         )
         for item in (*ended, *message.finding.evidence)[:EVIDENCE_MAX]
     )
 
 
-def cut(text: str, chars_max: int) -> str:
+def truncate_text(text: str, chars_max: int) -> str:
     """Return a text of at most so many characters, with … where it was cut."""
     return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"

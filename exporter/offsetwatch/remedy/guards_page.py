@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.config.schema.remediation import Remedy
-from offsetwatch.remedy.guards import ELSEWHERE, Described, describe
-from offsetwatch.remedy.model.facts import Kind
-from offsetwatch.remedy.policy_settings import policy_of
+from offsetwatch.config.schema.remediation import RemedyConfig
+from offsetwatch.remedy.guards import RULES_ELSEWHERE, GuardDescription, describe_guards
+from offsetwatch.remedy.model.facts import SubjectKind
+from offsetwatch.remedy.policy_settings import build_policy
 
 _HEAD: Final = """\
 # Guards
@@ -39,35 +39,35 @@ each guard's default threshold. `config-reference.yaml` has under `remedy:` what
 """
 
 
-def render() -> str:
+def render_page() -> str:
     """The whole page."""
-    rows = "\n".join(_row(guard) for guard in describe(policy_of(Remedy())))
-    return f"{_HEAD}{rows}\n\n" + "\n".join(_elsewhere()) + "\n"
+    rows = "\n".join(_format_row(guard) for guard in describe_guards(build_policy(RemedyConfig())))
+    return f"{_HEAD}{rows}\n\n" + "\n".join(_list_elsewhere()) + "\n"
 
 
-def _row(guard: Described) -> str:
+def _format_row(guard: GuardDescription) -> str:
     cells = (
         str(guard.number),
         f"`{guard.name}`",
         guard.law,
         guard.default.replace("|", "\\|"),
         ", ".join(guard.stages),
-        ", ".join(guard.actions) + _only(guard),
+        ", ".join(guard.actions) + _format_kinds(guard),
         guard.reach.value,
     )
     return f"| {' | '.join(cells)} |"
 
 
-def _only(guard: Described) -> str:
-    if len(guard.kinds) == len(Kind):
+def _format_kinds(guard: GuardDescription) -> str:
+    if len(guard.kinds) == len(SubjectKind):
         return ""
     return f" ({', '.join(f'{kind.value} only' for kind in guard.kinds)})".replace(" only, ", ", ")
 
 
-def _elsewhere() -> Iterator[str]:
-    for number, where in sorted(ELSEWHERE.items()):
+def _list_elsewhere() -> Iterator[str]:
+    for number, where in sorted(RULES_ELSEWHERE.items()):
         yield f"- {number}: {where}"
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    sys.stdout.write(render_page())

@@ -9,21 +9,23 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.clock import Clock
-from offsetwatch.remedy.gather.snapshot_queries import view_of
-from offsetwatch.remedy.journal.index import Ledger
+from offsetwatch.clock import UnixClock
+from offsetwatch.remedy.gather.snapshot_queries import find_connector_view
+from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model import incidents
-from offsetwatch.remedy.model.approval import Stands
+from offsetwatch.remedy.model.approval import PlanStatus
 from offsetwatch.remedy.model.incidents import Incident
-from offsetwatch.remedy.model.journal_records import IncidentOver, IncidentSeen
+from offsetwatch.remedy.model.journal_records import IncidentDetected, IncidentEnded
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.state.snapshot import Snapshot
 
-CONSIDER_S: Final = 15.0  # evidence costs requests and reads; an alert has it gathered at once
+EVALUATION_GAP_S: Final = (
+    15.0  # evidence costs requests and reads; an alert has it gathered at once
+)
 
 
 @dataclass(slots=True)
-class Watched:
+class TrackedIncident:
     """An incident, and when it was last considered. `said`: what was last written down of it."""
 
     incident: Incident
@@ -31,31 +33,31 @@ class Watched:
     said: tuple[object, ...] = ()
 
 
-class Watch:
+class IncidentTracker:
     """See the module. `of` is by the incident's key."""
 
-    def __init__(self, ledger: Ledger, policy: Policy, clock: Clock) -> None:
+    def __init__(self, ledger: JournalIndex, policy: Policy, clock: UnixClock) -> None:
         self._ledger = ledger
         self._policy = policy
         self._clock = clock
-        self.of: dict[str, Watched] = {}
+        self.of: dict[str, TrackedIncident] = {}
 
     def see(self, snapshot: Snapshot) -> None:
         """Take down incidents that are new, and those that are over."""
         now, journal = self._clock.now(), self._ledger.journal
         found = {
             at.key: at
-            for at in incidents.incidents(snapshot, frozenset(self._policy.stop_on))
+            for at in incidents.find_incidents(snapshot, frozenset(self._policy.stop_on))
             if _is_target(snapshot, at)
         }
         for key, incident in found.items():
             if key in self.of:
                 self.of[key].incident = incident
                 continue
-            self.of[key] = Watched(incident)
+            self.of[key] = TrackedIncident(incident)
             if key not in self._ledger.fleet.incidents:
                 journal.control(
-                    IncidentSeen(
+                    IncidentDetected(
                         at=now,
                         incident=key,
                         connect_cluster=incident.connect_cluster,
@@ -68,7 +70,7 @@ class Watch:
         for key in {*self.of, *self._ledger.fleet.incidents} - {*found, *held}:
             self.of.pop(key, None)
             if key in self._ledger.fleet.incidents:
-                journal.control(IncidentOver(at=now, incident=key))
+                journal.control(IncidentEnded(at=now, incident=key))
         self._ledger.read_on()
 
     def _held(self, snapshot: Snapshot) -> frozenset[str]:
@@ -78,7 +80,7 @@ class Watch:
         open_plans = {
             at.plan.remedy.incident
             for at in self._ledger.dossiers.values()
-            if at.plan.remedy is not None and at.stands in {Stands.RUNNING, Stands.PARKED}
+            if at.plan.remedy is not None and at.stands in {PlanStatus.RUNNING, PlanStatus.PARKED}
         }
         stopped = {
             (view.connect_cluster, view.name)
@@ -87,7 +89,7 @@ class Watch:
         }
         return frozenset(open_plans) | self._ledger.fleet.holding(stopped)
 
-    def due(self, woken: Collection[tuple[str, str]]) -> list[Watched]:
+    def due(self, woken: Collection[tuple[str, str]]) -> list[TrackedIncident]:
         """Those that show, and were not looked into just now; of who was woken, at once."""
         now = self._clock.now()
         return [
@@ -96,12 +98,12 @@ class Watch:
             if at.incident.shows
             and (
                 at.considered_at is None
-                or not 0 <= now - at.considered_at < CONSIDER_S
+                or not 0 <= now - at.considered_at < EVALUATION_GAP_S
                 or (at.incident.connect_cluster, at.incident.connector) in woken
             )
         ]
 
 
 def _is_target(snapshot: Snapshot, incident: Incident) -> bool:
-    view = view_of(snapshot, incident.connect_cluster, incident.connector)
+    view = find_connector_view(snapshot, incident.connect_cluster, incident.connector)
     return view is not None and incidents.is_target(view.kind, view.class_name)

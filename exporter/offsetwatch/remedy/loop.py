@@ -15,35 +15,41 @@ from typing import Final
 import structlog
 
 from offsetwatch.clients.http.exchange import forget_locals
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import RemedyError, raised_at
-from offsetwatch.remedy.execute.executor import Conductor, Counts, approval_of
-from offsetwatch.remedy.gather.snapshot_queries import Case
-from offsetwatch.remedy.guards import Answer, GuardAnswer, Permission, permission
-from offsetwatch.remedy.incident_tracker import Watch, Watched
-from offsetwatch.remedy.journal.index import Ledger
+from offsetwatch.remedy.execute.executor import PlanExecutor, RemediationCounts, approval_of
+from offsetwatch.remedy.gather.snapshot_queries import RemediationCase
+from offsetwatch.remedy.guards import GuardAnswer, GuardResult, Permission, derive_permission
+from offsetwatch.remedy.incident_tracker import IncidentTracker, TrackedIncident
+from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model import approval as decisions
-from offsetwatch.remedy.model.approval import Dossier, Stands
-from offsetwatch.remedy.model.fleet_state import POLICY, Fleet, Whose
-from offsetwatch.remedy.model.incidents import Incident, What
-from offsetwatch.remedy.model.journal_records import Approved, BreakerSet, Proposed, Refused, Told
+from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER, ConnectorKey, FleetState
+from offsetwatch.remedy.model.incidents import Incident, IncidentKind
+from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
+    BreakerSet,
+    GuardAnswerRecord,
+    PlanApproved,
+    PlanProposed,
+)
 from offsetwatch.remedy.model.plan import Action, Plan
 from offsetwatch.remedy.model.plan_templates import DETECTOR
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
-from offsetwatch.remedy.planner import Considered, Planner, told
+from offsetwatch.remedy.planner import CaseEvaluation, Planner, build_answer_records
 from offsetwatch.state.snapshot import Snapshot
 
-LOOK_S: Final = 1.0
+ROUND_S: Final = 1.0
 PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for another world
-PINS_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
-ADMIT_S: Final = 600.0  # and what was approved and cannot begin for so long
+PIN_CHECK_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
+ADMISSION_WAIT_S_MAX: Final = 600.0  # and what was approved and cannot begin for so long
 NO_PLAN: Final = "no_plan"  # stands where a guard's name would, of what no plan can be made for
 UNEXPECTED: Final = "unexpected"  # likewise, where an exception kept an answer from being found
 NO_ACTION: Final = "unknown"  # where it was raised before it was known what could be done
-PLACES_MAX: Final = 100  # that raised such an exception, and whose traces have been logged
+ERROR_PLACES_MAX: Final = 100  # that raised such an exception, and whose traces have been logged
 # What passes by itself: a plan that only these hold back waits, and is not void.
-_PASSING: Final = frozenset(
+_TRANSIENT_GUARDS: Final = frozenset(
     {
         "kill_switch",
         "pause",
@@ -62,18 +68,18 @@ _PASSING: Final = frozenset(
 _log = structlog.get_logger()
 
 
-class Agent:
+class RemediationLoop:
     """See the module."""
 
     def __init__(
         self,
         *,
-        ledger: Ledger,
+        ledger: JournalIndex,
         planner: Planner,
-        conductor: Conductor,
+        conductor: PlanExecutor,
         policy: Policy,
         snapshot: Callable[[], Snapshot],
-        clock: Clock,
+        clock: UnixClock,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._ledger = ledger
@@ -83,36 +89,36 @@ class Agent:
         self._snapshot = snapshot
         self._clock = clock
         self._stopping = stopping
-        self._watch = Watch(ledger, policy, clock)
+        self._watch = IncidentTracker(ledger, policy, clock)
         self._woken: set[tuple[str, str]] = set()
         self._holding: dict[str, tuple[object, ...]] = {}
         self._compared_at = 0.0
         self._places: set[str] = set()
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RemediationCounts:
         """What this process has done, and was kept from."""
         return self._conductor.counts
 
     @property
-    def fleet(self) -> Fleet:
+    def fleet(self) -> FleetState:
         """What the journal says of all."""
         return self._ledger.fleet
 
-    def dossiers(self) -> Collection[Dossier]:
+    def dossiers(self) -> Collection[PlanHistory]:
         """Every plan that is not over."""
         return self._ledger.dossiers.values()
 
     @property
-    def over(self) -> Mapping[Stands, int]:
+    def over(self) -> Mapping[PlanStatus, int]:
         """How many plans are over, by how they stand."""
         return self._ledger.over
 
-    def refused(self, plan: Plan) -> Refused | None:
+    def refused(self, plan: Plan) -> ActionRefused | None:
         """Why nothing was done about a plan's incident when that was last looked at."""
         return self._ledger.refused(plan)
 
-    def refusals(self) -> Collection[Refused]:
+    def refusals(self) -> Collection[ActionRefused]:
         """Why nothing is done about what is wrong now, an incident and action each."""
         return self._ledger.refusals.values()
 
@@ -141,7 +147,7 @@ class Agent:
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def _consider(self, watched: Watched) -> None:
+    def _consider(self, watched: TrackedIncident) -> None:
         incident = watched.incident
         watched.considered_at = self._clock.now()
         whose = (incident.connect_cluster, incident.connector)
@@ -168,7 +174,7 @@ class Agent:
             self._decide(watched, considered)
 
     @contextmanager
-    def _contained(self, whose: Whose, action: str) -> Iterator[None]:
+    def _contained(self, whose: ConnectorKey, action: str) -> Iterator[None]:
         """Let an exception that nobody expected, in what is only read for one incident or plan, end
         that question alone: it is counted, its trace is logged once, and the incident or plan stays
         as it is. What is raised while something is written is not for here: the thread then begins
@@ -181,19 +187,19 @@ class Agent:
         except Exception as exc:  # noqa: BLE001 - a bug or a library's surprise, about one of many
             self._count_blocked(whose, action, UNEXPECTED)
             place = raised_at(exc)
-            if place not in self._places and len(self._places) < PLACES_MAX:
+            if place not in self._places and len(self._places) < ERROR_PLACES_MAX:
                 self._places.add(place)
                 _log.error("unexpected_error", name="remediation", connector=whose[1], exc_info=exc)
             forget_locals(exc)
 
-    def _in_the_way(self, whose: Whose, case: Case) -> bool:
+    def _in_the_way(self, whose: ConnectorKey, case: RemediationCase) -> bool:
         """Whether a plan for this connector waits already. One that was made for the same trouble
         when it called for something else is taken back, unless nobody can tell just now what the
         trouble is.
         """
         incident = case.incident
         assert incident is not None
-        told = case.failure is not None or incident.what is not What.FAILED
+        told = case.failure is not None or incident.what is not IncidentKind.FAILED
         for plan_id, plan in {**self.fleet.proposed(), **self.fleet.approved()}.items():
             if (plan.subject.place, plan.subject.connector) != whose:
                 continue
@@ -207,26 +213,28 @@ class Agent:
             self._void(plan_id, void=True, said=f"by now {case.action.value} may help instead")
         return False
 
-    def _decide(self, watched: Watched, considered: Considered) -> None:
+    def _decide(self, watched: TrackedIncident, considered: CaseEvaluation) -> None:
         """Propose it, have it begun, or say why not."""
-        allowed = permission(considered.answers)
+        allowed = derive_permission(considered.answers)
         plan = considered.plan
         if plan is None or allowed in {Permission.NO, Permission.WOULD}:
             self._refuse(watched, considered, would=allowed is Permission.WOULD)
             return
         incident, now = watched.incident, self._clock.now()
         watched.said = ()
-        proposed = Proposed(
+        proposed = PlanProposed(
             at=now,
             plan=plan,
             mode=self.mode.value,
             expires_at=now + PROPOSAL_S,
-            answers=told(considered.answers),
+            answers=build_answer_records(considered.answers),
         )
-        records: list[Proposed | Approved] = [proposed]
+        records: list[PlanProposed | PlanApproved] = [proposed]
         if allowed is Permission.ACT:
             because = "configuration allows it without a person"
-            records.append(Approved(at=now, by=POLICY, plan_sha256=plan.sha256, because=because))
+            records.append(
+                PlanApproved(at=now, by=POLICY_APPROVER, plan_sha256=plan.sha256, because=because)
+            )
         self._ledger.journal.append(plan.plan_id, records)
         _log.info(
             "remedy_proposed",
@@ -245,15 +253,15 @@ class Agent:
             return self._policy.mode
         return min(self._policy.mode, Mode(lowered.mode), key=list(Mode).index)
 
-    def _refuse(self, watched: Watched, considered: Considered, *, would: bool) -> None:
+    def _refuse(self, watched: TrackedIncident, considered: CaseEvaluation, *, would: bool) -> None:
         """Take the reasons down when they are others than before: by guard, since what they say
         counts seconds.
         """
         incident = watched.incident
-        against = tuple(at for at in considered.answers if at.answer is not Answer.PASS)
-        answers = told(against)
+        against = tuple(at for at in considered.answers if at.answer is not GuardResult.PASS)
+        answers = build_answer_records(against)
         if considered.plan is None:
-            answers = (Told(0, NO_PLAN, Answer.DENY.value, considered.said),)
+            answers = (GuardAnswerRecord(0, NO_PLAN, GuardResult.DENY.value, considered.said),)
         guards = tuple((at.guard, at.answer) for at in answers)
         reasons = (considered.action, self.mode, would, *guards)
         if reasons == watched.said:
@@ -275,15 +283,15 @@ class Agent:
     def _write_refusal(
         self,
         incident: str,
-        whose: Whose,
+        whose: ConnectorKey,
         action: Action,
-        answers: tuple[Told, ...],
+        answers: tuple[GuardAnswerRecord, ...],
         *,
         would: bool = False,
         recommend: tuple[str, ...] = (),
     ) -> None:
         self._ledger.journal.control(
-            Refused(
+            ActionRefused(
                 at=self._clock.now(),
                 incident=incident,
                 connect_cluster=whose[0],
@@ -302,7 +310,11 @@ class Agent:
             if scope not in self.fleet.breakers:
                 self._ledger.journal.control(
                     BreakerSet(
-                        at=self._clock.now(), scope=scope, open=True, by=POLICY, because=said
+                        at=self._clock.now(),
+                        scope=scope,
+                        open=True,
+                        by=POLICY_APPROVER,
+                        because=said,
                     )
                 )
 
@@ -313,7 +325,7 @@ class Agent:
         begin any more: nobody is to approve what can only be refused then.
         """
         now = self._clock.now()
-        compare = not 0.0 <= now - self._compared_at < PINS_S
+        compare = not 0.0 <= now - self._compared_at < PIN_CHECK_S
         if compare:
             self._compared_at = now
         for plan_id, plan in self.fleet.proposed().items():
@@ -335,14 +347,14 @@ class Agent:
         """Return why a plan can begin at no time any more. None also where that raises something:
         nobody can tell.
         """
-        with self._contained((plan.subject.place, plan.subject.connector), _action(plan)):
+        with self._contained((plan.subject.place, plan.subject.connector), _action_name_of(plan)):
             return self._planner.outlived(plan)
         return None
 
     def _void(self, plan_id: str, *, void: bool, said: str) -> None:
         now = self._clock.now()
         self._ledger.journal.decide(
-            plan_id, lambda records: decisions.lapse(records, void=void, said=said, now=now)
+            plan_id, lambda records: decisions.withdraw_plan(records, void=void, said=said, now=now)
         )
 
     def _begin_approved(self) -> bool:
@@ -353,20 +365,20 @@ class Agent:
             dossier = self._ledger.dossiers[plan_id]
             grounds = self._conductor.grounds()
             admitted, whose = None, (plan.subject.place, plan.subject.connector)
-            with self._contained(whose, _action(plan)):
+            with self._contained(whose, _action_name_of(plan)):
                 approval = approval_of(dossier, self._not_before(plan))
                 admitted = self._planner.admit(plan, self._incident(plan), approval)
             if admitted is None:
                 continue
             self._trip(admitted.tripped)
-            blocking = [at for at in admitted.answers if at.answer is not Answer.PASS]
+            blocking = [at for at in admitted.answers if at.answer is not GuardResult.PASS]
             if not blocking:
                 self._conductor.carry_out(plan, self._incident(plan), dossier, grounds)
                 return True
             self._hold_back(plan_id, dossier, blocking)
         return False
 
-    def _hold_back(self, plan_id: str, dossier: Dossier, blocking: list[GuardAnswer]) -> None:
+    def _hold_back(self, plan_id: str, dossier: PlanHistory, blocking: list[GuardAnswer]) -> None:
         """Wait for what passes by itself, and say what for; take back what will not."""
         plan, now = dossier.plan, self._clock.now()
         assert plan.remedy is not None
@@ -377,10 +389,15 @@ class Agent:
             for at in blocking:
                 self._count_blocked(whose, plan.remedy.action.value, at.guard)
             self._write_refusal(
-                plan.remedy.incident, whose, plan.remedy.action, told(tuple(blocking))
+                plan.remedy.incident,
+                whose,
+                plan.remedy.action,
+                build_answer_records(tuple(blocking)),
             )
-        passing = all(at.guard in _PASSING or at.answer is Answer.UNKNOWN for at in blocking)
-        if not passing or now - max(dossier.at, self._not_before(plan)) >= ADMIT_S:
+        passing = all(
+            at.guard in _TRANSIENT_GUARDS or at.answer is GuardResult.UNKNOWN for at in blocking
+        )
+        if not passing or now - max(dossier.at, self._not_before(plan)) >= ADMISSION_WAIT_S_MAX:
             said = "; ".join(f"{at.guard}: {at.said}" for at in blocking)
             self._void(plan_id, void=True, said=said)
         self._ledger.read_on()
@@ -394,10 +411,10 @@ class Agent:
         watched = self._watch.of.get(plan.remedy.incident)
         return None if watched is None else watched.incident
 
-    def _count_blocked(self, whose: Whose, action: str, guard: str) -> None:
+    def _count_blocked(self, whose: ConnectorKey, action: str, guard: str) -> None:
         key = (*whose, action, guard)
         self._conductor.counts.blocked[key] = self._conductor.counts.blocked.get(key, 0) + 1
 
 
-def _action(plan: Plan) -> str:
+def _action_name_of(plan: Plan) -> str:
     return NO_ACTION if plan.remedy is None else plan.remedy.action.value

@@ -14,72 +14,86 @@ from typing import Final, NamedTuple, Protocol
 from offsetwatch.errors import ClientError
 from offsetwatch.model.evidence import TIMES, Evidence, EvidenceItem
 from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
-from offsetwatch.remedy.drivers.rest.connect_state import Sight, config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
 from offsetwatch.remedy.execute.incarnation_pins import (
     compare_incarnation,
     compare_state,
     parse_pin,
     pin_state,
 )
-from offsetwatch.remedy.execute.runner import fresh_plan_id
-from offsetwatch.remedy.gather.broker_queries import known
-from offsetwatch.remedy.gather.facts_collector import Gatherer
+from offsetwatch.remedy.execute.runner import create_plan_id
+from offsetwatch.remedy.gather.broker_queries import call_or_none
+from offsetwatch.remedy.gather.facts_collector import FactsCollector
 from offsetwatch.remedy.gather.snapshot_queries import (
-    Case,
-    Now,
-    changes_of,
-    incarnation,
+    LiveConnectorState,
+    RemediationCase,
+    compute_incarnation,
+    find_connector_view,
+    find_state_changes,
+    find_unlisted_times,
     kind_of,
-    unlisted_at,
-    view_of,
 )
-from offsetwatch.remedy.guards import Answer, GuardAnswer, Stage, evaluate, trips
+from offsetwatch.remedy.guards import (
+    GuardAnswer,
+    GuardResult,
+    Stage,
+    evaluate,
+    find_tripped_breakers,
+)
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.locate.search import Identified, NotIdentified
+from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.model import plan_templates, service_api
-from offsetwatch.remedy.model.facts import Approval
-from offsetwatch.remedy.model.incidents import Incident, What
-from offsetwatch.remedy.model.journal_records import Told
-from offsetwatch.remedy.model.plan import Action, Pair, Plan, State, Subject
+from offsetwatch.remedy.model.facts import PlanApproval
+from offsetwatch.remedy.model.incidents import Incident, IncidentKind
+from offsetwatch.remedy.model.journal_records import GuardAnswerRecord
+from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSubject, RequestedState
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.state.snapshot import Snapshot
 
-FAILURE: Final = "failure"  # in a plan's evidence: its kind, and the class of the exception
+FAILURE_EVIDENCE: Final = (
+    "failure"  # in a plan's evidence: its kind, and the class of the exception
+)
 
 
-class Finder(Protocol):
+class RecordLocator(Protocol):
     """Who looks for the record that cannot be got past (windows.py). Reads; what cannot be read is
     a reason, and no exception.
     """
 
-    def find(self, case: Case, now: Now, snapshot: Snapshot) -> Identified | NotIdentified:
+    def find(
+        self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
+    ) -> IdentifiedRecord | NoIdentification:
         """The record that an incident is about."""
 
     def named(
-        self, case: Case, now: Now, snapshot: Snapshot, to: Pair
-    ) -> Identified | NotIdentified:
+        self,
+        case: RemediationCase,
+        now: LiveConnectorState,
+        snapshot: Snapshot,
+        to: PartitionOffset,
+    ) -> IdentifiedRecord | NoIdentification:
         """The record that is skipped if a partition is given this offset."""
 
 
-class Admitted(NamedTuple):
+class AdmissionAnswer(NamedTuple):
     """What the guards say right before a plan begins, and the breakers that this opens."""
 
     answers: tuple[GuardAnswer, ...]
     tripped: tuple[tuple[str, str], ...]
 
 
-class Planned(NamedTuple):
+class EvaluatedPlan(NamedTuple):
     """A person's plan, and what the guards said when it was made."""
 
     plan: Plan
     answers: tuple[GuardAnswer, ...]
 
 
-Wanted = Planned | service_api.Refused | service_api.NotFound
+PlanRequestAnswer = EvaluatedPlan | service_api.ProposalRefused | service_api.RequestTargetNotFound
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
+class CaseEvaluation:
     """What came of looking at an incident, for one action.
 
     plan        None where there is none to be made; `said` is then why
@@ -87,7 +101,7 @@ class Considered:
     """
 
     action: Action
-    case: Case
+    case: RemediationCase
     plan: Plan | None
     answers: tuple[GuardAnswer, ...]
     said: str = ""
@@ -104,9 +118,9 @@ class Planner:
     def __init__(
         self,
         *,
-        sight_of: Callable[[str], Sight],
-        gatherer: Gatherer,
-        finder: Finder,
+        sight_of: Callable[[str], ConnectClient],
+        gatherer: FactsCollector,
+        finder: RecordLocator,
         snapshot: Callable[[], Snapshot],
         policy: Policy,
         quarantine: str,
@@ -122,17 +136,19 @@ class Planner:
         self._state_dir = state_dir
         self._clock = clock
 
-    def case_of(self, incident: Incident) -> Case:
+    def case_of(self, incident: Incident) -> RemediationCase:
         """The incident, and the one action that may help: the least there is.
 
         A restart first: most of what fails once does not fail twice. What fails over and over, by
         something in a record, may be skipped; what never fails and stands still, too.
         """
-        case = Case(incident.connect_cluster, incident.connector, Action.NOTIFY, incident=incident)
+        case = RemediationCase(
+            incident.connect_cluster, incident.connector, Action.NOTIFY, incident=incident
+        )
         match incident.what:
-            case What.HARMFUL:
+            case IncidentKind.HARMFUL:
                 return replace(case, action=Action.STOP)
-            case What.FROZEN:
+            case IncidentKind.FROZEN:
                 return replace(case, action=Action.SKIP_ONE)
         failure = self._failure(incident)
         over_and_over = self._gatherer.failures(incident) >= self._policy.failures
@@ -140,7 +156,7 @@ class Planner:
         action = Action.SKIP_ONE if over_and_over and skippable else Action.RESTART_FAILED
         return replace(case, action=action, failure=failure)
 
-    def consider(self, case: Case) -> Considered:
+    def consider(self, case: RemediationCase) -> CaseEvaluation:
         """What could be done about it, and what every guard says of that."""
         return self._skip(case) if case.action is Action.SKIP_ONE else self._judged(case)
 
@@ -152,12 +168,14 @@ class Planner:
         """Whether the stop file is there, or nobody can tell."""
         return self._gatherer.stop_file() is not False
 
-    def admit(self, plan: Plan, incident: Incident | None, approval: Approval | None) -> Admitted:
+    def admit(
+        self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
+    ) -> AdmissionAnswer:
         """The guards once more, right before a plan begins, held against what it is pinned to."""
         facts = self._gatherer.gather(self._of_plan(plan, incident, approval))
         by_person = plan.created_by != plan_templates.DETECTOR
         answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=by_person)
-        return Admitted(answers, trips(answers, facts))
+        return AdmissionAnswer(answers, find_tripped_breakers(answers, facts))
 
     def outlived(self, plan: Plan) -> str | None:
         """Why a plan can begin at no time any more: what it is pinned to is another by now, and
@@ -166,17 +184,20 @@ class Planner:
         assert plan.remedy is not None
         case, pins = self._of_plan(plan, None, None), plan.remedy
         sight, snapshot = self._sight_of(case.connect), self._snapshot()
-        seen, config = known(sight.seen, case.connector), known(sight.config, case.connector)
+        seen, config = (
+            call_or_none(sight.seen, case.connector),
+            call_or_none(sight.config, case.connector),
+        )
         if seen is None or config is None:
             return None
-        changes = changes_of(snapshot, case.connect, case.connector)
+        changes = find_state_changes(snapshot, case.connect, case.connector)
         pin = parse_pin(pins.token)
         state = None if pin is None else compare_state(pin, seen.standing.state, changes)
         pinned = (
             (
                 "its configuration has changed",
                 pins.config_sha256,
-                config_sha256(case.connector, config),
+                compute_config_sha256(case.connector, config),
             ),
             (
                 "it was deleted and created again",
@@ -185,7 +206,7 @@ class Planner:
                     pins.incarnation,
                     pin,
                     changes,
-                    unlisted_at=unlisted_at(snapshot, case.connect, case.connector),
+                    unlisted_at=find_unlisted_times(snapshot, case.connect, case.connector),
                     created_at=plan.created_at,
                 ),
             ),
@@ -202,7 +223,7 @@ class Planner:
         self,
         plan: Plan,
         incident: Incident | None,
-        approval: Approval | None,
+        approval: PlanApproval | None,
         *,
         stopped_at: float,
         receipt_sha256: str | None,
@@ -218,15 +239,17 @@ class Planner:
             receipt_sha256=receipt_sha256,
         )
         answers = self._answers(case, Stage.ALTER)
-        return tuple(f"{at.guard}: {at.said}" for at in answers if at.answer is not Answer.PASS)
+        return tuple(
+            f"{at.guard}: {at.said}" for at in answers if at.answer is not GuardResult.PASS
+        )
 
-    def for_person(self, asked: service_api.Asked, by: str) -> Wanted:
+    def for_person(self, asked: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
         """The plan of a person's wish, with what the guards say of it; or why there is none."""
-        known = view_of(self._snapshot(), asked.connect_cluster, asked.connector)
+        known = find_connector_view(self._snapshot(), asked.connect_cluster, asked.connector)
         if known is None:
-            return service_api.NotFound()
+            return service_api.RequestTargetNotFound()
         action = Action(asked.wish.value)
-        case = Case(asked.connect_cluster, asked.connector, action, by_person=True)
+        case = RemediationCase(asked.connect_cluster, asked.connector, action, by_person=True)
         if action is Action.RESTORE:
             return self._restore(case, asked, by)
         if action is Action.SKIP_ONE:
@@ -237,7 +260,7 @@ class Planner:
 
     def _failure(self, incident: Incident) -> Failure | None:
         """What the task that failed most often died of, by its trace of now."""
-        view = view_of(self._snapshot(), incident.connect_cluster, incident.connector)
+        view = find_connector_view(self._snapshot(), incident.connect_cluster, incident.connector)
         sink_data = frozenset() if view is None else self._policy.data_errors(view.class_name)
         try:
             traces = self._sight_of(incident.connect_cluster).traces(incident.connector)
@@ -249,11 +272,11 @@ class Planner:
         vetoed = [at for at in failures if at.veto is not None or at.kind not in SKIPPABLE]
         return next(iter((*vetoed, *failures)), None)
 
-    def _skip(self, case: Case) -> Considered:
+    def _skip(self, case: RemediationCase) -> CaseEvaluation:
         now = self._gatherer.now(case.connect, case.connector)
         found = self._finder.find(case, now, self._snapshot())
-        if isinstance(found, NotIdentified):
-            return Considered(
+        if isinstance(found, NoIdentification):
+            return CaseEvaluation(
                 case.action,
                 case,
                 None,
@@ -263,70 +286,79 @@ class Planner:
             )
         return self._judged(replace(case, found=found))
 
-    def _skip_for(self, case: Case, asked: service_api.Asked, by: str) -> Wanted:
+    def _skip_for(
+        self, case: RemediationCase, asked: service_api.PlanRequest, by: str
+    ) -> PlanRequestAnswer:
         """A person names the partition and the offset that it is to have; the record in between is
         read, and there must be exactly one.
         """
         if asked.pair is None:
-            return service_api.Refused(said="a skip needs a partition and an offset")
+            return service_api.ProposalRefused(said="a skip needs a partition and an offset")
         now = self._gatherer.now(case.connect, case.connector)
         found = self._finder.named(case, now, self._snapshot(), asked.pair)
-        if isinstance(found, NotIdentified):
-            return service_api.Refused(said=f"{found.reason}: {found.said}")
+        if isinstance(found, NoIdentification):
+            return service_api.ProposalRefused(said=f"{found.reason}: {found.said}")
         return self._wanted(self._judged(replace(case, found=found), by=by, because=asked.because))
 
-    def _restore(self, case: Case, asked: service_api.Asked, by: str) -> Wanted:
+    def _restore(
+        self, case: RemediationCase, asked: service_api.PlanRequest, by: str
+    ) -> PlanRequestAnswer:
         if asked.backup is None:
-            return service_api.Refused(said="a restore needs the name of a backup")
-        kept = {at.path.name: at.path for at in backups.found(self._state_dir)}
+            return service_api.ProposalRefused(said="a restore needs the name of a backup")
+        kept = {at.path.name: at.path for at in backups.list_backups(self._state_dir)}
         path = kept.get(asked.backup)
         if path is None:
-            return service_api.NotFound()
+            return service_api.RequestTargetNotFound()
         pairs = tuple(
-            Pair(partition, offset)
-            for name, partition, offset in backups.entries(path.read_bytes())
+            PartitionOffset(partition, offset)
+            for name, partition, offset in backups.parse_entries(path.read_bytes())
             if name == case.connector
         )
         if not pairs:
-            return service_api.Refused(said=f"{asked.backup} holds no offset of {case.connector}")
+            return service_api.ProposalRefused(
+                said=f"{asked.backup} holds no offset of {case.connector}"
+            )
         return self._wanted(
             self._judged(case, by=by, because=asked.because, restored=(pairs, asked.backup))
         )
 
     def _judged(
         self,
-        case: Case,
+        case: RemediationCase,
         *,
         by: str = plan_templates.DETECTOR,
         because: str = "",
-        restored: tuple[tuple[Pair, ...], str] | None = None,
-    ) -> Considered:
+        restored: tuple[tuple[PartitionOffset, ...], str] | None = None,
+    ) -> CaseEvaluation:
         """Make the plan, and ask every guard about it."""
         now = self._gatherer.now(case.connect, case.connector)
         about = self._about(case, now, by=by, because=because)
         if about is None:
             said = "Connect does not return what a plan needs"
-            return Considered(case.action, case, None, (), said=said)
+            return CaseEvaluation(case.action, case, None, (), said=said)
         plan = self._plan(case, about, restored)
         made = replace(case, plan=plan)
-        return Considered(case.action, made, plan, self._answers(made, Stage.PLAN))
+        return CaseEvaluation(case.action, made, plan, self._answers(made, Stage.PLAN))
 
     def _plan(
-        self, case: Case, about: plan_templates.About, restored: tuple[tuple[Pair, ...], str] | None
+        self,
+        case: RemediationCase,
+        about: plan_templates.PlanHeader,
+        restored: tuple[tuple[PartitionOffset, ...], str] | None,
     ) -> Plan:
         match case.action:
             case Action.STOP:
-                return plan_templates.stop(about)
+                return plan_templates.build_stop_plan(about)
             case Action.RESTART_FAILED:
-                return plan_templates.restart_failed(about)
+                return plan_templates.build_restart_plan(about)
             case Action.RESTORE:
                 assert restored is not None
-                return plan_templates.restore(about, *restored)
+                return plan_templates.build_restore_plan(about, *restored)
         found = case.found
         assert found is not None
-        return plan_templates.skip_one(
+        return plan_templates.build_skip_plan(
             about,
-            plan_templates.Skipped(
+            plan_templates.RecordToSkip(
                 found.record, found.sha256, found.size_bytes, found.frm, found.to
             ),
             quarantine=self._quarantine,
@@ -334,47 +366,51 @@ class Planner:
             quiet_s=self._policy.probation_s,
         )
 
-    def _about(self, case: Case, now: Now, *, by: str, because: str) -> plan_templates.About | None:
+    def _about(
+        self, case: RemediationCase, now: LiveConnectorState, *, by: str, because: str
+    ) -> plan_templates.PlanHeader | None:
         snapshot = self._snapshot()
         if now.root is None or now.seen is None or now.config is None:
             return None
-        changes = changes_of(snapshot, case.connect, case.connector)
+        changes = find_state_changes(snapshot, case.connect, case.connector)
         at = self._clock()
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
-        return plan_templates.About(
-            plan_id=fresh_plan_id(at),
+        return plan_templates.PlanHeader(
+            plan_id=create_plan_id(at),
             at=at,
             by=by,
-            subject=Subject(
+            subject=PlanSubject(
                 driver=self._driver(case),
                 place=case.connect,
                 connector=case.connector,
-                kind=kind_of(view_of(snapshot, case.connect, case.connector)).value,
+                kind=kind_of(find_connector_view(snapshot, case.connect, case.connector)).value,
                 identity=now.root.kafka_cluster_id,
             ),
-            original=_asked_state(now.seen.standing.state),
+            original=_requested_state_of(now.seen.standing.state),
             incident="" if incident is None else incident.key,
-            config_sha256=config_sha256(case.connector, now.config),
-            evidence=_evidence(case, because, failures),
+            config_sha256=compute_config_sha256(case.connector, now.config),
+            evidence=_build_evidence(case, because, failures),
             signature=None if case.failure is None else case.failure.signature,
-            incarnation=incarnation(snapshot, case.connect, case.connector),
+            incarnation=compute_incarnation(snapshot, case.connect, case.connector),
             token=pin_state(now.seen.standing.state, changes).text,
             policy_sha256=self._policy.sha256,
         )
 
-    def _driver(self, case: Case) -> str:
+    def _driver(self, case: RemediationCase) -> str:
         """A restart changes nothing that is declared: no operator minds it."""
         owned = self._sight_of(case.connect).operator_managed
         return "strimzi" if owned and case.action is not Action.RESTART_FAILED else "rest"
 
-    def _answers(self, case: Case, stage: Stage) -> tuple[GuardAnswer, ...]:
+    def _answers(self, case: RemediationCase, stage: Stage) -> tuple[GuardAnswer, ...]:
         facts = self._gatherer.gather(case)
         return evaluate(facts, self._policy, stage, by_person=case.by_person)
 
-    def _of_plan(self, plan: Plan, incident: Incident | None, approval: Approval | None) -> Case:
+    def _of_plan(
+        self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
+    ) -> RemediationCase:
         assert plan.remedy is not None
-        case = Case(
+        case = RemediationCase(
             plan.subject.place,
             plan.subject.connector,
             plan.remedy.action,
@@ -388,25 +424,25 @@ class Planner:
         case = replace(case, failure=self._failure(incident))
         now = self._gatherer.now(case.connect, case.connector)
         found = self._finder.find(case, now, self._snapshot())
-        return replace(case, found=found if isinstance(found, Identified) else None)
+        return replace(case, found=found if isinstance(found, IdentifiedRecord) else None)
 
-    def _wanted(self, considered: Considered) -> Wanted:
+    def _wanted(self, considered: CaseEvaluation) -> PlanRequestAnswer:
         if considered.plan is None:
-            return service_api.Refused(said=considered.said)
-        return Planned(considered.plan, considered.answers)
+            return service_api.ProposalRefused(said=considered.said)
+        return EvaluatedPlan(considered.plan, considered.answers)
 
 
-def _asked_state(state: str) -> State:
+def _requested_state_of(state: str) -> RequestedState:
     """What it was asked to be, as far as its state tells."""
     match state:
         case "paused":
-            return State.PAUSED
+            return RequestedState.PAUSED
         case "stopped":
-            return State.STOPPED
-    return State.RUNNING
+            return RequestedState.STOPPED
+    return RequestedState.RUNNING
 
 
-def _evidence(case: Case, because: str, failures: int) -> Evidence:
+def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evidence:
     told: list[EvidenceItem] = []
     if because:
         told.append(EvidenceItem("because", because))
@@ -416,13 +452,13 @@ def _evidence(case: Case, because: str, failures: int) -> Evidence:
         told.append(EvidenceItem("failed in a row", failures, TIMES))
     if case.failure is not None:
         said = f"{case.failure.kind.value}: {case.failure.chain[-1]}"
-        told.append(EvidenceItem(FAILURE, said))
+        told.append(EvidenceItem(FAILURE_EVIDENCE, said))
     if case.found is not None:
         told.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
         told += case.found.evidence
     return tuple(told)
 
 
-def told(answers: tuple[GuardAnswer, ...]) -> tuple[Told, ...]:
+def build_answer_records(answers: tuple[GuardAnswer, ...]) -> tuple[GuardAnswerRecord, ...]:
     """As the journal has them."""
-    return tuple(Told(at.number, at.guard, at.answer.value, at.said) for at in answers)
+    return tuple(GuardAnswerRecord(at.number, at.guard, at.answer.value, at.said) for at in answers)

@@ -11,7 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from offsetwatch.config.schema import remediation as shape
-from offsetwatch.config.sink_classes import SAFE, UNSAFE
+from offsetwatch.config.sink_classes import SAFE_SINK_CLASSES, UNSAFE_SINK_NAMES
 from offsetwatch.remedy.model.policy import Budgets, Clock, Policy, Rule, Window
 from offsetwatch.remedy.model.service_api import Mode
 
@@ -20,7 +20,7 @@ _FROM_YEAR, _TO_YEAR = 2020, 2060  # before and after them a zone stays as it wa
 _DAY_S: Final = 86_400
 
 
-def policy_of(remedy: shape.Remedy) -> Policy:
+def build_policy(remedy: shape.RemedyConfig) -> Policy:
     """What was configured, with what is known beside it."""
     return Policy(
         mode=Mode(remedy.mode),
@@ -34,8 +34,8 @@ def policy_of(remedy: shape.Remedy) -> Policy:
             )
             for rule in remedy.auto
         ),
-        skip_safe=(*SAFE, *remedy.skip_safe_sinks),
-        skip_unsafe=UNSAFE,
+        skip_safe=(*SAFE_SINK_CLASSES, *remedy.skip_safe_sinks),
+        skip_unsafe=UNSAFE_SINK_NAMES,
         sink_data_errors=tuple(
             (name, tuple(errors)) for name, errors in sorted(remedy.sink_data_errors.items())
         ),
@@ -50,49 +50,49 @@ def policy_of(remedy: shape.Remedy) -> Policy:
         total=remedy.blast.total,
         stop_total_s=remedy.stop_total_s,
         probation_s=remedy.probation_s,
-        deny=tuple(_window(window) for window in remedy.maintenance.deny),
-        only_in=tuple(_window(window) for window in remedy.maintenance.only_in),
+        deny=tuple(_build_window(window) for window in remedy.maintenance.deny),
+        only_in=tuple(_build_window(window) for window in remedy.maintenance.only_in),
         stop_file=remedy.kill_switch,
         stop_on=tuple(remedy.stop_on),
     )
 
 
-def _window(window: shape.Window) -> Window:
+def _build_window(window: shape.MaintenanceWindowConfig) -> Window:
     return Window(
         days=tuple(_DAYS.index(day) for day in window.days),
-        start_s=_seconds(window.start),
-        end_s=_seconds(window.end),
-        clock=_clock(window.zone),
+        start_s=_parse_seconds(window.start),
+        end_s=_parse_seconds(window.end),
+        clock=_build_clock(window.zone),
     )
 
 
-def _seconds(time_of_day: str) -> int:
+def _parse_seconds(time_of_day: str) -> int:
     hour, minute = time_of_day.split(":")
     return int(hour) * 3_600 + int(minute) * 60
 
 
 @cache
-def _clock(name: str) -> Clock:
+def _build_clock(name: str) -> Clock:
     """A zone's changes, each to the second, found between two days that differ."""
     zone = ZoneInfo(name)
     at = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
     end = int(datetime(_TO_YEAR, 1, 1, tzinfo=UTC).timestamp())
-    found = [(float(at), _east(zone, at))]
+    found = [(float(at), _compute_utc_offset(zone, at))]
     while at < end:
         following = at + _DAY_S
-        if _east(zone, following) != found[-1][1]:
+        if _compute_utc_offset(zone, following) != found[-1][1]:
             low, high = at, following
             while high - low > 1:
                 middle = (low + high) // 2
-                if _east(zone, middle) == found[-1][1]:
+                if _compute_utc_offset(zone, middle) == found[-1][1]:
                     low = middle
                 else:
                     high = middle
-            found.append((float(high), _east(zone, high)))
+            found.append((float(high), _compute_utc_offset(zone, high)))
         at = following
     return Clock(tuple(found))
 
 
-def _east(zone: ZoneInfo, at: int) -> int:
+def _compute_utc_offset(zone: ZoneInfo, at: int) -> int:
     offset = datetime.fromtimestamp(at, zone).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())

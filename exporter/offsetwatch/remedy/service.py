@@ -15,40 +15,47 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.clock import Clock
-from offsetwatch.errors import Busy, JournalDamaged
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import ConnectorBusy, JournalDamaged
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.journal.index import Ledger
-from offsetwatch.remedy.journal.journal import CONTROL, Entry, Publish
+from offsetwatch.remedy.journal.index import JournalIndex
+from offsetwatch.remedy.journal.journal import CONTROL_PLAN_ID, JournalEntry, LinePublisher
 from offsetwatch.remedy.model import journal_records
-from offsetwatch.remedy.model.approval import Dossier, No, abortion, approval, folded, rejection
-from offsetwatch.remedy.model.journal_records import AnyRecord, Told
+from offsetwatch.remedy.model.approval import (
+    DecisionRefusal,
+    PlanHistory,
+    approve_plan,
+    extend_plan_history,
+    reject_plan,
+    request_abort,
+)
+from offsetwatch.remedy.model.journal_records import AnyRecord, GuardAnswerRecord
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.service_api import (
+    AlertHint,
     AlreadyDecided,
-    Asked,
     BackupRow,
-    Breaker,
-    Damaged,
-    Done,
-    Expired,
-    Hint,
-    Intact,
+    BreakerRow,
+    ChangeRecorded,
+    JournalCheckFailed,
+    JournalCheckPassed,
     JournalLine,
     KeyReused,
     Mode,
-    NotFound,
-    Pause,
+    PlanDetails,
+    PlanHashMismatch,
+    PlanRequest,
     PlanRow,
     PlanState,
-    PlanTold,
-    Proposed,
+    ProposalAccepted,
+    ProposalExpired,
+    ProposalRefused,
     QuarantineRow,
-    Refused,
+    RemediationPause,
+    RequestTargetNotFound,
     SelfApproval,
-    Stale,
     Switches,
 )
 from offsetwatch.remedy.views import plan_view
@@ -59,14 +66,14 @@ HINTS_MAX: Final = 10_000  # alerts repeat for hours; a hint that was forgotten 
 _RANKS: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
 
 
-class Planned(NamedTuple):
+class RequestedPlan(NamedTuple):
     """A plan, and what the guards said when it was made."""
 
     plan: Plan
-    answers: tuple[Told, ...] = ()
+    answers: tuple[GuardAnswerRecord, ...] = ()
 
 
-class World(NamedTuple):
+class ServiceCallbacks(NamedTuple):
     """What the office cannot know by itself.
 
     plan_for    plans what a person (`by`) asks for. May take its time; called by whoever proposes
@@ -74,12 +81,12 @@ class World(NamedTuple):
     inventory   every known (Connect cluster, connector). At once, by any thread
     """
 
-    plan_for: Callable[[Asked, str], Planned | Refused | NotFound]
-    wake: Callable[[Hint], None]
+    plan_for: Callable[[PlanRequest, str], RequestedPlan | ProposalRefused | RequestTargetNotFound]
+    wake: Callable[[AlertHint], None]
     inventory: Callable[[], frozenset[tuple[str, str]]]
 
 
-class Office:
+class RemediationService:
     """See the module. A Desk.
 
     folder      the state directory
@@ -92,14 +99,14 @@ class Office:
     def __init__(
         self,
         folder: Path,
-        world: World,
-        clock: Clock,
+        world: ServiceCallbacks,
+        clock: UnixClock,
         *,
         mode: Mode,
         second_person: bool = True,
         cool_down_s: float = 0.0,
         proposal_s: float = PROPOSAL_S,
-        publish: Publish | None = None,
+        publish: LinePublisher | None = None,
     ) -> None:
         self._publish = publish
         self.folder = folder
@@ -114,21 +121,21 @@ class Office:
 
     def close(self) -> None:
         """Let go of the journal, in this thread."""
-        ledger: Ledger | None = getattr(self._mine, "ledger", None)
+        ledger: JournalIndex | None = getattr(self._mine, "ledger", None)
         if ledger is not None:
             ledger.journal.close()
             del self._mine.ledger
 
-    def _read(self) -> Ledger:
-        ledger: Ledger | None = getattr(self._mine, "ledger", None)
+    def _read(self) -> JournalIndex:
+        ledger: JournalIndex | None = getattr(self._mine, "ledger", None)
         if ledger is None:
-            ledger = self._mine.ledger = Ledger(self.folder, self._publish)
+            ledger = self._mine.ledger = JournalIndex(self.folder, self._publish)
         ledger.read_on()
         return ledger
 
     # --- from the listener's own thread ----------------------------------------------------------
 
-    def hint(self, hint: Hint) -> bool:
+    def hint(self, hint: AlertHint) -> bool:
         """See Desk."""
         known = (hint.fingerprint, hint.starts_at, hint.firing)
         if known in self._hints:
@@ -150,18 +157,19 @@ class Office:
         now = self._clock.now()
         ledger = self._read()
         rows = (
-            plan_view.row(found, now, self._not_before(ledger, found)) for found in ledger.newest()
+            plan_view.build_plan_row(found, now, self._not_before(ledger, found))
+            for found in ledger.newest()
         )
         return tuple(row for row in rows if state in {None, row.state})
 
-    def plan(self, plan_id: str) -> PlanTold | None:
+    def plan(self, plan_id: str) -> PlanDetails | None:
         """See Desk."""
         ledger = self._read()
         found = ledger.dossier(plan_id)
         if found is None:
             return None
         return self._shown(
-            plan_view.told(
+            plan_view.build_plan_details(
                 found,
                 ledger.journal.records(plan_id),
                 self._clock.now(),
@@ -170,45 +178,53 @@ class Office:
             )
         )
 
-    def _not_before(self, ledger: Ledger, found: Dossier) -> float:
+    def _not_before(self, ledger: JournalIndex, found: PlanHistory) -> float:
         return ledger.fleet.not_before(found.plan, self._cool_down_s)
 
-    def _shown(self, told: PlanTold) -> PlanTold:
+    def _shown(self, told: PlanDetails) -> PlanDetails:
         return msgspec.structs.replace(told, second_person=self._second_person)
 
-    def rehearse(self, asked: Asked, by: str) -> PlanTold | Refused | NotFound:
+    def rehearse(
+        self, asked: PlanRequest, by: str
+    ) -> PlanDetails | ProposalRefused | RequestTargetNotFound:
         """What `propose` would propose; nothing is written."""
         planned = self._world.plan_for(asked, by)
-        if not isinstance(planned, Planned):
+        if not isinstance(planned, RequestedPlan):
             return planned
         proposal = self._proposal(asked, planned, Mode(self.switches().mode))
-        found = folded(None, proposal)
+        found = extend_plan_history(None, proposal)
         assert found is not None
-        return self._shown(plan_view.told(found, (proposal,), proposal.at))
+        return self._shown(plan_view.build_plan_details(found, (proposal,), proposal.at))
 
-    def propose(self, asked: Asked, by: str) -> Proposed | KeyReused | Refused | NotFound:
+    def propose(
+        self, asked: PlanRequest, by: str
+    ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
         """See Desk."""
         ledger = self._read()
         earlier = self._earlier(ledger, asked, by)
         if earlier is not None:
             return earlier
         planned = self._world.plan_for(asked, by)
-        if not isinstance(planned, Planned):
+        if not isinstance(planned, RequestedPlan):
             return planned
         proposal = self._proposal(asked, planned, self.switches().mode)
 
-        def decided(_: tuple[AnyRecord, ...]) -> journal_records.Proposed | Proposed | KeyReused:
+        def decided(
+            _: tuple[AnyRecord, ...],
+        ) -> journal_records.PlanProposed | ProposalAccepted | KeyReused:
             ledger.read_on()  # somebody may have asked under the same key while this was planned
             return self._earlier(ledger, asked, by) or proposal
 
         found = ledger.journal.decide(planned.plan.plan_id, decided)
-        if isinstance(found, Proposed | KeyReused):
+        if isinstance(found, ProposalAccepted | KeyReused):
             return found
-        return Proposed(row=self._row(planned.plan.plan_id), new=True)
+        return ProposalAccepted(row=self._row(planned.plan.plan_id), new=True)
 
-    def _proposal(self, asked: Asked, planned: Planned, mode: Mode) -> journal_records.Proposed:
+    def _proposal(
+        self, asked: PlanRequest, planned: RequestedPlan, mode: Mode
+    ) -> journal_records.PlanProposed:
         now = self._clock.now()
-        return journal_records.Proposed(
+        return journal_records.PlanProposed(
             at=now,
             plan=planned.plan,
             mode=mode.value,
@@ -216,30 +232,41 @@ class Office:
             answers=planned.answers,
             because=asked.because,
             key=asked.key,
-            asked_sha256=_sha256(asked),
+            asked_sha256=_hash_request(asked),
         )
 
-    def _earlier(self, ledger: Ledger, asked: Asked, by: str) -> Proposed | KeyReused | None:
+    def _earlier(
+        self, ledger: JournalIndex, asked: PlanRequest, by: str
+    ) -> ProposalAccepted | KeyReused | None:
         """What became of the same wish, if it was asked under this key before."""
         found = ledger.wish(asked.key, by)
         if found is None or found.proposed is None:
             return None
-        if found.proposed.asked_sha256 != _sha256(asked):
+        if found.proposed.asked_sha256 != _hash_request(asked):
             return KeyReused()
-        return Proposed(row=plan_view.row(found, self._clock.now()), new=False)
+        return ProposalAccepted(row=plan_view.build_plan_row(found, self._clock.now()), new=False)
 
     def _row(self, plan_id: str) -> PlanRow:
         found = self._dossier(plan_id)
-        return plan_view.row(found, self._clock.now(), self._not_before(self._read(), found))
+        return plan_view.build_plan_row(
+            found, self._clock.now(), self._not_before(self._read(), found)
+        )
 
     def approve(
         self, plan_id: str, sha256: str, by: str, because: str
-    ) -> Done | NotFound | Stale | Expired | SelfApproval | AlreadyDecided:
+    ) -> (
+        ChangeRecorded
+        | RequestTargetNotFound
+        | PlanHashMismatch
+        | ProposalExpired
+        | SelfApproval
+        | AlreadyDecided
+    ):
         """See Desk."""
         now = self._clock.now()
         found = self._read().journal.decide(
             plan_id,
-            lambda written: approval(
+            lambda written: approve_plan(
                 written,
                 by=by,
                 sha256=sha256,
@@ -249,63 +276,73 @@ class Office:
             ),
         )
         match found:
-            case No.STALE:
-                return Stale(sha256=self._dossier(plan_id).plan.sha256)
-            case No.EXPIRED:
+            case DecisionRefusal.STALE:
+                return PlanHashMismatch(sha256=self._dossier(plan_id).plan.sha256)
+            case DecisionRefusal.EXPIRED:
                 expires_at = self._dossier(plan_id).expires_at
                 assert expires_at is not None
-                return Expired(at=Moment(expires_at))
-            case No.OWN_PROPOSAL:
+                return ProposalExpired(at=Moment(expires_at))
+            case DecisionRefusal.OWN_PROPOSAL:
                 return SelfApproval()
         return self._answer(plan_id, found)
 
-    def reject(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def reject(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """See Desk."""
         now = self._clock.now()
         found = self._read().journal.decide(
-            plan_id, lambda written: rejection(written, by=by, because=because, now=now)
+            plan_id, lambda written: reject_plan(written, by=by, because=because, now=now)
         )
         return self._answer(plan_id, found)
 
-    def abort(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def abort(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """See Desk."""
         now = self._clock.now()
         found = self._read().journal.decide(
-            plan_id, lambda written: abortion(written, by=by, because=because, now=now)
+            plan_id, lambda written: request_abort(written, by=by, because=because, now=now)
         )
-        abort = self._dossier(plan_id).abort if found is No.DECIDED else None
+        abort = self._dossier(plan_id).abort if found is DecisionRefusal.DECIDED else None
         if abort is not None:
             return AlreadyDecided(state=self._row(plan_id).state, by=abort.by)
         return self._answer(plan_id, found)
 
-    def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def resolve(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """See Desk. One that nobody works on though it is open counts as parked."""
         ledger = self._read()
         if ledger.dossier(plan_id) is None:
-            return NotFound()
+            return RequestTargetNotFound()
         try:
-            closed = runner.resolve(
+            closed = runner.resolve_plan(
                 ledger.journal, plan_id, because=f"{by}: {because}", now=self._clock.now()
             )
-        except Busy:
+        except ConnectorBusy:
             closed = False
-        return Done(row=self._row(plan_id)) if closed else self._decided(plan_id)
+        return ChangeRecorded(row=self._row(plan_id)) if closed else self._decided(plan_id)
 
-    def _dossier(self, plan_id: str) -> Dossier:
+    def _dossier(self, plan_id: str) -> PlanHistory:
         """Of a plan that there is."""
         found = self._read().dossier(plan_id)
         assert found is not None
         return found
 
-    def _answer(self, plan_id: str, found: AnyRecord | No) -> Done | NotFound | AlreadyDecided:
-        if not isinstance(found, No):
-            return Done(row=self._row(plan_id))
-        return NotFound() if found is No.UNKNOWN else self._decided(plan_id)
+    def _answer(
+        self, plan_id: str, found: AnyRecord | DecisionRefusal
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+        if not isinstance(found, DecisionRefusal):
+            return ChangeRecorded(row=self._row(plan_id))
+        return (
+            RequestTargetNotFound() if found is DecisionRefusal.UNKNOWN else self._decided(plan_id)
+        )
 
     def _decided(self, plan_id: str) -> AlreadyDecided:
         found = self._dossier(plan_id)
-        state = plan_view.state(found, self._clock.now())
-        return AlreadyDecided(state=state, by=plan_view.decided_by(found))
+        state = plan_view.compute_plan_state(found, self._clock.now())
+        return AlreadyDecided(state=state, by=plan_view.find_decider(found))
 
     # --- switches --------------------------------------------------------------------------------
 
@@ -314,62 +351,66 @@ class Office:
         fleet, now = self._read().fleet, self._clock.now()
         held = fleet.paused(now)
         return Switches(
-            mode=effective(self._mode, None if fleet.mode is None else fleet.mode.mode),
+            mode=compute_effective_mode(
+                self._mode, None if fleet.mode is None else fleet.mode.mode
+            ),
             pause=None
             if held is None
-            else Pause(
+            else RemediationPause(
                 until=moment_of(held.until), by=held.by, at=Moment(held.at), because=held.because
             ),
             breakers=tuple(
-                Breaker(scope=at.scope, opened_at=Moment(at.opened_at), said=at.said)
+                BreakerRow(scope=at.scope, opened_at=Moment(at.opened_at), said=at.said)
                 for at in fleet.breakers.values()
             ),
         )
 
-    def set_mode(self, mode: Mode, by: str, because: str) -> Done:
+    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
         """See Desk."""
         now = self._clock.now()
         self._control(journal_records.ModeSet(at=now, mode=mode.value, by=by, because=because))
-        return Done()
+        return ChangeRecorded()
 
-    def pause(self, until: float | None, by: str, because: str) -> Done:
+    def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
         """See Desk."""
         now = self._clock.now()
         self._control(
             journal_records.PauseSet(at=now, paused=True, until=until, by=by, because=because)
         )
-        return Done()
+        return ChangeRecorded()
 
-    def unpause(self, by: str, because: str) -> Done:
+    def unpause(self, by: str, because: str) -> ChangeRecorded:
         """See Desk."""
         if self.switches().pause is not None:
             now = self._clock.now()
             self._control(
                 journal_records.PauseSet(at=now, paused=False, until=None, by=by, because=because)
             )
-        return Done()
+        return ChangeRecorded()
 
-    def ack_breaker(self, scope: str, by: str, because: str) -> Done | NotFound:
+    def ack_breaker(
+        self, scope: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound:
         """See Desk."""
         ledger, now = self._read(), self._clock.now()
 
-        def decided(_: tuple[AnyRecord, ...]) -> journal_records.BreakerSet | NotFound:
+        def decided(_: tuple[AnyRecord, ...]) -> journal_records.BreakerSet | RequestTargetNotFound:
             ledger.read_on()
             if scope not in ledger.fleet.breakers:
-                return NotFound()
+                return RequestTargetNotFound()
             return journal_records.BreakerSet(
                 at=now, scope=scope, open=False, by=by, because=because
             )
 
-        found = ledger.journal.decide(CONTROL, decided)
-        return found if isinstance(found, NotFound) else Done()
+        found = ledger.journal.decide(CONTROL_PLAN_ID, decided)
+        return found if isinstance(found, RequestTargetNotFound) else ChangeRecorded()
 
     def _control(self, record: journal_records.ControlRecord) -> None:
         self._read().journal.control(record)
 
     # --- for those who share this journal's disk --------------------------------------------------
 
-    def entries(self, plan_id: str) -> tuple[Entry, ...]:
+    def entries(self, plan_id: str) -> tuple[JournalEntry, ...]:
         """All records of a plan."""
         return self._read().journal.entries(plan_id)
 
@@ -392,12 +433,12 @@ class Office:
             for line in self._read().journal.lines(from_seq, count_max)
         )
 
-    def verify(self) -> Intact | Damaged:
+    def verify(self) -> JournalCheckPassed | JournalCheckFailed:
         """See Desk."""
         try:
-            return Intact(records=self._read().journal.verify())
+            return JournalCheckPassed(records=self._read().journal.verify())
         except JournalDamaged as exc:
-            return Damaged(said=str(exc))
+            return JournalCheckFailed(said=str(exc))
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
         """See Desk: every copy that was read back before its record was skipped."""
@@ -412,17 +453,17 @@ class Office:
                 sha256=kept.sha256,
                 connectors=kept.connectors,
             )
-            for kept in reversed(backups.found(self.folder))
+            for kept in reversed(backups.list_backups(self.folder))
         )
 
 
-def effective(configured: Mode, set_to: str | None) -> Mode:
+def compute_effective_mode(configured: Mode, set_to: str | None) -> Mode:
     """The lower one; what a person set last, if anything, is never above what is configured."""
     wanted = configured if set_to is None else Mode(set_to)
     return min(configured, wanted, key=_RANKS.__getitem__)
 
 
-def _sha256(asked: Asked) -> str:
+def _hash_request(asked: PlanRequest) -> str:
     """Of the wish, under whatever key."""
     wish = msgspec.structs.replace(asked, key="")
     return hashlib.sha256(msgspec.json.encode(wish, order="deterministic")).hexdigest()

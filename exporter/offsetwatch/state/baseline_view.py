@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from offsetwatch.model.baselines import TOO_OLD_S, Baseline
-from offsetwatch.model.observations import BaselinesSeen
+from offsetwatch.model.observations import BaselinesRead
 
-Usual = Mapping[tuple[str, str], Baseline]
+BaselinesByConnector = Mapping[tuple[str, str], Baseline]
 
 
 @dataclass(frozen=True, slots=True)
-class UsualView:
+class BaselinesView:
     """What may be used.
 
     valid   None where nothing was ever published; False: it is damaged, or too old to be used
@@ -24,31 +24,31 @@ class UsualView:
     """
 
     valid: bool | None = None
-    of: Usual = field(default_factory=dict)
+    of: BaselinesByConnector = field(default_factory=dict)
 
 
-NOTHING_PUBLISHED = UsualView()
+NO_BASELINES = BaselinesView()
 
 
-class UsualBook:
+class BaselinesBook:
     """The newest document."""
 
     def __init__(self) -> None:
         self._until: float | None = None
-        self._view = NOTHING_PUBLISHED
-        self._old = UsualView(valid=False)
+        self._view = NO_BASELINES
+        self._old = BaselinesView(valid=False)
 
-    def read(self, seen: BaselinesSeen) -> None:
+    def read(self, seen: BaselinesRead) -> None:
         """Replace what was known; by nothing, if it is damaged."""
         if seen.found is None:
             self._until = None
-            self._view = UsualView(valid=False) if seen.damaged else NOTHING_PUBLISHED
+            self._view = BaselinesView(valid=False) if seen.damaged else NO_BASELINES
             return
         of = {(at.connect_cluster, at.connector): at for at in seen.found.connectors}
         self._until = seen.found.until
-        self._view = UsualView(valid=True, of=of)
+        self._view = BaselinesView(valid=True, of=of)
 
-    def view(self, now: float) -> UsualView:
+    def view(self, now: float) -> BaselinesView:
         """What still counts."""
         if self._until is not None and now - self._until > TOO_OLD_S:
             return self._old

@@ -13,14 +13,14 @@ from dataclasses import replace
 from operator import is_
 
 from offsetwatch.model.connectors import Connector, StateHistory
-from offsetwatch.model.log_readings import EndsAsked, EndsRead, ProbesRead
+from offsetwatch.model.log_readings import LogEndsRead, LogEndsRequested, ProbeRoundRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
     AssignmentConfirmed,
-    BaselinesSeen,
-    BrokersSeen,
+    BaselinesRead,
+    BrokerAddressesRead,
     ConnectorsListed,
-    ControlSeen,
+    ControlRequestsCounted,
     GroupOffsetsRead,
     InputFailed,
     InputId,
@@ -34,37 +34,42 @@ from offsetwatch.model.observations import (
     OffsetsTopicFound,
     OffsetsTopicLost,
     PartitionsAssigned,
-    PipelineSeen,
-    RestOffsetsAsked,
+    PipelineStatusRead,
     RestOffsetsRead,
+    RestOffsetsRequested,
     SinkOffsetsRead,
     TailRead,
     TopicFactsRead,
-    TopicsSeen,
+    TopicsChecked,
 )
-from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
-from offsetwatch.model.series_limits import SeriesGroup, SeriesLeftOut
-from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicRole, Topology
-from offsetwatch.state.baseline_view import UsualBook
-from offsetwatch.state.connect.connect_cluster import ConnectSite, Site
-from offsetwatch.state.connect.rest_consistency import Checks
+from offsetwatch.model.remediation import RemediationReported, ReplicaReported
+from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup
+from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, SinkGroup, Topology
+from offsetwatch.state.baseline_view import BaselinesBook
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings, ConnectClusterState
+from offsetwatch.state.connect.rest_consistency import RestConsistencyChecks
 from offsetwatch.state.connect.sinks import Sinks
-from offsetwatch.state.connector_series_budget import Budget
-from offsetwatch.state.failover.groups import Failover
+from offsetwatch.state.connector_series_budget import ConnectorSeriesBudget
+from offsetwatch.state.failover.groups import FailoverGroups
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.internal_topic_facts import FactsBook
+from offsetwatch.state.internal_topic_facts import InternalTopicFacts
 from offsetwatch.state.mirror.flows import (
     BrokerAddresses,
-    mirror_flows,
-    named_over_found,
-    sink_groups,
+    build_mirror_flows,
+    build_sink_groups,
+    merge_named_flows,
 )
 from offsetwatch.state.mirror.replication import Replication
 from offsetwatch.state.pipeline_status import PipelineBook
 from offsetwatch.state.readiness import Readiness
 from offsetwatch.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
-from offsetwatch.state.total_series_budget import UNLIMITED, Listed, SeriesBound, SeriesLimits
-from offsetwatch.state.tuple_memo import Joined
+from offsetwatch.state.total_series_budget import (
+    UNLIMITED_SERIES,
+    ClusterConnectors,
+    SeriesLimits,
+    TotalSeriesBudget,
+)
+from offsetwatch.state.tuple_memo import TupleMemo
 
 
 class Book:
@@ -80,11 +85,11 @@ class Book:
     def __init__(
         self,
         *,
-        sites: tuple[ConnectSite, ...],
+        sites: tuple[ConnectClusterSettings, ...],
         kafkas: Mapping[str, frozenset[str]],
         stale_after_s: dict[str, float],
         source_partitions_max: int,
-        series: SeriesLimits = UNLIMITED,
+        series: SeriesLimits = UNLIMITED_SERIES,
         pipeline_fresh_s: float = 600.0,
         interval_s: float = 60.0,
         flows: tuple[MirrorFlow, ...] = (),
@@ -94,13 +99,14 @@ class Book:
         self._brokers = BrokerAddresses()
         self._inputs = Inputs(stale_after_s)
         self._sites = {
-            site.name: Site(site, self._inputs, source_partitions_max, interval_s) for site in sites
+            site.name: ConnectClusterState(site, self._inputs, source_partitions_max, interval_s)
+            for site in sites
         }
         self._wants_connector = {site.name: site.wants_connector for site in sites}
         self._topic_doubts: dict[str, str | None] = {}
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs, interval_s)
-        self._failover = Failover(
+        self._failover = FailoverGroups(
             self._inputs,
             self._replication,
             lambda site, topic: self._sites[site].of.wants_topic(topic),
@@ -108,18 +114,18 @@ class Book:
         self._sinks = Sinks(self._sites, self._inputs)
         self._probes: Counter[str] = Counter()
         self._probes_skipped: Counter[str] = Counter()
-        self._facts = FactsBook(self._sites)
+        self._facts = InternalTopicFacts(self._sites)
         self._pipeline = PipelineBook(pipeline_fresh_s)
-        self._usual = UsualBook()
+        self._usual = BaselinesBook()
         self._notifications_failed: tuple[tuple[str, int], ...] = ()
-        self._control = ControlSeen((), ())
-        self._remedies: RemedySeen | None = None
-        self._replica: ReplicaSeen | None = None
-        self._checks = Checks(self._sites)
-        self._joined: Joined[SourcePartitionView] = Joined()
-        self._histories: Joined[StateHistory] = Joined()
-        self._budget = Budget(series.per_connector)
-        self._series = SeriesBound(series)
+        self._control = ControlRequestsCounted((), ())
+        self._remedies: RemediationReported | None = None
+        self._replica: ReplicaReported | None = None
+        self._checks = RestConsistencyChecks(self._sites)
+        self._joined: TupleMemo[SourcePartitionView] = TupleMemo()
+        self._histories: TupleMemo[StateHistory] = TupleMemo()
+        self._budget = ConnectorSeriesBudget(series.per_connector)
+        self._series = TotalSeriesBudget(series)
         self._readiness = Readiness(
             self._sites, self._inputs, self._replication, self._failover, self._sinks
         )
@@ -138,15 +144,20 @@ class Book:
                 if isinstance(seen, InputRetired):
                     for site in self._sites.values():
                         site.retire(seen.input)
-            case EndsAsked() | EndsRead() | ProbesRead():
+            case LogEndsRequested() | LogEndsRead() | ProbeRoundRead():
                 self._apply_ends(seen, now)
             case SinkOffsetsRead():
                 self._sinks.read(seen, now)
-            case RestOffsetsAsked() | RestOffsetsRead() | OffsetsPolled():
+            case RestOffsetsRequested() | RestOffsetsRead() | OffsetsPolled():
                 self._apply_rest_offsets(seen, now)
-            case TopicFactsRead() | PipelineSeen() | BaselinesSeen() | GroupOffsetsRead():
+            case TopicFactsRead() | PipelineStatusRead() | BaselinesRead() | GroupOffsetsRead():
                 self._apply_aside(seen)
-            case NotificationsFailed() | ControlSeen() | RemedySeen() | ReplicaSeen():
+            case (
+                NotificationsFailed()
+                | ControlRequestsCounted()
+                | RemediationReported()
+                | ReplicaReported()
+            ):
                 self._apply_aside(seen)
             case PartitionsAssigned() | AssignmentConfirmed():
                 self._apply_assignment(seen, now)
@@ -154,10 +165,10 @@ class Book:
                 self._apply_discovery(seen, now)
 
     def _apply_rest_offsets(
-        self, seen: RestOffsetsAsked | RestOffsetsRead | OffsetsPolled, now: float
+        self, seen: RestOffsetsRequested | RestOffsetsRead | OffsetsPolled, now: float
     ) -> None:
         match seen:
-            case RestOffsetsAsked():
+            case RestOffsetsRequested():
                 self._checks.asked(seen, now)
             case RestOffsetsRead():
                 self._checks.read(seen, now)
@@ -173,12 +184,12 @@ class Book:
     def _apply_aside(
         self,
         seen: TopicFactsRead
-        | PipelineSeen
-        | BaselinesSeen
+        | PipelineStatusRead
+        | BaselinesRead
         | NotificationsFailed
-        | ControlSeen
-        | RemedySeen
-        | ReplicaSeen
+        | ControlRequestsCounted
+        | RemediationReported
+        | ReplicaReported
         | GroupOffsetsRead,
     ) -> None:
         """What nothing else depends on."""
@@ -186,23 +197,23 @@ class Book:
             case TopicFactsRead():
                 self._facts.read(seen)
                 self._find_status_topics()
-            case PipelineSeen():
+            case PipelineStatusRead():
                 self._pipeline.read(seen)
-            case BaselinesSeen():
+            case BaselinesRead():
                 self._usual.read(seen)
             case NotificationsFailed():
                 self._notifications_failed = seen.counts
-            case ControlSeen():
+            case ControlRequestsCounted():
                 self._control = seen
-            case RemedySeen():
+            case RemediationReported():
                 self._remedies = seen
-            case ReplicaSeen():
+            case ReplicaReported():
                 self._replica = seen
             case GroupOffsetsRead():
                 self._failover.read(seen)
 
     def _find_status_topics(self) -> None:
-        beside = self._facts.topics(TopicRole.STATUS)
+        beside = self._facts.topics(InternalTopicRole.STATUS)
         changed = [site.found_status(beside) for site in self._sites.values()]
         if any(changed):
             self._rebuild_topology()
@@ -226,9 +237,9 @@ class Book:
                 self._topic_doubts[seen.connect_cluster] = seen.doubt
             case ListingTopicsFound():
                 self._sites[seen.topics.connect_cluster].listing_topics = seen.topics
-            case TopicsSeen():
+            case TopicsChecked():
                 self._failover.topics_seen(seen)
-            case BrokersSeen():
+            case BrokerAddressesRead():
                 self._brokers.see(seen.kafka, seen.addresses, now)
                 self._addresses = {
                     kafka: configured | self._brokers.of(kafka)
@@ -245,14 +256,16 @@ class Book:
         else:
             self._replication.assign(*of, seen.partitions, now)
 
-    def _apply_ends(self, seen: EndsAsked | EndsRead | ProbesRead, now: float) -> None:
+    def _apply_ends(
+        self, seen: LogEndsRequested | LogEndsRead | ProbeRoundRead, now: float
+    ) -> None:
         """Where logs end, and what stands in them."""
         match seen:
-            case EndsAsked():
+            case LogEndsRequested():
                 self._replication.ends_asked(seen, now)
-            case EndsRead():
+            case LogEndsRead():
                 self._replication.ends_read(seen, now)
-            case ProbesRead():
+            case ProbeRoundRead():
                 self._replication.probed(seen)
                 self._sinks.probed(seen)
                 self._probes.update(dict(seen.made))
@@ -280,15 +293,15 @@ class Book:
             site.settle(self._addresses)
             if site.listed is None:
                 continue
-            found.extend(mirror_flows(name, site.of.kafka, site.listed, self._addresses))
-            sinks.extend(sink_groups(name, site.of.kafka, site.listed, self._addresses))
+            found.extend(build_mirror_flows(name, site.of.kafka, site.listed, self._addresses))
+            sinks.extend(build_sink_groups(name, site.of.kafka, site.listed, self._addresses))
         wanted = [
             flow
             for flow in self._named_flows
             if self._sites[flow.connect_cluster].of.wants_connector(flow.connector)
         ]
         sites = [site for _, site in sorted(self._sites.items())]
-        flows = named_over_found(wanted, found)
+        flows = merge_named_flows(wanted, found)
         self._failover.follow(flows)
         checkpoints, heartbeats = self._failover.topics()
         self._topology = Topology(
@@ -371,12 +384,12 @@ class Book:
     def _bounded(
         self,
         snapshot: Snapshot,
-        left_out: tuple[SeriesLeftOut, ...],
+        left_out: tuple[DroppedSeries, ...],
         layout: tuple[object, ...],
     ) -> Snapshot:
         """Return the snapshot with what `series_max` leaves out, too, and all that bounds cut."""
         listed = tuple(
-            Listed(name, site.listed or ()) for name, site in sorted(self._sites.items())
+            ClusterConnectors(name, site.listed or ()) for name, site in sorted(self._sites.items())
         )
         beyond = self._series.left_out(snapshot, listed, layout)
         by_topic = snapshot.by_topic
@@ -415,7 +428,7 @@ class Book:
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _kafka_of(self, site: Site) -> frozenset[str]:
+    def _kafka_of(self, site: ConnectClusterState) -> frozenset[str]:
         """Return the addresses of its Kafka cluster, as configured."""
         return (
             frozenset()
@@ -462,7 +475,7 @@ class Book:
 
     @staticmethod
     def _made_connector_views(
-        lists: Iterable[tuple[Site, tuple[Connector, ...]]],
+        lists: Iterable[tuple[ConnectClusterState, tuple[Connector, ...]]],
     ) -> tuple[ConnectorView, ...]:
         return tuple(
             ConnectorView(

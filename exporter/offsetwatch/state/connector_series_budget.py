@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Final
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE
-from offsetwatch.model.series_limits import SERIES_PER_CONNECTOR_MAX, SeriesGroup, SeriesLeftOut
+from offsetwatch.model.series_limits import SERIES_PER_CONNECTOR_MAX, DroppedSeries, SeriesGroup
 from offsetwatch.model.topology import MirrorFlow
 from offsetwatch.state.snapshot import MirrorPartitionView, SourcePartitionView
 
@@ -26,35 +26,42 @@ PER_MIRROR_PARTITION: Final = 15  # twelve of the partition, three of its newest
 
 LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
 
-_Connector = tuple[str, str]
-_Connectors = frozenset[_Connector]
+_ConnectorKey = tuple[str, str]
+_ConnectorKeys = frozenset[_ConnectorKey]
 _Layout = tuple[object, ...]
-_Mirrored = tuple[MirrorPartitionView, ...]
+_MirrorPartitions = tuple[MirrorPartitionView, ...]
 _Flows = tuple[MirrorFlow, ...]
-_connector_of: Callable[[SourcePartitionView], _Connector] = attrgetter(
+_connector_of: Callable[[SourcePartitionView], _ConnectorKey] = attrgetter(
     "connect_cluster", "connector"
 )
-_flow_of: Callable[[MirrorPartitionView], _Connector] = attrgetter("connect_cluster", "connector")
+_flow_of: Callable[[MirrorPartitionView], _ConnectorKey] = attrgetter(
+    "connect_cluster", "connector"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class ConnectorSeriesSelection:
     """What fits. See Snapshot for the first two."""
 
-    by_topic: _Connectors
+    by_topic: _ConnectorKeys
     not_exported: frozenset[tuple[str, str, str]]
-    left_out: tuple[SeriesLeftOut, ...] = ()
+    left_out: tuple[DroppedSeries, ...] = ()
 
 
-class Budget:
+class ConnectorSeriesBudget:
     """`series_max` per connector. Counts each source partition once, when it is first left out."""
 
     def __init__(self, series_max: int) -> None:
         self._series_max = series_max
         self._left_out: set[tuple[str, str, str]] = set()
         self._cut = 0
-        self._last: tuple[_Layout, _Mirrored, _Flows, _Connectors, Within] | None = None
-        self._used: tuple[_Layout, _Connectors, _Connectors, Counter[_Connector]] | None = None
+        self._last: (
+            tuple[_Layout, _MirrorPartitions, _Flows, _ConnectorKeys, ConnectorSeriesSelection]
+            | None
+        ) = None
+        self._used: (
+            tuple[_Layout, _ConnectorKeys, _ConnectorKeys, Counter[_ConnectorKey]] | None
+        ) = None
 
     def dropped(self) -> dict[str, int]:
         """How many source partitions have been left out, by reason."""
@@ -64,10 +71,10 @@ class Budget:
         self,
         views: tuple[SourcePartitionView, ...],
         layout: _Layout,
-        mirrored: _Mirrored,
+        mirrored: _MirrorPartitions,
         flows: _Flows,
-        by_topic: _Connectors,
-    ) -> Within:
+        by_topic: _ConnectorKeys,
+    ) -> ConnectorSeriesSelection:
         """`by_topic` names the flows that are summed up anyway. Answered from memory while nothing
         has changed, and `layout` says whether views have: it is equal for two that are the same
         source partitions with as many fields each (site.py), however far they have come.
@@ -87,13 +94,18 @@ class Budget:
         self,
         views: tuple[SourcePartitionView, ...],
         layout: _Layout,
-        mirrored: _Mirrored,
+        mirrored: _MirrorPartitions,
         flows: _Flows,
-        by_topic: _Connectors,
-    ) -> Within:
+        by_topic: _ConnectorKeys,
+    ) -> ConnectorSeriesSelection:
         mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
         if self._used is None or self._used[:3] != (layout, mirrors, by_topic):
-            self._used = (layout, mirrors, by_topic, _series(views, mirrors, by_topic))
+            self._used = (
+                layout,
+                mirrors,
+                by_topic,
+                _count_connector_series(views, mirrors, by_topic),
+            )
         used = self._used[3].copy()
         for at, run in groupby(mirrored, key=_flow_of):
             if at not in by_topic:  # what it copies and never committed is no source partition
@@ -106,11 +118,14 @@ class Budget:
             gone = frozenset(
                 (view.connect_cluster, view.connector, view.identity)
                 for view in views
-                if _mirrors(view) and (view.connect_cluster, view.connector) in fallen_back
+                if _is_mirror_partition(view)
+                and (view.connect_cluster, view.connector) in fallen_back
             )
         cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
         self._count(gone | cut)
-        return Within(by_topic=summed, not_exported=cut, left_out=_left_out(fallen_back, cut))
+        return ConnectorSeriesSelection(
+            by_topic=summed, not_exported=cut, left_out=_build_left_out(fallen_back, cut)
+        )
 
     def _count(self, left_out: frozenset[tuple[str, str, str]]) -> None:
         """Each once, however often it comes and goes: with its tail, or at the edge."""
@@ -122,24 +137,24 @@ class Budget:
     def _beyond(
         self,
         views: Iterable[SourcePartitionView],
-        over: set[_Connector],
-        summed: _Connectors,
+        over: set[_ConnectorKey],
+        summed: _ConnectorKeys,
     ) -> Iterable[tuple[str, str, str]]:
-        used: Counter[_Connector] = Counter()
+        used: Counter[_ConnectorKey] = Counter()
         for view in views:
             at = (view.connect_cluster, view.connector)
-            if at in over and not (at in summed and _mirrors(view)):
-                used[at] += series_of(view)
+            if at in over and not (at in summed and _is_mirror_partition(view)):
+                used[at] += count_partition_series(view)
                 if used[at] > self._series_max:
                     yield (*at, view.identity)
 
 
-def _left_out(
-    fallen_back: _Connectors, cut: frozenset[tuple[str, str, str]]
-) -> tuple[SeriesLeftOut, ...]:
+def _build_left_out(
+    fallen_back: _ConnectorKeys, cut: frozenset[tuple[str, str, str]]
+) -> tuple[DroppedSeries, ...]:
     found = (
-        SeriesLeftOut(SeriesGroup.PARTITIONS, SERIES_PER_CONNECTOR_MAX, fallen_back),
-        SeriesLeftOut(
+        DroppedSeries(SeriesGroup.PARTITIONS, SERIES_PER_CONNECTOR_MAX, fallen_back),
+        DroppedSeries(
             SeriesGroup.SOURCE_PARTITIONS,
             SERIES_PER_CONNECTOR_MAX,
             frozenset(at[:2] for at in cut),
@@ -149,16 +164,18 @@ def _left_out(
     return tuple(at for at in found if at.owners)
 
 
-def _series(
+def _count_connector_series(
     views: Iterable[SourcePartitionView],
-    mirrors: _Connectors,
-    by_topic: _Connectors,
-) -> Counter[_Connector]:
+    mirrors: _ConnectorKeys,
+    by_topic: _ConnectorKeys,
+) -> Counter[_ConnectorKey]:
     """The series of each connector. Its views come in runs, which saves looking it up for each."""
-    found: Counter[_Connector] = Counter()
+    found: Counter[_ConnectorKey] = Counter()
     for at, run in groupby(views, key=_connector_of):
         if at in by_topic:
-            found[at] += sum(series_of(view) for view in run if not _mirrors(view))
+            found[at] += sum(
+                count_partition_series(view) for view in run if not _is_mirror_partition(view)
+            )
             continue
         each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if at in mirrors else 0)
         # Of every partition, whenever another one is shown, so without a call for each.
@@ -170,12 +187,12 @@ def _series(
     return found
 
 
-def series_of(view: SourcePartitionView) -> int:
+def count_partition_series(view: SourcePartitionView) -> int:
     """Return how many series a source partition has, at most."""
     if view.offset is None:
         return PER_SOURCE_PARTITION
     return PER_SOURCE_PARTITION + len(view.offset.numbers) + (view.event_at is not None)
 
 
-def _mirrors(view: SourcePartitionView) -> bool:
+def _is_mirror_partition(view: SourcePartitionView) -> bool:
     return view.dialect == MIRROR_SOURCE.name

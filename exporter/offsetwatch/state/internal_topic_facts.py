@@ -9,21 +9,26 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from offsetwatch.model.observations import TopicFactsRead
-from offsetwatch.model.topology import KafkaTopic, TopicRole, Topology
-from offsetwatch.state.connect.connect_cluster import Site
-from offsetwatch.state.internal_topic_rules import Intruder, TopicProblem, lint, shared
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, Topology
+from offsetwatch.state.connect.connect_cluster import ConnectClusterState
+from offsetwatch.state.internal_topic_rules import (
+    ForeignWriter,
+    TopicProblem,
+    find_shared_topics,
+    find_topic_problems,
+)
 
 FACTS_EVERY_S: Final = 300.0  # topics are made once; describing them costs each broker little
 FACTS_STALE_S: Final = 3 * FACTS_EVERY_S + 60.0
 # A foreign commit counts for so long: ten flushes. A connector that was moved to another Connect
 # cluster may have made its last commit here shortly before.
-INTRUDER_RECENT_S: Final = 600.0
+FOREIGN_COMMIT_RECENT_S: Final = 600.0
 
 
-class FactsBook:
+class InternalTopicFacts:
     """The last reading of each Kafka cluster."""
 
-    def __init__(self, sites: Mapping[str, Site]) -> None:
+    def __init__(self, sites: Mapping[str, ConnectClusterState]) -> None:
         self._sites = sites
         self._facts: dict[str, TopicFactsRead] = {}
 
@@ -31,7 +36,7 @@ class FactsBook:
         """Replace what was known of this Kafka cluster."""
         self._facts[seen.kafka] = seen
 
-    def topics(self, role: TopicRole) -> frozenset[KafkaTopic]:
+    def topics(self, role: InternalTopicRole) -> frozenset[KafkaTopic]:
         """Every topic that was last seen to have this role."""
         seen = (topic for read in self._facts.values() for topic in read.facts)
         return frozenset(topic.at for topic in seen if topic.role is role)
@@ -44,16 +49,18 @@ class FactsBook:
             if abs(now - read.at) <= FACTS_STALE_S
             for topic in read.facts
         )
-        return lint(facts) + shared(topology, self._intruders(now, topology))
+        return find_topic_problems(facts) + find_shared_topics(
+            topology, self._intruders(now, topology)
+        )
 
-    def _intruders(self, now: float, topology: Topology) -> Iterator[Intruder]:
+    def _intruders(self, now: float, topology: Topology) -> Iterator[ForeignWriter]:
         names = {name: site.runs for name, site in self._sites.items() if site.listed is not None}
         for topic in topology.offsets_topics:
             site = self._sites[topic.connect_cluster]
             if topic.connect_cluster not in names or not site.sound(topic.at, now):
                 continue
-            writers = site.committing(topic.at, since=now - INTRUDER_RECENT_S)
+            writers = site.committing(topic.at, since=now - FOREIGN_COMMIT_RECENT_S)
             for foreign in writers - names[topic.connect_cluster]:
                 for home, theirs in names.items():
                     if foreign in theirs:
-                        yield Intruder(at=topic.at, connector=foreign, home=home)
+                        yield ForeignWriter(at=topic.at, connector=foreign, home=home)

@@ -14,7 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicFacts, TopicRole, Topology
+from offsetwatch.model.topology import (
+    InternalTopicRole,
+    KafkaTopic,
+    MirrorFlow,
+    TopicFacts,
+    Topology,
+)
 
 NOT_COMPACTED: Final = "not_compacted"
 WRONG_PARTITIONS: Final = "wrong_partitions"
@@ -22,12 +28,12 @@ LOW_REPLICATION: Final = "low_replication"
 SHARED: Final = "shared"
 OVERSIZE: Final = "oversize"
 
-REPLICATION_WANTED: Final = 3  # Connect's and MM2's own default; fewer brokers cannot give more
-SINGLE_PARTITION: Final = frozenset({TopicRole.CONFIG, TopicRole.OFFSET_SYNCS})
+REPLICATION_MIN: Final = 3  # Connect's and MM2's own default; fewer brokers cannot give more
+SINGLE_PARTITION: Final = frozenset({InternalTopicRole.CONFIG, InternalTopicRole.OFFSET_SYNCS})
 
 # A worker reads its topics whole before it starts; so does every GET of offsets under exactly-once.
 # A million records take it some ten seconds: below that nobody waits, whatever they hold.
-RECORDS_FEW: Final = 1_000_000
+LONG_TOPIC_RECORDS_MIN: Final = 1_000_000
 # Above it, length is only wrong if most of it is superseded: compaction then lags (it never touches
 # the active segment, which by default stays active for a week or a GiB). Under a hundred records
 # per key the length is the number of source partitions, and no setting would shorten it much.
@@ -51,7 +57,7 @@ class TopicProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Intruder:
+class ForeignWriter:
     """A connector that commits into the offsets topic of a Connect cluster that does not list it,
     while `home`, another configured one, does.
     """
@@ -64,31 +70,31 @@ class Intruder:
 # --- rules on one topic: facts -> what is wrong with it, or None ---------------------------------
 
 
-def not_compacted(facts: TopicFacts) -> str | None:
+def check_compaction(facts: TopicFacts) -> str | None:
     """Law 1: an internal topic's cleanup.policy is exactly `compact`."""
     if facts.policy is None or facts.policy == "compact":
         return None
     return f"cleanup.policy is {facts.policy}: retention deletes records that are still needed"
 
 
-def wrong_partitions(facts: TopicFacts) -> str | None:
+def check_partition_count(facts: TopicFacts) -> str | None:
     """Law 2: what is read in one order (configurations, offset syncs) has one partition."""
     if facts.role not in SINGLE_PARTITION or facts.partitions == 1:
         return None
     return f"it has {facts.partitions} partitions and must have 1: its records have no order"
 
 
-def low_replication(facts: TopicFacts) -> str | None:
+def check_replication(facts: TopicFacts) -> str | None:
     """Law 3: as many replicas as Connect would ask for, or as there are brokers."""
-    wanted = min(REPLICATION_WANTED, facts.brokers)
+    wanted = min(REPLICATION_MIN, facts.brokers)
     if facts.replication >= wanted:
         return None
     return f"a partition has {facts.replication} replica(s) and should have {wanted}"
 
 
-def oversize(facts: TopicFacts) -> str | None:
+def check_size(facts: TopicFacts) -> str | None:
     """Law 4: a topic that is long is long because it has many keys."""
-    if facts.records is None or facts.keys is None or facts.records <= RECORDS_FEW:
+    if facts.records is None or facts.keys is None or facts.records <= LONG_TOPIC_RECORDS_MIN:
         return None
     if facts.records <= RECORDS_PER_KEY_MAX * facts.keys:
         return None
@@ -99,14 +105,14 @@ def oversize(facts: TopicFacts) -> str | None:
 
 
 RULES: Final[tuple[tuple[str, Callable[[TopicFacts], str | None]], ...]] = (
-    (NOT_COMPACTED, not_compacted),
-    (WRONG_PARTITIONS, wrong_partitions),
-    (LOW_REPLICATION, low_replication),
-    (OVERSIZE, oversize),
+    (NOT_COMPACTED, check_compaction),
+    (WRONG_PARTITIONS, check_partition_count),
+    (LOW_REPLICATION, check_replication),
+    (OVERSIZE, check_size),
 )
 
 
-def lint(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]:
+def find_topic_problems(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]:
     """Every problem of every topic, in a stable order. A topic in two roles is judged in both."""
     found = {
         (topic.at, problem): TopicProblem(at=topic.at, problem=problem, detail=detail)
@@ -120,7 +126,9 @@ def lint(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]:
 # --- the rule on Connect clusters ----------------------------------------------------------------
 
 
-def shared(topology: Topology, intruders: Iterable[Intruder]) -> tuple[TopicProblem, ...]:
+def find_shared_topics(
+    topology: Topology, intruders: Iterable[ForeignWriter]
+) -> tuple[TopicProblem, ...]:
     """Law 5: an offsets topic belongs to one Connect cluster.
 
     Two that use one topic hand each other's offsets to connectors of the same name.
@@ -146,16 +154,18 @@ def shared(topology: Topology, intruders: Iterable[Intruder]) -> tuple[TopicProb
 # --- what to look at -----------------------------------------------------------------------------
 
 
-def named_topics(topology: Topology, homes: Mapping[str, str]) -> dict[KafkaTopic, TopicRole]:
+def find_internal_topics(
+    topology: Topology, homes: Mapping[str, str]
+) -> dict[KafkaTopic, InternalTopicRole]:
     """The internal topics that the topology names, or from which their names follow.
 
     homes   Connect cluster -> the Kafka cluster that holds its topics
     """
-    found = {topic.at: TopicRole.OFFSETS for topic in topology.offsets_topics}
+    found = {topic.at: InternalTopicRole.OFFSETS for topic in topology.offsets_topics}
     for listing in topology.listings:
         for topic, role in (
-            (listing.configs, TopicRole.CONFIG),
-            (listing.status, TopicRole.STATUS),
+            (listing.configs, InternalTopicRole.CONFIG),
+            (listing.status, InternalTopicRole.STATUS),
         ):
             if topic is not None:
                 found.setdefault(topic, role)
@@ -163,13 +173,15 @@ def named_topics(topology: Topology, homes: Mapping[str, str]) -> dict[KafkaTopi
         # MM2's checkpoint connector writes through its worker, hence to the worker's own cluster.
         home = homes.get(flow.connect_cluster)
         if home is not None:
-            found.setdefault(KafkaTopic(home, checkpoints_topic(flow)), TopicRole.CHECKPOINTS)
+            found.setdefault(
+                KafkaTopic(home, derive_checkpoints_topic(flow)), InternalTopicRole.CHECKPOINTS
+            )
         if flow.offset_syncs is not None:
-            found.setdefault(flow.offset_syncs, TopicRole.OFFSET_SYNCS)
+            found.setdefault(flow.offset_syncs, InternalTopicRole.OFFSET_SYNCS)
     return found
 
 
-def checkpoints_topic(flow: MirrorFlow) -> str:
+def derive_checkpoints_topic(flow: MirrorFlow) -> str:
     """DefaultReplicationPolicy.checkpointsTopic; of a flow whose configuration is not known the
     separator is read off the offset-syncs topic, which has the same one (KIP-690).
     """
@@ -184,7 +196,7 @@ def checkpoints_topic(flow: MirrorFlow) -> str:
     return separator.join((flow.source, "checkpoints", _SUFFIX))
 
 
-def sibling_names(offsets_topic: str) -> tuple[str, ...]:
+def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:
     """What the config and status topics beside this offsets topic are likely to be called.
 
     No API tells. A topic of such a name counts only once its keys confirm it (role_of_key).
@@ -197,11 +209,11 @@ def sibling_names(offsets_topic: str) -> tuple[str, ...]:
     return ()
 
 
-def role_of_key(key: bytes) -> TopicRole | None:
+def role_of_key(key: bytes) -> InternalTopicRole | None:
     """CONFIG or STATUS if Connect's config or status topic has such keys, else None.
 
     KafkaConfigBackingStore, KafkaStatusBackingStore.
     """
     if _STATUS_KEY.fullmatch(key):
-        return TopicRole.STATUS
-    return TopicRole.CONFIG if _CONFIG_KEY.fullmatch(key) else None
+        return InternalTopicRole.STATUS
+    return InternalTopicRole.CONFIG if _CONFIG_KEY.fullmatch(key) else None

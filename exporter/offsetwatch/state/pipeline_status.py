@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from offsetwatch.model.observations import PipelineSeen
+from offsetwatch.model.observations import PipelineStatusRead
 from offsetwatch.model.pipeline_status import PipelineStatus
 
 
@@ -20,7 +20,7 @@ class PipelineView:
     unreadable: int = 0
 
 
-NOTHING_SAID = PipelineView()
+NO_PIPELINE_STATUS = PipelineView()
 
 
 class PipelineBook:
@@ -30,9 +30,9 @@ class PipelineBook:
 
     def __init__(self, fresh_s: float) -> None:
         self._fresh_s = fresh_s
-        self._view = NOTHING_SAID
+        self._view = NO_PIPELINE_STATUS
 
-    def read(self, seen: PipelineSeen) -> None:
+    def read(self, seen: PipelineStatusRead) -> None:
         """Replace what was known."""
         unreadable = self._view.unreadable + seen.unreadable
         self._view = PipelineView(status=seen.status, unreadable=unreadable)

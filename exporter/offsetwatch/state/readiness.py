@@ -16,12 +16,12 @@ from offsetwatch.model.observations import (
     LOG_ENDS,
     TAIL,
     InputId,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 from offsetwatch.model.topology import KafkaTopic, Topology
-from offsetwatch.state.connect.connect_cluster import UNREADABLE, Site
+from offsetwatch.state.connect.connect_cluster import UNREADABLE_REASONS, ConnectClusterState
 from offsetwatch.state.connect.sinks import Sinks
-from offsetwatch.state.failover.groups import Failover, groups_input
+from offsetwatch.state.failover.groups import FailoverGroups, build_groups_input
 from offsetwatch.state.inputs import Inputs, InputState
 from offsetwatch.state.mirror.replication import Replication
 
@@ -33,10 +33,10 @@ class Readiness:
 
     def __init__(
         self,
-        sites: Mapping[str, Site],
+        sites: Mapping[str, ConnectClusterState],
         inputs: Inputs,
         replication: Replication,
-        failover: Failover,
+        failover: FailoverGroups,
         sinks: Sinks,
     ) -> None:
         self._sites = sites
@@ -64,7 +64,7 @@ class Readiness:
         for kafka in self._replication.upstreams():
             missing.extend(self._ends(kafka, now))
         for asked in self._failover.to_ask():
-            missing.extend(self._unasked(groups_input(asked.flow)))
+            missing.extend(self._unasked(build_groups_input(asked.flow)))
         self._was_ready = self._was_ready or not missing
         return tuple(missing)
 
@@ -76,7 +76,7 @@ class Readiness:
         """
         if state.errors["too_large"]:
             return True
-        if state.last_reason not in UNREADABLE:
+        if state.last_reason not in UNREADABLE_REASONS:
             return False
         if state.last_reason == "not_found" or topic not in topology.recorded():
             return True
@@ -92,7 +92,7 @@ class Readiness:
     def _unpolled(self) -> Iterator[str]:
         sources = [at for site in self._sites.values() for at in site.rest_connectors()]
         for at in (*sources, *self._sinks.by_rest()):
-            yield from self._unasked(rest_offsets_input(at.connect_cluster, at.connector))
+            yield from self._unasked(build_rest_offsets_input(at.connect_cluster, at.connector))
 
     def _is_not_needed(self, topic: KafkaTopic, topology: Topology) -> bool:
         """Does REST stand in for all that this topic would tell?"""
@@ -103,7 +103,7 @@ class Readiness:
             and all(self._sites[flow.connect_cluster].polls(flow.connector) for flow in flows)
         )
 
-    def _site(self, site: Site) -> tuple[str, ...]:
+    def _site(self, site: ConnectClusterState) -> tuple[str, ...]:
         if site.of.rest and site.listed is None:
             return (
                 self._explain(InputId(CONNECT_REST, connect_cluster=site.name), "first answer"),

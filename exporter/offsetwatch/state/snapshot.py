@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.decode.javamap import build_connect_key_from_json
 from offsetwatch.model.connectors import ConnectorKind, StateHistory, Task
 from offsetwatch.model.findings import FailureRun, Finding, Judgement
 from offsetwatch.model.observations import Frozen, InputId
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
-from offsetwatch.model.series_limits import Owner, SeriesGroup, SeriesLeftOut
+from offsetwatch.model.remediation import RemediationReported, ReplicaReported
+from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup, SeriesOwner
 from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
-from offsetwatch.state.baseline_view import NOTHING_PUBLISHED, UsualView
+from offsetwatch.state.baseline_view import NO_BASELINES, BaselinesView
 from offsetwatch.state.connect.raw_keys import SpellingChange
 from offsetwatch.state.internal_topic_rules import TopicProblem
-from offsetwatch.state.pipeline_status import NOTHING_SAID, PipelineView
-from offsetwatch.state.trend_marks import Marks
+from offsetwatch.state.pipeline_status import NO_PIPELINE_STATUS, PipelineView
+from offsetwatch.state.trend_marks import TrendMarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class RestCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class WithoutState:
+class ConnectorWithoutState:
     """A connector that Connect lists without a state, `since` then; `seen_at` is when it last had
     one, None if it never did. `tasks`: its own state is known, and of these tasks none is.
     """
@@ -151,7 +151,7 @@ class ConnectorListView:
     connect_cluster: str
     believed_at: float | None
     kafka_cluster_ids: tuple[str | None, str | None]
-    without_state: tuple[WithoutState, ...]
+    without_state: tuple[ConnectorWithoutState, ...]
     unlisted: tuple[UnlistedConnector, ...]
     deleted: frozenset[str] = frozenset()
     deleted_at: Mapping[str, float] = field(default_factory=dict)
@@ -231,7 +231,7 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
             return None
         if self.keys is not None and self.keys.own is not None:
             return self.keys.own
-        return connect_key_of(self.connector, self.identity)
+        return build_connect_key_from_json(self.connector, self.identity)
 
 
 class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
@@ -368,7 +368,7 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPartition:
+class GroupPartition:
     """A partition in which a consumer group may have an offset.
 
     remote          the topic's name on the target: where its copies are
@@ -383,13 +383,13 @@ class AskedPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsToAsk:
+class GroupOffsetsRequest:
     """The groups of one flow whose offsets are to be asked for, on these two Kafka clusters."""
 
     flow: FlowKey
     upstream: str
     downstream: str
-    partitions: tuple[AskedPartition, ...]
+    partitions: tuple[GroupPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,14 +518,14 @@ class Snapshot:
     topic_problems: tuple[TopicProblem, ...] = ()
     by_topic: frozenset[tuple[str, str]] = frozenset()
     not_exported: frozenset[tuple[str, str, str]] = frozenset()
-    left_out: tuple[SeriesLeftOut, ...] = ()
+    left_out: tuple[DroppedSeries, ...] = ()
     partial: frozenset[tuple[str, str]] = frozenset()
-    pipeline: PipelineView = NOTHING_SAID
-    usual: UsualView = NOTHING_PUBLISHED
+    pipeline: PipelineView = NO_PIPELINE_STATUS
+    usual: BaselinesView = NO_BASELINES
     losses: tuple[Loss, ...] = ()
     recreations: tuple[TopicRecreation, ...] = ()
     groups: tuple[GroupView, ...] = ()
-    groups_to_ask: tuple[GroupsToAsk, ...] = ()
+    groups_to_ask: tuple[GroupOffsetsRequest, ...] = ()
     checkpoints: tuple[CheckpointView, ...] = ()
     heartbeats: tuple[HeartbeatView, ...] = ()
     judgements: tuple[Judgement, ...] = ()
@@ -538,23 +538,23 @@ class Snapshot:
     saved_at: float | None = None
     histories: tuple[StateHistory, ...] = ()
     failure_runs: tuple[FailureRun, ...] = ()
-    remedies: RemedySeen | None = None
-    replica: ReplicaSeen | None = None
+    remedies: RemediationReported | None = None
+    replica: ReplicaReported | None = None
     by_rest: tuple[RestConnector, ...] = ()
     rest_checks: Mapping[tuple[str, str], RestCheck] = field(default_factory=dict)
     topic_doubts: Mapping[str, str | None] = field(default_factory=dict)
     lists: tuple[ConnectorListView, ...] = ()
     wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
-    trends: Marks = ()
+    trends: TrendMarks = ()
 
-    def left_out_of(self, group: SeriesGroup) -> frozenset[Owner]:
+    def left_out_of(self, group: SeriesGroup) -> frozenset[SeriesOwner]:
         """Return whose series of a group are left out as a whole."""
-        return frozenset[Owner]().union(
+        return frozenset[SeriesOwner]().union(
             *(at.owners for at in self.left_out if at.group is group and not at.partial)
         )
 
 
-EMPTY = Snapshot(
+EMPTY_SNAPSHOT = Snapshot(
     at=0.0,
     inputs=(),
     connectors=(),

@@ -22,12 +22,12 @@ from offsetwatch.model.findings import Verdict
 from offsetwatch.model.series_limits import (
     SERIES_MAX,
     SERIES_PER_CONNECTOR_MAX,
-    Owner,
+    DroppedSeries,
     SeriesGroup,
-    SeriesLeftOut,
+    SeriesOwner,
 )
-from offsetwatch.state.baseline_view import Usual, UsualView
-from offsetwatch.state.connector_series_budget import PER_MIRROR_PARTITION, series_of
+from offsetwatch.state.baseline_view import BaselinesByConnector, BaselinesView
+from offsetwatch.state.connector_series_budget import PER_MIRROR_PARTITION, count_partition_series
 from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
 
 RETURN_SHARE: Final = 0.9
@@ -38,18 +38,18 @@ PER_GROUP_PARTITION: Final = 2
 PER_TAIL: Final = 5
 # State, tasks by state, info, from_rest and progress; what is usual comes on top.
 PER_CONNECTOR: Final = 2 * len(STATES) + 2 + len(Verdict)
-PER_USUAL: Final = 3 * len(QUANTILES)
+PER_BASELINE: Final = 3 * len(QUANTILES)
 LEFT_OUT_MAX: Final = 1_000_000  # that are remembered; then they are counted again
 
 _RUNNING: Final = "running"
 
-Lists = tuple[tuple[Connector, ...], ...]
-_Parts = dict[SeriesGroup, list[tuple[Owner, int]]]
-_Cut = frozenset[tuple[SeriesGroup, Owner]]
+ConnectorLists = tuple[tuple[Connector, ...], ...]
+_SizesByGroup = dict[SeriesGroup, list[tuple[SeriesOwner, int]]]
+_LeftOutOwners = frozenset[tuple[SeriesGroup, SeriesOwner]]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ClusterConnectors:
     """Connectors of one Connect cluster, whether or not their states can be shown now."""
 
     connect_cluster: str
@@ -57,26 +57,26 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfTasks:
+class _TaskSeries:
     """Series of tasks that run and of others, and of connectors: those in which all runs first.
 
     total      of all of them
     largest    of the tasks of one connector
     """
 
-    running: Mapping[Owner, int]
-    others: Mapping[Owner, int]
-    connectors: list[tuple[Owner, int]]
+    running: Mapping[SeriesOwner, int]
+    others: Mapping[SeriesOwner, int]
+    connectors: list[tuple[SeriesOwner, int]]
     total: int
     largest: int
 
 
 @dataclass(frozen=True, slots=True)
-class _OfSources:
+class _SourceSeries:
     """Series of source partitions that a flow replicates, and of others."""
 
-    mirrored: Mapping[Owner, int]
-    others: Mapping[Owner, int]
+    mirrored: Mapping[SeriesOwner, int]
+    others: Mapping[SeriesOwner, int]
     total: int
 
 
@@ -88,10 +88,10 @@ class SeriesLimits:
     total: int
 
 
-UNLIMITED: Final = SeriesLimits(2**31, 2**31)
+UNLIMITED_SERIES: Final = SeriesLimits(2**31, 2**31)
 
 
-class SeriesBound:
+class TotalSeriesBudget:
     """See the module. The limit of one connector bounds the series of its tasks, and those of a
     sink's partitions; those of other partitions: see Budget.
     """
@@ -99,10 +99,10 @@ class SeriesBound:
     def __init__(self, limits: SeriesLimits) -> None:
         self._series_max = limits.total
         self._per_connector_max = limits.per_connector
-        self._tasks: tuple[object, _OfTasks] | None = None
-        self._sources: tuple[object, _OfSources] | None = None
-        self._last: tuple[object, _Cut, tuple[SeriesLeftOut, ...]] | None = None
-        self._counted: set[tuple[SeriesGroup, Owner]] = set()
+        self._tasks: tuple[object, _TaskSeries] | None = None
+        self._sources: tuple[object, _SourceSeries] | None = None
+        self._last: tuple[object, _LeftOutOwners, tuple[DroppedSeries, ...]] | None = None
+        self._counted: set[tuple[SeriesGroup, SeriesOwner]] = set()
         self._dropped: Counter[str] = Counter()
 
     def dropped(self) -> Mapping[str, int]:
@@ -110,8 +110,8 @@ class SeriesBound:
         return self._dropped
 
     def left_out(
-        self, snapshot: Snapshot, listed: tuple[Listed, ...], layout: tuple[object, ...]
-    ) -> tuple[SeriesLeftOut, ...]:
+        self, snapshot: Snapshot, listed: tuple[ClusterConnectors, ...], layout: tuple[object, ...]
+    ) -> tuple[DroppedSeries, ...]:
         """What is left out of this snapshot, whose `by_topic` and `not_exported` are of the limit
         for each connector. `layout` as of Budget.
         """
@@ -145,34 +145,45 @@ class SeriesBound:
             *(snapshot.by_topic, snapshot.not_exported, snapshot.topology.flows),
         )
         if self._last is None or self._last[0] != state:
-            before = frozenset[tuple[SeriesGroup, Owner]]() if self._last is None else self._last[1]
+            before = (
+                frozenset[tuple[SeriesGroup, SeriesOwner]]()
+                if self._last is None
+                else self._last[1]
+            )
             self._last = (state, *self._found(snapshot, tasks, sources, fixed, before))
         return self._last[2]
 
     def _found(
-        self, snapshot: Snapshot, tasks: _OfTasks, sources: _OfSources, fixed: int, before: _Cut
-    ) -> tuple[_Cut, tuple[SeriesLeftOut, ...]]:
-        parts = _parts(snapshot, tasks, sources)
+        self,
+        snapshot: Snapshot,
+        tasks: _TaskSeries,
+        sources: _SourceSeries,
+        fixed: int,
+        before: _LeftOutOwners,
+    ) -> tuple[_LeftOutOwners, tuple[DroppedSeries, ...]]:
+        parts = _collect_sizes(snapshot, tasks, sources)
         alone = self._too_large(parts)
         for group, owner in alone:
             parts[group] = [at for at in parts[group] if at[0] != owner]
         total = fixed + sum(size for group in parts.values() for _, size in group)
-        cut = frozenset(_beyond(parts, total, self._series_max))
+        cut = frozenset(_select_left_out(parts, total, self._series_max))
         if before:
-            cut |= before & frozenset(_beyond(parts, total, self._series_max * RETURN_SHARE))
+            cut |= before & frozenset(
+                _select_left_out(parts, total, self._series_max * RETURN_SHARE)
+            )
         sizes = {(group, owner): size for group, of in parts.items() for owner, size in of}
         sizes |= alone
         self._count(cut, SERIES_MAX, sizes)
         self._count(alone, SERIES_PER_CONNECTOR_MAX, sizes)
         return cut, (
-            *_left_out(cut, SERIES_MAX, sizes),
-            *_left_out(alone, SERIES_PER_CONNECTOR_MAX, sizes),
+            *_build_left_out(cut, SERIES_MAX, sizes),
+            *_build_left_out(alone, SERIES_PER_CONNECTOR_MAX, sizes),
         )
 
-    def _too_large(self, parts: _Parts) -> dict[tuple[SeriesGroup, Owner], int]:
+    def _too_large(self, parts: _SizesByGroup) -> dict[tuple[SeriesGroup, SeriesOwner], int]:
         """Return what one connector has too much of."""
         running, others = dict(parts[SeriesGroup.RUNNING_TASKS]), dict(parts[SeriesGroup.TASKS])
-        found: dict[tuple[SeriesGroup, Owner], int] = {}
+        found: dict[tuple[SeriesGroup, SeriesOwner], int] = {}
         for owner, size in running.items():
             if size + others.get(owner, 0) > self._per_connector_max:
                 found[SeriesGroup.RUNNING_TASKS, owner] = size
@@ -184,9 +195,9 @@ class SeriesBound:
 
     def _count(
         self,
-        cut: Iterable[tuple[SeriesGroup, Owner]],
+        cut: Iterable[tuple[SeriesGroup, SeriesOwner]],
         limit: str,
-        sizes: Mapping[tuple[SeriesGroup, Owner], int],
+        sizes: Mapping[tuple[SeriesGroup, SeriesOwner], int],
     ) -> None:
         new = [at for at in cut if at not in self._counted]
         if len(self._counted) + len(new) > LEFT_OUT_MAX:
@@ -195,24 +206,24 @@ class SeriesBound:
         if new:
             self._dropped[limit] += sum(sizes[at] for at in new)
 
-    def _of_tasks(self, usual: UsualView, listed: tuple[Listed, ...]) -> _OfTasks:
+    def _of_tasks(self, usual: BaselinesView, listed: tuple[ClusterConnectors, ...]) -> _TaskSeries:
         state = (usual, listed)
         if self._tasks is None or self._tasks[0] != state:
             self._tasks = (state, _count_tasks(listed, usual.of))
         return self._tasks[1]
 
-    def _of_sources(self, snapshot: Snapshot, layout: tuple[object, ...]) -> _OfSources:
+    def _of_sources(self, snapshot: Snapshot, layout: tuple[object, ...]) -> _SourceSeries:
         state = (layout, snapshot.not_exported)
         if self._sources is None or self._sources[0] != state:
             self._sources = (state, _count_sources(snapshot))
         return self._sources[1]
 
 
-def _count_tasks(listed: tuple[Listed, ...], usual: Usual) -> _OfTasks:
-    running: dict[Owner, int] = {}
-    others: dict[Owner, int] = {}
-    sound: list[tuple[Owner, int]] = []
-    unsound: list[tuple[Owner, int]] = []
+def _count_tasks(listed: tuple[ClusterConnectors, ...], usual: BaselinesByConnector) -> _TaskSeries:
+    running: dict[SeriesOwner, int] = {}
+    others: dict[SeriesOwner, int] = {}
+    sound: list[tuple[SeriesOwner, int]] = []
+    unsound: list[tuple[SeriesOwner, int]] = []
     for cluster in listed:
         for at in cluster.connectors:
             owner = (cluster.connect_cluster, at.name)
@@ -221,42 +232,42 @@ def _count_tasks(listed: tuple[Listed, ...], usual: Usual) -> _OfTasks:
                 running[owner] = len(STATES) * len(runs)
             rest = [task for task in at.tasks if task.state != _RUNNING]
             if rest:
-                others[owner] = sum(map(_states_of, rest))
+                others[owner] = sum(map(_count_states, rest))
             unknown = {at.state, *(task.state for task in rest)}.difference(STATES)
-            size = PER_CONNECTOR + 2 * len(unknown) + PER_USUAL * (owner in usual)
+            size = PER_CONNECTOR + 2 * len(unknown) + PER_BASELINE * (owner in usual)
             (sound if at.state == _RUNNING and not rest else unsound).append((owner, size))
     connectors = sound + unsound
     of_tasks = Counter(running) + Counter(others)
     total = of_tasks.total() + sum(size for _, size in connectors)
-    return _OfTasks(running, others, connectors, total, max(of_tasks.values(), default=0))
+    return _TaskSeries(running, others, connectors, total, max(of_tasks.values(), default=0))
 
 
-def _states_of(task: Task) -> int:
+def _count_states(task: Task) -> int:
     return len(STATES) + (task.state not in STATES)
 
 
-def _count_sources(snapshot: Snapshot) -> _OfSources:
-    mirrored: Counter[Owner] = Counter()
-    others: Counter[Owner] = Counter()
+def _count_sources(snapshot: Snapshot) -> _SourceSeries:
+    mirrored: Counter[SeriesOwner] = Counter()
+    others: Counter[SeriesOwner] = Counter()
     gone = snapshot.not_exported
     for view in snapshot.source_partitions:
         if gone and (view.connect_cluster, view.connector, view.identity) in gone:
             continue
-        counts = mirrored if _mirrors(view) else others
-        counts[view.connect_cluster, view.connector] += series_of(view)
-    return _OfSources(mirrored, others, mirrored.total() + others.total())
+        counts = mirrored if _is_mirror_partition(view) else others
+        counts[view.connect_cluster, view.connector] += count_partition_series(view)
+    return _SourceSeries(mirrored, others, mirrored.total() + others.total())
 
 
-def _mirrors(view: SourcePartitionView) -> bool:
+def _is_mirror_partition(view: SourcePartitionView) -> bool:
     return view.dialect == MIRROR_SOURCE.name
 
 
-def _parts(snapshot: Snapshot, tasks: _OfTasks, sources: _OfSources) -> _Parts:
+def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSeries) -> _SizesByGroup:
     """Return the series of each owner in each group."""
     flows = {(at.connect_cluster, at.source, at.target): at for at in snapshot.topology.flows}
     mirrors = {(at.connect_cluster, at.connector) for at in snapshot.topology.flows}
-    partitions: Counter[Owner] = Counter()
-    topics: dict[Owner, set[str]] = {}
+    partitions: Counter[SeriesOwner] = Counter()
+    topics: dict[SeriesOwner, set[str]] = {}
     others = Counter(dict(sources.others))
     for owner, size in sources.mirrored.items():
         (partitions if owner in mirrors else others)[owner] += size
@@ -270,33 +281,37 @@ def _parts(snapshot: Snapshot, tasks: _OfTasks, sources: _OfSources) -> _Parts:
             partitions[flow.connect_cluster, flow.connector] += PER_SYNC
     for owner in snapshot.by_topic:
         del partitions[owner]
-    sinks = Counter[Owner]((at.connect_cluster, at.connector) for at in snapshot.sink_partitions)
-    groups: Counter[Owner] = Counter()
+    sinks = Counter[SeriesOwner](
+        (at.connect_cluster, at.connector) for at in snapshot.sink_partitions
+    )
+    groups: Counter[SeriesOwner] = Counter()
     for group in snapshot.groups:
         groups[group.connect_cluster, group.source, group.target] += PER_GROUP_PARTITION
     for checkpoint in snapshot.checkpoints:
         groups[checkpoint.connect_cluster, checkpoint.source, checkpoint.target] += 1
     return {
-        SeriesGroup.RUNNING_TASKS: _largest_first(tasks.running),
-        SeriesGroup.FAILOVER: _largest_first(groups),
-        SeriesGroup.PARTITIONS: _largest_first(partitions),
-        SeriesGroup.SOURCE_PARTITIONS: _largest_first(others),
-        SeriesGroup.SINK_PARTITIONS: _largest_first(
+        SeriesGroup.RUNNING_TASKS: _sort_largest_first(tasks.running),
+        SeriesGroup.FAILOVER: _sort_largest_first(groups),
+        SeriesGroup.PARTITIONS: _sort_largest_first(partitions),
+        SeriesGroup.SOURCE_PARTITIONS: _sort_largest_first(others),
+        SeriesGroup.SINK_PARTITIONS: _sort_largest_first(
             {owner: PER_SINK_PARTITION * count for owner, count in sinks.items()}
         ),
-        SeriesGroup.TOPICS: _largest_first(
+        SeriesGroup.TOPICS: _sort_largest_first(
             {owner: PER_TOPIC * len(found) for owner, found in topics.items()}
         ),
-        SeriesGroup.TASKS: _largest_first(tasks.others),
+        SeriesGroup.TASKS: _sort_largest_first(tasks.others),
         SeriesGroup.CONNECTORS: tasks.connectors,
     }
 
 
-def _largest_first(sizes: Mapping[Owner, int]) -> list[tuple[Owner, int]]:
+def _sort_largest_first(sizes: Mapping[SeriesOwner, int]) -> list[tuple[SeriesOwner, int]]:
     return sorted(sizes.items(), key=lambda at: (-at[1], at[0]))
 
 
-def _beyond(parts: _Parts, total: int, room: float) -> Iterable[tuple[SeriesGroup, Owner]]:
+def _select_left_out(
+    parts: _SizesByGroup, total: int, room: float
+) -> Iterable[tuple[SeriesGroup, SeriesOwner]]:
     for group in SeriesGroup:
         for owner, size in parts[group]:
             if total <= room:
@@ -305,16 +320,16 @@ def _beyond(parts: _Parts, total: int, room: float) -> Iterable[tuple[SeriesGrou
             yield group, owner
 
 
-def _left_out(
-    cut: Iterable[tuple[SeriesGroup, Owner]],
+def _build_left_out(
+    cut: Iterable[tuple[SeriesGroup, SeriesOwner]],
     limit: str,
-    sizes: Mapping[tuple[SeriesGroup, Owner], int],
-) -> Iterable[SeriesLeftOut]:
-    by_group: dict[SeriesGroup, list[Owner]] = {}
+    sizes: Mapping[tuple[SeriesGroup, SeriesOwner], int],
+) -> Iterable[DroppedSeries]:
+    by_group: dict[SeriesGroup, list[SeriesOwner]] = {}
     for group, owner in cut:
         by_group.setdefault(group, []).append(owner)
     for group in SeriesGroup:
         if group in by_group:
             owners = by_group[group]
             series = sum(sizes[group, owner] for owner in owners)
-            yield SeriesLeftOut(group, limit, frozenset(owners), series)
+            yield DroppedSeries(group, limit, frozenset(owners), series)

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from offsetwatch.model.topology import MirrorFlow
-from offsetwatch.state.mirror.lag import lag_seconds
+from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
 )
-from offsetwatch.state.trend_marks import ConnectorKey, FlowKey
+from offsetwatch.state.trend_marks import ConnectorFlowKey, ConnectorKey
 
 _View = TypeVar("_View")
 _Key = TypeVar("_Key", bound=Hashable)
-_Read = MirrorPartitionView | SinkPartitionView
+_LagView = MirrorPartitionView | SinkPartitionView
 
 
 @dataclass(frozen=True, slots=True)
-class Overall:
+class PartitionTotals:
     """None is not known, everywhere.
 
     partitions      how many of them are known
@@ -46,99 +46,101 @@ class Overall:
     lag_seconds: float | None = None
 
 
-NOTHING = Overall(partitions=0)
+NO_PARTITIONS = PartitionTotals(partitions=0)
 
 
-def connectors(snapshot: Snapshot) -> dict[ConnectorKey, Overall]:
+def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, PartitionTotals]:
     """Every connector that has a partition."""
-    sources = grouped(snapshot.source_partitions, connector_of)
-    mirrored = grouped(snapshot.mirror_partitions, connector_of)
-    sinks = grouped(snapshot.sink_partitions, connector_of)
-    found = {key: _sources(views) for key, views in sources.items()}
+    sources = group_views(snapshot.source_partitions, connector_of)
+    mirrored = group_views(snapshot.mirror_partitions, connector_of)
+    sinks = group_views(snapshot.sink_partitions, connector_of)
+    found = {key: _sum_sources(views) for key, views in sources.items()}
     for key, copied in mirrored.items():
-        found[key] = _mirrored(copied, found.get(key), snapshot.at, whole=_whole(snapshot, key))
+        found[key] = _sum_mirrored(
+            copied, found.get(key), snapshot.at, whole=_has_all_positions(snapshot, key)
+        )
     for key, read in sinks.items():
-        found[key] = _sinks(read, snapshot.at)
+        found[key] = _sum_sinks(read, snapshot.at)
     return found
 
 
-def flows(snapshot: Snapshot) -> dict[FlowKey, Overall]:
+def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionTotals]:
     """Every flow that has a partition."""
     return {
-        key: _mirrored(views, None, snapshot.at, whole=_whole(snapshot, key[:2]))
-        for key, views in grouped(snapshot.mirror_partitions, flow_of).items()
+        key: _sum_mirrored(views, None, snapshot.at, whole=_has_all_positions(snapshot, key[:2]))
+        for key, views in group_views(snapshot.mirror_partitions, flow_of).items()
     }
 
 
-def connector_of(view: SourcePartitionView | _Read) -> ConnectorKey:
+def connector_of(view: SourcePartitionView | _LagView) -> ConnectorKey:
     """Whose it is."""
     return (view.connect_cluster, view.connector)
 
 
-def flow_of(of: MirrorFlow | MirrorPartitionView) -> FlowKey:
+def flow_of(of: MirrorFlow | MirrorPartitionView) -> ConnectorFlowKey:
     """Which flow it is, or is of."""
     return (of.connect_cluster, of.connector, of.source, of.target)
 
 
-def _whole(snapshot: Snapshot, connector: ConnectorKey) -> bool:
+def _has_all_positions(snapshot: Snapshot, connector: ConnectorKey) -> bool:
     """Are all of its positions among the views?"""
     return connector not in snapshot.partial
 
 
-def _sources(views: Sequence[SourcePartitionView]) -> Overall:
+def _sum_sources(views: Sequence[SourcePartitionView]) -> PartitionTotals:
     only = views[0].offset if len(views) == 1 else None
-    return Overall(
+    return PartitionTotals(
         partitions=len(views),
         position=None if only is None else only.text,
-        committed_at=_newest(view.committed_at for view in views),
-        advanced_at=_newest(view.advanced_at for view in views),
+        committed_at=_find_newest(view.committed_at for view in views),
+        advanced_at=_find_newest(view.advanced_at for view in views),
     )
 
 
-def _mirrored(
-    views: Sequence[MirrorPartitionView], stored: Overall | None, at: float, *, whole: bool
-) -> Overall:
+def _sum_mirrored(
+    views: Sequence[MirrorPartitionView], stored: PartitionTotals | None, at: float, *, whole: bool
+) -> PartitionTotals:
     """`stored`: what the connector's offsets tell, which know more times than a flow's views."""
     only = views[0].replicated if len(views) == 1 else None
-    return Overall(
+    return PartitionTotals(
         partitions=len(views),
         position=None if only is None else str(only),
-        committed_at=_newest(view.committed_at for view in views),
+        committed_at=_find_newest(view.committed_at for view in views),
         advanced_at=None if stored is None else stored.advanced_at,
-        lag_records=_sum(views) if whole else None,
-        lag_seconds=_oldest(views, at) if whole else None,
+        lag_records=_sum_lag(views) if whole else None,
+        lag_seconds=_find_greatest_lag_age(views, at) if whole else None,
     )
 
 
-def _sinks(views: Sequence[SinkPartitionView], at: float) -> Overall:
-    return Overall(
+def _sum_sinks(views: Sequence[SinkPartitionView], at: float) -> PartitionTotals:
+    return PartitionTotals(
         partitions=len(views),
-        position=None if len(views) != 1 else _text(views[0].committed),
-        lag_records=_sum(views),
-        lag_seconds=_oldest(views, at),
+        position=None if len(views) != 1 else _format_position(views[0].committed),
+        lag_records=_sum_lag(views),
+        lag_seconds=_find_greatest_lag_age(views, at),
     )
 
 
-def _text(position: int | None) -> str | None:
+def _format_position(position: int | None) -> str | None:
     return None if position is None else str(position)
 
 
-def _newest(times: Iterable[float | None]) -> float | None:
+def _find_newest(times: Iterable[float | None]) -> float | None:
     return max((time for time in times if time is not None), default=None)
 
 
-def _sum(views: Sequence[_Read]) -> int | None:
+def _sum_lag(views: Sequence[_LagView]) -> int | None:
     known = [view.lag for view in views if view.lag is not None]
     return sum(known) if len(known) == len(views) else None
 
 
-def _oldest(views: Sequence[_Read], at: float) -> float | None:
-    ages = [lag_seconds(view.behind_since, at, caught_up=view.caught_up) for view in views]
+def _find_greatest_lag_age(views: Sequence[_LagView], at: float) -> float | None:
+    ages = [compute_lag_seconds(view.behind_since, at, caught_up=view.caught_up) for view in views]
     known = [age for age in ages if age is not None]
     return max(known) if len(known) == len(ages) else None
 
 
-def grouped(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
+def group_views(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
     """Views by their key, in their order."""
     found: defaultdict[_Key, list[_View]] = defaultdict(list)
     for view in views:

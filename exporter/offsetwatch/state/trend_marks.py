@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 ConnectorKey = tuple[str, str]  # Connect cluster, connector
-FlowKey = tuple[str, str, str, str]  # the same, source, target
+ConnectorFlowKey = tuple[str, str, str, str]  # the same, source, target
 
 _Key = TypeVar("_Key", bound=tuple[str, ...])
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[_Key]):
+class TrendColumn(Generic[_Key]):
     """All of one kind at one moment: `keys[n]` has the number n of each packed row of doubles, in
     which NaN is not known. Columns share their keys while those stay the same.
     """
@@ -25,22 +25,22 @@ class Column(Generic[_Key]):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TrendMark:
     """One minute. left_out: how many SUBJECTS_MAX cut.
 
     quiet_seconds   since an offset changed last; of a flow that is not told
     """
 
     at: float
-    connectors: Column[ConnectorKey]
-    flows: Column[FlowKey]
+    connectors: TrendColumn[ConnectorKey]
+    flows: TrendColumn[ConnectorFlowKey]
     left_out: int
 
 
-Marks = tuple[Mark, ...]
+TrendMarks = tuple[TrendMark, ...]
 
 
-def unpacked(packed: bytes) -> tuple[float | None, ...]:
+def unpack_numbers(packed: bytes) -> tuple[float | None, ...]:
     """The numbers of a column again, None for those that were not known."""
     numbers = memoryview(packed).cast("d")
     return tuple(None if math.isnan(number) else number for number in numbers)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Joined(Generic[T]):
+class TupleMemo(Generic[T]):
     """Remembers the last join."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
-from offsetwatch.errors import Refused
+from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.offsets import Order
 from offsetwatch.model.topology import TopicPartition
@@ -18,37 +18,42 @@ from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import (
     AnyStep,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
     Plan,
+    PlanSubject,
+    RequestedState,
     Settle,
-    State,
-    Subject,
     ToState,
     Write,
 )
-from offsetwatch.toolbox.differences import Change, change, changes, directions
-from offsetwatch.toolbox.store.reader import Place
-from offsetwatch.toolbox.suggestions import nearest, told
+from offsetwatch.toolbox.differences import (
+    Change,
+    compute_change,
+    compute_changes,
+    describe_directions,
+)
+from offsetwatch.toolbox.store.reader import OffsetReader
+from offsetwatch.toolbox.suggestions import find_nearest, format_names
 from offsetwatch.toolbox.validation import (
-    Facts,
-    Problem,
-    Request,
-    named_partitions,
-    notes,
-    problems,
+    OffsetsRequest,
+    ValidationFacts,
+    ValidationProblem,
+    collect_notes,
+    find_named_partitions,
+    find_problems,
 )
 
-MOVES: Final = (
+MOVING_OFFSETS_NOTE: Final = (
     "it is running: its present offsets move until it has stopped; the requested ones do not"
 )
 """Of whatever is changed while it runs."""
-Recheck = Callable[[Frozen], tuple[str, ...]]
+Recheck = Callable[[FrozenOffsets], tuple[str, ...]]
 """Called by the runner once the connector has stopped: why the plan no longer holds, if it does
 not."""
 
 
-class Standing(NamedTuple):
+class StateBeforeChange(NamedTuple):
     """What a connector is before it is changed.
 
     state   what it is to be again afterwards; None where there is nothing to be stopped
@@ -57,41 +62,46 @@ class Standing(NamedTuple):
     blocked why a change is refused now, although the difference can be worked out
     """
 
-    subject: Subject
-    state: State | None
+    subject: PlanSubject
+    state: RequestedState | None
     notes: tuple[str, ...] = ()
     new: bool = False
-    blocked: Problem | None = None
+    blocked: ValidationProblem | None = None
 
 
-class Effect(NamedTuple):
+class ChangeSteps(NamedTuple):
     """The steps that make the change, and what a person should know of it."""
 
     steps: tuple[AnyStep, ...]
     notes: tuple[str, ...] = ()
 
 
-class Way(Protocol):
+class OffsetStore(Protocol):
     """One way to the connectors of one place: over REST, or straight to their storage. Every
     question may raise ClientError, and Refused where the answer is that it cannot be done.
     """
 
     @property
-    def place(self) -> Place:
+    def place(self) -> OffsetReader:
         """Where offsets are read."""
 
     def lock(self, connector: str) -> str:
         """As what the journal knows the place of this connector."""
 
-    def standing(self, connector: str) -> Standing | Problem:
+    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
         """What it is now, or why it cannot be changed."""
 
     def facts(
-        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
-    ) -> Facts:
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
         """What its offsets are held against."""
 
-    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+    def effect(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
         """How these pairs are set; `whole` if no offset at all is to be left."""
 
     def driver(self, connector: str) -> Driver:
@@ -99,7 +109,7 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConnectorChangeRequest:
     """What a person asks for.
 
     request     of a whole reset, its pairs are those that are there
@@ -108,7 +118,7 @@ class Asked:
     also        what is to be done once the offsets are as asked for, while it is still stopped
     """
 
-    request: Request
+    request: OffsetsRequest
     verb: str
     whole: bool = False
     also: tuple[AnyStep, ...] = ()
@@ -123,7 +133,7 @@ class Author(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedChange:
     """One connector's change, as far as it came.
 
     problems    why it cannot be: then there is no plan
@@ -132,7 +142,7 @@ class Prepared:
     """
 
     connector: str
-    problems: tuple[Problem, ...]
+    problems: tuple[ValidationProblem, ...]
     changes: tuple[Change, ...] = ()
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
@@ -140,58 +150,64 @@ class Prepared:
     recheck: Recheck | None = None
 
 
-def prepare(way: Way, asked: Asked, author: Author) -> Prepared:
+def prepare_change(
+    way: OffsetStore, asked: ConnectorChangeRequest, author: Author
+) -> PreparedChange:
     """Look everything up that the change depends on, and check it; a plan if it can be carried
     out and changes anything.
     """
     name = asked.request.connector
     standing = way.standing(name)
-    if isinstance(standing, Problem):
-        return Prepared(name, (standing,))
+    if isinstance(standing, ValidationProblem):
+        return PreparedChange(name, (standing,))
     if standing.new and asked.whole:
-        return Prepared(name, (_unheard_of(way, name),))
+        return PreparedChange(name, (_report_unknown_connector(way, name),))
     present = way.place.pairs(name)
     request = asked.request
     if asked.whole:
-        there = tuple(Pair(at.partition, None) for at in present if at.offset is not None)
+        there = tuple(
+            PartitionOffset(at.partition, None) for at in present if at.offset is not None
+        )
         request = replace(request, pairs=there)
-    facts = way.facts(name, present, named_partitions(request.pairs))
-    wanted = changes(present, request.pairs, facts.class_name)
+    facts = way.facts(name, present, find_named_partitions(request.pairs))
+    wanted = compute_changes(present, request.pairs, facts.class_name)
     said = (
         *standing.notes,
-        *((str(_unheard_of(way, name)),) if standing.new else ()),
+        *((str(_report_unknown_connector(way, name)),) if standing.new else ()),
         *way.place.notes(name),
-        *notes(request, facts),
-        *directions(wanted),
+        *collect_notes(request, facts),
+        *describe_directions(wanted),
     )
-    found = problems(request, facts)
+    found = find_problems(request, facts)
     if standing.blocked is not None:
         found = (standing.blocked, *found)
-    effect = None if found else _effect(way, name, wanted, whole=asked.whole)
+    effect = None if found else _build_change_steps(way, name, wanted, whole=asked.whole)
     if found or not (effect or asked.also):
-        return Prepared(name, found, wanted, said)
+        return PreparedChange(name, found, wanted, said)
     steps = asked.also
     if effect is not None:
         steps, said = (*effect.steps, *steps), (*said, *effect.notes)
-    return Prepared(
+    return PreparedChange(
         connector=name,
         problems=(),
         changes=wanted,
         notes=said,
-        plan=_plan(standing, steps, asked, author),
+        plan=_build_plan(standing, steps, asked, author),
         driver=way.driver(name),
-        recheck=None if asked.whole else _recheck(way, request, wanted),
+        recheck=None if asked.whole else _build_recheck(way, request, wanted),
     )
 
 
-def _unheard_of(way: Way, name: str) -> Problem:
+def _report_unknown_connector(way: OffsetStore, name: str) -> ValidationProblem:
     there = way.place.connectors()
-    meant = nearest(name, there)
-    right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
-    return Problem(name, f"nothing in {way.place.name} has this name", right)
+    meant = find_nearest(name, there)
+    right = f"did you mean {meant}?" if meant else f"it has: {format_names(there) or 'none'}"
+    return ValidationProblem(name, f"nothing in {way.place.name} has this name", right)
 
 
-def _effect(way: Way, name: str, wanted: tuple[Change, ...], *, whole: bool) -> Effect | None:
+def _build_change_steps(
+    way: OffsetStore, name: str, wanted: tuple[Change, ...], *, whole: bool
+) -> ChangeSteps | None:
     """None where nothing would be different. Of a whole reset, what no task would be handed, as
     under a key in other bytes, goes as well where it can be reached.
     """
@@ -201,18 +217,23 @@ def _effect(way: Way, name: str, wanted: tuple[Change, ...], *, whole: bool) -> 
         return None
     try:
         effect = way.effect(name, (), whole=True)
-    except Refused:
+    except RemoteRefusal:
         return None  # there is not even a topic
     left = any(isinstance(step, Write) and step.records for step in effect.steps)
     return effect if left else None
 
 
-def _plan(standing: Standing, between: tuple[AnyStep, ...], asked: Asked, author: Author) -> Plan:
+def _build_plan(
+    standing: StateBeforeChange,
+    between: tuple[AnyStep, ...],
+    asked: ConnectorChangeRequest,
+    author: Author,
+) -> Plan:
     """Stopped, and as it was again afterwards; what has no state, as it is."""
     steps: tuple[AnyStep, ...] = (Settle(), Freeze(), *between)
     if standing.state is not None:
-        steps = (ToState(State.STOPPED), *steps)
-    if standing.state not in (None, State.STOPPED):
+        steps = (ToState(RequestedState.STOPPED), *steps)
+    if standing.state not in (None, RequestedState.STOPPED):
         steps = (*steps, ToState(standing.state))
     return Plan(
         plan_id=author.plan_id,
@@ -226,32 +247,37 @@ def _plan(standing: Standing, between: tuple[AnyStep, ...], asked: Asked, author
     )
 
 
-def _recheck(way: Way, request: Request, planned: tuple[Change, ...]) -> Recheck:
+def _build_recheck(
+    way: OffsetStore, request: OffsetsRequest, planned: tuple[Change, ...]
+) -> Recheck:
     """What was true while it ran need not be once it has stopped: it moved, and so did its logs."""
 
-    def recheck(frozen: Frozen) -> tuple[str, ...]:
-        facts = way.facts(request.connector, frozen.pairs, named_partitions(request.pairs))
+    def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
+        facts = way.facts(request.connector, frozen.pairs, find_named_partitions(request.pairs))
         return (
-            *(str(problem) for problem in problems(request, facts)),
-            *_turned(planned, frozen.pairs),
+            *(str(problem) for problem in find_problems(request, facts)),
+            *_find_reversed_changes(planned, frozen.pairs),
         )
 
     return recheck
 
 
-def _turned(planned: tuple[Change, ...], frozen: tuple[Pair, ...]) -> tuple[str, ...]:
+def _find_reversed_changes(
+    planned: tuple[Change, ...], frozen: tuple[PartitionOffset, ...]
+) -> tuple[str, ...]:
     """Changes that go the other way by now: what was to skip records would repeat some."""
     have = {pair.partition: pair.offset for pair in frozen}
     found = []
     for was in planned:
-        now = change(was.partition, have.get(was.partition), was.after)
+        now = compute_change(was.partition, have.get(was.partition), was.after)
         if {was.order, now.order} == {Order.AHEAD, Order.BEHIND}:
             found.append(
                 f"{was.partition} has moved from {was.before} to {now.before} since: going to "
-                f"{was.after} was a step {_way(was)} and would be one {_way(now)}"
+                f"{was.after} was a step {_describe_direction(was)} and would be one "
+                f"{_describe_direction(now)}"
             )
     return tuple(found)
 
 
-def _way(at: Change) -> str:
+def _describe_direction(at: Change) -> str:
     return "forward" if at.order is Order.AHEAD else "back"

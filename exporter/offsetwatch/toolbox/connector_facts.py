@@ -12,35 +12,35 @@ from contextlib import suppress
 from typing import Any, Final
 
 from offsetwatch.clients.connect.reader import reader_of
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.decode.connect_rest import decode_connectors
-from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut
+from offsetwatch.errors import ClientError, MalformedResponse, NotFound, ResponseTimeout
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.log_readings import FirstRecord
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.state.mirror.flows import cluster_at
-from offsetwatch.toolbox.suggestions import suggestion
-from offsetwatch.toolbox.validation import Facts, LogBounds
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.state.mirror.flows import find_cluster_at
+from offsetwatch.toolbox.suggestions import suggest_name
+from offsetwatch.toolbox.validation import ReadableRange, ValidationFacts
 
 LISTING_TIMEOUT_S: Final = 30.0  # from a worker's memory; generous, as somebody waits for it
 READS_S_MAX: Final = 30.0  # of single records, one for each partition
 
 
-class Kafkas:
+class KafkaClusterPool:
     """The Kafka clusters that can be asked, by name; each is connected to when it first is."""
 
     def __init__(self, clusters: Mapping[str, Kafka]) -> None:
         self.clusters = clusters
-        self._open: dict[str, KafkaFacts] = {}
+        self._open: dict[str, KafkaInspector] = {}
 
-    def at(self, name: str) -> KafkaFacts:
+    def at(self, name: str) -> KafkaInspector:
         """The one of this name, which must be one of them."""
         if name not in self._open:
-            self._open[name] = KafkaFacts(name, self.clusters[name].client_properties())
+            self._open[name] = KafkaInspector(name, self.clusters[name].client_properties())
         return self._open[name]
 
     def found(self, addresses: frozenset[str]) -> str | None:
@@ -50,7 +50,7 @@ class Kafkas:
         for where those do not tell: one that is away must not be in the way of the others.
         """
         known = {name: kafka.addresses for name, kafka in self.clusters.items()}
-        return cluster_at(addresses, known) or cluster_at(addresses, self.addresses())
+        return find_cluster_at(addresses, known) or find_cluster_at(addresses, self.addresses())
 
     def upstream(self, settings: ConnectorSettings | None) -> str | None:
         """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
@@ -80,7 +80,7 @@ class Kafkas:
 # --- connectors ----------------------------------------------------------------------------------
 
 
-def listed(connect: Connect) -> tuple[Connector, ...]:
+def list_connectors(connect: Connect) -> tuple[Connector, ...]:
     """Every connector of a Connect cluster, from its REST API."""
     reader = reader_of(connect, LISTING_TIMEOUT_S)
     try:
@@ -88,19 +88,19 @@ def listed(connect: Connect) -> tuple[Connector, ...]:
     finally:
         reader.close()
     if isinstance(found, Undecodable):
-        raise Malformed(connect.name, f"GET /connectors: {found.reason}")
+        raise MalformedResponse(connect.name, f"GET /connectors: {found.reason}")
     return found
 
 
-def one_of(connect: Connect, name: str) -> Connector:
+def find_connector(connect: Connect, name: str) -> Connector:
     """The connector of this name. Raises NotFound."""
-    found = {connector.name: connector for connector in listed(connect)}
+    found = {connector.name: connector for connector in list_connectors(connect)}
     if name not in found:
-        raise NotFound(connect.name, f"no connector {name} ({suggestion(name, found)})")
+        raise NotFound(connect.name, f"no connector {name} ({suggest_name(name, found)})")
     return found[name]
 
 
-def settings_of(connector: Connector) -> ConnectorSettings:
+def extract_settings(connector: Connector) -> ConnectorSettings:
     """What its configuration says, without its state."""
     return ConnectorSettings(
         kind=connector.kind,
@@ -114,7 +114,7 @@ def settings_of(connector: Connector) -> ConnectorSettings:
     )
 
 
-def named_upstream(config: Config, connect: str, connector: str) -> str | None:
+def find_configured_upstream(config: Config, connect: str, connector: str) -> str | None:
     """The cluster that a flow of the configuration itself says this connector copies from."""
     for flow in config.flows:
         if flow.connector == connector and config.connect_of(flow) == connect:
@@ -125,17 +125,17 @@ def named_upstream(config: Config, connect: str, connector: str) -> str | None:
 # --- facts ---------------------------------------------------------------------------------------
 
 
-def gather(
+def gather_facts(
     connector: str,
     settings: ConnectorSettings | None,
-    present: tuple[Pair, ...],
+    present: tuple[PartitionOffset, ...],
     wanted: Collection[TopicPartition],
     *,
-    kafkas: Kafkas,
+    kafkas: KafkaClusterPool,
     home: str | None,
     upstream: str | None = None,
     assigned: frozenset[TopicPartition] | None = None,
-) -> Facts:
+) -> ValidationFacts:
     """All that is known of one connector, with the log bounds of the `wanted` partitions that it
     reads and that there are.
 
@@ -144,23 +144,23 @@ def gather(
     upstream    where the configuration itself names the cluster that it copies from
     """
     if settings is None:
-        return Facts(
+        return ValidationFacts(
             connector=connector,
             kind=ConnectorKind.UNKNOWN,
             class_name="",
             present=present,
             unknown=("its configuration cannot be read here: go through its REST API (--connect)",),
         )
-    reads_from, unknown = _reads_from(settings, kafkas, home, upstream)
+    reads_from, unknown = _find_source_cluster(settings, kafkas, home, upstream)
     topics, logs = None, {}
     if reads_from is not None:
         kafka = kafkas.at(reads_from)
         topics, _ = kafka.topics()
-        stable = _read_committed(settings)
+        stable = _is_read_committed(settings)
         there = [at for at in wanted if 0 <= at.partition < topics.get(at.topic, 0)]
         bounds = kafka.bounds(there, stable=stable)
         logs = {
-            at: LogBounds(start=log.start, end=log.stable_end if stable else log.end)
+            at: ReadableRange(start=log.start, end=log.stable_end if stable else log.end)
             for at, log in bounds.items()
         }
         if len(logs) < len(there):
@@ -168,7 +168,7 @@ def gather(
                 *unknown,
                 f"a partition on {reads_from} returns no log end now: try again",
             )
-    return Facts(
+    return ValidationFacts(
         connector=connector,
         kind=settings.kind,
         class_name=settings.class_name,
@@ -183,28 +183,30 @@ def gather(
     )
 
 
-def _read_committed(settings: ConnectorSettings) -> bool:
+def _is_read_committed(settings: ConnectorSettings) -> bool:
     if settings.mirror is not None:
         return settings.mirror.read_committed
     return settings.sink is not None and settings.sink.read_committed is True
 
 
-def _reads_from(
-    settings: ConnectorSettings, kafkas: Kafkas, home: str | None, upstream: str | None
+def _find_source_cluster(
+    settings: ConnectorSettings, kafkas: KafkaClusterPool, home: str | None, upstream: str | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """The cluster whose records it reads, if it reads any and that is known; else why not."""
     if settings.mirror is not None:
         at = upstream or kafkas.found(settings.mirror.source_addresses)
-        return at, () if at else (_unnamed(settings.mirror.source_addresses, "flows"),)
+        return at, () if at else (
+            _describe_unknown_cluster(settings.mirror.source_addresses, "flows"),
+        )
     if settings.sink is not None and settings.sink.addresses:
         at = kafkas.found(settings.sink.addresses)
-        return at, () if at else (_unnamed(settings.sink.addresses, "kafka"),)
+        return at, () if at else (_describe_unknown_cluster(settings.sink.addresses, "kafka"),)
     if settings.kind is ConnectorKind.SINK:
         return home, () if home else ("name the workers' Kafka cluster (--kafka, --config)",)
     return None, ()
 
 
-def _unnamed(addresses: frozenset[str], section: str) -> str:
+def _describe_unknown_cluster(addresses: frozenset[str], section: str) -> str:
     names = ", ".join(sorted(addresses)) or "no address"
     more = ", or name the flow and its upstream under flows" if section == "flows" else ""
     return (
@@ -213,8 +215,8 @@ def _unnamed(addresses: frozenset[str], section: str) -> str:
     )
 
 
-def record_times(
-    kafkas: Kafkas, name: str, starts: Mapping[TopicPartition, int], *, committed: bool
+def read_record_times(
+    kafkas: KafkaClusterPool, name: str, starts: Mapping[TopicPartition, int], *, committed: bool
 ) -> dict[TopicPartition, float]:
     """Return when the first record at or after each of these offsets was written (Unix seconds), as
     its own timestamp has it; without those that cannot be told. Raises TimedOut where one was not
@@ -230,7 +232,7 @@ def record_times(
     late = sorted(starts.keys() - found.keys())
     if late:
         said = f"no record of {late[0].topic}-{late[0].partition} came within {READS_S_MAX:g} s"
-        raise TimedOut(name, said)
+        raise ResponseTimeout(name, said)
     return {
         at: answer.at
         for at, answer in found.items()

@@ -13,45 +13,45 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.decode.connector_config import connector_settings
-from offsetwatch.model.commands import connector_command
+from offsetwatch.decode.connector_config import parse_connector_settings
+from offsetwatch.model.commands import format_connector_command
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
-from offsetwatch.remedy.drivers.rest.driver import CREATES_STOPPED, RestDriver
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
+from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE, RestDriver
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
     Freeze,
     Plan,
+    PlanSubject,
+    RequestedState,
     Reset,
     Settle,
-    State,
-    Subject,
     ToState,
 )
 from offsetwatch.toolbox import connector_facts
-from offsetwatch.toolbox.change import Author, Prepared
-from offsetwatch.toolbox.differences import changes
-from offsetwatch.toolbox.documents import Document, Section, parse
-from offsetwatch.toolbox.lifecycle import owned, too_old
-from offsetwatch.toolbox.store.rest import RestPlace
-from offsetwatch.toolbox.store.tombstones import Around, around
-from offsetwatch.toolbox.suggestions import told
+from offsetwatch.toolbox.change import Author, PreparedChange
+from offsetwatch.toolbox.differences import compute_changes
+from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, parse_document
+from offsetwatch.toolbox.lifecycle import check_strimzi_ownership, check_worker_versions
+from offsetwatch.toolbox.store.rest import RestOffsetReader
+from offsetwatch.toolbox.store.tombstones import DirectTopicWrites, plan_direct_writes
+from offsetwatch.toolbox.suggestions import format_names
 from offsetwatch.toolbox.validation import (
-    Facts,
-    Problem,
-    Request,
-    named_partitions,
-    notes,
-    problems,
+    OffsetsRequest,
+    ValidationFacts,
+    ValidationProblem,
+    collect_notes,
+    find_named_partitions,
+    find_problems,
 )
 
 _BODY: Final = ("name", "config", "initial_offsets", "initial_state")
-_STATES: Final = {state.value.upper(): state for state in State}
+_STATES: Final = {state.value.upper(): state for state in RequestedState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,14 @@ class CreationRequest:
 
     config: Mapping[str, Any]
     offsets: bytes | None = None
-    state: State | None = None
+    state: RequestedState | None = None
 
     def __repr__(self) -> str:
         return f"CreationRequest({self.state!r})"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NewConnector:
     """What is to be created. Its configuration may hold secrets, and is not shown.
 
     config      as Connect is to have it
@@ -84,14 +84,14 @@ class Wanted:
     name: str
     config: Mapping[Any, Any]
     offsets: bytes | None
-    state: State
+    state: RequestedState
     allow_new: bool = False
 
     def __repr__(self) -> str:
         return f"Wanted({self.name!r}, {self.state!r})"
 
 
-def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[Problem, ...]:
+def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[ValidationProblem, ...]:
     """Read a configuration alone, or a body of `POST /connectors`; or say what is wrong with it. No
     problem repeats a value.
     """
@@ -99,15 +99,19 @@ def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[Problem, ...
         parsed = msgspec.json.decode(raw)
         parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw]) if _is_object(parsed) else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return (Problem("--config-file", "it is not JSON", ""),)
+        return (ValidationProblem("--config-file", "it is not JSON", ""),)
     if not _is_object(parsed):
-        return (Problem("--config-file", "it is no JSON object", '{"connector.class": "…", …}'),)
+        return (
+            ValidationProblem(
+                "--config-file", "it is no JSON object", '{"connector.class": "…", …}'
+            ),
+        )
     if not isinstance(parsed.get("config"), dict):
-        found = _wrong_settings(name, parsed)
+        found = _find_wrong_settings(name, parsed)
         return tuple(found) or CreationRequest({**parsed, "name": name})
     inner = dict(parsed["config"])
     inner.setdefault("name", parsed.get("name", name))
-    found = [*_wrong_parts(parsed), *_wrong_settings(name, inner)]
+    found = [*_find_wrong_parts(parsed), *_find_wrong_settings(name, inner)]
     if found:
         return tuple(found)
     given = parsed.get("initial_offsets") is not None
@@ -122,25 +126,31 @@ def _is_object(parsed: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(parsed, dict)
 
 
-def _wrong_parts(body: Mapping[str, Any]) -> Iterator[Problem]:
+def _find_wrong_parts(body: Mapping[str, Any]) -> Iterator[ValidationProblem]:
     for key in sorted(body.keys() - set(_BODY)):
-        yield Problem(f"--config-file: {key}", "is no part of this", f"it has {', '.join(_BODY)}")
+        yield ValidationProblem(
+            f"--config-file: {key}", "is no part of this", f"it has {', '.join(_BODY)}"
+        )
     state, offsets = body.get("initial_state"), body.get("initial_offsets")
     if state is not None and str(state).upper() not in _STATES:
-        yield Problem("--config-file: initial_state", "is no state", ", ".join(sorted(_STATES)))
+        yield ValidationProblem(
+            "--config-file: initial_state", "is no state", ", ".join(sorted(_STATES))
+        )
     if offsets is not None and not (isinstance(offsets, list) and offsets):
         right = 'a list of {"partition": {…}, "offset": {…}}; leave it out for no offsets'
-        yield Problem("--config-file: initial_offsets", "has none", right)
+        yield ValidationProblem("--config-file: initial_offsets", "has none", right)
 
 
-def _wrong_settings(name: str, config: Mapping[str, Any]) -> list[Problem]:
+def _find_wrong_settings(name: str, config: Mapping[str, Any]) -> list[ValidationProblem]:
     found = []
     if config.get("name", name) != name:
-        found.append(Problem("--config-file: name", "is another connector's", f'"name": "{name}"'))
+        found.append(
+            ValidationProblem("--config-file: name", "is another connector's", f'"name": "{name}"')
+        )
     if not isinstance(config.get("connector.class"), str):
-        found.append(Problem("--config-file", "it has no connector.class", ""))
+        found.append(ValidationProblem("--config-file", "it has no connector.class", ""))
     found.extend(
-        Problem(f"--config-file: {key}", "is no single value", "Connect keeps texts")
+        ValidationProblem(f"--config-file: {key}", "is no single value", "Connect keeps texts")
         for key, value in sorted(config.items())
         if isinstance(value, dict | list)
     )
@@ -150,31 +160,31 @@ def _wrong_settings(name: str, config: Mapping[str, Any]) -> list[Problem]:
 def prepare_create(
     config: Config,
     connect: Connect,
-    wanted: Wanted,
+    wanted: NewConnector,
     author: Author,
     *,
-    clock: Clock | None = None,
-) -> Prepared:
+    clock: UnixClock | None = None,
+) -> PreparedChange:
     """Check everything that can be known before the connector is there."""
-    mine = owned(connect, wanted.name)
+    mine = check_strimzi_ownership(connect, wanted.name)
     if mine is not None:
-        return Prepared(wanted.name, (mine,))
-    place = RestPlace(connect)
-    found = [*_not_here(place, connect, wanted)]
+        return PreparedChange(wanted.name, (mine,))
+    place = RestOffsetReader(connect)
+    found = [*_find_obstacles(place, connect, wanted)]
     kind = place.kind_of(str(wanted.config.get("connector.class")))
-    section = _section(wanted)
-    if not isinstance(section, Section):
-        return Prepared(wanted.name, (*found, *section))
+    section = _find_section(wanted)
+    if not isinstance(section, OffsetsSection):
+        return PreparedChange(wanted.name, (*found, *section))
     if found:
-        return Prepared(wanted.name, tuple(found))
-    settings = connector_settings(wanted.name, wanted.config, kind=kind or "")
-    request = Request(wanted.name, section.pairs, section.where, allow_new=wanted.allow_new)
-    wrong, said = _checked(config, connect, request, settings, wanted.state)
+        return PreparedChange(wanted.name, tuple(found))
+    settings = parse_connector_settings(wanted.name, wanted.config, kind=kind or "")
+    request = OffsetsRequest(wanted.name, section.pairs, section.where, allow_new=wanted.allow_new)
+    wrong, said = _check_offsets(config, connect, request, settings, wanted.state)
     if wrong:
-        return Prepared(wanted.name, wrong)
-    way = Around()
+        return PreparedChange(wanted.name, wrong)
+    way = DirectTopicWrites()
     if request.pairs:
-        way = around(
+        way = plan_direct_writes(
             config,
             connect,
             wanted.name,
@@ -186,12 +196,12 @@ def prepare_create(
     setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs)) if request.pairs else ()
     if way.writes:
         setting = way.writes
-    return Prepared(
+    return PreparedChange(
         connector=wanted.name,
         problems=(),
-        changes=changes((), request.pairs),
+        changes=compute_changes((), request.pairs),
         notes=(*said, *way.notes),
-        plan=_plan(place, wanted, setting, settings, author),
+        plan=_build_plan(place, wanted, setting, settings, author),
         driver=RestDriver(
             connect,
             wanted.name,
@@ -203,13 +213,13 @@ def prepare_create(
     )
 
 
-def _checked(
+def _check_offsets(
     config: Config,
     connect: Connect,
-    request: Request,
+    request: OffsetsRequest,
     settings: ConnectorSettings,
-    state: State,
-) -> tuple[tuple[Problem, ...], tuple[str, ...]]:
+    state: RequestedState,
+) -> tuple[tuple[ValidationProblem, ...], tuple[str, ...]]:
     """Return what is wrong with the offsets, and what a person should know."""
     name = request.connector
     if not request.pairs:
@@ -218,99 +228,110 @@ def _checked(
             "that an earlier connector of its name left behind, if there are any"
         )
         return (), (said,)
-    known = _facts(config, connect, request, settings)
+    known = _gather_facts(config, connect, request, settings)
     said = (
         f"{name} is created stopped; what one of its name has left behind is backed up and "
         f"removed; it gets {len(request.pairs)} offsets, and is then {state.value}"
     )
-    return (*problems(request, known), *_nulls(request)), (said, *notes(request, known))
+    return (*find_problems(request, known), *_find_null_offsets(request)), (
+        said,
+        *collect_notes(request, known),
+    )
 
 
-def _section(wanted: Wanted) -> Section | tuple[Problem, ...]:
+def _find_section(wanted: NewConnector) -> OffsetsSection | tuple[ValidationProblem, ...]:
     """Return the pairs of this connector, none where no offsets are given."""
     if wanted.offsets is None:
-        return Section(wanted.name, (), "")
-    document = parse(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)
-    if not isinstance(document, Document):
+        return OffsetsSection(wanted.name, (), "")
+    document = parse_document(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)
+    if not isinstance(document, OffsetsDocument):
         return document
     for section in document.sections:
         if section.connector == wanted.name and section.pairs:
             return section
-    others = told(document.connectors()) or "no connector"
-    return (Problem("--initial-offsets", f"it has none for {wanted.name}: {others}", ""),)
+    others = format_names(document.connectors()) or "no connector"
+    return (ValidationProblem("--initial-offsets", f"it has none for {wanted.name}: {others}", ""),)
 
 
-def _not_here(place: RestPlace, connect: Connect, wanted: Wanted) -> list[Problem]:
+def _find_obstacles(
+    place: RestOffsetReader, connect: Connect, wanted: NewConnector
+) -> list[ValidationProblem]:
     """What of this Connect cluster speaks against it."""
-    stop = connector_command("connectors stop", wanted.name)
+    stop = format_connector_command("connectors stop", wanted.name)
     found = [
-        replace(problem, right=_BY_HAND.format(stop=stop))
-        for problem in too_old(connect, CREATES_STOPPED)
+        replace(problem, right=_MANUAL_ADVICE.format(stop=stop))
+        for problem in check_worker_versions(connect, CREATE_STOPPED_SINCE)
     ]
     if place.connector(wanted.name) is not None:
         right = "`offsets import` sets the offsets of one that is there"
-        found.append(Problem(wanted.name, f"{place.name} has a connector of this name", right))
+        found.append(
+            ValidationProblem(wanted.name, f"{place.name} has a connector of this name", right)
+        )
     class_name = str(wanted.config.get("connector.class"))
     if place.kind_of(class_name) is None:
         right = "install it on every worker, or correct connector.class"
-        found.append(Problem("connector.class", f"{place.name} has no {class_name}", right))
+        found.append(
+            ValidationProblem("connector.class", f"{place.name} has no {class_name}", right)
+        )
     return found
 
 
-_BY_HAND: Final = (
+_MANUAL_ADVICE: Final = (
     "Connect creates a connector stopped since Kafka 3.7; before, it runs for a moment, from "
     "an offset of its own choice: where that does no harm, create it, then `{stop}` and "
     "`offsets import`"
 )
 
 
-def _facts(
-    config: Config, connect: Connect, request: Request, settings: ConnectorSettings
-) -> Facts:
+def _gather_facts(
+    config: Config, connect: Connect, request: OffsetsRequest, settings: ConnectorSettings
+) -> ValidationFacts:
     """What the offsets are held against: what the connector would read."""
-    kafkas = connector_facts.Kafkas(config.kafka)
+    kafkas = connector_facts.KafkaClusterPool(config.kafka)
     try:
-        return connector_facts.gather(
+        return connector_facts.gather_facts(
             request.connector,
             settings,
             (),
-            named_partitions(request.pairs),
+            find_named_partitions(request.pairs),
             kafkas=kafkas,
             home=connect.kafka,
-            upstream=connector_facts.named_upstream(config, connect.name, request.connector),
+            upstream=connector_facts.find_configured_upstream(
+                config, connect.name, request.connector
+            ),
         )
     finally:
         kafkas.close()
 
 
-def _nulls(request: Request) -> list[Problem]:
+def _find_null_offsets(request: OffsetsRequest) -> list[ValidationProblem]:
     return [
-        Problem(f"{request.where}[{index}].offset", "is none", "leave its partition out")
+        ValidationProblem(f"{request.where}[{index}].offset", "is none", "leave its partition out")
         for index, pair in enumerate(request.pairs)
         if pair.offset is None
     ]
 
 
-def _plan(
-    place: RestPlace,
-    wanted: Wanted,
+def _build_plan(
+    place: RestOffsetReader,
+    wanted: NewConnector,
     setting: tuple[AnyStep, ...],
     settings: ConnectorSettings,
     author: Author,
 ) -> Plan:
     steps: tuple[AnyStep, ...] = (
-        Create(config_sha256(wanted.name, wanted.config)),
-        ToState(State.STOPPED),
+        Create(compute_config_sha256(wanted.name, wanted.config)),
+        ToState(RequestedState.STOPPED),
     )
     if setting:
         steps = (*steps, Settle(), Freeze(), *setting)
-    if wanted.state is not State.STOPPED:
+    if wanted.state is not RequestedState.STOPPED:
         steps = (*steps, ToState(wanted.state))
     kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
     return Plan(
         plan_id=author.plan_id,
         verb=f"create {wanted.name}",
-        subject=Subject(
+        subject=PlanSubject(
             driver="rest",
             place=place.name,
             connector=wanted.name,

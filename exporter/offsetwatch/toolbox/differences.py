@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offsetwatch.decode.dialects import compare, dialect_for, position
+from offsetwatch.decode.dialects import compare_offsets, find_dialect, read_position
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.model.offsets import Order, SourceOffset
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.offset_shapes import SINK, Fields, decoded
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.offset_shapes import SINK, Fields, parse_fields
 
 
-class Kind(StrEnum):
+class OffsetChangeKind(StrEnum):
     """What happens to one partition's offset."""
 
     ADDED = "added"
@@ -39,20 +39,20 @@ class Change:
     distance: int | None = None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> OffsetChangeKind:
         """See Kind."""
         if self.before is None:
-            return Kind.ADDED
-        return Kind.REMOVED if self.after is None else Kind.CHANGED
+            return OffsetChangeKind.ADDED
+        return OffsetChangeKind.REMOVED if self.after is None else OffsetChangeKind.CHANGED
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> PartitionOffset:
         """What is to be asked for."""
-        return Pair(self.partition, self.after, self.key)
+        return PartitionOffset(self.partition, self.after, self.key)
 
 
-def changes(
-    now: tuple[Pair, ...], wanted: tuple[Pair, ...], class_name: str = ""
+def compute_changes(
+    now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
 ) -> tuple[Change, ...]:
     """What asking for `wanted` would change, in the order of `wanted`; what it does not name stays.
     `class_name` is the connector's, where it is known: it says what its offsets mean.
@@ -61,7 +61,7 @@ def changes(
     """
     have = {pair.partition: pair.offset for pair in now}
     return tuple(
-        change(
+        compute_change(
             pair.partition,
             have.get(pair.partition),
             pair.offset,
@@ -73,18 +73,22 @@ def changes(
     )
 
 
-def between(
-    now: tuple[Pair, ...], wanted: tuple[Pair, ...], class_name: str = ""
+def compute_differences(
+    now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
 ) -> tuple[Change, ...]:
     """All in which `wanted` differs, partitions that only `now` has among it: sorted. `class_name`:
     as in `changes`.
     """
     named = {pair.partition for pair in wanted}
-    gone = tuple(Pair(pair.partition, None) for pair in now if pair.partition not in named)
-    return tuple(sorted(changes(now, (*wanted, *gone), class_name), key=lambda at: at.partition))
+    gone = tuple(
+        PartitionOffset(pair.partition, None) for pair in now if pair.partition not in named
+    )
+    return tuple(
+        sorted(compute_changes(now, (*wanted, *gone), class_name), key=lambda at: at.partition)
+    )
 
 
-def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
+def describe_directions(found: tuple[Change, ...]) -> tuple[str, ...]:
     """What going forward or back means, where it is known which way it goes."""
     said = {
         Order.AHEAD: "forward: the records in between are skipped for good",
@@ -98,7 +102,7 @@ def directions(found: tuple[Change, ...]) -> tuple[str, ...]:
     )
 
 
-def change(
+def compute_change(
     partition: str,
     before: str | None,
     after: str | None,
@@ -109,43 +113,43 @@ def change(
     """One partition's change, with its direction where that is known."""
     order = distance = None
     if before is not None and after is not None:
-        order = _order(partition, before, after, class_name)
-        was, now = (_position(partition, text, class_name) for text in (before, after))
+        order = _compare_order(partition, before, after, class_name)
+        was, now = (_parse_position(partition, text, class_name) for text in (before, after))
         if was is not None and now is not None:
             distance = now - was
     return Change(partition, before, after, order=order, key=key, distance=distance)
 
 
-def _order(partition: str, before: str, after: str, class_name: str) -> Order:
-    fields = decoded(partition)
-    if _is_sinks(fields):
-        return _sink_order(before, after)
-    was, now = (_offset(text) for text in (before, after))
-    return compare(dialect_for(fields, class_name), was, now)
+def _compare_order(partition: str, before: str, after: str, class_name: str) -> Order:
+    fields = parse_fields(partition)
+    if _is_sink_partition(fields):
+        return _compare_sink_order(before, after)
+    was, now = (_parse_offset(text) for text in (before, after))
+    return compare_offsets(find_dialect(fields, class_name), was, now)
 
 
-def _position(partition: str, text: str, class_name: str) -> int | None:
+def _parse_position(partition: str, text: str, class_name: str) -> int | None:
     """Return the one integer that is the position; None where there is none, or it is not known
     which.
     """
-    fields = decoded(partition)
-    if _is_sinks(fields):
-        number = (decoded(text) or {}).get(SINK.position)
+    fields = parse_fields(partition)
+    if _is_sink_partition(fields):
+        number = (parse_fields(text) or {}).get(SINK.position)
         return number if isinstance(number, int) else None
-    return position(dialect_for(fields, class_name), _offset(text))
+    return read_position(find_dialect(fields, class_name), _parse_offset(text))
 
 
-def _is_sinks(fields: Fields | None) -> bool:
+def _is_sink_partition(fields: Fields | None) -> bool:
     return fields is not None and fields.keys() == SINK.partition.keys()
 
 
-def _sink_order(before: str, after: str) -> Order:
-    was, now = ((decoded(text) or {}).get(SINK.position) for text in (before, after))
+def _compare_sink_order(before: str, after: str) -> Order:
+    was, now = ((parse_fields(text) or {}).get(SINK.position) for text in (before, after))
     if not isinstance(was, int) or not isinstance(now, int) or was == now:
         return Order.UNORDERED
     return Order.AHEAD if now > was else Order.BEHIND
 
 
-def _offset(text: str) -> SourceOffset | None:
+def _parse_offset(text: str) -> SourceOffset | None:
     offset = decode_value(text.encode())
     return offset if isinstance(offset, SourceOffset) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Log(NamedTuple):
+class PartitionLogRange(NamedTuple):
     """One Kafka partition: its name, its first record, and what its next one will be."""
 
     name: str
@@ -18,15 +18,20 @@ class Log(NamedTuple):
     end: int
 
 
-def next_flaw(log: Log, value: int) -> tuple[str, str] | None:
+def check_next_offset(log: PartitionLogRange, value: int) -> tuple[str, str] | None:
     """Why `value` cannot be the next record to read, and what can; None if it can."""
     if log.start <= value <= log.end:
         return None
-    right = f"{span(log.start, log.end)}, the NEXT record to read ({log.end} waits for new ones)"
-    return _wrong(log, value, over=value > log.end), right
+    right = (
+        f"{format_range(log.start, log.end)}, the NEXT record to read ({log.end} waits "
+        "for new ones)"
+    )
+    return _describe_out_of_range(log, value, over=value > log.end), right
 
 
-def last_flaw(log: Log, value: int, *, null_is_end: bool) -> tuple[str, str] | None:
+def check_last_offset(
+    log: PartitionLogRange, value: int, *, null_is_end: bool
+) -> tuple[str, str] | None:
     """Why `value` cannot be the last record that was copied, and what can; None if it can.
 
     null_is_end     a partition without an offset is read from its end
@@ -37,16 +42,19 @@ def last_flaw(log: Log, value: int, *, null_is_end: bool) -> tuple[str, str] | N
     null = "null starts at the END" if null_is_end else "null starts at the first record"
     right = f"only null: {null}"
     if first <= last:
-        right = f"{span(first, last)}, the LAST record copied (for X to be the next: X-1); {null}"
-    return _wrong(log, value, over=value > last), right
+        right = (
+            f"{format_range(first, last)}, the LAST record copied (for X to be the next: "
+            f"X-1); {null}"
+        )
+    return _describe_out_of_range(log, value, over=value > last), right
 
 
-def span(first: int, last: int) -> str:
+def format_range(first: int, last: int) -> str:
     """Both ends included."""
     return f"only {first}" if first == last else f"{first} to {last}"
 
 
-def _wrong(log: Log, value: int, *, over: bool) -> str:
+def _describe_out_of_range(log: PartitionLogRange, value: int, *, over: bool) -> str:
     if not over:
         return f"{value} is before the first record of {log.name}, which is {log.start}"
     if log.start >= log.end:

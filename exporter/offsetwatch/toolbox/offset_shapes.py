@@ -14,7 +14,7 @@ import msgspec
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.offsets import Scalar
-from offsetwatch.toolbox.suggestions import nearest
+from offsetwatch.toolbox.suggestions import find_nearest
 
 Flaw = tuple[str, str, str]  # (field, or "" for the whole; what is wrong; what would be right)
 Fields = Mapping[str, Scalar]
@@ -73,7 +73,7 @@ SINK = Shape(
 )
 
 # Connect takes a class's simple name as well, with or without its suffix.
-_BY_CLASS = {
+_SHAPES_BY_CLASS = {
     alias: shape
     for package, shape in (
         (_MIRROR, MIRROR_SOURCE),
@@ -85,64 +85,70 @@ _BY_CLASS = {
 }
 
 
-def shape_of(kind: ConnectorKind, class_name: str) -> Shape | None:
+def find_shape(kind: ConnectorKind, class_name: str) -> Shape | None:
     """By the class; every sink is one, whatever its class."""
-    return SINK if kind is ConnectorKind.SINK else _BY_CLASS.get(class_name)
+    return SINK if kind is ConnectorKind.SINK else _SHAPES_BY_CLASS.get(class_name)
 
 
-def decoded(text: str | None) -> dict[str, Scalar] | None:
+def parse_fields(text: str | None) -> dict[str, Scalar] | None:
     """A partition or an offset of a Pair, with its fields; None for null."""
     if text is None or text == "null":
         return None
     return msgspec.json.decode(text.encode(), type=dict[str, str | int | float | bool | None])
 
 
-def partition_flaws(shape: Shape, fields: Fields | None) -> Iterator[Flaw]:
+def find_partition_flaws(shape: Shape, fields: Fields | None) -> Iterator[Flaw]:
     """What is wrong with a partition; Connect would keep it, and no task ever look it up."""
     if fields is None:
         yield "", f"no partition of a {shape.name} is null", f"like {shape.example}"
         return
-    yield from _names(shape, fields, tuple(shape.partition), shape.example)
+    yield from _check_field_names(shape, fields, tuple(shape.partition), shape.example)
     for name, wanted in shape.partition.items():
         value = fields.get(name)
         if name not in fields:
             continue
         if wanted is str and not isinstance(value, str):
-            yield name, f"{text_of(value)} is no text", f'"{name}": {text_of(_as_text(value))}'
+            yield (
+                name,
+                f"{format_value(value)} is no text",
+                f'"{name}": {format_value(_format_guess(value))}',
+            )
         elif wanted is int:
-            yield from _number(name, value, _PARTITION_MAX)
+            yield from _check_number(name, value, _PARTITION_MAX)
 
 
-def offset_flaws(shape: Shape, fields: Fields) -> Iterator[Flaw]:
+def find_offset_flaws(shape: Shape, fields: Fields) -> Iterator[Flaw]:
     """What is wrong with an offset that is not null, before any log is asked."""
     example = f'{{"{shape.position}":{0 if shape.constant else 123}}}'
-    yield from _names(shape, fields, (shape.position,), example)
+    yield from _check_field_names(shape, fields, (shape.position,), example)
     value = fields.get(shape.position)
     if shape.position not in fields:
         return
     if shape.constant and not _is_number(value, 0):
-        yield shape.position, f"{text_of(value)}, where a {shape.name} has 0", example
+        yield shape.position, f"{format_value(value)}, where a {shape.name} has 0", example
     elif not shape.constant:
-        yield from _number(shape.position, value, None)
+        yield from _check_number(shape.position, value, None)
 
 
-def _names(shape: Shape, fields: Fields, wanted: tuple[str, ...], example: str) -> Iterator[Flaw]:
+def _check_field_names(
+    shape: Shape, fields: Fields, wanted: tuple[str, ...], example: str
+) -> Iterator[Flaw]:
     missing = [name for name in wanted if name not in fields]
     for name in fields:
         if name not in wanted:
-            meant = nearest(name, missing)
+            meant = find_nearest(name, missing)
             right = f"did you mean `{meant}`?" if meant else f"leave it out: like {example}"
             yield name, f"a {shape.name} has no such field", right
     for name in missing:
         yield "", f"`{name}` is missing", f"like {example}"
 
 
-def _number(name: str, value: Scalar, largest: int | None) -> Iterator[Flaw]:
+def _check_number(name: str, value: Scalar, largest: int | None) -> Iterator[Flaw]:
     """A long of Java's is an integer without quotes and without a fraction."""
     if isinstance(value, bool) or not isinstance(value, int):
-        meant = _as_number(value)
+        meant = _guess_number(value)
         right = "a whole number without quotes" if meant is None else f'"{name}": {meant}'
-        yield name, f"{text_of(value)} is no whole number", right
+        yield name, f"{format_value(value)} is no whole number", right
     elif value < 0:
         right = "from 0" if largest else "from 0; null as the whole offset starts at the beginning"
         yield name, f"{value} is negative", right
@@ -154,7 +160,7 @@ def _is_number(value: Scalar, wanted: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value == wanted
 
 
-def _as_number(value: Scalar) -> int | None:
+def _guess_number(value: Scalar) -> int | None:
     """The whole number that was probably meant."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -163,16 +169,16 @@ def _as_number(value: Scalar) -> int | None:
     return None
 
 
-def _as_text(value: Scalar) -> str:
-    return "…" if value is None else text_of(value)
+def _format_guess(value: Scalar) -> str:
+    return "…" if value is None else format_value(value)
 
 
-def text_of(value: Scalar) -> str:
+def format_value(value: Scalar) -> str:
     """As JSON, for people."""
     return encode_sorted(value).decode()
 
 
-def type_of(value: Scalar) -> str:
+def describe_type(value: Scalar) -> str:
     """What kind of value it is to Connect, for people."""
     match value:
         case bool():

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from offsetwatch.decode.dialects import DIALECTS, MIRROR_HEARTBEAT, MIRROR_SOURCE, dialect_for
+from offsetwatch.decode.dialects import DIALECTS, MIRROR_HEARTBEAT, MIRROR_SOURCE, find_dialect
 from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.documents import Document, Section, same_twice
-from offsetwatch.toolbox.offset_shapes import Fields, decoded
-from offsetwatch.toolbox.suggestions import nearest, told
-from offsetwatch.toolbox.validation import Problem
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, find_duplicate_partitions
+from offsetwatch.toolbox.offset_shapes import Fields, parse_fields
+from offsetwatch.toolbox.suggestions import find_nearest, format_names
+from offsetwatch.toolbox.validation import ValidationProblem
 
 # The fields that hold an alias. A checkpoint's topic begins with one as its replication policy puts
 # it there, which is not known here; but no task ever reads a checkpoint's offset.
@@ -25,71 +25,79 @@ _ALIASES = {
 }
 
 
-def rename(
-    document: Document, connectors: Mapping[str, str], aliases: Mapping[str, str]
-) -> Document | tuple[Problem, ...]:
+def rename_document(
+    document: OffsetsDocument, connectors: Mapping[str, str], aliases: Mapping[str, str]
+) -> OffsetsDocument | tuple[ValidationProblem, ...]:
     """The document with new names, or what is wrong with them: a name that is not in it, or two
     that become one.
     """
     known = set(document.connectors())
-    found = [*_unknown("--rename", connectors, known)]
-    found += _unknown("--rename-alias", aliases, _aliases_in(document))
+    found = [*_find_unknown_names("--rename", connectors, known)]
+    found += _find_unknown_names("--rename-alias", aliases, _collect_aliases(document))
     sections = tuple(
-        Section(
+        OffsetsSection(
             connector=connectors.get(section.connector, section.connector),
-            pairs=tuple(_pair(pair, aliases) for pair in section.pairs),
+            pairs=tuple(_rename_pair(pair, aliases) for pair in section.pairs),
             where=section.where,
         )
         for section in document.sections
     )
-    found += _collisions(sections)
+    found += _find_collisions(sections)
     for section in sections:
-        found += same_twice(section.where, section.pairs)
+        found += find_duplicate_partitions(section.where, section.pairs)
     return tuple(found) or replace(document, sections=sections)
 
 
-def _collisions(sections: tuple[Section, ...]) -> list[Problem]:
+def _find_collisions(sections: tuple[OffsetsSection, ...]) -> list[ValidationProblem]:
     names = [section.connector for section in sections]
     return [
-        Problem("--rename", f"{name} would be there twice", "one document for each of them")
+        ValidationProblem(
+            "--rename", f"{name} would be there twice", "one document for each of them"
+        )
         for name in sorted({name for name in names if names.count(name) > 1})
     ]
 
 
-def _unknown(option: str, renamed: Mapping[str, str], known: set[str]) -> list[Problem]:
+def _find_unknown_names(
+    option: str, renamed: Mapping[str, str], known: set[str]
+) -> list[ValidationProblem]:
     found = []
     for name in renamed:
         if name not in known:
-            meant = nearest(name, known)
-            right = f"did you mean {meant}?" if meant else f"it has: {told(known) or 'none'}"
-            found.append(Problem(option, f"the document has no {name}", right))
+            meant = find_nearest(name, known)
+            right = (
+                f"did you mean {meant}?" if meant else f"it has: {format_names(known) or 'none'}"
+            )
+            found.append(ValidationProblem(option, f"the document has no {name}", right))
     return found
 
 
-def _aliases_in(document: Document) -> set[str]:
+def _collect_aliases(document: OffsetsDocument) -> set[str]:
     found: set[str] = set()
     for section in document.sections:
         for pair in section.pairs:
-            fields = decoded(pair.partition)
-            found.update(str(fields[name]) for name in _alias_fields(fields) if fields is not None)
+            fields = parse_fields(pair.partition)
+            found.update(
+                str(fields[name]) for name in _find_alias_fields(fields) if fields is not None
+            )
     return found
 
 
-def _alias_fields(fields: Fields | None) -> tuple[str, ...]:
+def _find_alias_fields(fields: Fields | None) -> tuple[str, ...]:
     """Return the fields that hold an alias. A document tells no class, and needs none here: the
     shapes are MirrorMaker's alone. Of a connector of another class, whoever writes the offsets
     refuses partitions that were never there.
     """
-    return _ALIASES.get(DIALECTS[dialect_for(fields, "")], ())
+    return _ALIASES.get(DIALECTS[find_dialect(fields, "")], ())
 
 
-def _pair(pair: Pair, aliases: Mapping[str, str]) -> Pair:
-    fields = decoded(pair.partition)
-    names = _alias_fields(fields)
+def _rename_pair(pair: PartitionOffset, aliases: Mapping[str, str]) -> PartitionOffset:
+    fields = parse_fields(pair.partition)
+    names = _find_alias_fields(fields)
     if fields is None or not aliases or not names:
         return pair
     renamed = {
         name: aliases.get(str(value), value) if name in names else value
         for name, value in fields.items()
     }
-    return Pair(partition=encode_sorted(renamed).decode(), offset=pair.offset)
+    return PartitionOffset(partition=encode_sorted(renamed).decode(), offset=pair.offset)

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from offsetwatch.addresses import parsed
-from offsetwatch.remedy.drivers.strimzi.resource_state import CLUSTER_LABEL, mirror_parts
+from offsetwatch.addresses import parse_address
+from offsetwatch.remedy.drivers.strimzi.resource_state import CLUSTER_LABEL, find_mirror_parts
 
 Json = dict[str, Any]
-Secret = tuple[str, str]  # its name, and the key in it
+SecretKeyRef = tuple[str, str]  # its name, and the key in it
 
 _MECHANISMS: Final = {
     "plain": "PLAIN",
@@ -30,7 +30,7 @@ _REST_PORT: Final = 8083
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class NamespaceResources:
     """Of one namespace, as they were listed."""
 
     namespace: str
@@ -41,7 +41,7 @@ class Resources:
 
 
 @dataclass(slots=True)
-class Found:
+class StrimziDiscoveryResult:
     """The configuration, and what a person should know of it.
 
     files   name of a file -> the parts of secrets that it holds, one after the other
@@ -50,59 +50,69 @@ class Found:
 
     kafka: dict[str, Json] = field(default_factory=dict)
     connect: list[Json] = field(default_factory=list)
-    files: dict[str, tuple[Secret, ...]] = field(default_factory=dict)
+    files: dict[str, tuple[SecretKeyRef, ...]] = field(default_factory=dict)
     owners: dict[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def found_in(resources: Resources, *, folder: str) -> Found:
+def discover_config(resources: NamespaceResources, *, folder: str) -> StrimziDiscoveryResult:
     """Everything that can be told; files of secrets are to be in `folder`."""
-    found = Found()
+    found = StrimziDiscoveryResult()
     for connect in resources.connects:
-        _connect(resources, connect, found, folder)
+        _add_connect(resources, connect, found, folder)
     for mirror in resources.mirrors:
-        _mirror(resources, mirror, found, folder)
+        _add_mirror_maker(resources, mirror, found, folder)
     for kafka in resources.kafkas:
-        name = _name(kafka)
+        name = _read_name(kafka)
         if name not in found.kafka:
             found.notes.append(f"Kafka {name}: no KafkaConnect and no KafkaMirrorMaker2 uses it")
     return found
 
 
-def _connect(resources: Resources, document: Json, found: Found, folder: str) -> None:
-    name, spec = _name(document), document.get("spec") or {}
-    kafka = _kafka(resources, spec, found, folder)
+def _add_connect(
+    resources: NamespaceResources, document: Json, found: StrimziDiscoveryResult, folder: str
+) -> None:
+    name, spec = _read_name(document), document.get("spec") or {}
+    kafka = _add_kafka(resources, spec, found, folder)
     topic = spec.get("offsetStorageTopic") or (spec.get("config") or {}).get("offset.storage.topic")
     url = f"http://{name}-connect-api.{resources.namespace}.svc:{_REST_PORT}"
-    _entry(resources, document, found, kafka=kafka, topic=topic, url=url)
+    _add_connect_entry(resources, document, found, kafka=kafka, topic=topic, url=url)
     for connector in resources.connectors:
         labels = (connector.get("metadata") or {}).get("labels") or {}
         if labels.get(CLUSTER_LABEL) == name:
-            found.owners[name, _name(connector)] = f"KafkaConnector {_name(connector)}"
+            found.owners[name, _read_name(connector)] = f"KafkaConnector {_read_name(connector)}"
 
 
-def _mirror(resources: Resources, document: Json, found: Found, folder: str) -> None:
-    name, spec = _name(document), document.get("spec") or {}
+def _add_mirror_maker(
+    resources: NamespaceResources, document: Json, found: StrimziDiscoveryResult, folder: str
+) -> None:
+    name, spec = _read_name(document), document.get("spec") or {}
     clusters = {str(at.get("alias")): at for at in spec.get("clusters") or ()}
     target: Json = spec.get("target") or clusters.get(str(spec.get("connectCluster"))) or {}
     for mirror in spec.get("mirrors") or ():
         source = mirror.get("source") or clusters.get(str(mirror.get("sourceCluster")))
         if source:
-            _kafka(resources, source, found, folder)
+            _add_kafka(resources, source, found, folder)
     topic = target.get("offsetStorageTopic") or (target.get("config") or {}).get(
         "offset.storage.topic"
     )
-    kafka = _kafka(resources, target, found, folder)
+    kafka = _add_kafka(resources, target, found, folder)
     url = f"http://{name}-mirrormaker2-api.{resources.namespace}.svc:{_REST_PORT}"
-    _entry(resources, document, found, kafka=kafka, topic=topic, url=url)
-    for connector, _, _ in mirror_parts(document):
+    _add_connect_entry(resources, document, found, kafka=kafka, topic=topic, url=url)
+    for connector, _, _ in find_mirror_parts(document):
         found.owners[name, connector] = f"KafkaMirrorMaker2 {name}"
 
 
-def _entry(
-    resources: Resources, document: Json, found: Found, *, kafka: str, topic: object, url: str
+def _add_connect_entry(
+    resources: NamespaceResources,
+    document: Json,
+    found: StrimziDiscoveryResult,
+    *,
+    kafka: str,
+    topic: object,
+    url: str,
 ) -> None:
-    name = _name(document)
+    name = _read_name(document)
     told = (document.get("status") or {}).get("url")
     entry: Json = {"name": name, "kafka": kafka, "url": str(told or url)}
     if topic:
@@ -114,61 +124,74 @@ def _entry(
     found.connect.append(entry)
 
 
-def _kafka(resources: Resources, client: Mapping[str, Any], found: Found, folder: str) -> str:
+def _add_kafka(
+    resources: NamespaceResources,
+    client: Mapping[str, Any],
+    found: StrimziDiscoveryResult,
+    folder: str,
+) -> str:
     """The name of the cluster that a client's section reaches; made where it is new."""
     bootstrap = ",".join(part.strip() for part in str(client.get("bootstrapServers")).split(","))
-    own = next((at for at in resources.kafkas if bootstrap in _addresses(resources, at)), None)
-    name = _name(own) if own is not None else _host(bootstrap)
+    own = next(
+        (at for at in resources.kafkas if bootstrap in _collect_addresses(resources, at)), None
+    )
+    name = _read_name(own) if own is not None else _build_cluster_name(bootstrap)
     if name not in found.kafka:
         entry: Json = {"bootstrap": bootstrap}
-        properties = _properties(client, name, found, folder)
+        properties = _build_properties(client, name, found, folder)
         if properties:
             entry["properties"] = properties
         found.kafka[name] = entry
     return name
 
 
-def _addresses(resources: Resources, kafka: Json) -> frozenset[str]:
+def _collect_addresses(resources: NamespaceResources, kafka: Json) -> frozenset[str]:
     """All by which clients reach it: as its status tells, and by its Service."""
     listeners = (kafka.get("status") or {}).get("listeners") or ()
     told = {str(at.get("bootstrapServers")) for at in listeners}
-    service = f"{_name(kafka)}-kafka-bootstrap"
+    service = f"{_read_name(kafka)}-kafka-bootstrap"
     space = resources.namespace
     hosts = (service, f"{service}.{space}", f"{service}.{space}.svc")
     ports = {at.rpartition(":")[2] for at in told}
-    ports |= {str(at.get("port")) for at in _listeners(kafka)}
+    ports |= {str(at.get("port")) for at in _list_listeners(kafka)}
     return frozenset(told | {f"{host}:{port}" for host in hosts for port in ports})
 
 
-def _listeners(kafka: Json) -> Iterable[Json]:
+def _list_listeners(kafka: Json) -> Iterable[Json]:
     listed: Iterable[Json] = ((kafka.get("spec") or {}).get("kafka") or {}).get("listeners") or ()
     return listed
 
 
-def _properties(client: Mapping[str, Any], name: str, found: Found, folder: str) -> dict[str, str]:
+def _build_properties(
+    client: Mapping[str, Any], name: str, found: StrimziDiscoveryResult, folder: str
+) -> dict[str, str]:
     """librdkafka's, for what Strimzi says to its own clients."""
     properties: dict[str, str] = {}
     how = client.get("authentication") or {}
     kind, tls = str(how.get("type") or ""), client.get("tls")
     encrypted = tls is not None
     if tls is not None:
-        trusted = tuple(_parts(at) for at in tls.get("trustedCertificates") or ())
+        trusted = tuple(_parse_secret_ref(at) for at in tls.get("trustedCertificates") or ())
         if trusted:
-            properties["ssl.ca.location"] = _file(found, folder, f"{name}-ca.pem", trusted)
+            properties["ssl.ca.location"] = _add_secret_file(
+                found, folder, f"{name}-ca.pem", trusted
+            )
     if kind in _MECHANISMS:
         secret = how.get("passwordSecret") or {}
         part = (str(secret.get("secretName")), str(secret.get("password")))
         properties["security.protocol"] = "SASL_SSL" if encrypted else "SASL_PLAINTEXT"
         properties["sasl.mechanism"] = _MECHANISMS[kind]
         properties["sasl.username"] = str(how.get("username"))
-        properties["sasl.password_file"] = _file(found, folder, f"{name}-password", (part,))
+        properties["sasl.password_file"] = _add_secret_file(
+            found, folder, f"{name}-password", (part,)
+        )
         return properties
     if kind == "tls":
         own = how.get("certificateAndKey") or {}
         secret_name = str(own.get("secretName"))
         for option, key in (("certificate", "certificate"), ("key", "key")):
             part = (secret_name, str(own.get(key)))
-            path = _file(found, folder, f"{name}-{option}.pem", (part,))
+            path = _add_secret_file(found, folder, f"{name}-{option}.pem", (part,))
             properties[f"ssl.{option}.location"] = path
     elif kind:
         found.notes.append(f"kafka.{name}: authentication {kind} is to be configured by hand")
@@ -177,19 +200,21 @@ def _properties(client: Mapping[str, Any], name: str, found: Found, folder: str)
     return properties
 
 
-def _parts(trusted: Mapping[str, Any]) -> Secret:
+def _parse_secret_ref(trusted: Mapping[str, Any]) -> SecretKeyRef:
     """The key of a certificate, or a pattern of keys."""
     return str(trusted.get("secretName")), str(
         trusted.get("certificate") or trusted.get("pattern") or "*.crt"
     )
 
 
-def _file(found: Found, folder: str, name: str, parts: tuple[Secret, ...]) -> str:
+def _add_secret_file(
+    found: StrimziDiscoveryResult, folder: str, name: str, parts: tuple[SecretKeyRef, ...]
+) -> str:
     found.files[name] = parts
     return f"{folder}/{name}"
 
 
-def text_of(parts: Iterable[Secret], secrets: Mapping[str, Json]) -> str:
+def build_file_text(parts: Iterable[SecretKeyRef], secrets: Mapping[str, Json]) -> str:
     """What a file is to hold. Raises KeyError with what is missing."""
     found = []
     for secret, key in parts:
@@ -206,13 +231,13 @@ def text_of(parts: Iterable[Secret], secrets: Mapping[str, Json]) -> str:
     return "\n".join(text.rstrip("\n") for text in found) + "\n"
 
 
-def _host(bootstrap: str) -> str:
+def _build_cluster_name(bootstrap: str) -> str:
     """A name for a cluster that Strimzi does not run here."""
     first = bootstrap.partition(",")[0].strip()
-    address = parsed(first)
+    address = parse_address(first)
     host = first.partition(":")[0] if address is None else address.host
     return re.sub(r"[^A-Za-z0-9-]+", "-", host).strip("-") or "kafka"
 
 
-def _name(document: Mapping[str, Any]) -> str:
+def _read_name(document: Mapping[str, Any]) -> str:
     return str((document.get("metadata") or {}).get("name"))

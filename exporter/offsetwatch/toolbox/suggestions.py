@@ -7,28 +7,28 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Final
 
-TOLD_MAX: Final = 5  # of a list that may be long
+NAMES_LISTED_MAX: Final = 5  # of a list that may be long
 LENGTHS_APART_MAX: Final = 8
-COMPARED_MAX: Final = 500
+CANDIDATES_MAX: Final = 500
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
     """The one of `known` that was probably meant; None if none is near. Of very many, not all are
     compared: each takes as long as a glance at it.
     """
     alike = (other for other in known if abs(len(other) - len(name)) <= LENGTHS_APART_MAX)
-    found = get_close_matches(name, sorted(islice(alike, COMPARED_MAX)), n=1, cutoff=0.6)
+    found = get_close_matches(name, sorted(islice(alike, CANDIDATES_MAX)), n=1, cutoff=0.6)
     return found[0] if found else None
 
 
-def suggestion(name: str, known: Iterable[str], otherwise: str = "it has") -> str:
+def suggest_name(name: str, known: Iterable[str], otherwise: str = "it has") -> str:
     """Return what to name in place of an unknown name: the nearest of `known`, else the first."""
     listed = tuple(known)
-    meant = nearest(name, listed)
-    return f"did you mean {meant}?" if meant else f"{otherwise}: {told(listed) or 'none'}"
+    meant = find_nearest(name, listed)
+    return f"did you mean {meant}?" if meant else f"{otherwise}: {format_names(listed) or 'none'}"
 
 
-def body_hint(name: str) -> str:
+def explain_offsets_name(name: str) -> str:
     """Return what to do about a connector called `offsets`, which may be no name at all."""
     if name != "offsets":
         return ""
@@ -38,8 +38,8 @@ def body_hint(name: str) -> str:
     )
 
 
-def told(names: Iterable[str]) -> str:
+def format_names(names: Iterable[str]) -> str:
     """The first of them, and how many more there are."""
     listed = sorted(names)
-    more = len(listed) - TOLD_MAX
-    return ", ".join(listed[:TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
+    more = len(listed) - NAMES_LISTED_MAX
+    return ", ".join(listed[:NAMES_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -12,12 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from offsetwatch.decode.dialects import DIALECTS, dialect_for, dialect_of
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.dialects import DIALECTS, detect_shape, find_dialect
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.log_ranges import Log, last_flaw, next_flaw, span
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.log_ranges import (
+    PartitionLogRange,
+    check_last_offset,
+    check_next_offset,
+    format_range,
+)
 from offsetwatch.toolbox.offset_shapes import (
     FILE_STREAM,
     MIRROR_SOURCE,
@@ -25,20 +30,20 @@ from offsetwatch.toolbox.offset_shapes import (
     Fields,
     Flaw,
     Shape,
-    decoded,
-    offset_flaws,
-    partition_flaws,
-    shape_of,
-    text_of,
-    type_of,
+    describe_type,
+    find_offset_flaws,
+    find_partition_flaws,
+    find_shape,
+    format_value,
+    parse_fields,
 )
-from offsetwatch.toolbox.suggestions import nearest, told
+from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
-EXPLAINED_MAX: Final = 20  # beyond that nobody reads what was probably meant
+EXPLANATIONS_MAX: Final = 20  # beyond that nobody reads what was probably meant
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ValidationProblem:
     """One thing that is wrong with a request.
 
     where   its place in the document: `name[3].offset.position`
@@ -55,7 +60,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OffsetsRequest:
     """What one connector's offsets are to be, in the order of the document, each partition once.
 
     where       of the list in its document, for Problem: `name`, or `offsets` of a PATCH body
@@ -64,13 +69,13 @@ class Request:
     """
 
     connector: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PartitionOffset, ...]
     where: str
     allow_new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class LogBounds:
+class ReadableRange:
     """The records a partition holds: those from `start` up to and without `end`.
 
     end     as the connector's consumer sees it: the last stable offset where it reads committed
@@ -82,7 +87,7 @@ class LogBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ValidationFacts:
     """What is known of one connector and of what it reads.
 
     kind, class_name    UNKNOWN and "" where nobody tells (an offsets file)
@@ -100,49 +105,54 @@ class Facts:
     connector: str
     kind: ConnectorKind
     class_name: str
-    present: tuple[Pair, ...]
+    present: tuple[PartitionOffset, ...]
     mirror: MirrorSettings | None = None
     sink: SinkSettings | None = None
     topics: Mapping[str, int] | None = None
-    logs: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
+    logs: Mapping[TopicPartition, ReadableRange] = field(default_factory=dict)
     assigned: frozenset[TopicPartition] | None = None
     filename: str | None = None
     unknown: tuple[str, ...] = ()
 
 
-def named_partitions(pairs: tuple[Pair, ...]) -> frozenset[TopicPartition]:
+def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[TopicPartition]:
     """The Kafka partitions whose log bounds a request needs: of a mirror or of a sink, and only
     where an offset is given.
     """
-    found = (_log_of(decoded(pair.partition)) for pair in pairs if pair.offset is not None)
+    found = (
+        _parse_topic_partition(parse_fields(pair.partition))
+        for pair in pairs
+        if pair.offset is not None
+    )
     return frozenset(at for at in found if at is not None)
 
 
-def problems(request: Request, facts: Facts) -> tuple[Problem, ...]:
+def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
     """All that is wrong, in the order of the document; nothing if it can be carried out."""
-    look = _look(request, facts)
-    found: list[Problem] = []
+    look = _build_check(request, facts)
+    found: list[ValidationProblem] = []
     for index, pair in enumerate(request.pairs):
-        if len(found) >= EXPLAINED_MAX:
+        if len(found) >= EXPLANATIONS_MAX:
             look = replace(look, brief=True)
         where = f"{request.where}[{index}]"
         found.extend(
-            Problem(f"{where}.{name}", wrong, right) for name, wrong, right in look.flaws(pair)
+            ValidationProblem(f"{where}.{name}", wrong, right)
+            for name, wrong, right in look.flaws(pair)
         )
-    return (*_blind(request, look), *found)
+    return (*_report_unreadable_logs(request, look), *found)
 
 
-def notes(request: Request, facts: Facts) -> tuple[str, ...]:
+def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str, ...]:
     """What is not wrong, and may still not be what was meant."""
-    look = _look(request, facts)
+    look = _build_check(request, facts)
     remarks: dict[str, list[str]] = {}
     for pair in request.pairs:
         for remark in look.remarks(pair):
             remarks.setdefault(remark, []).append(pair.partition)
-    found = [f"{told(partitions)}: {remark}" for remark, partitions in remarks.items()]
+    found = [f"{format_names(partitions)}: {remark}" for remark, partitions in remarks.items()]
     unknown = sorted(look.unseen(request.pairs))
     if unknown and request.allow_new:
-        names = told(_name(at) for at in unknown)
+        names = format_names(_format_partition(at) for at in unknown)
         found.append(f"whether {names} has records of these offsets could not be read")
     shape = look.shape
     if shape is not None and shape.constant:
@@ -155,14 +165,16 @@ def notes(request: Request, facts: Facts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _blind(request: Request, look: _Look) -> tuple[Problem, ...]:
+def _report_unreadable_logs(
+    request: OffsetsRequest, look: _RequestCheck
+) -> tuple[ValidationProblem, ...]:
     """Unknown means no: said once, and not for each partition."""
     unknown = sorted(look.unseen(request.pairs))
     if not unknown or request.allow_new:
         return ()
-    names = told(_name(at) for at in unknown)
+    names = format_names(_format_partition(at) for at in unknown)
     return (
-        Problem(
+        ValidationProblem(
             request.where,
             f"the first and last record of {names} cannot be read",
             f"{look.advice() or 'configure the Kafka cluster that it reads from'}; --allow-new "
@@ -172,7 +184,7 @@ def _blind(request: Request, look: _Look) -> tuple[Problem, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _RequestCheck:
     """One request, held against the facts.
 
     there   the partitions that have an offset, and these
@@ -180,31 +192,31 @@ class _Look:
     brief   what was meant is not searched for: it takes as long as there are partitions
     """
 
-    request: Request
-    facts: Facts
+    request: OffsetsRequest
+    facts: ValidationFacts
     shape: Shape | None
     there: Mapping[str, str]
     listed: frozenset[str] = frozenset()
     brief: bool = False
 
-    def flaws(self, pair: Pair) -> Iterator[Flaw]:
+    def flaws(self, pair: PartitionOffset) -> Iterator[Flaw]:
         """All that is wrong with one pair; fields begin with `partition` or `offset`."""
         present = pair.partition in self.there
         if pair.offset is None and present:
             return  # whatever it is, it is there, and can be removed
-        fields = decoded(pair.partition)
+        fields = parse_fields(pair.partition)
         wrong = [*self._partition_flaws(fields, pair, present=present)]
-        yield from _under("partition", wrong)
-        offset = decoded(pair.offset)
+        yield from _prefix_flaws("partition", wrong)
+        offset = parse_fields(pair.offset)
         if offset is None:
             return
         shaped = [*self._offset_flaws(fields, pair)]
-        yield from _under("offset", shaped)
-        at = _log_of(fields)
+        yield from _prefix_flaws("offset", shaped)
+        at = _parse_topic_partition(fields)
         if not wrong and not shaped and at is not None and self._has_logs():
-            yield from _under("offset", self._range_flaws(at, offset))
+            yield from _prefix_flaws("offset", self._range_flaws(at, offset))
 
-    def remarks(self, pair: Pair) -> Iterator[str]:
+    def remarks(self, pair: PartitionOffset) -> Iterator[str]:
         """What a person should know of one pair that is not wrong."""
         if pair.offset is None:
             if pair.partition not in self.there:
@@ -212,18 +224,18 @@ class _Look:
             elif self._starts_at_the_end():
                 yield "without an offset it starts at the END (auto.offset.reset=latest)"
             return
-        if self.shape is MIRROR_SOURCE and (decoded(pair.offset) or {}).get("offset") == 0:
+        if self.shape is MIRROR_SOURCE and (parse_fields(pair.offset) or {}).get("offset") == 0:
             yield (
                 "0 says that record 0 has been copied, so the next is record 1; null starts with "
                 "record 0"
             )
 
-    def unseen(self, pairs: tuple[Pair, ...]) -> Iterator[TopicPartition]:
+    def unseen(self, pairs: tuple[PartitionOffset, ...]) -> Iterator[TopicPartition]:
         """Partitions that are there, for all that is known, without bounds that are known."""
         nameless = self.shape is None and not self.facts.class_name  # it may be a mirror
         if not nameless and not self._has_logs():
             return
-        for at in named_partitions(pairs):
+        for at in find_named_partitions(pairs):
             count = None if self.facts.topics is None else self.facts.topics.get(at.topic, 0)
             if at not in self.facts.logs and (count is None or 0 <= at.partition < count):
                 yield at
@@ -235,13 +247,13 @@ class _Look:
         return self.facts.mirror is not None and not self.facts.mirror.from_start
 
     def _partition_flaws(
-        self, fields: Fields | None, pair: Pair, *, present: bool
+        self, fields: Fields | None, pair: PartitionOffset, *, present: bool
     ) -> Iterator[Flaw]:
         if self.shape is None:
             if not present and pair.offset is not None:
                 yield from self._never_there(fields, pair.partition)
             return
-        flaws = [*partition_flaws(self.shape, fields)]
+        flaws = [*find_partition_flaws(self.shape, fields)]
         yield from flaws
         if flaws or fields is None:
             return
@@ -251,28 +263,28 @@ class _Look:
             yield from self._topic_flaws(fields, present=present)
         elif self.shape is FILE_STREAM and self.facts.filename is not None:
             if fields["filename"] != self.facts.filename:
-                wrong = f"{text_of(fields['filename'])} is not the file that it reads"
-                yield "filename", wrong, f'"filename": {text_of(self.facts.filename)}'
+                wrong = f"{format_value(fields['filename'])} is not the file that it reads"
+                yield "filename", wrong, f'"filename": {format_value(self.facts.filename)}'
         elif not present and pair.offset is not None and not self.shape.constant:
             yield from self._never_there(fields, pair.partition)
 
     def _never_there(self, fields: Fields | None, partition: str) -> Iterator[Flaw]:
         """A connector of another type: it knows its partitions, and we know those it has used."""
         if self.request.allow_new:
-            if connect_key(self.facts.connector, fields) is None:
+            if build_connect_key(self.facts.connector, fields) is None:
                 yield "", "the bytes under which Connect looks it up are unknown", ""
             return
         if partition in self.listed and fields is not None and len(fields) > 1:
-            yield "", *_BEYOND_REST
+            yield "", *_UNREACHABLE_OVER_REST
             return
         right = "--allow-new if it is to be made"
         if not self.brief:
             known = [pair.partition for pair in self.facts.present]
-            meant = nearest(partition, known)
+            meant = find_nearest(partition, known)
             if meant is not None:
                 right = f"did you mean {meant}?; {right}"
             else:
-                right = f"it has: {told(known) or 'none'}; {right}"
+                right = f"it has: {format_names(known) or 'none'}; {right}"
         yield "", "never there before", right
 
     def _alias_flaws(self, fields: Fields) -> Iterator[Flaw]:
@@ -281,11 +293,11 @@ class _Look:
             if not self.request.allow_new:
                 yield "cluster", "which alias it copies from is not known", self.advice()
         elif fields["cluster"] != mirror.source:
-            wrong = f"{text_of(fields['cluster'])} is not the alias that it copies from"
-            yield "cluster", wrong, f'"cluster": {text_of(mirror.source)}'
+            wrong = f"{format_value(fields['cluster'])} is not the alias that it copies from"
+            yield "cluster", wrong, f'"cluster": {format_value(mirror.source)}'
 
     def _topic_flaws(self, fields: Fields, *, present: bool) -> Iterator[Flaw]:
-        at = _log_of(fields)
+        at = _parse_topic_partition(fields)
         assert at is not None  # its shape is right
         name, number = ("topic", "partition") if "topic" in fields else tuple(_SINK_FIELDS)
         topics = self.facts.topics
@@ -295,7 +307,7 @@ class _Look:
             yield name, f"there is no topic {at.topic} where it reads", self._topic_meant(at.topic)
         elif at.partition >= topics[at.topic]:
             last = topics[at.topic] - 1
-            yield number, f"{at.topic} has no partition {at.partition}", span(0, last)
+            yield number, f"{at.topic} has no partition {at.partition}", format_range(0, last)
         elif not present and not self.request.allow_new:
             yield from self._unread(name, at)
 
@@ -306,7 +318,7 @@ class _Look:
             upstream = topic.removeprefix(mirror.source + mirror.separator)
             if upstream in topics:
                 return f"upstream it is {upstream}"
-        near = None if self.brief else nearest(topic, topics)
+        near = None if self.brief else find_nearest(topic, topics)
         return f"did you mean {near}?" if near else "name one that exists"
 
     def _unread(self, name: str, at: TopicPartition) -> Iterator[Flaw]:
@@ -314,47 +326,58 @@ class _Look:
         assigned, sink = self.facts.assigned, self.facts.sink
         if assigned is not None and at not in assigned:
             copied = () if self.brief else {other.topic for other in assigned}
-            right = f"it copies: {told(copied) or 'nothing of it'}"
-            yield name, f"none of its tasks copies {_name(at)}", right + _NEW
+            right = f"it copies: {format_names(copied) or 'nothing of it'}"
+            yield (
+                name,
+                f"none of its tasks copies {_format_partition(at)}",
+                right + _ALLOW_NEW_ADVICE,
+            )
         if sink is not None and sink.topics_regex is None and at.topic not in sink.topics:
-            right = f"it reads: {told(sink.topics) or 'nothing'}"
-            yield name, f"it does not read {at.topic}", right + _NEW
+            right = f"it reads: {format_names(sink.topics) or 'nothing'}"
+            yield name, f"it does not read {at.topic}", right + _ALLOW_NEW_ADVICE
 
-    def _offset_flaws(self, fields: Fields | None, pair: Pair) -> Iterator[Flaw]:
-        offset = decoded(pair.offset)
+    def _offset_flaws(self, fields: Fields | None, pair: PartitionOffset) -> Iterator[Flaw]:
+        offset = parse_fields(pair.offset)
         assert offset is not None  # asked only for one
         if self.shape is not None:
-            yield from offset_flaws(self.shape, offset)
+            yield from find_offset_flaws(self.shape, offset)
             return
         class_name = self.facts.class_name
         # Where the class is not known it may be one that casts its fields: unknown means no.
-        shape = dialect_for(fields, class_name) if class_name else dialect_of(fields).name
+        shape = find_dialect(fields, class_name) if class_name else detect_shape(fields).name
         longs = set(DIALECTS[shape].longs)
         for name in sorted(longs & offset.keys()):
-            if offset[name] is None or type_of(offset[name]) == "a whole number":
+            if offset[name] is None or describe_type(offset[name]) == "a whole number":
                 continue
-            wrong, right = f"{text_of(offset[name])} is no whole number", _LONG
+            wrong, right = f"{format_value(offset[name])} is no whole number", _WHOLE_NUMBER
             if class_name:
                 yield name, f"{wrong}, at which its task would fail", right
             elif not self.request.allow_new:
-                yield name, f"{wrong}, at which a task of {shape} would fail", right + _CLASS_NEW
+                yield (
+                    name,
+                    f"{wrong}, at which a task of {shape} would fail",
+                    right + _ALLOW_NEW_CLASS_ADVICE,
+                )
         if not self.request.allow_new:
             yield from self._type_flaws(pair, offset, longs)
 
-    def _type_flaws(self, pair: Pair, offset: Fields, known: set[str]) -> Iterator[Flaw]:
+    def _type_flaws(self, pair: PartitionOffset, offset: Fields, known: set[str]) -> Iterator[Flaw]:
         """Fields of another type than the connector wrote: it would not be the first to fail."""
         was = self.there.get(pair.partition)
-        for name, before in (decoded(was) or {}).items():
+        for name, before in (parse_fields(was) or {}).items():
             after = offset.get(name)
             if (
                 before is None
                 or after is None
                 or name in known
-                or type_of(before) == type_of(after)
+                or describe_type(before) == describe_type(after)
             ):
                 continue
-            wrong = f"{text_of(after)} is {type_of(after)}, where it has {text_of(before)}"
-            yield name, wrong, f"{type_of(before)}; --allow-new if you know better"
+            wrong = (
+                f"{format_value(after)} is {describe_type(after)}, where it has "
+                f"{format_value(before)}"
+            )
+            yield name, wrong, f"{describe_type(before)}; --allow-new if you know better"
 
     def _range_flaws(self, at: TopicPartition, offset: Fields) -> Iterator[Flaw]:
         bounds = self.facts.logs.get(at)
@@ -363,11 +386,11 @@ class _Look:
         assert self.shape is not None  # it has logs
         value = offset[self.shape.position]
         assert isinstance(value, int)  # its shape is right
-        log = Log(_name(at), bounds.start, bounds.end)
+        log = PartitionLogRange(_format_partition(at), bounds.start, bounds.end)
         if self.shape is SINK:
-            found = next_flaw(log, value)
+            found = check_next_offset(log, value)
         else:
-            found = last_flaw(log, value, null_is_end=self._starts_at_the_end())
+            found = check_last_offset(log, value, null_is_end=self._starts_at_the_end())
         if found is not None:
             yield self.shape.position, *found
 
@@ -376,16 +399,16 @@ class _Look:
         return "; ".join(self.facts.unknown)
 
 
-def _look(request: Request, facts: Facts) -> _Look:
+def _build_check(request: OffsetsRequest, facts: ValidationFacts) -> _RequestCheck:
     there = {pair.partition: pair.offset for pair in facts.present if pair.offset is not None}
     listed = frozenset(pair.partition for pair in facts.present if pair.offset is None)
-    return _Look(request, facts, shape_of(facts.kind, facts.class_name), there, listed)
+    return _RequestCheck(request, facts, find_shape(facts.kind, facts.class_name), there, listed)
 
 
-_NEW = "; --allow-new if that is about to change"
-_LONG = "a whole number without quotes"
-_CLASS_NEW = "; --allow-new if it is of another class"
-_BEYOND_REST = (
+_ALLOW_NEW_ADVICE = "; --allow-new if that is about to change"
+_WHOLE_NUMBER = "a whole number without quotes"
+_ALLOW_NEW_CLASS_ADVICE = "; --allow-new if it is of another class"
+_UNREACHABLE_OVER_REST = (
     (
         "Connect lists it and shows no offset of it: REST looks it up in the order of a HashMap, "
         "which the connector's own map may not have. A change over REST would not reach its task "
@@ -399,12 +422,12 @@ _BEYOND_REST = (
 _SINK_FIELDS = ("kafka_topic", "kafka_partition")
 
 
-def _under(half: str, flaws: Iterable[Flaw]) -> Iterator[Flaw]:
+def _prefix_flaws(half: str, flaws: Iterable[Flaw]) -> Iterator[Flaw]:
     for name, wrong, right in flaws:
         yield f"{half}.{name}".rstrip("."), wrong, right
 
 
-def _log_of(fields: Fields | None) -> TopicPartition | None:
+def _parse_topic_partition(fields: Fields | None) -> TopicPartition | None:
     """The Kafka partition that a mirror's or a sink's partition means."""
     if fields is None:
         return None
@@ -416,5 +439,5 @@ def _log_of(fields: Fields | None) -> TopicPartition | None:
     return TopicPartition(topic, number) if number >= 0 else None
 
 
-def _name(at: TopicPartition) -> str:
+def _format_partition(at: TopicPartition) -> str:
     return f"{at.topic}-{at.partition}"

@@ -10,8 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from offsetwatch.decode.javamap import hash_map_order
-
+from offsetwatch.decode.javamap import compute_hash_map_order
 from tests.fakes.connect_model.answers import Refusal
 
 GLOBAL: Final = "connect-offsets"
@@ -96,7 +95,7 @@ class OffsetsTopics:
 def key_of(connector: str, partition: Partition, order: str) -> bytes:
     """`["connector",{...}]`; `hash` is the order of a HashMap, `given` that of the map itself."""
     if partition is not None and order == "hash":
-        names = hash_map_order(tuple(partition))
+        names = compute_hash_map_order(tuple(partition))
         partition = {name: partition[name] for name in names}
     return text([connector, partition]).encode()
 
@@ -154,7 +153,7 @@ def java(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        names = hash_map_order(tuple(value))
+        names = compute_hash_map_order(tuple(value))
         return "{" + ", ".join(f"{name}={java(value[name])}" for name in names) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(java(each) for each in value) + "]"

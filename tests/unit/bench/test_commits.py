@@ -2,21 +2,22 @@
 
 from collections import Counter
 
-from offsetwatch.decode.dialects import dialect_of_offset, event_time
-from offsetwatch.decode.source_offsets import decode_key, decode_value
-
 from bench.commits import KINDS, commits, keys
+from offsetwatch.decode.dialects import read_event_time, refine_dialect
+from offsetwatch.decode.source_offsets import decode_key, decode_value
 
 DIALECTS = {"mirror_source", "file_stream", "jdbc", "debezium_postgres"}
 
 
 def test_commits_are_of_four_kinds_in_equal_parts_as_connect_writes_them():
     decoded = [(decode_key(key), decode_value(value.encode())) for key, value in commits(4000, 40)]
-    kinds = Counter(dialect_of_offset(key.dialect, value).name for key, value in decoded)
+    kinds = Counter(refine_dialect(key.dialect, value).name for key, value in decoded)
     assert kinds.keys() == DIALECTS
     assert min(kinds.values()) > 4000 / KINDS * 0.9
     assert all(key.canonical for key, _ in decoded)
-    timed = {key.dialect for key, value in decoded if event_time(key.dialect, value) is not None}
+    timed = {
+        key.dialect for key, value in decoded if read_event_time(key.dialect, value) is not None
+    }
     assert timed == {"jdbc", "debezium"}
 
 

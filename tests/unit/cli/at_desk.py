@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from click.testing import CliRunner, Result
-from offsetwatch.cli import cli
 
+from offsetwatch.cli import cli
 from tests.unit.remedy.offices import Bureau
 
 

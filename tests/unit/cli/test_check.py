@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from offsetwatch.cli import main
 
 from lab.certificates import Authority
+from offsetwatch.cli import main
 
 CONFIG = """\
 kafka:

@@ -7,27 +7,27 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.common import options
-from offsetwatch.cli.plans.options import access, desk_options
-from offsetwatch.cli.plans.service_access import Access
+from offsetwatch.cli.plans.options import build_service_access, service_options
+from offsetwatch.cli.plans.service_access import ServiceAccess
 from offsetwatch.errors import ConfigError
-
 from tests.unit.remedy.offices import Bureau
 
 TOKEN = "0123456789abcdef" * 2
 
 
 @click.command()
-@desk_options
+@service_options
 @click.pass_context
 def reach(context: click.Context, **where: object) -> None:
     """Print nothing; hand over what the options come to."""
-    context.obj.append(access(**where))
+    context.obj.append(build_service_access(**where))
 
 
-def reached(*arguments: str, env: dict[str, str] | None = None) -> Access:
-    found: list[Access] = []
+def reached(*arguments: str, env: dict[str, str] | None = None) -> ServiceAccess:
+    found: list[ServiceAccess] = []
     done = CliRunner().invoke(reach, arguments, env=env or {}, obj=found)
     assert done.exit_code == 0, done.output
     return found[0]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+
 from offsetwatch.cli.inspect import status
 from offsetwatch.cli.remote import own_daemon
-from offsetwatch.cli.remote.read_client import ReadListener, document
+from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
 from offsetwatch.config import load
-from offsetwatch.errors import Denied, Unreachable
-
+from offsetwatch.errors import AccessDenied, TargetUnreachable
 from tests.unit.serve.web_config.sites import ADA, PASSWORD, Site
 
 
@@ -45,9 +45,9 @@ def certificate(site: Site) -> dict[str, Any]:
 
 def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str]):
     with site.serving(site.tls(), ADA):
-        assert status.healthcheck(configured(site, password())) == 0
-        assert status.healthcheck(configured(site, password("wrong"))) == 6
-        assert status.healthcheck(configured(site)) == 6
+        assert status.check_health(configured(site, password())) == 0
+        assert status.check_health(configured(site, password("wrong"))) == 6
+        assert status.check_health(configured(site)) == 6
     said = capsys.readouterr()
     assert "own_access" in said.err
     assert "wrong" not in said.err + said.out
@@ -55,14 +55,14 @@ def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str
 
 def test_a_certificate_makes_us_known_and_without_one_nothing_answers(site: Site):
     with site.serving(site.mutual()):
-        assert status.healthcheck(configured(site, certificate(site))) == 0
-        assert status.healthcheck(configured(site)) == 7
+        assert status.check_health(configured(site, certificate(site))) == 0
+        assert status.check_health(configured(site)) == 7
 
 
 def test_a_certificate_of_any_name_and_age_is_trusted_if_it_is_the_one(site: Site):
     site.own = site.authority.issue_expired("expired", names="DNS:elsewhere.example.com")
     with site.serving(site.tls()):
-        assert status.healthcheck(configured(site)) == 0
+        assert status.check_health(configured(site)) == 0
 
 
 def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
@@ -74,26 +74,26 @@ def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
         document = yaml.safe_load(site.file.read_text())
         document["tls_server_config"]["cert_file"] = str(kept)  # its key does not fit
         site.file.write_text(yaml.safe_dump(document))
-        with pytest.raises(Unreachable, match="another certificate"):
-            own_daemon.get(load(path, {}), "/-/healthy", 10.0)
+        with pytest.raises(TargetUnreachable, match="another certificate"):
+            own_daemon.request_document(load(path, {}), "/-/healthy", 10.0)
         assert not server._refused
 
 
 def test_an_authority_that_is_named_is_gone_by_instead(site: Site):
     with site.serving(site.tls()):
         named = {"tls": {"ca_file": str(site.authority.ca)}}
-        assert status.healthcheck(configured(site, named)) == 0
+        assert status.check_health(configured(site, named)) == 0
         stranger = Site(site.folder / "stranger")
         named = {"tls": {"ca_file": str(stranger.authority.ca)}}
-        assert status.healthcheck(configured(site, named)) == 7
+        assert status.check_health(configured(site, named)) == 7
 
 
 def test_findings_are_asked_for_in_the_same_way(site: Site):
     with site.serving(site.tls(), ADA):
         listener = ReadListener(load(configured(site, password()), {}))
-        assert document(listener, "/api/v1/findings") is not None
-        with pytest.raises(Denied):
-            document(ReadListener(load(configured(site), {})), "/api/v1/findings")
+        assert fetch_document(listener, "/api/v1/findings") is not None
+        with pytest.raises(AccessDenied):
+            fetch_document(ReadListener(load(configured(site), {})), "/api/v1/findings")
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_a_daemon_is_asked_where_it_listens_on_this_machine(
     }
     path = tmp_path / "offsetwatch.yaml"
     path.write_text(yaml.safe_dump(document))
-    assert own_daemon.address(load(path, {})) == expected
+    assert own_daemon.find_daemon_address(load(path, {})) == expected

@@ -14,51 +14,51 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from offsetwatch.cli import cli
-from offsetwatch.cli.plans import approve
-from offsetwatch.cli.remote.control_client import BODY_BYTES_MAX, Listener
-from offsetwatch.cli.remote.service import RemoteDesk
-from offsetwatch.config import Control
-from offsetwatch.errors import (
-    ConfigError,
-    CutOff,
-    Denied,
-    JournalDamaged,
-    Malformed,
-    Refused,
-    ServerError,
-    TooLarge,
-    Unreachable,
-)
-from offsetwatch.remedy.model import service_api as desk
-from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.remedy.model.service_api import (
-    AlreadyDecided,
-    Done,
-    Expired,
-    Intact,
-    KeyReused,
-    Mode,
-    NotFound,
-    PeopleDesk,
-    PlanState,
-    Proposed,
-    SelfApproval,
-    Stale,
-    Wish,
-)
-from offsetwatch.remedy.service import Office
-from offsetwatch.serve.control.listener_thread import ControlServer
-from offsetwatch.state.snapshot import EMPTY
 
 from lab.ports import free_port
+from offsetwatch.cli import cli
+from offsetwatch.cli.plans import approve
+from offsetwatch.cli.remote.control_client import BODY_BYTES_MAX, ControlEndpoint
+from offsetwatch.cli.remote.service import RemoteRemediationService
+from offsetwatch.config import Control
+from offsetwatch.errors import (
+    AccessDenied,
+    ConfigError,
+    IncompleteResponse,
+    JournalDamaged,
+    MalformedResponse,
+    RemoteRefusal,
+    ServerError,
+    SizeLimitExceeded,
+    TargetUnreachable,
+)
+from offsetwatch.remedy.model import service_api as desk
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.service_api import (
+    AlreadyDecided,
+    ChangeRecorded,
+    JournalCheckPassed,
+    KeyReused,
+    Mode,
+    OperatorApi,
+    PlanHashMismatch,
+    PlanState,
+    ProposalAccepted,
+    ProposalExpired,
+    RequestTargetNotFound,
+    SelfApproval,
+    Wish,
+)
+from offsetwatch.remedy.service import RemediationService
+from offsetwatch.serve.control.listener_thread import ControlServer
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.remedy.offices import Bureau, asked
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, skip_of
 
 PEOPLE = {"ada": "operator", "bob": "operator", "eve": "viewer"}
-WISH = asked(pair=Pair(PARTITION, NEXT))
+WISH = asked(pair=PartitionOffset(PARTITION, NEXT))
 
 
 def token(name: str) -> str:
@@ -80,8 +80,8 @@ class Elsewhere:
             path.write_text(f"{token(name)}\n")
         return path
 
-    def desk(self, name: str) -> RemoteDesk:
-        return RemoteDesk(Listener(self.url, self.token_file(name)))
+    def desk(self, name: str) -> RemoteRemediationService:
+        return RemoteRemediationService(ControlEndpoint(self.url, self.token_file(name)))
 
     def typed(self, name: str, *arguments: str) -> Result:
         where = ("--url", self.url, "--token-file", str(self.token_file(name)))
@@ -107,7 +107,11 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
         }
     ).model_copy(update={"listen": "127.0.0.1:0"})
     server = ControlServer(
-        configured, bureau.office, bureau.clock, snapshot=lambda: EMPTY, report=lambda _seen: None
+        configured,
+        bureau.office,
+        bureau.clock,
+        snapshot=lambda: EMPTY_SNAPSHOT,
+        report=lambda _seen: None,
     )
     server.start()
     try:
@@ -118,9 +122,9 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
 
 def test_a_remote_desk_is_one_for_people(elsewhere):
     with closing(elsewhere.desk("eve")) as made:
-        far: PeopleDesk = made
+        far: OperatorApi = made
         assert far.plans() == ()
-        assert far.verify() == Intact(records=0)
+        assert far.verify() == JournalCheckPassed(records=0)
 
 
 CREATE = ("plan", "create", "stop", "--connector", "orders", "--because", "x")
@@ -128,14 +132,14 @@ CREATE = ("plan", "create", "stop", "--connector", "orders", "--because", "x")
 
 def test_without_connect_the_clusters_of_the_daemon_are_named(elsewhere, monkeypatch):
     known = frozenset({("lab", "orders"), ("west", "files")})
-    monkeypatch.setattr(Office, "inventory", lambda _office: known)
+    monkeypatch.setattr(RemediationService, "inventory", lambda _office: known)
     with pytest.raises(ConfigError, match=r"name the Connect cluster: lab, west$"):
         elsewhere.typed("ada", *CREATE)
 
 
 def test_the_only_cluster_of_the_daemon_need_not_be_named(elsewhere, monkeypatch):
     known = frozenset({("lab", "order")})
-    monkeypatch.setattr(Office, "inventory", lambda _office: known)
+    monkeypatch.setattr(RemediationService, "inventory", lambda _office: known)
     with pytest.raises(ConfigError, match=r"no connector orders in lab \(did you mean order\?\)"):
         elsewhere.typed("ada", *CREATE)
 
@@ -161,7 +165,7 @@ def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere)
 
 def test_a_restart_elsewhere_that_one_operator_may_approve_is_followed(elsewhere, monkeypatch):
     elsewhere.bureau.office._second_person = False
-    monkeypatch.setattr(approve, "follow", lambda _at, plan_id: {"q1": 1}[plan_id])
+    monkeypatch.setattr(approve, "follow_plan", lambda _at, plan_id: {"q1": 1}[plan_id])
     done = elsewhere.typed("ada", *RESTART, "--yes")
     assert done.exit_code == 1
     (row,) = elsewhere.bureau.another().plans()
@@ -226,13 +230,13 @@ def test_what_was_quarantined_and_backed_up_is_told_from_afar(elsewhere):
 def test_who_asks_is_who_has_the_token_whatever_is_said(elsewhere):
     ada, bob = elsewhere.desk("ada"), elsewhere.desk("bob")
     answer = ada.propose(WISH, "somebody else")
-    assert isinstance(answer, Proposed)
+    assert isinstance(answer, ProposalAccepted)
     assert (answer.new, answer.row.created_by) == (True, "ada")
     assert ada.propose(WISH, "").new is False
     row = answer.row
     assert ada.approve(row.plan_id, row.sha256, "bob", "mine") == SelfApproval()
-    assert bob.approve(row.plan_id, "0" * 64, "", "no") == Stale(sha256=row.sha256)
-    assert isinstance(bob.approve(row.plan_id, row.sha256, "", "yes"), Done)
+    assert bob.approve(row.plan_id, "0" * 64, "", "no") == PlanHashMismatch(sha256=row.sha256)
+    assert isinstance(bob.approve(row.plan_id, row.sha256, "", "yes"), ChangeRecorded)
     again = AlreadyDecided(state=PlanState.APPROVED, by="bob")
     assert bob.approve(row.plan_id, row.sha256, "", "yes") == again
     assert ada.abort(row.plan_id, "", "no") == again
@@ -245,17 +249,20 @@ def test_every_no_of_the_desk_is_told_as_that(elsewhere):
     ada, bob = elsewhere.desk("ada"), elsewhere.desk("bob")
     ada.propose(WISH, "")
     assert ada.propose(asked(wish=Wish.STOP), "") == KeyReused()
-    assert ada.propose(asked(wish=Wish.STOP, connector="nobody", key="k"), "") == NotFound()
-    guard = desk.GuardTold(guard="g", number=1, answer="deny", said="s")
-    no = desk.Refused(said="it is paused", guards=(guard,))
+    assert (
+        ada.propose(asked(wish=Wish.STOP, connector="nobody", key="k"), "")
+        == RequestTargetNotFound()
+    )
+    guard = desk.GuardAnswerRow(guard="g", number=1, answer="deny", said="s")
+    no = desk.ProposalRefused(said="it is paused", guards=(guard,))
     elsewhere.bureau.planner.says = no
     assert ada.propose(asked(wish=Wish.RESTORE, backup="b.json", key="k2"), "") == no
     for answer in (ada.reject("p9", "", "x"), ada.abort("p9", "", "x"), ada.resolve("p9", "", "x")):
-        assert answer == NotFound()
-    assert ada.ack_breaker("lab/orders", "", "x") == NotFound()
+        assert answer == RequestTargetNotFound()
+    assert ada.ack_breaker("lab/orders", "", "x") == RequestTargetNotFound()
     plan = elsewhere.bureau.proposed("p1")
     elsewhere.bureau.clock.advance(4000.0)
-    assert bob.approve("p1", plan.sha256, "", "x") == Expired(at=1_800_003_600.0)
+    assert bob.approve("p1", plan.sha256, "", "x") == ProposalExpired(at=1_800_003_600.0)
 
 
 def test_switches_are_set_from_afar(elsewhere):
@@ -272,17 +279,17 @@ def test_switches_are_set_from_afar(elsewhere):
     assert ada.switches().pause is None
     bench = elsewhere.bureau.bench
     bench.world.offsets = {PARTITION: AT}
-    bench.world.proven = Look(Standing.FOREIGN, "it failed again")
+    bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again")
     bench.runner().run(skip_of())
     (breaker,) = ada.switches().breakers
-    assert isinstance(ada.ack_breaker(breaker.scope, "", "mended"), Done)
+    assert isinstance(ada.ack_breaker(breaker.scope, "", "mended"), ChangeRecorded)
 
 
 def test_a_role_that_may_not_is_denied(elsewhere):
     elsewhere.bureau.proposed()
-    with pytest.raises(Denied, match="your role does not allow this"):
+    with pytest.raises(AccessDenied, match="your role does not allow this"):
         elsewhere.desk("eve").reject("p1", "", "no")
-    with pytest.raises(Denied, match="valid bearer token"):
+    with pytest.raises(AccessDenied, match="valid bearer token"):
         elsewhere.desk("mallory").plans()
 
 
@@ -310,14 +317,14 @@ def test_a_listener_without_its_journal_is_told_as_that(elsewhere):
 )
 def test_an_address_that_would_show_a_token_or_is_none_is_refused(elsewhere, url):
     with pytest.raises(ConfigError, match="--url"):
-        RemoteDesk(Listener(url, elsewhere.token_file("ada")))
+        RemoteRemediationService(ControlEndpoint(url, elsewhere.token_file("ada")))
 
 
 def test_a_token_that_others_may_read_is_refused(elsewhere):
     path = elsewhere.token_file("ada")
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="--token-file") as caught:
-        RemoteDesk(Listener(elsewhere.url, path))
+        RemoteRemediationService(ControlEndpoint(elsewhere.url, path))
     assert token("ada") not in str(caught.value)
 
 
@@ -329,14 +336,14 @@ def test_a_file_of_tls_that_is_none_is_refused(elsewhere, tmp_path):
         ({"cert_file": token_file}, "--cert-file or --key-file: cannot be used: one has no PEM"),
     ):
         with pytest.raises(ConfigError, match=said):
-            RemoteDesk(Listener("https://127.0.0.1:1", **more))
+            RemoteRemediationService(ControlEndpoint("https://127.0.0.1:1", **more))
 
 
 def test_an_id_that_is_none_is_asked_of_nobody():
-    far = RemoteDesk(Listener(f"http://127.0.0.1:{free_port()}"))
+    far = RemoteRemediationService(ControlEndpoint(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ConfigError, match="no plan's id"):
         far.plan("../mode")
-    with pytest.raises(Unreachable):
+    with pytest.raises(TargetUnreachable):
         far.plan("p1")
 
 
@@ -368,19 +375,19 @@ def http(status: str, body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("raw", "error"),
     [
-        (http("200 OK", b"<html>"), Malformed),
-        (http("200 OK", b'{"plans": [{}]}'), Malformed),
-        (http("200 OK", b'{"plans": "\xff"}'), Malformed),
-        (http("200 OK", b'{"plans": ' + b"[" * 100_000), Malformed),
-        (http("400 Bad Request", b'{"error":"\xff"}'), Refused),
-        (http("400 Bad Request", b'{"x":' + b"[" * 100_000), Refused),
-        (http("302 Found", b""), Refused),
-        (http("400 Bad Request", b'{"error":"malformed","message":"no"}'), Refused),
-        (http("403 Forbidden", b"<html>"), Denied),
+        (http("200 OK", b"<html>"), MalformedResponse),
+        (http("200 OK", b'{"plans": [{}]}'), MalformedResponse),
+        (http("200 OK", b'{"plans": "\xff"}'), MalformedResponse),
+        (http("200 OK", b'{"plans": ' + b"[" * 100_000), MalformedResponse),
+        (http("400 Bad Request", b'{"error":"\xff"}'), RemoteRefusal),
+        (http("400 Bad Request", b'{"x":' + b"[" * 100_000), RemoteRefusal),
+        (http("302 Found", b""), RemoteRefusal),
+        (http("400 Bad Request", b'{"error":"malformed","message":"no"}'), RemoteRefusal),
+        (http("403 Forbidden", b"<html>"), AccessDenied),
         (http("502 Bad Gateway", b"<html>"), ServerError),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", CutOff),
-        (b"", CutOff),
-        (http("200 OK", b" " * (BODY_BYTES_MAX + 1)), TooLarge),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", IncompleteResponse),
+        (b"", IncompleteResponse),
+        (http("200 OK", b" " * (BODY_BYTES_MAX + 1)), SizeLimitExceeded),
     ],
     ids=[
         "html",
@@ -399,13 +406,21 @@ def http(status: str, body: bytes) -> bytes:
     ],
 )
 def test_an_answer_that_is_none_of_a_listener_is_told_as_what_it_is(raw, error):
-    with answering(raw) as url, closing(RemoteDesk(Listener(url))) as far, pytest.raises(error):
+    with (
+        answering(raw) as url,
+        closing(RemoteRemediationService(ControlEndpoint(url))) as far,
+        pytest.raises(error),
+    ):
         far.plans()
 
 
 def test_no_answer_to_a_decision_says_to_look_before_asking_again():
-    look = pytest.raises(CutOff, match="look whether it was done")
-    with answering(b"") as url, closing(RemoteDesk(Listener(url))) as far, look:
+    look = pytest.raises(IncompleteResponse, match="look whether it was done")
+    with (
+        answering(b"") as url,
+        closing(RemoteRemediationService(ControlEndpoint(url))) as far,
+        look,
+    ):
         far.approve("p1", "0" * 64, "", "x")
 
 

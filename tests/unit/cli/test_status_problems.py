@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.serve.documents.status import problems
+from offsetwatch.serve.documents.status import find_problems
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.changed import replace
 from tests.unit.state.worlds import World, files, mirrors, orders, source
 
@@ -40,8 +40,8 @@ def ahead() -> World:
 )
 def test_what_a_finding_says_is_not_said_again(made, finding, problem):
     snapshot: Snapshot = made().snapshot()
-    (said,) = [at for at in problems(snapshot) if "log_ends" not in at]
+    (said,) = [at for at in find_problems(snapshot) if "log_ends" not in at]
     assert problem in said
-    assert [at for at in problems(replace(snapshot, findings=(finding,))) if at == said] == []
+    assert [at for at in find_problems(replace(snapshot, findings=(finding,))) if at == said] == []
     others = replace(finding, connector="other", subject="another")
-    assert said in problems(replace(snapshot, findings=(others,)))
+    assert said in find_problems(replace(snapshot, findings=(others,)))

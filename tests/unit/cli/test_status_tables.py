@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from offsetwatch import documents
-from offsetwatch.cli.common.daemon_answer import Reading
+from offsetwatch.cli.common.daemon_answer import ReadOptions
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.inspect import status as verbs
 from offsetwatch.cli.offsets import list as listing
@@ -14,8 +15,7 @@ from offsetwatch.cli.offsets.documents import OK, UNREAD
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.serve.documents.status import status
-
+from offsetwatch.serve.documents.status import encode_status
 from tests.changed import replace
 from tests.unit.serve.worlds import full
 
@@ -34,8 +34,8 @@ def printed(capsys, states, verdicts) -> str:
         ),
         findings=(),
     )
-    document = documents.decode(status(shown), verbs.StatusDocument)
-    verbs._print_status(document)
+    document = documents.decode(encode_status(shown), verbs.StatusDocument)
+    verbs._print_tables(document)
     return capsys.readouterr().out
 
 
@@ -73,17 +73,19 @@ def test_partitions_stand_under_the_state_of_their_connector(capsys, state, word
 
 def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypatch):
     known = [verbs.ConnectorRow("lab", "orders-source", "source")]
-    monkeypatch.setattr(verbs, "_states", lambda _reading: (known, "the daemon", ()))
+    monkeypatch.setattr(verbs, "_read_states", lambda _reading: (known, "the daemon", ()))
     with pytest.raises(ConfigError, match="did you mean orders-source"):
-        verbs.connectors_status(Reading(None), "order-source", output_format=OutputFormat.TABLE)
+        verbs.print_connectors_status(
+            ReadOptions(None), "order-source", output_format=OutputFormat.TABLE
+        )
 
 
 @pytest.mark.parametrize(
     ("name", "said"), [("filse", "no connector filse (did you mean files?)"), ("files", "")]
 )
 def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, said):
-    shown = listing._Listing(None, frozenset({name}))
-    document = documents.decode(status(full()), verbs.StatusDocument)
+    shown = listing._OffsetListing(None, frozenset({name}))
+    document = documents.decode(encode_status(full()), verbs.StatusDocument)
     shown.take(document, (), None)
     shown.by.append("the daemon")
     assert shown.print(output_format=OutputFormat.TABLE) == (UNREAD if said else OK)

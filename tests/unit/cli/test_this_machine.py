@@ -8,9 +8,10 @@ import json
 import sys
 from pathlib import Path
 
-import offsetwatch.cli
 import pytest
 import yaml
+
+import offsetwatch.cli
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
 from offsetwatch.errors import ConfigError, HistoryError
@@ -31,7 +32,7 @@ def written_to(monkeypatch: pytest.MonkeyPatch, encoding: str) -> io.BytesIO:
     """Standard output in another encoding from now on."""
     found = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(found, encoding=encoding))
-    output.take_every_character()
+    output.escape_unencodable_output()
     return found
 
 
@@ -41,7 +42,7 @@ every_encoding = pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8
 @every_encoding
 def test_json_is_the_same_in_every_locale(monkeypatch: pytest.MonkeyPatch, encoding: str):
     written = written_to(monkeypatch, encoding)
-    output.json_text({"names": NAMES, "offset": 2**70})
+    output.print_json({"names": NAMES, "offset": 2**70})
     sys.stdout.flush()
     assert json.loads(written.getvalue().decode()) == {"names": NAMES, "offset": 2**70}
 
@@ -49,7 +50,7 @@ def test_json_is_the_same_in_every_locale(monkeypatch: pytest.MonkeyPatch, encod
 @every_encoding
 def test_yaml_is_the_same_in_every_locale(monkeypatch: pytest.MonkeyPatch, encoding: str):
     written = written_to(monkeypatch, encoding)
-    output.document(output.OutputFormat.YAML, {"names": NAMES})
+    output.print_document(output.OutputFormat.YAML, {"names": NAMES})
     sys.stdout.flush()
     assert yaml.safe_load(written.getvalue().decode()) == {"names": NAMES}
 
@@ -57,7 +58,7 @@ def test_yaml_is_the_same_in_every_locale(monkeypatch: pytest.MonkeyPatch, encod
 @every_encoding
 def test_a_table_is_printed_in_every_locale(monkeypatch: pytest.MonkeyPatch, encoding: str):
     written = written_to(monkeypatch, encoding)
-    output.table("names", ("name",), [(name,) for name in NAMES])
+    output.print_table("names", ("name",), [(name,) for name in NAMES])
     sys.stdout.flush()
     assert b"names" in written.getvalue()
 
@@ -121,9 +122,9 @@ def test_a_user_without_a_home_is_told_what_to_name(
     for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "OFFSETWATCH_CACHE"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="--state-dir"):
-        execute.state_folder(None, None)
+        execute.find_state_folder(None, None)
     with pytest.raises(HistoryError, match="OFFSETWATCH_CACHE"):
         cache_directory()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert execute.state_folder(None, None) == tmp_path / "offsetwatch" == cache_directory()
+    assert execute.find_state_folder(None, None) == tmp_path / "offsetwatch" == cache_directory()

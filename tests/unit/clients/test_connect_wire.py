@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
-from offsetwatch.config import Auth, Tls
-from offsetwatch.errors import (
-    ClientError,
-    Conflict,
-    CutOff,
-    Denied,
-    Malformed,
-    ServerError,
-    TimedOut,
-    TooLarge,
-    Unreachable,
-)
 
 from lab.certificates import Authority, Certificate
 from lab.ports import free_port
+from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    Conflict,
+    IncompleteResponse,
+    MalformedResponse,
+    ResponseTimeout,
+    ServerError,
+    SizeLimitExceeded,
+    TargetUnreachable,
+)
 from tests.fakes.worker import Worker, ok, serving
 
 SECRET = "hunter2"
@@ -49,23 +49,23 @@ def error_of(connect: ConnectReader) -> ClientError:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (ok(b"<html>welcome</html>", kind="text/html"), Malformed),
+        (ok(b"<html>welcome</html>", kind="text/html"), MalformedResponse),
         (ok(b'{"error_code":500,"message":"hunter2"}', status="500 Server Error"), ServerError),
         (ok(b'{"error_code":409,"message":"rebalance"}', status="409 Conflict"), Conflict),
-        (ok(b"User cannot access the resource.", status="401 Unauthorized"), Denied),
-        (lambda connection, _: connection.sendall(b"SSH-2.0-hunter\r\n\r\n"), CutOff),
-        (lambda connection, _: None, CutOff),
+        (ok(b"User cannot access the resource.", status="401 Unauthorized"), AccessDenied),
+        (lambda connection, _: connection.sendall(b"SSH-2.0-hunter\r\n\r\n"), IncompleteResponse),
+        (lambda connection, _: None, IncompleteResponse),
         (
             lambda connection, _: connection.sendall(
                 b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"a":'
             ),
-            CutOff,
+            IncompleteResponse,
         ),
         (
             lambda connection, _: connection.sendall(
                 b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{"a":\r\n'
             ),
-            CutOff,
+            IncompleteResponse,
         ),
     ],
 )
@@ -84,7 +84,7 @@ def test_fifty_mebibytes_are_not_held():
             sent.append(1)
 
     with serving(large) as worker:
-        assert type(error_of(reader(worker.url))) is TooLarge
+        assert type(error_of(reader(worker.url))) is SizeLimitExceeded
     assert BODY_BYTES_MAX // 1024**2 <= len(sent) < 50
 
 
@@ -101,7 +101,7 @@ def test_an_answer_that_drips_is_given_up_in_time_wherever_it_drips(head):
 
     with serving(drip) as worker:
         found = error_of(reader(worker.url, timeout_s=0.5))
-    assert type(found) is TimedOut
+    assert type(found) is ResponseTimeout
     assert found.detail.endswith("no whole answer within 0.5 s")
 
 
@@ -119,13 +119,13 @@ def test_a_port_that_nobody_serves_is_unreachable_and_says_so():
     port = free_port()
     for host in ("127.0.0.1", "localhost"):
         found = error_of(reader(f"http://{host}:{port}"))
-        assert type(found) is Unreachable
+        assert type(found) is TargetUnreachable
         assert found.detail.endswith("Connection refused")
 
 
 def test_a_name_that_nobody_knows_is_unreachable_and_says_so():
     found = error_of(reader("http://nobody.invalid:8083"))
-    assert type(found) is Unreachable
+    assert type(found) is TargetUnreachable
     assert "its host name cannot be resolved" in found.detail
 
 
@@ -176,7 +176,7 @@ def test_a_secret_of_a_file_that_is_replaced_is_the_new_one(tmp_path: Path, fiel
             assert f"{kind} {value}" == expected.format(secret)
         path.unlink()
         found = error_of(connect)
-        assert type(found) is Unreachable
+        assert type(found) is TargetUnreachable
         assert "_file: cannot be read: No such file or directory" in found.detail
         assert len(worker.heads) == 2
 
@@ -192,7 +192,7 @@ def test_a_token_that_no_header_can_carry_is_not_sent_and_not_shown(token):
 def test_a_refusal_does_not_show_who_was_refused():
     with serving(ok(b"", status="401 Unauthorized")) as worker:
         found = error_of(reader(worker.url, worker.url, auth=auth(username="u", password=SECRET)))
-        assert type(found) is Denied
+        assert type(found) is AccessDenied
         assert len(worker.heads) == 1
 
 
@@ -240,7 +240,10 @@ def test_key_and_certificate_may_stand_in_one_file(secured: Worker, authority, t
 
 def test_without_a_client_certificate_the_worker_refuses(secured: Worker, authority):
     # Its alert and its end of the connection race each other; either way it is no answer.
-    assert type(error_of(reader(secured.url, tls=tls(ca_file=authority.ca)))) in {Denied, CutOff}
+    assert type(error_of(reader(secured.url, tls=tls(ca_file=authority.ca)))) in {
+        AccessDenied,
+        IncompleteResponse,
+    }
     assert secured.heads == []
 
 
@@ -250,7 +253,7 @@ def test_a_worker_of_an_unknown_authority_is_unreachable_and_says_why(
 ):
     other = tls(ca_file=Authority(tmp_path).ca) if trusting == "another authority" else None
     found = error_of(reader(secured.url, tls=other))
-    assert type(found) is Unreachable
+    assert type(found) is TargetUnreachable
     assert "its certificate is not trusted: " in found.detail
     assert secured.heads == []
 
@@ -261,7 +264,7 @@ def test_a_worker_with_anothers_name_is_unreachable_and_says_why(authority, tmp_
     context.load_cert_chain(mine.cert, mine.key)
     with serving(ok(b"{}"), context) as worker:
         url = worker.url.replace("127.0.0.1", "127.0.0.2")
-        assert type(error_of(reader(url, tls=tls(ca_file=authority.ca)))) is Unreachable
+        assert type(error_of(reader(url, tls=tls(ca_file=authority.ca)))) is TargetUnreachable
         url = worker.url.replace("127.0.0.1", "localhost")
         assert reader(url, tls=tls(ca_file=authority.ca)).connectors() == b"{}"
 
@@ -270,7 +273,7 @@ def test_a_worker_that_speaks_no_tls_is_no_worker():
     with serving(ok(b"{}")) as worker:
         # Half of it is for the handshake, which has to end first, however late a thread is run.
         found = error_of(reader(worker.url.replace("http:", "https:"), timeout_s=4.0))
-        assert type(found) in {Unreachable, CutOff, TimedOut}
+        assert type(found) in {TargetUnreachable, IncompleteResponse, ResponseTimeout}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +288,7 @@ def test_a_key_that_does_not_open_is_told_and_never_its_password(
 ):
     who = tls(ca_file=authority.ca, cert_file=client.cert, key_file=client.key, **wrong)
     found = error_of(reader(secured.url, tls=who))
-    assert type(found) is Unreachable
+    assert type(found) is TargetUnreachable
     assert words in found.detail
 
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from offsetwatch.model.topology import TopicPartition
 
+from offsetwatch.model.topology import TopicPartition
 from tests.fakes.broker import MockBroker
 
 QUESTIONS = ("addresses", "topics", "cluster")
@@ -18,18 +18,18 @@ QUESTIONS = ("addresses", "topics", "cluster")
 ASK = """
 import sys
 
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.errors import Unsettled
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.errors import LeaderNotAvailable
 from tests.fakes.fenced_broker import fenced_broker
 
 with fenced_broker() as broker:
-    kafka = KafkaFacts("east", {"bootstrap.servers": broker.address})
+    kafka = KafkaInspector("east", {"bootstrap.servers": broker.address})
     ask = getattr(kafka, sys.argv[1])
     assert broker.address in str(ask())
     broker.fenced.set()
     try:
         print(ask())
-    except Unsettled as exc:
+    except LeaderNotAvailable as exc:
         print(exc)
 """
 

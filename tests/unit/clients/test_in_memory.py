@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import httpx
 import pytest
+
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.clients.write.connect import TIMEOUT_S, ConnectWriter, Reply
-from offsetwatch.errors import Conflict, CutOff, TimedOut, Unreachable
+from offsetwatch.clients.write.connect import TIMEOUT_S, ConnectReply, ConnectWriter
+from offsetwatch.errors import Conflict, IncompleteResponse, ResponseTimeout, TargetUnreachable
 
 URLS = ("http://one:8083", "http://two:8083")
 REBALANCE = (
@@ -40,7 +41,9 @@ def writer(world):
 def test_a_world_in_memory_is_asked_as_a_worker_is():
     world = World((200, b"{}"), (200, b'{"message":"done"}'))
     assert reader(world).offsets("a/b") == b"{}"
-    assert writer(world).send("PATCH", "/connectors/a%2Fb/offsets", b"[]") == Reply(200, "done")
+    assert writer(world).send("PATCH", "/connectors/a%2Fb/offsets", b"[]") == ConnectReply(
+        200, "done"
+    )
     assert world.asked == [
         ("GET", URLS[0], "/connectors/a%2Fb/offsets", None, 10.0),
         ("PATCH", URLS[0], "/connectors/a%2Fb/offsets", b"[]", TIMEOUT_S),
@@ -56,9 +59,9 @@ def test_the_next_worker_is_asked_where_there_is_no_connection():
 @pytest.mark.parametrize(
     ("raised", "meant"),
     [
-        pytest.param(httpx.ReadTimeout("slow"), TimedOut, id="no-answer"),
-        pytest.param(httpx.ReadError("reset"), CutOff, id="cut-off"),
-        pytest.param(httpx.RemoteProtocolError("half"), CutOff, id="half-an-answer"),
+        pytest.param(httpx.ReadTimeout("slow"), ResponseTimeout, id="no-answer"),
+        pytest.param(httpx.ReadError("reset"), IncompleteResponse, id="cut-off"),
+        pytest.param(httpx.RemoteProtocolError("half"), IncompleteResponse, id="half-an-answer"),
     ],
 )
 def test_a_change_whose_answer_is_lost_is_not_repeated_at_the_next_worker(raised, meant):
@@ -71,5 +74,5 @@ def test_a_change_whose_answer_is_lost_is_not_repeated_at_the_next_worker(raised
 def test_errors_of_a_world_are_those_of_a_socket():
     with pytest.raises(Conflict):
         reader(World((500, REBALANCE))).tasks("c")
-    with pytest.raises(Unreachable):
+    with pytest.raises(TargetUnreachable):
         reader(World(httpx.ConnectError("a"), httpx.ConnectError("b"))).tasks("c")

@@ -10,23 +10,24 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from offsetwatch.clients.kubernetes.access import Access, access_of
+
+from offsetwatch.clients.kubernetes.access import KubernetesAccess, find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
     ConfigError,
     Conflict,
-    Denied,
-    Malformed,
+    MalformedResponse,
     NotFound,
-    Refused,
+    RemoteRefusal,
     ServerError,
-    Throttled,
-    Unreachable,
+    TargetUnreachable,
+    TooManyRequests,
 )
 
-ACCESS = Access(url="http://kubernetes.test", token="some-token")
+ACCESS = KubernetesAccess(url="http://kubernetes.test", token="some-token")
 
 
 def answering(status: int, body: Any) -> httpx.MockTransport:
@@ -57,7 +58,7 @@ def test_the_current_context_of_a_kubeconfig_is_taken(tmp_path: Path) -> None:
     (tmp_path / "client.pem").write_text("ours")
     (tmp_path / "client.key").write_text("its key")
     user = {"token": "t", "client-certificate": "client.pem", "client-key": "client.key"}
-    found = access_of(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
+    found = find_kubernetes_access(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
     assert (found.url, found.namespace) == ("https://k.test:6443", "kafka")
     assert (found.ca, found.cert, found.key) == ("a certificate", "ours", "its key")
     assert found.headers() == {"Authorization": "Bearer t"}
@@ -85,14 +86,14 @@ def test_a_kubeconfig_that_cannot_be_followed_is_refused_with_what_is_wrong(
     tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any] | None, said: str
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        access_of(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
+        find_kubernetes_access(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
 
 
 def test_a_pod_reads_its_token_anew_at_each_request(tmp_path: Path) -> None:
     for name, text in (("token", "one\n"), ("ca.crt", "ca"), ("namespace", "kafka\n")):
         (tmp_path / name).write_text(text)
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
-    found = access_of(environment=environ, account=tmp_path)
+    found = find_kubernetes_access(environment=environ, account=tmp_path)
     assert (found.url, found.namespace) == ("https://[fd00::1]:6443", "kafka")
     assert found.headers() == {"Authorization": "Bearer one"}
     (tmp_path / "token").write_text("two\n")
@@ -101,11 +102,13 @@ def test_a_pod_reads_its_token_anew_at_each_request(tmp_path: Path) -> None:
 
 def test_outside_of_a_pod_a_file_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--kubeconfig"):
-        access_of(environment={"HOME": str(tmp_path)}, account=tmp_path)
+        find_kubernetes_access(environment={"HOME": str(tmp_path)}, account=tmp_path)
     config = tmp_path / ".kube" / "config"
     config.parent.mkdir()
     kubeconfig(config, user={"token": "t"})
-    assert access_of(environment={"HOME": str(tmp_path)}, account=tmp_path).token == "t"
+    assert (
+        find_kubernetes_access(environment={"HOME": str(tmp_path)}, account=tmp_path).token == "t"
+    )
 
 
 # --- what it answers ------------------------------------------------------------------------------
@@ -114,15 +117,15 @@ def test_outside_of_a_pod_a_file_has_to_be_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (401, Denied),
-        (403, Denied),
+        (401, AccessDenied),
+        (403, AccessDenied),
         (404, NotFound),
         (409, Conflict),
-        (422, Refused),
-        (429, Throttled),
+        (422, RemoteRefusal),
+        (429, TooManyRequests),
         (500, ServerError),
         (504, ServerError),
-        (302, Malformed),
+        (302, MalformedResponse),
     ],
 )
 def test_an_answer_that_is_no_yes_is_the_error_it_means_in_the_servers_words(
@@ -138,7 +141,7 @@ def test_an_answer_that_is_no_yes_is_the_error_it_means_in_the_servers_words(
 
 @pytest.mark.parametrize("body", [b"<html>", b"\xff", b'{"a":' + b"[" * 100_000])
 def test_a_yes_that_is_no_object_is_not_believed(body: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResponse):
         KubeReader(ACCESS, transport=answering(200, body)).get("/api")
 
 
@@ -153,7 +156,7 @@ def test_a_server_that_is_not_there_is_unreachable() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no", request=request)
 
-    with pytest.raises(Unreachable):
+    with pytest.raises(TargetUnreachable):
         KubeReader(ACCESS, transport=httpx.MockTransport(refuse)).get("/api")
 
 

@@ -7,13 +7,18 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.connect.standalone_worker import entries_of
-from offsetwatch.clients.kafka.whole_topic import read_whole
-from offsetwatch.clients.write.offsets import Keyed, locked, replace_file, write_records
-from offsetwatch.decode.standalone import write_offsets_file
-from offsetwatch.errors import Conflict, Denied, SettingsRefused
 
 from lab.ports import free_port
+from offsetwatch.clients.connect.standalone_worker import read_offsets_entries
+from offsetwatch.clients.kafka.whole_topic import read_whole_topic
+from offsetwatch.clients.write.offsets import (
+    OutgoingOffsetRecord,
+    lock_file,
+    replace_file,
+    write_records,
+)
+from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.errors import AccessDenied, Conflict, SettingsRefused
 from tests.fakes.broker import MockBroker
 
 OLD = ((b"k", b"1"), (b"gone", None))
@@ -23,10 +28,14 @@ NEW = ((b"k", b"2"), (b"gone", None), (b"new", b"3"))
 def test_records_go_into_the_partitions_that_were_named_and_say_who_wrote_them():
     broker = MockBroker()
     broker.produce("offsets", b"k", b"0", partition=3)
-    records = [Keyed(3, b"k", b"1"), Keyed(1, b"x", None), Keyed(3, b"k", b"2")]
+    records = [
+        OutgoingOffsetRecord(3, b"k", b"1"),
+        OutgoingOffsetRecord(1, b"x", None),
+        OutgoingOffsetRecord(3, b"k", b"2"),
+    ]
     settings = {"bootstrap.servers": broker.bootstrap}
     done = write_records("east", settings, "offsets", records)
-    found = list(read_whole(broker.admin(), broker.reader, "offsets"))
+    found = list(read_whole_topic(broker.admin(), broker.reader, "offsets"))
     broker.stop()
     assert (done.acknowledged, done.failed, done.certain) == (3, None, False)
     assert sorted((at.kpartition, at.koffset, at.key, at.value, at.ours) for at in found) == [
@@ -41,7 +50,7 @@ def test_more_records_than_a_producer_holds_at_once_are_written_all_the_same():
     broker = MockBroker()
     broker.produce("offsets", b"k", b"0")
     settings = {"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": 3}
-    records = [Keyed(number % 4, b"k%d" % number, b"v") for number in range(50)]
+    records = [OutgoingOffsetRecord(number % 4, b"k%d" % number, b"v") for number in range(50)]
     done = write_records("east", settings, "offsets", records)
     broker.stop()
     assert (done.acknowledged, done.failed) == (50, None)
@@ -50,7 +59,7 @@ def test_more_records_than_a_producer_holds_at_once_are_written_all_the_same():
 def test_a_write_that_nobody_answers_is_not_taken_for_one_that_did_not_happen(monkeypatch):
     monkeypatch.setattr("offsetwatch.clients.write.offsets.DELIVERY_TIMEOUT_S", 0.5)
     settings = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
-    done = write_records("east", settings, "offsets", [Keyed(0, b"k", b"v")])
+    done = write_records("east", settings, "offsets", [OutgoingOffsetRecord(0, b"k", b"v")])
     assert done.acknowledged == 0
     assert done.failed is not None
     assert not done.certain
@@ -72,7 +81,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_file_is_replaced_and_what_it_was_is_kept(file):
     old = file.read_bytes()
     kept = replace_file(file, NEW)
-    assert entries_of(file) == NEW
+    assert read_offsets_entries(file) == NEW
     assert kept == file.with_name(f"connect.offsets.{hashlib.sha256(old).hexdigest()[:12]}.bak")
     assert kept.read_bytes() == old
     assert file.stat().st_mode & 0o777 == 0o640
@@ -95,20 +104,20 @@ def test_replacing_it_twice_with_the_same_keeps_both_that_there_were(file):
 
 def test_a_file_that_is_not_there_is_made(tmp_path):
     assert replace_file(tmp_path / "new.offsets", NEW) is None
-    assert entries_of(tmp_path / "new.offsets") == NEW
+    assert read_offsets_entries(tmp_path / "new.offsets") == NEW
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path):
-    with pytest.raises(Denied, match="cannot be replaced"):
+    with pytest.raises(AccessDenied, match="cannot be replaced"):
         replace_file(tmp_path / "none" / "new.offsets", NEW)
 
 
 def test_a_file_that_somebody_has_locked_is_not_ours(file):
     with file.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_SH)
-        with pytest.raises(Conflict), locked(file):
+        with pytest.raises(Conflict), lock_file(file):
             pass
-    with locked(file):
+    with lock_file(file):
         pass
-    with locked(file.with_name("none")):
+    with lock_file(file.with_name("none")):
         pass

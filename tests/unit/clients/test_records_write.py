@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from offsetwatch.clients.records.reader import RecordReader
-from offsetwatch.clients.write.records import REQUEST_BYTES_MAX, Outgoing, RecordWriter
-from offsetwatch.errors import Ambiguous, Malformed, NotFound, TooLarge
+from offsetwatch.clients.write.records import REQUEST_BYTES_MAX, OutgoingRecord, RecordWriter
+from offsetwatch.errors import AmbiguousOutcome, MalformedResponse, NotFound, SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import TopicPartition
-
 from tests.fakes.broker import PARTITIONS, MockBroker
 
 SOON_S, PATIENT_S = 1.0, 60.0
@@ -53,7 +53,7 @@ def at(broker: MockBroker, offset: int) -> RawRecord:
     ],
 )
 def test_what_is_written_is_read_exactly_so(broker, writer, key, value, headers):
-    offset = writer.write(Outgoing("copies", 2, key, value, headers, timestamp_ms=5))
+    offset = writer.write(OutgoingRecord("copies", 2, key, value, headers, timestamp_ms=5))
     assert offset == 1
     found = at(broker, offset)
     assert (found.key, found.value, found.headers) == (key, value, headers)
@@ -61,35 +61,35 @@ def test_what_is_written_is_read_exactly_so(broker, writer, key, value, headers)
 
 
 def test_without_a_timestamp_it_is_given_one(broker, writer):
-    assert at(broker, writer.write(Outgoing("copies", 2, b"k", b"v", ()))).timestamp_ms
+    assert at(broker, writer.write(OutgoingRecord("copies", 2, b"k", b"v", ()))).timestamp_ms
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        Outgoing("copies", 2, b"k", b"v", (("\ud800", b"1"),)),
-        Outgoing("copies", 2, b"k", b"v", (("a\0b", b"1"),)),
-        Outgoing("copies", 2, b"k", b"v", (), timestamp_ms=0),
+        OutgoingRecord("copies", 2, b"k", b"v", (("\ud800", b"1"),)),
+        OutgoingRecord("copies", 2, b"k", b"v", (("a\0b", b"1"),)),
+        OutgoingRecord("copies", 2, b"k", b"v", (), timestamp_ms=0),
     ],
     ids=["a name that is no text", "a name that would be cut", "a time that would be another"],
 )
 def test_what_would_be_sent_otherwise_than_it_is_is_not_sent(broker, writer, record):
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResponse):
         writer.write(record)
-    assert writer.write(Outgoing("copies", 2, b"k", b"v", ())) == 1
+    assert writer.write(OutgoingRecord("copies", 2, b"k", b"v", ())) == 1
 
 
 def test_what_goes_into_no_request_is_too_large(writer):
-    with pytest.raises(TooLarge):
-        writer.write(Outgoing("copies", 2, None, bytes(REQUEST_BYTES_MAX), ()))
+    with pytest.raises(SizeLimitExceeded):
+        writer.write(OutgoingRecord("copies", 2, None, bytes(REQUEST_BYTES_MAX), ()))
 
 
 def test_a_partition_that_is_not_there_is_a_definite_no(writer):
     with pytest.raises(NotFound):
-        writer.write(Outgoing("copies", PARTITIONS, b"k", b"v", ()))
+        writer.write(OutgoingRecord("copies", PARTITIONS, b"k", b"v", ()))
 
 
 def test_a_broker_that_is_away_leaves_it_open_whether_it_was_written(broker):
     broker.stop()
-    with pytest.raises(Ambiguous):
-        writer_of(broker, SOON_S).write(Outgoing("copies", 2, b"k", b"v", ()))
+    with pytest.raises(AmbiguousOutcome):
+        writer_of(broker, SOON_S).write(OutgoingRecord("copies", 2, b"k", b"v", ()))

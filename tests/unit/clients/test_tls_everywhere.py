@@ -7,13 +7,13 @@ import ssl
 from pathlib import Path
 
 import pytest
+
+from lab.certificates import Authority
 from offsetwatch.cli.remote import control_client
 from offsetwatch.clients.http.auth import TlsContext
 from offsetwatch.clients.kafka import inspector
-from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.config import Tls
-
-from lab.certificates import Authority
 
 ROOT = Path(__file__).parents[3]
 # It compares the certificate byte by byte instead, before it sends anything.
@@ -31,12 +31,16 @@ def ca(tmp_path_factory) -> Path:
         lambda _: TlsContext(None).get(),
         lambda _: TlsContext(None).get_for("http://localhost"),
         lambda ca: TlsContext(Tls(ca_file=ca)).get(),
-        lambda _: Access(url="https://localhost").context(),
-        lambda ca: Access(url="https://localhost", ca=ca.read_text()).context(),
-        lambda _: Access(url="http://localhost").context(),
-        lambda ca: control_client._tls(control_client.Listener("https://localhost", ca_file=ca)),
-        lambda _: inspector._tls({"security.protocol": "SSL"}),
-        lambda ca: inspector._tls({"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca)}),
+        lambda _: KubernetesAccess(url="https://localhost").context(),
+        lambda ca: KubernetesAccess(url="https://localhost", ca=ca.read_text()).context(),
+        lambda _: KubernetesAccess(url="http://localhost").context(),
+        lambda ca: control_client._build_tls_context(
+            control_client.ControlEndpoint("https://localhost", ca_file=ca)
+        ),
+        lambda _: inspector._build_tls_context({"security.protocol": "SSL"}),
+        lambda ca: inspector._build_tls_context(
+            {"security.protocol": "SASL_SSL", "ssl.ca.location": str(ca)}
+        ),
     ],
     ids=[
         "Connect or a webhook",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.config import load, parse
 from offsetwatch.errors import ConfigError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from offsetwatch.config import parse
 from offsetwatch.config.durations import format_duration, parse_duration
 from offsetwatch.errors import ConfigError

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from offsetwatch.config import load, parse
 from offsetwatch.config.paths import PATH_PROPERTIES
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.config.properties import BYTES_MAX, load, read
+
+from offsetwatch.config.properties import BYTES_MAX, parse_properties, read_properties
 
 
 @pytest.mark.parametrize(
@@ -28,17 +29,17 @@ from offsetwatch.config.properties import BYTES_MAX, load, read
     ],
 )
 def test_a_file_is_read_as_java_reads_it(text, expected):
-    assert load(text.encode()) == expected
+    assert parse_properties(text.encode()) == expected
 
 
 def test_a_file_is_latin_1_whatever_it_was_written_in():
-    assert load("a=é".encode()) == {"a": "Ã©"}
+    assert parse_properties("a=é".encode()) == {"a": "Ã©"}
 
 
 def test_a_file_of_another_kind_is_not_read_whole(tmp_path):
     path = tmp_path / "worker.properties"
     path.write_bytes(b"#" * BYTES_MAX + b"!")
     with pytest.raises(ValueError, match="larger than 1 MiB"):
-        read(path)
+        read_properties(path)
     path.write_bytes(b"#" * (BYTES_MAX - 4) + b"\na=1")
-    assert read(path) == {"a": "1"}
+    assert read_properties(path) == {"a": "1"}

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
-from offsetwatch.config import parse
-from offsetwatch.config.document import parsed
-from offsetwatch.errors import ConfigError
 
-from .test_shape import folder, places, whole
+from offsetwatch.config import parse
+from offsetwatch.config.document import parse_yaml
+from offsetwatch.errors import ConfigError
+from tests.unit.config.schema.test_root import folder, places, whole
 
 __all__ = ["folder"]
 
@@ -95,7 +95,7 @@ def test_what_is_no_yaml_is_described_without_the_words_of_its_parser():
     found = 0
     for text in broken():
         try:
-            parsed(text, "f")
+            parse_yaml(text, "f")
         except ConfigError as exc:
             (message,) = exc.mistakes
             found += 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.config import parse
 from offsetwatch.daemon.discovery import COMPARE_S, RETRY_MAX_S, RETRY_S, Discovery
-from offsetwatch.errors import Unreachable
+from offsetwatch.errors import TargetUnreachable
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     TAIL,
@@ -19,14 +20,13 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, MirrorFlow
 from offsetwatch.state.snapshot import (
-    EMPTY,
+    EMPTY_SNAPSHOT,
     ConnectorView,
     InputView,
     MirrorPartitionView,
     RestConnector,
     Snapshot,
 )
-
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
@@ -51,7 +51,7 @@ class World:
         self.kafka = FakeKafka("east", self.clock)
         self.takes = True
         self.put: list = []
-        self.snapshot: Snapshot = EMPTY
+        self.snapshot: Snapshot = EMPTY_SNAPSHOT
         config = parse(
             {"kafka": {"east": {"bootstrap": "127.0.0.1:1"}}, "connect": list(connects or (REST,))},
             {},
@@ -168,7 +168,7 @@ def test_other_evidence_has_it_looked_for_at_once(change):
 def test_a_broker_that_is_away_is_asked_again_soon():
     world = World()
     world.lists("files")
-    world.kafka.down = Unreachable("east", "no broker")
+    world.kafka.down = TargetUnreachable("east", "no broker")
     searches(world, 1000)
     assert searches(world, 60) >= 60 / (RETRY_S + 1)
 
@@ -411,7 +411,7 @@ def test_topics_that_the_loop_did_not_take_are_told_again():
 
 def test_topics_that_are_named_need_no_convention_and_no_answer():
     world = World({**DEDICATED, "config_topic": "c"})
-    world.kafka.down = Unreachable("east", "no broker")
+    world.kafka.down = TargetUnreachable("east", "no broker")
     assert ListingTopicsFound(ListingTopics("mm2", KafkaTopic("east", "c"), None)) in world.step()
 
 
@@ -419,7 +419,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again():
     world = World(DEDICATED)
     world.topic("mm2-configs.west.internal")
     world.topic("mm2-status.west.internal")
-    world.kafka.down = Unreachable("east", "no broker")
+    world.kafka.down = TargetUnreachable("east", "no broker")
     assert world.step() == [found("mm2-offsets.west.internal", "mm2"), SURE_OF_MM2]
     world.kafka.down = None
     assert world.step() == [ListingTopicsFound(BY_CONVENTION)]

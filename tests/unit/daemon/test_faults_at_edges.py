@@ -13,11 +13,12 @@ import confluent_kafka as ck
 import httpx
 import pytest
 import structlog
+
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.daemon.supervisor import RETRY_MAX_S, Supervisor
 from offsetwatch.ingest.connect_rest import ConnectorsPoll
-from offsetwatch.ingest.log_ends_poll import EndsPoll
+from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.polls import Batch, poll_connectors
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -28,8 +29,7 @@ from offsetwatch.model.observations import (
     InputSucceeded,
 )
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.fakes.clock import VirtualClock
 from tests.unit.daemon.test_supervisor import SURPRISES
 
@@ -148,9 +148,9 @@ def test_whatever_librdkafka_raises_is_counted_and_over_again(
             raise fail["now"]
         return SimpleNamespace(topics={}, brokers={}, cluster_id="id")
 
-    admin = KafkaFacts("east", {})
+    admin = KafkaInspector("east", {})
     listing = SimpleNamespace(list_topics=list_topics, poll=lambda _: 0)
     monkeypatch.setattr(admin, "_made", listing)
-    poll = EndsPoll(admin, watched.put, watched.clock)
-    job = watched.supervisor.guard("log ends", lambda: poll.ask(EMPTY), lambda: [east])
+    poll = LogEndsPoll(admin, watched.put, watched.clock)
+    job = watched.supervisor.guard("log ends", lambda: poll.ask(EMPTY_SNAPSHOT), lambda: [east])
     fails_and_recovers(watched, job, east, fail, error)

@@ -17,14 +17,15 @@ import httpx
 import pytest
 import structlog
 import yaml
+
 from offsetwatch import config as configs
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.http import auth
 from offsetwatch.clients.kafka import journal_topic
 from offsetwatch.clients.kafka.clients import TailReader
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.clients.kafka.journal_topic import Election
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.clients.kafka.journal_topic import LeaderElection
 from offsetwatch.clients.kubernetes import access as kube_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Auth
@@ -34,18 +35,18 @@ from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.decode.status import decode_status
-from offsetwatch.errors import ClientError, ConfigError, Malformed
+from offsetwatch.errors import ClientError, ConfigError, MalformedResponse
 from offsetwatch.ingest.connect_rest import ConnectorsPoll
 from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.polls import poll_connectors
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import (
-    ListingRole,
-    Role,
-    SourceRole,
-    SyncRole,
-    _checkpoints,
-    _heartbeats,
+    ListingTopicReader,
+    OffsetSyncsTopicReader,
+    SourceOffsetsTopicReader,
+    TopicReader,
+    _create_checkpoints_reader,
+    _create_heartbeats_reader,
 )
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -57,9 +58,13 @@ from offsetwatch.model.observations import (
     TailRead,
 )
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.remedy.drivers.strimzi.ownership import Cluster, clusters, owner_of, owners
-from offsetwatch.remedy.drivers.strimzi.resource_state import CONNECTS
-
+from offsetwatch.remedy.drivers.strimzi.ownership import (
+    ConnectClusterResource,
+    find_cluster_resources,
+    find_connector_resource,
+    list_connector_resources,
+)
+from offsetwatch.remedy.drivers.strimzi.resource_state import KAFKA_CONNECTS
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.daemon.test_faults_at_edges import (
@@ -75,7 +80,7 @@ from tests.unit.ingest.following import Following, Story, whole
 
 
 def _kind(error: Exception) -> type[ClientError]:
-    return type(translate("east", error.args[0]))
+    return type(client_error_from("east", error.args[0]))
 
 
 TOPIC = KafkaTopic("east", "connect-offsets")
@@ -179,7 +184,7 @@ class _Story:
             admin=self.admin,
             open_reader=self._open,
             transactions=OpenTransactions(lambda: FakeReader(self.kafka), self.kafka.clock),
-            role_of=SourceRole,
+            role_of=SourceOffsetsTopicReader,
             put=self._put,
             stopped=self._stopped,
             clock=self.kafka.clock,
@@ -230,13 +235,13 @@ def test_whatever_a_question_of_a_tail_raises_is_counted_too(call: str, error: E
     assert (story.failed > 0, story.recovered) == (True, True)
 
 
-ROLES: dict[str, Callable[[], Role]] = {
-    "offsets": SourceRole,
-    "syncs": SyncRole,
-    "configs": lambda: ListingRole(decode_config),
-    "status": lambda: ListingRole(decode_status),
-    "checkpoints": _checkpoints,
-    "heartbeats": _heartbeats,
+ROLES: dict[str, Callable[[], TopicReader]] = {
+    "offsets": SourceOffsetsTopicReader,
+    "syncs": OffsetSyncsTopicReader,
+    "configs": lambda: ListingTopicReader(decode_config),
+    "status": lambda: ListingTopicReader(decode_status),
+    "checkpoints": _create_checkpoints_reader,
+    "heartbeats": _create_heartbeats_reader,
 }
 HUGE = b"x" * 1_000_000
 ODD = {
@@ -260,7 +265,7 @@ ODD = {
 
 @pytest.mark.parametrize("role", ROLES.values(), ids=ROLES)
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-def test_no_message_is_too_odd_for_a_role(role: Callable[[], Role], odd: dict[str, Any]):
+def test_no_message_is_too_odd_for_a_role(role: Callable[[], TopicReader], odd: dict[str, Any]):
     fields = {"topic": TOPIC.topic, "partition": 0, "offset": 3, "timestamp": (1, 1), **odd}
     made = role()
     message = ck.Message(**fields)
@@ -309,11 +314,11 @@ def test_no_message_is_too_odd_for_a_tail(odd: dict[str, Any], when: str):
 
 
 @pytest.fixture(scope="module")
-def admin() -> KafkaFacts:
-    return KafkaFacts("east", {})
+def admin() -> KafkaInspector:
+    return KafkaInspector("east", {})
 
 
-QUESTIONS: dict[str, tuple[str, Callable[[KafkaFacts], object]]] = {
+QUESTIONS: dict[str, tuple[str, Callable[[KafkaInspector], object]]] = {
     "shape": ("describe_topics", lambda admin: admin.shape("a")),
     "shapes": ("describe_topics", lambda admin: admin.shapes(["a"])),
     "topic_ids": ("describe_topics", lambda admin: admin.topic_ids(["a"])),
@@ -366,7 +371,7 @@ def test_whatever_an_admin_client_answers_is_an_error_of_ours(
     question: str,
     error: Exception,
     at_once: bool,
-    admin: KafkaFacts,
+    admin: KafkaInspector,
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(admin, "_made", _Asked(error, at_once=at_once))
@@ -380,7 +385,7 @@ def test_whatever_an_admin_client_answers_is_an_error_of_ours(
 
 @pytest.mark.parametrize("error", [*SURPRISES, CancelledError()], ids=named)
 def test_a_future_that_raises_anything_else_fails_its_input_and_no_other(
-    error: Exception, admin: KafkaFacts, monkeypatch: pytest.MonkeyPatch
+    error: Exception, admin: KafkaInspector, monkeypatch: pytest.MonkeyPatch
 ):
     watched, fail, east = Watched(), {}, InputId(CONNECT_REST, connect_cluster="east")
 
@@ -414,9 +419,9 @@ class _Voter:
 def test_whatever_an_election_raises_is_an_error_of_ours(
     call: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(journal_topic, "made", lambda *_: _Voter(call, error))
+    monkeypatch.setattr(journal_topic, "create_client", lambda *_: _Voter(call, error))
     with pytest.raises(ClientError):
-        Election("east", {}, "journal", session_s=10.0).chosen(0.0)
+        LeaderElection("east", {}, "journal", session_s=10.0).chosen(0.0)
 
 
 # --- Kubernetes -----------------------------------------------------------------------------------
@@ -430,7 +435,7 @@ def test_whatever_the_kubernetes_api_does_is_an_error_of_ours(error: Exception):
     def answer(_: httpx.Request) -> httpx.Response:
         raise error
 
-    access = kube_access.Access("http://kubernetes.test")
+    access = kube_access.KubernetesAccess("http://kubernetes.test")
     reader = KubeReader(access, transport=httpx.MockTransport(answer))
     for ask in (
         lambda: reader.get("/api"),
@@ -452,11 +457,11 @@ def test_a_token_that_cannot_be_read_is_an_error_of_ours(
         raise error
 
     monkeypatch.setattr(kube_access, "read_secret", read)
-    access = kube_access.Access("http://kubernetes.test", token_file=Path("token"))
+    access = kube_access.KubernetesAccess("http://kubernetes.test", token_file=Path("token"))
     ours = isinstance(error, (*_OURS, ValueError, httpx.DecodingError))
     expected = ClientError if ours else type(error)
     with pytest.raises(expected):
-        kube_access.exchange(access, "GET", "/api")
+        kube_access.send_kubernetes_request(access, "GET", "/api")
 
 
 ODD_VALUES: list[Any] = [None, 0, "x", True, [], [1], {"x": 1}, 1.5]
@@ -491,17 +496,17 @@ def test_no_object_of_kubernetes_is_too_odd(part: str, value: Any):
             return httpx.Response(500)
         return httpx.Response(200, json={"items": [], **odd})
 
-    access = kube_access.Access("http://kubernetes.test")
+    access = kube_access.KubernetesAccess("http://kubernetes.test")
     reader = KubeReader(access, transport=httpx.MockTransport(answer))
-    cluster = Cluster(CONNECTS, {})
+    cluster = ConnectClusterResource(KAFKA_CONNECTS, {})
     for ask in (
         reader.strimzi_version,
         lambda: reader.all("/api"),
         lambda: reader.config_map("a", "b"),
         lambda: reader.may("get", "", "secrets", "a"),
-        lambda: [at.unmanaged for at in clusters(reader, "a", "b")],
-        lambda: owners(reader, cluster, "a", "b"),
-        lambda: owner_of(reader, cluster, "a", "b", "c"),
+        lambda: [at.unmanaged for at in find_cluster_resources(reader, "a", "b")],
+        lambda: list_connector_resources(reader, cluster, "a", "b"),
+        lambda: find_connector_resource(reader, cluster, "a", "b", "c"),
     ):
         with suppress(ClientError):
             ask()
@@ -509,8 +514,8 @@ def test_no_object_of_kubernetes_is_too_odd(part: str, value: Any):
 
 def test_an_item_of_a_list_that_is_no_object_is_an_error_of_ours():
     answer = httpx.MockTransport(lambda _: httpx.Response(200, json={"items": [1]}))
-    reader = KubeReader(kube_access.Access("http://kubernetes.test"), transport=answer)
-    with pytest.raises(Malformed, match="no object"):
+    reader = KubeReader(kube_access.KubernetesAccess("http://kubernetes.test"), transport=answer)
+    with pytest.raises(MalformedResponse, match="no object"):
         reader.all("/api")
 
 
@@ -543,7 +548,7 @@ def test_no_kubeconfig_is_too_odd(part: str, value: Any, tmp_path: Path):
     (tmp_path / "config").write_text(yaml.safe_dump(document))
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={}))
     with suppress(ConfigError, ClientError):
-        access = kube_access.access_of(tmp_path / "config")
+        access = kube_access.find_kubernetes_access(tmp_path / "config")
         KubeReader(access, transport=transport).get("/api")
 
 
@@ -577,7 +582,7 @@ def test_no_environment_is_too_odd_to_look_for_kubernetes(
         (tmp_path / name).write_text("x")
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={}))
     with suppress(ConfigError, ClientError):
-        access = kube_access.access_of(environment=environment, account=tmp_path)
+        access = kube_access.find_kubernetes_access(environment=environment, account=tmp_path)
         KubeReader(replace(access, ca=None), transport=transport).get("/api")
 
 
@@ -630,7 +635,7 @@ def test_what_cannot_be_saved_is_said_and_saved_again_later(
         patched.setattr(*((state_dir.os, call) if call == "fsync" else (state_dir, call)), fail)
         assert folder.save("judge", b"[]") is False
     assert folder.save("judge", b"[1]")
-    assert state_dir.read(tmp_path, "judge") == b"[1]"
+    assert state_dir.read_document(tmp_path, "judge") == b"[1]"
     folder.close()
 
 

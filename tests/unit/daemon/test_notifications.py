@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.config import Config, parse
-from offsetwatch.daemon.notifications import Notices, external_url
-from offsetwatch.daemon.state_dir import StateDir
-from offsetwatch.daemon.supervisor import Failures
-from offsetwatch.model.observations import NotificationsFailed
-from offsetwatch.notify import notifier
 
 from lab.ports import free_port
 from lab.waiting import NotYet, until
+from offsetwatch.config import Config, parse
+from offsetwatch.daemon.notifications import NotificationThread, resolve_external_url
+from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.daemon.supervisor import JobFailures
+from offsetwatch.model.observations import NotificationsFailed
+from offsetwatch.notify import notifier
 from tests.fakes.clock import VirtualClock
 from tests.fakes.endpoint import Endpoint, endpoint
 from tests.unit.notify.findings import LOST, snapshot
@@ -26,7 +26,7 @@ DEADLINE_S = 20.0
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifier, "LOOK_S", 0.01)
+    monkeypatch.setattr(notifier, "POLL_INTERVAL_S", 0.01)
 
 
 @pytest.fixture
@@ -42,7 +42,9 @@ class Running:
         self.shown = snapshot(LOST)
         self.reported: list[Any] = []
         self.state = StateDir(folder)
-        self.notices = Notices(lambda: self.shown, self.reported.append, self.state, VirtualClock())
+        self.notices = NotificationThread(
+            lambda: self.shown, self.reported.append, self.state, VirtualClock()
+        )
 
     def stop(self) -> None:
         self.notices.stop()
@@ -80,9 +82,9 @@ def test_messages_link_to_the_listener_unless_it_is_a_wildcard_or_an_address_is_
     listen, address
 ):
     made = config()
-    assert external_url(made.model_copy(update={"listen": listen})) == address
+    assert resolve_external_url(made.model_copy(update={"listen": listen})) == address
     named = config(external_url="https://offsetwatch.example.com")
-    assert external_url(named) == "https://offsetwatch.example.com"
+    assert resolve_external_url(named) == "https://offsetwatch.example.com"
 
 
 def webhook(url: str, name: str = "on-call") -> Config:
@@ -169,7 +171,7 @@ def test_nobody_is_told_any_more_once_nobody_is_named(running, hook):
 def test_after_a_bug_in_the_thread_people_are_told_all_the_same(running, hook, monkeypatch):
     found, running.shown = running.shown, None
     failed = threading.Event()
-    monkeypatch.setattr(Failures, "add", lambda self, error: failed.set() or "a bug")
+    monkeypatch.setattr(JobFailures, "add", lambda self, error: failed.set() or "a bug")
     running.notices.follow(webhook(hook.url))
     assert failed.wait(DEADLINE_S)
     running.shown = found

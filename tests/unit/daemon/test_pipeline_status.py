@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineFile
+from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineStatusFile
 from offsetwatch.history.baselines import document as published
-from offsetwatch.history.tables.pipeline_status import Status, path_of
+from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter, path_of
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.baselines import Baselines
-from offsetwatch.model.observations import BaselinesSeen, PipelineSeen
+from offsetwatch.model.observations import BaselinesRead, PipelineStatusRead
 from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 
-UNREADABLE = PipelineSeen(None, unreadable=True)
-GONE = PipelineSeen(None)
+UNREADABLE = PipelineStatusRead(None, unreadable=True)
+GONE = PipelineStatusRead(None)
 
 
 class Looking:
@@ -20,7 +20,7 @@ class Looking:
     def __init__(self, base: Path) -> None:
         self.full = False
         self._taken: list[Batch] = []
-        self._file = PipelineFile(base, self._put)
+        self._file = PipelineStatusFile(base, self._put)
 
     def _put(self, batch: Batch) -> bool:
         if not self.full:
@@ -33,12 +33,12 @@ class Looking:
         return tuple(seen for batch in self._taken for seen in batch)
 
 
-def of(kafka: str) -> PipelineSeen:
-    return PipelineSeen(PipelineStatus(feeds=(FeedStatus(kafka),)))
+def of(kafka: str) -> PipelineStatusRead:
+    return PipelineStatusRead(PipelineStatus(feeds=(FeedStatus(kafka),)))
 
 
 def write(base: Path, kafka: str) -> None:
-    with Status(base, [kafka]):
+    with PipelineStatusWriter(base, [kafka]):
         pass
 
 
@@ -121,7 +121,7 @@ def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
     file.look()
     told = [seen for batch in taken for seen in batch]
     assert told == [
-        BaselinesSeen(document),
-        BaselinesSeen(None, damaged=True),
-        BaselinesSeen(None),
+        BaselinesRead(document),
+        BaselinesRead(None, damaged=True),
+        BaselinesRead(None),
     ]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from offsetwatch import config
-from offsetwatch.clients.kafka import clients, inspector
-from offsetwatch.daemon.run import STOPPING, Daemon
 
 from lab.ports import free_port
 from lab.waiting import NotYet, until
+from offsetwatch import config
+from offsetwatch.clients.kafka import clients, inspector
+from offsetwatch.daemon.run import STOPPING_MISTAKES, Daemon
 
 DEADLINE_S = 120.0
 MODULE = sys.modules[Daemon.__module__]  # its package gives out a function of the same name
@@ -40,7 +40,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (clients, inspector):
         monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.2)
     monkeypatch.setattr(MODULE, "TAKE_OVER_S_MAX", 0.5)
-    monkeypatch.setattr(MODULE, "LOOK_S", 0.05)
+    monkeypatch.setattr(MODULE, "RELOAD_POLL_S", 0.05)
 
 
 def test_people_are_told_the_name_that_was_given_and_not_what_it_leads_to(tmp_path: Path):
@@ -233,14 +233,14 @@ def test_who_asks_while_it_stops_is_told(tmp_path):
     running = Running(tmp_path)
     with serving(running):
         pass
-    assert running.daemon.reload().result(DEADLINE_S) == STOPPING
+    assert running.daemon.reload().result(DEADLINE_S) == STOPPING_MISTAKES
 
 
 def test_who_asked_before_it_stopped_is_told(tmp_path):
     running = Running(tmp_path)
     asked: Future = running.daemon.reload()  # nobody takes it out yet
     running.daemon.stop()
-    assert asked.result(0) == STOPPING
+    assert asked.result(0) == STOPPING_MISTAKES
 
 
 def test_a_stop_during_a_take_over_stops_both(tmp_path, monkeypatch):

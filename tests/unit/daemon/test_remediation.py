@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.config import Config
 from offsetwatch.daemon import remediation
 from offsetwatch.daemon.remediation import Remediation
-
 from tests.fakes.clock import VirtualClock
 
 WAIT_S = 120.0
@@ -25,7 +25,7 @@ class Watched(Remediation):
         self.at_work: list[str] = []
         self.together: list[list[str]] = []
 
-    def _work(self, config: Config, turn: remediation._Turn) -> None:
+    def _work(self, config: Config, turn: remediation._RemediationRun) -> None:
         mode = config.remedy.mode
         self.at_work.append(mode)
         self.together.append(list(self.at_work))

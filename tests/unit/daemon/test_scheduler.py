@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from offsetwatch.daemon.scheduler import Rhythm, _Every
 
+from offsetwatch.daemon.scheduler import JobScheduler, _PauseTrigger
 from tests.fakes.clock import VirtualClock
 
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
@@ -28,13 +28,13 @@ HOUR_S = 3600.0
 )
 def test_the_next_turn(previous_s: float | None, following_s: float):
     previous = None if previous_s is None else NOW + timedelta(seconds=previous_s)
-    following = _Every(PAUSE).get_next_fire_time(previous, NOW)
+    following = _PauseTrigger(PAUSE).get_next_fire_time(previous, NOW)
     assert following == NOW + timedelta(seconds=following_s)
 
 
 @pytest.mark.parametrize("late_s", [0, 9, 11, 25, 86_400 * 400])
 def test_what_was_missed_is_done_once_however_much_it_was(late_s: float):
-    trigger, due, turns = _Every(PAUSE), NOW - timedelta(seconds=late_s), 0
+    trigger, due, turns = _PauseTrigger(PAUSE), NOW - timedelta(seconds=late_s), 0
     while due <= NOW:
         due, turns = trigger.get_next_fire_time(due, NOW), turns + 1
         assert turns <= 2
@@ -49,7 +49,7 @@ class Hourly:
         self.looks = threading.Semaphore(0)
         self._looked = threading.Semaphore(0)
         self.failed: list[str] = []
-        self.rhythm = Rhythm(self.clock, 1, lambda error, _: self.failed.append(str(error)))
+        self.rhythm = JobScheduler(self.clock, 1, lambda error, _: self.failed.append(str(error)))
         self.rhythm.every(HOUR_S, self.done.release)
         self.rhythm.start()
         self.watch = threading.Thread(target=self.rhythm.watch_clock, args=(self._stopped,))

@@ -30,8 +30,8 @@ def instead(config):
     print(json.dumps({"told": told, "before": before, "in_all": loaded()}))
     sys.exit(0)
 
-sys.modules["offsetwatch.daemon.monitor"] = edge = types.ModuleType("edge")
-edge.Edge = instead
+sys.modules["offsetwatch.daemon.monitor"] = monitor = types.ModuleType("monitor")
+monitor.ClusterMonitor = instead
 cli(["run", "--config", sys.argv[1]])
 """
 LATER = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from offsetwatch.daemon.state_dir import StateDir, look
+
+from offsetwatch.daemon.state_dir import StateDir, load_document
 from offsetwatch.errors import ConfigError
 
 
@@ -47,7 +48,7 @@ def test_a_document_that_is_refused_is_put_aside_and_not_recalled_again(tmp_path
 
     state = StateDir(tmp_path)
     state.save("judge", b"half a docu")
-    look(tmp_path, "judge", refuse)
+    load_document(tmp_path, "judge", refuse)
     assert (tmp_path / "judge.json").exists()
     state.recall("judge", refuse)
     assert not (tmp_path / "judge.json").exists()

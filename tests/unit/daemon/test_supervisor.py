@@ -13,11 +13,14 @@ import msgspec
 import pytest
 import structlog
 import yaml
+
+from lab.ports import free_port
+from lab.waiting import NotYet, until
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, parse
 from offsetwatch.daemon import monitor as edge_module
-from offsetwatch.daemon.monitor import Edge
-from offsetwatch.daemon.supervisor import RETRY_FIRST_S, RETRY_MAX_S, UNEXPECTED, Supervisor
+from offsetwatch.daemon.monitor import ClusterMonitor
+from offsetwatch.daemon.supervisor import RETRY_FIRST_S, RETRY_MAX_S, UNEXPECTED_REASON, Supervisor
 from offsetwatch.model.observations import (
     CONNECT_REST,
     InputFailed,
@@ -25,9 +28,6 @@ from offsetwatch.model.observations import (
     InputRetired,
     InputSucceeded,
 )
-
-from lab.ports import free_port
-from lab.waiting import NotYet, until
 from tests.fakes.clock import VirtualClock
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")
@@ -89,7 +89,7 @@ def test_whatever_a_job_raises_is_counted_as_its_inputs_error(surprise: Exceptio
     job.error = surprise
     job.run()
     (failed,) = job.told
-    assert (failed.input, failed.reason, failed.partial) == (REST, UNEXPECTED, False)
+    assert (failed.input, failed.reason, failed.partial) == (REST, UNEXPECTED_REASON, False)
     assert type(surprise).__name__ in failed.detail
     assert "_job:" in failed.detail
 
@@ -141,7 +141,7 @@ def test_an_input_that_nothing_else_speaks_of_is_forgotten_when_it_works_again()
     job.clock.advance(RETRY_MAX_S)
     job.run()
     failed, retired = job.told
-    assert failed == InputFailed(REST, UNEXPECTED, failed.detail, partial=True)
+    assert failed == InputFailed(REST, UNEXPECTED_REASON, failed.detail, partial=True)
     assert retired == InputRetired(REST)
 
 
@@ -166,7 +166,7 @@ def test_a_thread_that_dies_is_begun_again_until_it_is_told_to_stop(surprise: Ex
     Supervisor(told.extend, clock.now).keep("a tail", run, stopped, lambda: [REST])
     assert runs == []
     assert waited == [0.0, 1.0, 2.0]
-    assert [at.reason for at in told] == [UNEXPECTED] * 2
+    assert [at.reason for at in told] == [UNEXPECTED_REASON] * 2
 
 
 def test_a_thread_that_is_to_stop_is_not_begun_again():
@@ -212,7 +212,7 @@ def test_a_surprise_in_one_cluster_ends_neither_the_daemon_nor_the_others(surpri
         return (InputSucceeded(input_id, clock.now()),)
 
     monkeypatch.setattr(edge_module, "poll_connectors", poll)
-    edge = Edge(config(), SystemClock())
+    edge = ClusterMonitor(config(), SystemClock())
     edge.start()
     try:
         until("lab is counted down, other up", lambda: expect(edge, lab=False), timeout_s=20.0)
@@ -224,12 +224,12 @@ def test_a_surprise_in_one_cluster_ends_neither_the_daemon_nor_the_others(surpri
         edge.stop()
 
 
-def expect(edge: Edge, *, lab: bool) -> None:
+def expect(edge: ClusterMonitor, *, lab: bool) -> None:
     seen = {at.id: at for at in edge.snapshot.inputs}
     found, other = seen.get(REST), seen.get(InputId(CONNECT_REST, connect_cluster="other"))
     if found is None or other is None or (found.up, other.up) != (lab, True):
         raise NotYet(str(seen))
-    if dict(found.errors).get(UNEXPECTED, 0) < 1:
+    if dict(found.errors).get(UNEXPECTED_REASON, 0) < 1:
         raise NotYet(str(found))
 
 
@@ -242,11 +242,13 @@ def test_a_surprise_in_discovery_is_named_and_over_when_it_works_again(monkeypat
             raise struct.error("x")
 
     monkeypatch.setattr(edge_module.Discovery, "inspect", inspect)
-    edge = Edge(config(), SystemClock())
+    edge = ClusterMonitor(config(), SystemClock())
     looking = InputId(edge_module.TAIL, connect_cluster="lab")
 
     def named() -> None:
-        if [at.last_reason for at in edge.snapshot.inputs if at.id == looking] != [UNEXPECTED]:
+        if [at.last_reason for at in edge.snapshot.inputs if at.id == looking] != [
+            UNEXPECTED_REASON
+        ]:
             raise NotYet
 
     def over() -> None:
@@ -267,7 +269,7 @@ def test_the_loop_alone_ends_the_process(monkeypatch):
     def dies(stopped) -> None:
         raise KeyError("x")
 
-    edge = Edge(config(), SystemClock())
+    edge = ClusterMonitor(config(), SystemClock())
     monkeypatch.setattr(edge._loop, "run", dies)
     edge.start()
     try:
@@ -277,6 +279,6 @@ def test_the_loop_alone_ends_the_process(monkeypatch):
         edge.stop()
 
 
-def ended(edge: Edge) -> None:
+def ended(edge: ClusterMonitor) -> None:
     if not edge.failed:
         raise NotYet

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from offsetwatch import config
-from offsetwatch.clients.kafka import clients, inspector
-from offsetwatch.daemon.run import Daemon
 
 from lab.ports import free_port
 from lab.waiting import NotYet, until
+from offsetwatch import config
+from offsetwatch.clients.kafka import clients, inspector
+from offsetwatch.daemon.run import Daemon
 from tests.fakes.endpoint import Endpoint, endpoint
 
 DEADLINE_S = 120.0

@@ -7,7 +7,8 @@ import weakref
 from pathlib import Path
 
 import pytest
-from offsetwatch.daemon.tuning import OLDER_TURNS, Tidying
+
+from offsetwatch.daemon.tuning import GENERATION_TURNS, PeriodicGarbageCollector
 
 
 class Knot:
@@ -25,7 +26,7 @@ def by_the_clock_alone():
     gc.enable()
 
 
-def turns(tidying: Tidying, count: int) -> None:
+def turns(tidying: PeriodicGarbageCollector, count: int) -> None:
     for _ in range(count):
         tidying.look()
 
@@ -33,35 +34,35 @@ def turns(tidying: Tidying, count: int) -> None:
 def test_what_was_dropped_since_the_last_turn_goes_with_the_next():
     found = weakref.ref(Knot())
     assert found() is not None
-    Tidying().look()
+    PeriodicGarbageCollector().look()
     assert found() is None
 
 
 def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_fifth():
-    tidying, knot = Tidying(), Knot()
+    tidying, knot = PeriodicGarbageCollector(), Knot()
     found = weakref.ref(knot)
     tidying.look()
     del knot
-    turns(tidying, OLDER_TURNS - 2)
+    turns(tidying, GENERATION_TURNS - 2)
     assert found() is not None
     tidying.look()
     assert found() is None
 
 
 def test_what_was_dropped_after_it_outlived_a_fifth_goes_with_the_twenty_fifth():
-    tidying, knot = Tidying(), Knot()
+    tidying, knot = PeriodicGarbageCollector(), Knot()
     found = weakref.ref(knot)
-    turns(tidying, OLDER_TURNS)
+    turns(tidying, GENERATION_TURNS)
     del knot
-    turns(tidying, OLDER_TURNS**2 - OLDER_TURNS - 1)
+    turns(tidying, GENERATION_TURNS**2 - GENERATION_TURNS - 1)
     assert found() is not None
     tidying.look()
     assert found() is None
 
 
 def test_what_is_free_goes_back_to_the_system_with_the_older_ones():
-    tidying = Tidying()
-    turns(tidying, OLDER_TURNS - 1)
+    tidying = PeriodicGarbageCollector()
+    turns(tidying, GENERATION_TURNS - 1)
     blocks = [bytearray(2**16) for _ in range(1000)]
     before = resident_kib()
     kept = blocks[::100]  # else the heap shrinks by itself

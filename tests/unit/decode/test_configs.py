@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.model.connectors import (
     ConnectorConfigured,

@@ -3,12 +3,12 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.decode.connect_rest import (
-    Names,
+    ConnectorNames,
     OddMembers,
     Plugins,
-    Standing,
-    config_texts,
+    RestConnectorStatus,
     decode_assignment,
     decode_config_texts,
     decode_connectors,
@@ -16,9 +16,10 @@ from offsetwatch.decode.connect_rest import (
     decode_offsets,
     decode_plugins,
     decode_readable_offsets,
-    decode_standing,
+    decode_rest_status,
     decode_task_numbers,
     decode_traces,
+    format_config_texts,
 )
 from offsetwatch.decode.failure import TRACE_CHARS_MAX
 from offsetwatch.decode.source_offsets import decode_key, decode_value
@@ -32,7 +33,6 @@ from offsetwatch.model.connectors import (
 )
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition, TopicRouter
-
 from tests.changed import replace
 
 from .golden import rest_body
@@ -202,16 +202,16 @@ def test_an_entry_of_another_shape_takes_no_other_with_it(entry, state, configur
 
 
 def test_names_alone_are_a_list_of_texts():
-    assert decode_names(b'["b","a"]') == Names(frozenset({"a", "b"}), NONE_ODD)
-    assert decode_names(b"[]") == Names(frozenset(), NONE_ODD)
+    assert decode_names(b'["b","a"]') == ConnectorNames(frozenset({"a", "b"}), NONE_ODD)
+    assert decode_names(b"[]") == ConnectorNames(frozenset(), NONE_ODD)
     assert decode_names(b"{}") == decode_names(b"[7]") == Undecodable("names_shape")
 
 
 def test_a_member_that_is_no_name_is_named_and_counted_beside_the_others():
     found = decode_names(b'["a",5,"b"]')
-    assert found == Names(frozenset({"a", "b"}), OddMembers(1, ("5",)))
+    assert found == ConnectorNames(frozenset({"a", "b"}), OddMembers(1, ("5",)))
     many = decode_names(b'["a"%b,{"name":"%b"}]' % (b",null" * 6, b"x" * 100))
-    assert isinstance(many, Names)
+    assert isinstance(many, ConnectorNames)
     assert str(many.odd) == "null, null, null, null, null and 2 more"
     assert str(decode_names(b'["a",["%b"]]' % (b"x" * 100))[1]) == f'["{"x" * 38}…'
 
@@ -672,8 +672,10 @@ def test_a_status_tells_states_in_lower_case_and_the_kind():
         b'{"name":"c","connector":{"state":"RUNNING","worker_id":"w"},'
         b'"tasks":[{"id":0,"state":"FAILED","trace":"x"}],"type":"sink"}'
     )
-    assert decode_standing(body) == Standing("running", ("failed",), "sink")
-    assert decode_standing(b'{"connector":{},"tasks":[]}') == Standing("", (), "unknown")
+    assert decode_rest_status(body) == RestConnectorStatus("running", ("failed",), "sink")
+    assert decode_rest_status(b'{"connector":{},"tasks":[]}') == RestConnectorStatus(
+        "", (), "unknown"
+    )
 
 
 @pytest.mark.parametrize(
@@ -689,7 +691,7 @@ def test_a_status_tells_states_in_lower_case_and_the_kind():
     ],
 )
 def test_what_is_no_status_is_undecodable(body):
-    assert decode_standing(body) == Undecodable("status_shape")
+    assert decode_rest_status(body) == Undecodable("status_shape")
 
 
 def test_traces_are_those_of_what_has_failed_by_task_and_none_is_the_connector():
@@ -769,23 +771,27 @@ def status_of(*states: str) -> bytes:
 
 def test_a_status_that_a_task_of_an_earlier_configuration_left_is_none_of_its_tasks():
     body = status_of("RUNNING", "FAILED", "UNASSIGNED")
-    assert decode_standing(body, (0,)) == Standing("running", ("running",), "sink")
+    assert decode_rest_status(body, (0,)) == RestConnectorStatus("running", ("running",), "sink")
     assert decode_traces(body, (0,)) == {}
     assert decode_traces(body, (0, 1)) == decode_traces(body) == {1: "t1"}
     # Nothing tells which are configured.
-    assert decode_standing(body, (None,)) == decode_standing(body)
+    assert decode_rest_status(body, (None,)) == decode_rest_status(body)
     assert decode_traces(body, (None,)) == {1: "t1"}
 
 
 def test_a_task_that_is_not_configured_any_more_and_still_runs_is_not_left_out():
     body = status_of("RUNNING", "PAUSED", "FAILED")
-    assert decode_standing(body, ()) == Standing("running", ("running", "paused"), "sink")
+    assert decode_rest_status(body, ()) == RestConnectorStatus(
+        "running", ("running", "paused"), "sink"
+    )
 
 
 def test_a_configured_task_without_a_status_is_in_an_unknown_state():
     body = b'{"connector":{"state":"RUNNING"},"tasks":[{"id":0,"state":"RUNNING"},{}]}'
-    assert decode_standing(body, (0, 1)) == Standing("running", ("running", "unknown"), "unknown")
-    assert decode_standing(body, (0,)) == Undecodable("status_shape")
+    assert decode_rest_status(body, (0, 1)) == RestConnectorStatus(
+        "running", ("running", "unknown"), "unknown"
+    )
+    assert decode_rest_status(body, (0,)) == Undecodable("status_shape")
 
 
 def test_plugins_are_told_by_class_and_kind():
@@ -801,5 +807,5 @@ def test_plugins_are_told_by_class_and_kind():
 def test_a_configuration_is_compared_as_the_texts_that_connect_keeps():
     kept = decode_config_texts(b'{"tasks.max":"1","a":"true","b":null}')
     assert kept == {"tasks.max": "1", "a": "true", "b": None}
-    assert kept == config_texts({"tasks.max": 1, "a": True, "b": None})
+    assert kept == format_config_texts({"tasks.max": 1, "a": True, "b": None})
     assert decode_config_texts(b"[]") == Undecodable("config_shape")

@@ -6,7 +6,8 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 
 import pytest
-from offsetwatch.clients.http.body import VALUES_MAX, is_too_wide
+
+from offsetwatch.clients.http.body import VALUES_MAX, has_too_many_values
 from offsetwatch.decode.connect_rest import (
     CONNECTORS_MAX,
     ENTRY_VALUES_MAX,
@@ -55,7 +56,7 @@ BODIES: dict[str, Callable[[], bytes]] = {
 
 
 def peak_of(decode: Callable[[bytes], object], body: bytes) -> int:
-    assert not is_too_wide(body)
+    assert not has_too_many_values(body)
     tracemalloc.start()
     try:
         decode(body)

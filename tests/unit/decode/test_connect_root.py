@@ -1,4 +1,5 @@
 import pytest
+
 from offsetwatch.decode.connect_root import ConnectRoot, decode_root
 from offsetwatch.model.offsets import Undecodable
 

@@ -3,18 +3,19 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.decode.dialects import (
     DIALECTS,
-    compare,
-    dialect_in,
-    dialect_of,
-    dialect_of_offset,
-    event_time,
-    mirror_partition,
-    order_key,
-    poisoned,
-    position,
-    shown,
+    build_order_key,
+    compare_offsets,
+    describe_offset,
+    detect_shape,
+    is_poisoned,
+    parse_mirror_partition,
+    read_event_time,
+    read_position,
+    refine_dialect,
+    resolve_dialect,
 )
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.model.offsets import MirrorPartition, Order, SourceOffset
@@ -57,7 +58,7 @@ def offset(**fields) -> SourceOffset:
     ids=str,
 )
 def test_a_dialect_is_recognised_by_the_shape_of_its_source_partition(partition, expected):
-    assert dialect_of(partition).name == expected
+    assert detect_shape(partition).name == expected
 
 
 MYSQL = {"ts_sec": 1_700_000_000, "file": "mysql-bin.000003", "pos": 154, "server_id": 2}
@@ -101,22 +102,22 @@ ORACLE = {"scn": "2825417", "commit_scn": "2825500:1:aa"}
     ids=str,
 )
 def test_what_shares_a_partition_is_told_apart_by_its_offset(fields, expected):
-    assert dialect_of_offset("debezium", offset(**fields)).name == expected
+    assert refine_dialect("debezium", offset(**fields)).name == expected
 
 
 def test_an_offset_changes_no_dialect_that_its_partition_settled():
-    assert dialect_of_offset("file_stream", offset(**MYSQL)).name == "file_stream"
-    assert dialect_of_offset("debezium", None).name == "debezium"
-    assert dialect_of_offset("debezium", decode_value(b"null")).name == "debezium"
+    assert refine_dialect("file_stream", offset(**MYSQL)).name == "file_stream"
+    assert refine_dialect("debezium", None).name == "debezium"
+    assert refine_dialect("debezium", decode_value(b"null")).name == "debezium"
 
 
 def test_a_mirror_partition_needs_a_real_integer():
     good = {"cluster": "a", "topic": "t", "partition": 2**31 - 1}
-    assert mirror_partition(good) == MirrorPartition("a", "t", 2**31 - 1)
+    assert parse_mirror_partition(good) == MirrorPartition("a", "t", 2**31 - 1)
     for bad in (True, 1.0, "1", None, -1, 2**31):
-        assert mirror_partition({**good, "partition": bad}) is None
-    assert mirror_partition({**good, "topic": 1}) is None
-    assert mirror_partition({**good, "cluster": None}) is None
+        assert parse_mirror_partition({**good, "partition": bad}) is None
+    assert parse_mirror_partition({**good, "topic": 1}) is None
+    assert parse_mirror_partition({**good, "cluster": None}) is None
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_a_mirror_partition_needs_a_real_integer():
     ],
 )
 def test_a_position_is_an_integer_whose_order_the_connector_guarantees(dialect, value, expected):
-    assert position(dialect, decode_value(value)) == expected
+    assert read_position(dialect, decode_value(value)) == expected
 
 
 ONE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -249,10 +250,10 @@ AHEAD = [
 
 @pytest.mark.parametrize(("dialect", "before", "after"), AHEAD)
 def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, before, after):
-    assert compare(dialect, offset(**before), offset(**after)) is Order.AHEAD
-    assert compare(dialect, offset(**after), offset(**before)) is Order.BEHIND
-    assert compare(dialect, offset(**before), offset(**before)) is Order.SAME
-    assert order_key(dialect, offset(**before)) is not None
+    assert compare_offsets(dialect, offset(**before), offset(**after)) is Order.AHEAD
+    assert compare_offsets(dialect, offset(**after), offset(**before)) is Order.BEHIND
+    assert compare_offsets(dialect, offset(**before), offset(**before)) is Order.SAME
+    assert build_order_key(dialect, offset(**before)) is not None
 
 
 @pytest.mark.parametrize(
@@ -386,8 +387,8 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
     ],
 )
 def test_what_has_no_order_is_changed_and_never_ahead_or_behind(dialect, before, after):
-    assert compare(dialect, offset(**before), offset(**after)) is Order.UNORDERED
-    assert compare(dialect, offset(**after), offset(**before)) is Order.UNORDERED
+    assert compare_offsets(dialect, offset(**before), offset(**after)) is Order.UNORDERED
+    assert compare_offsets(dialect, offset(**after), offset(**before)) is Order.UNORDERED
 
 
 @pytest.mark.parametrize(
@@ -402,26 +403,26 @@ def test_what_has_no_order_is_changed_and_never_ahead_or_behind(dialect, before,
     ids=str,
 )
 def test_what_lacks_a_part_of_its_place_has_none(dialect, fields):
-    assert order_key(dialect, offset(**fields)) is None
+    assert build_order_key(dialect, offset(**fields)) is None
 
 
 def test_a_set_that_lacks_a_source_is_not_behind_as_a_filter_may_have_been_set():
     all_of_them = offset(**{**MYSQL, "gtids": f"{ONE}:1-9,{TWO}:1-3"})
     filtered = offset(**{**MYSQL, "gtids": f"{ONE}:1-9"})
-    assert compare("debezium_mysql", all_of_them, filtered) is Order.UNORDERED
-    assert compare("debezium_mysql", filtered, all_of_them) is Order.AHEAD
+    assert compare_offsets("debezium_mysql", all_of_them, filtered) is Order.UNORDERED
+    assert compare_offsets("debezium_mysql", filtered, all_of_them) is Order.AHEAD
 
 
 def test_the_same_text_is_the_same_whatever_the_connector():
-    assert compare("generic", offset(a=1, b=2), offset(b=2, a=1)) is Order.SAME
-    assert compare("generic", None, None) is Order.SAME
+    assert compare_offsets("generic", offset(a=1, b=2), offset(b=2, a=1)) is Order.SAME
+    assert compare_offsets("generic", None, None) is Order.SAME
 
 
 def test_no_offset_has_no_place():
     for other in (offset(offset=1), decode_value(b"null")):
-        assert compare("mirror_source", None, other) is Order.UNORDERED
-        assert compare("mirror_source", other, None) is Order.UNORDERED
-    assert order_key("mirror_source", decode_value(b"null")) is None
+        assert compare_offsets("mirror_source", None, other) is Order.UNORDERED
+        assert compare_offsets("mirror_source", other, None) is Order.UNORDERED
+    assert build_order_key("mirror_source", decode_value(b"null")) is None
 
 
 @pytest.mark.parametrize(
@@ -470,19 +471,19 @@ def test_no_offset_has_no_place():
     ],
 )
 def test_event_time_is_in_seconds_or_unknown(dialect, fields, expected):
-    assert event_time(dialect, offset(**fields)) == expected
+    assert read_event_time(dialect, offset(**fields)) == expected
 
 
 @pytest.mark.parametrize("fields", [MYSQL, POSTGRES, SQL_SERVER, ORACLE])
 def test_debezium_connectors_of_one_shape_of_partition_tell_the_time_alike(fields):
-    exact = dialect_of_offset("debezium", offset(**fields))
+    exact = refine_dialect("debezium", offset(**fields))
     assert exact.name != "debezium"
     assert exact.time is DIALECTS["debezium"].time
 
 
 def test_no_offset_has_no_event_time():
-    assert event_time("debezium", None) is None
-    assert event_time("jdbc", decode_value(b"null")) is None
+    assert read_event_time("debezium", None) is None
+    assert read_event_time("jdbc", decode_value(b"null")) is None
 
 
 @pytest.mark.parametrize(
@@ -507,7 +508,7 @@ def test_no_offset_has_no_event_time():
     ids=str,
 )
 def test_an_offset_that_fails_its_task_is_poisoned(dialect, value, expected):
-    assert poisoned(dialect, decode_value(value)) is expected
+    assert is_poisoned(dialect, decode_value(value)) is expected
 
 
 def test_every_dialect_is_found_under_its_own_name():
@@ -559,7 +560,7 @@ MM2 = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
     ],
 )
 def test_a_dialect_holds_in_the_class_whose_own_it_is(shape, class_name, dialect):
-    assert dialect_in(shape, class_name) == dialect
+    assert resolve_dialect(shape, class_name) == dialect
 
 
 @pytest.mark.parametrize(
@@ -577,10 +578,10 @@ def test_a_dialect_holds_in_the_class_whose_own_it_is(shape, class_name, dialect
     ],
 )
 def test_what_fails_a_task_is_said_of_the_class_whose_law_it_is(shape, class_name, value, fails):
-    assert shown(shape, decode_value(value), class_name)[2] is fails
+    assert describe_offset(shape, decode_value(value), class_name)[2] is fails
 
 
 def test_what_another_class_writes_has_no_time_and_no_order():
     offset = decode_value(b'{"timestamp":1700000000000}')
-    assert shown("jdbc", offset, CONFLUENT)[:2] == ("jdbc", 1_700_000_000.0)
-    assert shown("jdbc", offset, "vb.TextSource") == ("generic", None, False)
+    assert describe_offset("jdbc", offset, CONFLUENT)[:2] == ("jdbc", 1_700_000_000.0)
+    assert describe_offset("jdbc", offset, "vb.TextSource") == ("generic", None, False)

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.decode.failure import (
     FAILURE_CHARS_MAX,
     TRACE_CHARS_MAX,
-    exception_class,
     failure_of,
     is_start_failure,
+    parse_exception_class,
 )
-
 from tests.corpus.cases import CORPUS, Case
 
 WRAPPED = """org.apache.kafka.connect.errors.ConnectException: Unrecoverable exception
@@ -115,11 +115,11 @@ def test_a_failure_at_start_says_so_within_the_bound(name):
     assert failure is not None
     assert is_start_failure(failure)
     assert len(failure) <= FAILURE_CHARS_MAX
-    assert exception_class(failure) == f"org.example.{name}"
+    assert parse_exception_class(failure) == f"org.example.{name}"
 
 
 @pytest.mark.parametrize(
     "failure", ["a.Bad", "a.Bad in C.b", "a.Bad while starting", "a.Bad in C.b while starting"]
 )
 def test_the_class_of_a_failure_is_all_before_its_place(failure):
-    assert exception_class(failure) == "a.Bad"
+    assert parse_exception_class(failure) == "a.Bad"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, SourceKey, SourceOffset

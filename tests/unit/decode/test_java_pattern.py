@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from offsetwatch.decode.java_pattern import PATTERN_CHARS_MAX, JavaPattern
 
 LONG = "a" * 249

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.decode.javamap import (
-    connect_key,
-    hash_map_order,
-    json_scalar,
-    json_string,
-    string_hash,
+    build_connect_key,
+    compute_hash_map_order,
+    compute_string_hash,
+    format_json_scalar,
+    format_json_string,
 )
 
 
@@ -23,7 +24,7 @@ from offsetwatch.decode.javamap import (
     ],
 )
 def test_a_string_hashes_as_in_java(text, expected):
-    assert string_hash(text) == expected
+    assert compute_string_hash(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -41,19 +42,19 @@ def test_a_string_hashes_as_in_java(text, expected):
     ids="-".join,
 )
 def test_a_hash_map_iterates_in_the_order_observed_in_java(order):
-    assert hash_map_order(tuple(sorted(order))) == order
-    assert hash_map_order(tuple(reversed(order))) == order
+    assert compute_hash_map_order(tuple(sorted(order))) == order
+    assert compute_hash_map_order(tuple(reversed(order))) == order
 
 
 def test_names_that_collide_keep_their_insertion_order():
-    assert hash_map_order(("Aa", "BB")) == ("Aa", "BB")
-    assert hash_map_order(("BB", "Aa")) == ("BB", "Aa")
+    assert compute_hash_map_order(("Aa", "BB")) == ("Aa", "BB")
+    assert compute_hash_map_order(("BB", "Aa")) == ("BB", "Aa")
 
 
 def test_the_thirteenth_field_doubles_the_buckets_and_moves_a_name():
     """`p` is 112: the first of 16 buckets, the seventeenth of 32."""
-    assert hash_map_order(tuple("abcdefghijkp")) == tuple("pabcdefghijk")
-    assert hash_map_order(tuple("abcdefghijklp")) == tuple("abcdefghijklp")
+    assert compute_hash_map_order(tuple("abcdefghijkp")) == tuple("pabcdefghijk")
+    assert compute_hash_map_order(tuple("abcdefghijklp")) == tuple("abcdefghijklp")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_the_thirteenth_field_doubles_the_buckets_and_moves_a_name():
     ],
 )
 def test_a_string_is_written_as_jackson_writes_it(text, expected):
-    assert json_string(text) == expected
+    assert format_json_string(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,11 +94,11 @@ def test_a_string_is_written_as_jackson_writes_it(text, expected):
     ],
 )
 def test_a_primitive_is_written_as_jackson_writes_it_or_not_at_all(value, expected):
-    assert json_scalar(value) == expected
+    assert format_json_scalar(value) == expected
 
 
 def test_the_key_of_an_mm2_partition_has_the_bytes_that_mm2_writes():
-    key = connect_key("mirror-src", {"topic": "orders", "cluster": "a", "partition": 3})
+    key = build_connect_key("mirror-src", {"topic": "orders", "cluster": "a", "partition": 3})
     assert key == bytes.fromhex(
         "5b226d6972726f722d737263222c7b22636c7573746572223a2261222c22706172746974696f6e223a33"
         "2c22746f706963223a226f7264657273227d5d"
@@ -105,17 +106,17 @@ def test_the_key_of_an_mm2_partition_has_the_bytes_that_mm2_writes():
 
 
 def test_a_connector_without_partitions_has_a_key():
-    assert connect_key("c", None) == b'["c",null]'
+    assert build_connect_key("c", None) == b'["c",null]'
 
 
 def test_a_name_that_utf8_cannot_carry_has_no_key():
-    assert connect_key("c", {"a": "\ud800"}) is None
+    assert build_connect_key("c", {"a": "\ud800"}) is None
 
 
 def test_a_partition_with_a_broken_float_has_no_key_that_we_could_know():
-    assert connect_key("c", {"a": 0.3}) is None
+    assert build_connect_key("c", {"a": 0.3}) is None
 
 
 def test_the_first_character_beyond_the_bmp_is_escaped_and_the_last_of_it_is_not():
-    assert json_string("\U00010000") == '"\\uD800\\uDC00"'
-    assert json_string("\uffff") == '"\uffff"'
+    assert format_json_string("\U00010000") == '"\\uD800\\uDC00"'
+    assert format_json_string("\uffff") == '"\uffff"'

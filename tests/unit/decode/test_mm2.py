@@ -5,6 +5,7 @@ import json
 import struct
 
 import pytest
+
 from offsetwatch.decode.mm2 import (
     decode_checkpoint,
     decode_heartbeat,

@@ -4,33 +4,34 @@ import json
 from typing import get_args
 
 import pytest
+
 from offsetwatch.decode import roles
-from offsetwatch.decode.roles import Noun, decode_record, observation
+from offsetwatch.decode.roles import DecodedRecord, decode_record, format_record
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topic_kinds import TopicRole
+from offsetwatch.model.topic_kinds import TopicKind
 
 from .golden import records
 
 KEY = b'["mm2",{"cluster":"a","partition":3,"topic":"orders"}]'
 GOLDEN = {
-    "east.connect-offsets": TopicRole.CONNECT_OFFSETS,
-    "east.mm2-offsets.a.internal": TopicRole.CONNECT_OFFSETS,
-    "west.mm2-offset-syncs.east.internal": TopicRole.OFFSET_SYNCS,
-    "east.west.checkpoints.internal": TopicRole.CHECKPOINTS,
-    "east.heartbeats": TopicRole.HEARTBEATS,
-    "east.a.heartbeats": TopicRole.HEARTBEATS,
-    "east.connect-status": TopicRole.STATUS,
+    "east.connect-offsets": TopicKind.CONNECT_OFFSETS,
+    "east.mm2-offsets.a.internal": TopicKind.CONNECT_OFFSETS,
+    "west.mm2-offset-syncs.east.internal": TopicKind.OFFSET_SYNCS,
+    "east.west.checkpoints.internal": TopicKind.CHECKPOINTS,
+    "east.heartbeats": TopicKind.HEARTBEATS,
+    "east.a.heartbeats": TopicKind.HEARTBEATS,
+    "east.connect-status": TopicKind.STATUS,
 }
 
 
-def seen(role: TopicRole, key: bytes | None, value: bytes | None) -> dict:
+def seen(role: TopicKind, key: bytes | None, value: bytes | None) -> dict:
     noun = decode_record(role, key, value)
     assert not isinstance(noun, Undecodable), noun
-    return json.loads(observation(noun))
+    return json.loads(format_record(noun))
 
 
 def offset(value: bytes | None, key: bytes = KEY) -> dict:
-    return seen(TopicRole.CONNECT_OFFSETS, key, value)
+    return seen(TopicKind.CONNECT_OFFSETS, key, value)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -92,25 +93,25 @@ def test_no_record_tells_what_an_offset_of_a_shared_shape_means():
 
 
 def test_an_undecodable_value_is_the_records_reason():
-    assert decode_record(TopicRole.CONNECT_OFFSETS, KEY, b"[]") == Undecodable("value_shape")
-    assert decode_record(TopicRole.CONNECT_OFFSETS, None, b"{}") == Undecodable("key_null")
+    assert decode_record(TopicKind.CONNECT_OFFSETS, KEY, b"[]") == Undecodable("value_shape")
+    assert decode_record(TopicKind.CONNECT_OFFSETS, None, b"{}") == Undecodable("key_null")
 
 
 def test_no_secret_of_the_config_topic_is_rendered():
     secret = "hunter2"
     properties = {"connector.class": "X", "database.password": secret}
     for key, body in (("connector-c", {"properties": properties}), ("session-key", secret)):
-        noun = decode_record(TopicRole.CONFIGS, key.encode(), json.dumps(body).encode())
-        assert secret not in observation(noun)
+        noun = decode_record(TopicKind.CONFIGS, key.encode(), json.dumps(body).encode())
+        assert secret not in format_record(noun)
 
 
 def test_addresses_are_rendered_in_one_order():
     properties = {"producer.override.bootstrap.servers": ",".join(f"h{n}:1" for n in range(20))}
-    found = seen(TopicRole.CONFIGS, b"connector-c", json.dumps({"properties": properties}).encode())
+    found = seen(TopicKind.CONFIGS, b"connector-c", json.dumps({"properties": properties}).encode())
     addresses = found["settings"]["offsets_addresses"]
     assert addresses == sorted(addresses)
 
 
 def test_every_role_and_every_noun_is_known():
-    assert set(roles._BY_ROLE) == set(TopicRole)
-    assert set(roles._KINDS) == set(get_args(Noun))
+    assert set(roles._DECODERS_BY_ROLE) == set(TopicKind)
+    assert set(roles._KINDS) == set(get_args(DecodedRecord))

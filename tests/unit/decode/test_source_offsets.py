@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.decode.javamap import connect_key
+
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_key,
     decode_value,
-    namesake_label,
-    partition_label,
+    format_namesake_label,
+    format_partition_label,
 )
 from offsetwatch.model.offsets import (
     KeyForm,
@@ -17,7 +18,6 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-
 from tests.changed import replace
 
 KEY = b'["mirror-src",{"cluster":"a","partition":3,"topic":"orders"}]'
@@ -259,16 +259,16 @@ def test_what_is_no_value_is_undecodable_with_its_own_reason(raw, reason):
 
 
 def test_a_label_shows_the_partition_sorted_by_key():
-    assert partition_label({"topic": "t", "n": 3, "ok": True, "none": None, "f": 1.5}) == (
+    assert format_partition_label({"topic": "t", "n": 3, "ok": True, "none": None, "f": 1.5}) == (
         "f=1.5,n=3,none=null,ok=true,topic=t"
     )
 
 
 def test_a_label_of_120_bytes_stays_and_one_more_is_cut_and_ends_in_a_hash():
     fits = {"filename": "x" * (LABEL_BYTES_MAX - len("filename="))}
-    assert len(partition_label(fits)) == LABEL_BYTES_MAX
-    assert "~" not in partition_label(fits)
-    over = partition_label({"filename": fits["filename"] + "x"})
+    assert len(format_partition_label(fits)) == LABEL_BYTES_MAX
+    assert "~" not in format_partition_label(fits)
+    over = format_partition_label({"filename": fits["filename"] + "x"})
     assert len(over) == LABEL_BYTES_MAX
     assert over[-9] == "~"
     assert int(over[-8:], 16) >= 0
@@ -276,11 +276,11 @@ def test_a_label_of_120_bytes_stays_and_one_more_is_cut_and_ends_in_a_hash():
 
 def test_two_long_partitions_that_begin_alike_have_different_labels():
     first, second = ({"filename": "/data/" + "x" * 200 + end} for end in ("a", "b"))
-    assert partition_label(first) != partition_label(second)
+    assert format_partition_label(first) != format_partition_label(second)
 
 
 def test_a_label_is_cut_between_characters_never_inside_one():
-    label = partition_label({"filename": "é" * 200})
+    label = format_partition_label({"filename": "é" * 200})
     assert len(label.encode()) <= LABEL_BYTES_MAX
     assert "\ufffd" not in label
 
@@ -288,15 +288,15 @@ def test_a_label_is_cut_between_characters_never_inside_one():
 def test_source_partitions_that_print_alike_are_told_apart_by_a_hash_of_what_they_are():
     number, text = (decode_key(f'["c",{{"p":{value}}}]'.encode()) for value in ("0", '"0"'))
     assert number.label == text.label == "p=0"
-    labels = [namesake_label(key.label, key.identity) for key in (number, text)]
+    labels = [format_namesake_label(key.label, key.identity) for key in (number, text)]
     assert len(set(labels)) == 2
     assert all(label.startswith("p=0~") for label in labels)
-    assert len(namesake_label("x" * LABEL_BYTES_MAX, "{}").encode()) == LABEL_BYTES_MAX
+    assert len(format_namesake_label("x" * LABEL_BYTES_MAX, "{}").encode()) == LABEL_BYTES_MAX
 
 
 @pytest.mark.parametrize("name", ["a b", "é", "/", '"', "\\", "\U0001f600", "->"])
 def test_any_connector_name_survives_its_key(name):
-    raw = connect_key(name, {"filename": "/x"})
+    raw = build_connect_key(name, {"filename": "/x"})
     assert decode_key(raw).connector == name
     assert decode_key(raw).canonical
 

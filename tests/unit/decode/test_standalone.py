@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.decode.javamap import connect_key
+
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
 from offsetwatch.model.offsets import Undecodable
@@ -63,7 +64,7 @@ def test_any_capacity_threshold_and_load_factor_are_accepted():
 
 
 def test_keys_are_those_of_an_offsets_topic():
-    key = connect_key("files", {"filename": "/data/in.txt"})
+    key = build_connect_key("files", {"filename": "/data/in.txt"})
     ((raw_key, value),) = read_offsets_file(write_offsets_file(((key, b'{"position":5}'),)))
     assert decode_key(raw_key).canonical
     assert value == b'{"position":5}'

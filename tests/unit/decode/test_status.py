@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.decode.status import decode_status
 from offsetwatch.model.connectors import Condition, ConnectorStatus, TaskStatus, TopicUse
 from offsetwatch.model.offsets import Undecodable

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.tail import Tail
-from offsetwatch.ingest.topic_readers import Role, SourceRole
+from offsetwatch.ingest.topic_readers import SourceOffsetsTopicReader, TopicReader
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import KafkaTopic
-
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 TOPIC = KafkaTopic("east", "connect-offsets")
@@ -30,7 +29,7 @@ class Following:
 
     kafka: FakeKafka
     topic: KafkaTopic = TOPIC
-    role_of: Callable[[], Role] = SourceRole
+    role_of: Callable[[], TopicReader] = SourceOffsetsTopicReader
     open_reader: Callable[[], FakeReader] | None = None
     seen: list[TailRead | InputFailed] = field(default_factory=list)
     progress: list[TailRead] = field(default_factory=list)

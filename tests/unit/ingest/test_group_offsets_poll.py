@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pytest
-from offsetwatch.errors import ClientError, Denied, Unreachable
+
+from offsetwatch.errors import AccessDenied, ClientError, TargetUnreachable
 from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
 from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import GroupOffset, InputSucceeded, TopicsSeen
+from offsetwatch.model.observations import GroupOffset, InputSucceeded, TopicsChecked
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover.groups import groups_input
-from offsetwatch.state.snapshot import AskedPartition, GroupsToAsk
-
+from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.snapshot import GroupOffsetsRequest, GroupPartition
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 
@@ -32,7 +32,7 @@ class Shy(FakeAdmin):
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, int]:
         if group == "secret":
-            raise Denied("west", "no Describe on group secret")
+            raise AccessDenied("west", "no Describe on group secret")
         return super().group_offsets(group, partitions, refused=refused)
 
 
@@ -47,9 +47,9 @@ def sides() -> tuple[FakeKafka, FakeKafka]:
     return west, east
 
 
-def asked(*groups: str) -> GroupsToAsk:
-    rows = tuple(AskedPartition(group, "orders", "west.orders", 0) for group in groups)
-    return GroupsToAsk(FLOW, "west", "east", rows)
+def asked(*groups: str) -> GroupOffsetsRequest:
+    rows = tuple(GroupPartition(group, "orders", "west.orders", 0) for group in groups)
+    return GroupOffsetsRequest(FLOW, "west", "east", rows)
 
 
 def test_a_group_is_asked_for_on_both_sides_and_the_logs_after_it():
@@ -62,7 +62,7 @@ def test_a_group_is_asked_for_on_both_sides_and_the_logs_after_it():
         {HERE: LogBounds(0, 3, 3)},
         {THERE: LogBounds(0, 3, 3)},
     )
-    assert succeeded.input == groups_input(FLOW)
+    assert succeeded.input == build_groups_input(FLOW)
 
 
 def test_a_group_that_is_nowhere_is_no_failure():
@@ -85,27 +85,27 @@ def test_a_group_that_we_may_not_see_is_left_out():
 def test_that_we_may_see_no_group_at_all_is_a_failure():
     west, east = sides()
     (failed,) = poll_failover(asked("secret"), Shy(west), FakeAdmin(east), CLOCK)
-    assert (failed.input, failed.reason) == (groups_input(FLOW), "denied")
+    assert (failed.input, failed.reason) == (build_groups_input(FLOW), "denied")
 
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_either_side_that_is_away_is_one_failure(side):
     both = sides()
-    both[side].down = Unreachable("it", "away")
+    both[side].down = TargetUnreachable("it", "away")
     (failed,) = poll_failover(asked("billing"), *map(FakeAdmin, both), CLOCK)
-    assert (failed.input, failed.reason) == (groups_input(FLOW), "unreachable")
+    assert (failed.input, failed.reason) == (build_groups_input(FLOW), "unreachable")
 
 
 def test_only_what_was_asked_after_is_told_of_a_clusters_topics():
     _, east = sides()
     east.create("heartbeats")
     (seen,) = poll_topics(FakeAdmin(east), {"heartbeats", "west.heartbeats"})
-    assert seen == TopicsSeen("east", frozenset({"heartbeats"}))
+    assert seen == TopicsChecked("east", frozenset({"heartbeats"}))
 
 
 def test_a_cluster_that_is_away_says_nothing_of_its_topics():
     _, east = sides()
-    east.down = Unreachable("east", "away")
+    east.down = TargetUnreachable("east", "away")
     assert poll_topics(FakeAdmin(east), {"heartbeats"}) == ()
 
 
@@ -115,10 +115,10 @@ def test_a_partition_whose_committed_offset_is_refused_is_left_out_and_named(awa
     west.create("payments")
     east.create("west.payments")
     west.groups["billing"] = {HERE: 2, TopicPartition("payments", 0): 0}
-    (west if away == HERE else east).unfetched = {away: Denied("west", "not authorized")}
-    rows = tuple(AskedPartition("billing", at, f"west.{at}", 0) for at in ("orders", "payments"))
+    (west if away == HERE else east).unfetched = {away: AccessDenied("west", "not authorized")}
+    rows = tuple(GroupPartition("billing", at, f"west.{at}", 0) for at in ("orders", "payments"))
     read, succeeded, failed = poll_failover(
-        GroupsToAsk(FLOW, "west", "east", rows), FakeAdmin(west), FakeAdmin(east), CLOCK
+        GroupOffsetsRequest(FLOW, "west", "east", rows), FakeAdmin(west), FakeAdmin(east), CLOCK
     )
     assert [at.topic for at in read.offsets] == ["payments"]
     assert (failed.detail, failed.partial) == (

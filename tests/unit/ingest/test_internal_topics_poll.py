@@ -1,13 +1,13 @@
 import pytest
-from offsetwatch.errors import Unreachable
+
+from offsetwatch.errors import TargetUnreachable
 from offsetwatch.ingest import internal_topics_poll as module
 from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts, read_topic_facts
 from offsetwatch.model.observations import TopicFactsRead
-from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, TopicRole, Topology
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, OffsetsTopic, Topology
 from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S
-from offsetwatch.state.internal_topic_rules import lint
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.internal_topic_rules import find_topic_problems
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.fakes.facts import FakeFacts, Made, Readers
 from tests.fakes.kafka import FakeKafka
@@ -15,7 +15,7 @@ from tests.fakes.kafka import FakeKafka
 OFFSETS = "connect-offsets"
 HOMES = {"lab": "east"}
 SNAPSHOT = replace(
-    EMPTY,
+    EMPTY_SNAPSHOT,
     topology=Topology(offsets_topics=(OffsetsTopic("lab", KafkaTopic("east", OFFSETS)),), flows=()),
 )
 
@@ -30,7 +30,7 @@ class Cluster:
         self.readers = Readers(self.kafka)
         self.memory = TopicMemory()
 
-    def read(self, role: TopicRole = TopicRole.OFFSETS):
+    def read(self, role: InternalTopicRole = InternalTopicRole.OFFSETS):
         found = read_topic_facts(
             self.admin, self.readers, {OFFSETS: role}, self.memory, self.kafka.clock
         )
@@ -42,7 +42,7 @@ class Cluster:
         )
 
     def problems(self) -> list[str]:
-        return [found.problem for found in lint(self.read().values())]
+        return [found.problem for found in find_topic_problems(self.read().values())]
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def cluster() -> Cluster:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic of 100 records is long."""
-    for name, value in (("RECORDS_FEW", 100), ("COUNTED_MAX", 300)):
+    for name, value in (("LONG_TOPIC_RECORDS_MIN", 100), ("COUNTED_RECORDS_MAX", 300)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr("offsetwatch.state.internal_topic_rules.RECORDS_FEW", 100)
+    monkeypatch.setattr("offsetwatch.state.internal_topic_rules.LONG_TOPIC_RECORDS_MIN", 100)
 
 
 def commits(cluster: Cluster, count: int, *, keys: int = 1) -> None:
@@ -86,9 +86,9 @@ def test_the_config_and_status_topics_beside_it_are_found_by_their_keys(cluster:
         cluster.kafka.produce(name, key, b"{}")
     roles = {name: facts.role for name, facts in cluster.read().items()}
     assert roles == {
-        OFFSETS: TopicRole.OFFSETS,
-        "connect-configs": TopicRole.CONFIG,
-        "connect-status": TopicRole.STATUS,
+        OFFSETS: InternalTopicRole.OFFSETS,
+        "connect-configs": InternalTopicRole.CONFIG,
+        "connect-status": InternalTopicRole.STATUS,
     }
 
 
@@ -198,12 +198,12 @@ def test_a_round_comes_every_five_minutes(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_was_just_found_is_looked_at_at_once(cluster: Cluster) -> None:
-    assert cluster.poll(EMPTY) == ()
+    assert cluster.poll(EMPTY_SNAPSHOT) == ()
     assert len(cluster.poll()) == 1
 
 
 def test_a_cluster_that_is_away_is_asked_again_within_a_minute(cluster: Cluster) -> None:
-    cluster.kafka.down = Unreachable("east", "gone")
+    cluster.kafka.down = TargetUnreachable("east", "gone")
     assert cluster.poll() == ()
     cluster.kafka.down = None
     assert cluster.poll() == ()
@@ -220,7 +220,7 @@ def test_a_clock_set_back_does_not_end_the_rounds(cluster: Cluster) -> None:
 @pytest.mark.usefixtures("short")
 def test_a_read_ends_when_the_daemon_does(cluster: Cluster) -> None:
     commits(cluster, 150)
-    wanted = {OFFSETS: TopicRole.OFFSETS}
+    wanted = {OFFSETS: InternalTopicRole.OFFSETS}
     (facts,) = read_topic_facts(
         cluster.admin, cluster.readers, wanted, cluster.memory, cluster.kafka.clock, lambda: True
     )

@@ -7,17 +7,16 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+
 from offsetwatch.clients.kafka.log_bounds import EARLIEST
-from offsetwatch.errors import Denied
+from offsetwatch.errors import AccessDenied
 from offsetwatch.ingest import log_ends_poll
-from offsetwatch.ingest.log_ends_poll import EndsPoll
-from offsetwatch.model.log_readings import EndsRead, LogBounds
+from offsetwatch.ingest.log_ends_poll import LogEndsPoll
+from offsetwatch.model.log_readings import LogBounds, LogEndsRead
 from offsetwatch.model.observations import InputSucceeded
 from offsetwatch.model.topology import TopicPartition
-
 from tests.fakes.kafka import FakeAdmin, FakeKafka
-
-from .test_poll import CLOCK, snapshot, upstream
+from tests.unit.ingest.test_polls import CLOCK, snapshot, upstream
 
 ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
 
@@ -52,7 +51,7 @@ class Polled:
     def __init__(self, kafka: FakeKafka) -> None:
         self.admin = Asked(kafka)
         self.told: list = []
-        self.poll = EndsPoll(self.admin, self._put, CLOCK)
+        self.poll = LogEndsPoll(self.admin, self._put, CLOCK)
         one = snapshot()
         (view,) = one.mirror_partitions
         self.seen = replace(
@@ -63,9 +62,9 @@ class Polled:
         self.told.extend(batch)
         return True
 
-    def round(self) -> EndsRead:
+    def round(self) -> LogEndsRead:
         self.poll.ask(self.seen)
-        return [at for at in self.told if isinstance(at, EndsRead)][-1]
+        return [at for at in self.told if isinstance(at, LogEndsRead)][-1]
 
     def bounds(self) -> dict[TopicPartition, LogBounds]:
         return self.round().bounds
@@ -163,7 +162,7 @@ class Refusing(Asked):
     def log_offsets(self, partitions, offset, *, committed, refused=None):
         found = super().log_offsets(partitions, offset, committed=committed, refused=refused)
         assert refused is not None
-        refused |= {at: Denied(self.name, "no ACL") for at in partitions if at in self.secret}
+        refused |= {at: AccessDenied(self.name, "no ACL") for at in partitions if at in self.secret}
         return [
             None if at in self.secret else end for at, end in zip(partitions, found, strict=True)
         ]
@@ -171,7 +170,7 @@ class Refusing(Asked):
 
 def test_a_partition_that_is_refused_is_named_and_takes_no_other_along(kafka):
     polled = Polled(kafka)
-    polled.poll = EndsPoll(Refusing(kafka, PAID), polled._put, CLOCK)
+    polled.poll = LogEndsPoll(Refusing(kafka, PAID), polled._put, CLOCK)
     for _ in range(3):
         polled.told.clear()
         assert polled.bounds().keys() == {ORDERS}
@@ -186,7 +185,7 @@ def test_a_partition_that_is_refused_is_named_and_takes_no_other_along(kafka):
 
 def test_where_all_are_refused_the_input_is_down(kafka):
     polled = Polled(kafka)
-    polled.poll = EndsPoll(Refusing(kafka, PAID, ORDERS), polled._put, CLOCK)
+    polled.poll = LogEndsPoll(Refusing(kafka, PAID, ORDERS), polled._put, CLOCK)
     polled.poll.ask(polled.seen)
     _, failed = polled.told
     assert (failed.reason, failed.partial) == ("denied", False)

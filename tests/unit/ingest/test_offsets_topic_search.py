@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.decode.javamap import connect_key
+
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
-    Denied,
     NotFound,
-    TimedOut,
+    OffsetsTopicNotIdentified,
+    ResponseTimeout,
     TopicChanged,
-    TopicNotSettled,
 )
 from offsetwatch.ingest.offsets_topic_search import (
     SAMPLE_DEADLINE_S,
@@ -18,12 +19,11 @@ from offsetwatch.ingest.offsets_topic_search import (
     find_offsets_topic,
 )
 from offsetwatch.model.topology import KafkaTopic
-
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 
 def key(connector: str = "files") -> bytes:
-    return connect_key(connector, {"filename": "/a"})
+    return build_connect_key(connector, {"filename": "/a"})
 
 
 def find(
@@ -73,7 +73,7 @@ def test_a_copy_of_another_sites_topic_is_not_taken_for_its_own(kafka, copy, bes
     for topic in (copy, *beside):
         kafka.create(topic, 1, compacted=topic == copy)
     kafka.produce(copy, key(), b'{"position":777}')
-    with pytest.raises(TopicNotSettled, match=f"{copy} holds offsets .* copy of another"):
+    with pytest.raises(OffsetsTopicNotIdentified, match=f"{copy} holds offsets .* copy of another"):
         find(kafka, copied_as=copied_as)
     kafka.produce("connect-offsets", key(), b'{"position":1}')
     assert find(kafka, copied_as=copied_as).topic == "connect-offsets"
@@ -92,13 +92,13 @@ def test_one_connector_of_several_is_enough(kafka):
 
 
 def test_before_the_first_commit_there_is_none_and_the_error_says_what_to_name(kafka):
-    with pytest.raises(TopicNotSettled, match=r"connect\[\]\.offsets_topic"):
+    with pytest.raises(OffsetsTopicNotIdentified, match=r"connect\[\]\.offsets_topic"):
         find(kafka)
 
 
 def test_offsets_of_other_connectors_are_no_match(kafka):
     kafka.produce("connect-offsets", key("other"), b"{}")
-    with pytest.raises(TopicNotSettled, match="no compacted topic on east"):
+    with pytest.raises(OffsetsTopicNotIdentified, match="no compacted topic on east"):
         find(kafka)
 
 
@@ -106,7 +106,7 @@ def test_two_matches_are_an_error_that_names_both(kafka):
     kafka.create("old-offsets")
     for topic in ("connect-offsets", "old-offsets"):
         kafka.produce(topic, key(), b"{}")
-    with pytest.raises(TopicNotSettled, match="connect-offsets, old-offsets"):
+    with pytest.raises(OffsetsTopicNotIdentified, match="connect-offsets, old-offsets"):
         find(kafka)
 
 
@@ -120,7 +120,7 @@ def test_a_topic_that_a_connector_keeps_for_itself_is_not_the_clusters(kafka):
 def test_kafkas_own_topics_are_not_looked_into(kafka):
     kafka.create("__consumer_offsets")
     kafka.produce("__consumer_offsets", key(), b"{}")
-    with pytest.raises(TopicNotSettled):
+    with pytest.raises(OffsetsTopicNotIdentified):
         find(kafka)
 
 
@@ -154,8 +154,8 @@ def test_what_is_no_offsets_key_is_passed_over(kafka):
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_of_its_own_kind(kafka):
-    kafka.down = Denied("east", "no ACL")
-    with pytest.raises(Denied):
+    kafka.down = AccessDenied("east", "no ACL")
+    with pytest.raises(AccessDenied):
         find(kafka)
 
 
@@ -172,7 +172,7 @@ def test_a_sample_that_could_not_be_read_to_its_end_settles_nothing(kafka):
     kafka.produce("connect-offsets", key(), b"{}")
     began = kafka.clock.now()
     reader = _Silent(kafka)
-    with pytest.raises(TimedOut, match=r"connect\[\]\.offsets_topic"):
+    with pytest.raises(ResponseTimeout, match=r"connect\[\]\.offsets_topic"):
         find(kafka, reader=reader)
     assert kafka.clock.now() - began < 2 * SAMPLE_DEADLINE_S
     assert reader.closed
@@ -196,7 +196,7 @@ class _SetBack(_Silent):
 def test_a_clock_that_is_set_back_does_not_draw_out_a_sample(kafka):
     kafka.produce("connect-offsets", key(), b"{}")
     reader = _SetBack(kafka)
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         find(kafka, reader=reader)
     assert reader.reads == 2
 
@@ -218,5 +218,5 @@ def test_a_partition_that_cannot_be_read_is_no_partition_without_a_match(kafka):
 
 def test_too_many_partitions_to_search_are_an_error_that_says_what_to_name(kafka, monkeypatch):
     monkeypatch.setattr("offsetwatch.ingest.offsets_topic_search.CANDIDATE_PARTITIONS_MAX", 5)
-    with pytest.raises(TopicNotSettled, match=r"too many .* connect\[\]\.offsets_topic"):
+    with pytest.raises(OffsetsTopicNotIdentified, match=r"too many .* connect\[\]\.offsets_topic"):
         find(kafka)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.clients.kafka.clients import ReadableEnd
-from offsetwatch.errors import Unreachable
+from offsetwatch.errors import TargetUnreachable
 from offsetwatch.ingest.open_transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
 from offsetwatch.model.observations import TailRead
 from offsetwatch.model.topology import TopicPartition
-
 from tests.fakes.kafka import FakeKafka, FakeReader
 from tests.unit.ingest.following import TOPIC, Following, checked, live, whole
 
@@ -277,7 +277,7 @@ def test_a_transaction_is_held_from_its_tenth_second_on_and_not_before(kafka):
 
 def test_a_reader_that_cannot_be_opened_leaves_a_transaction_without_a_name(kafka):
     def refuse():
-        raise Unreachable("east", "no broker")
+        raise TargetUnreachable("east", "no broker")
 
     looked = OpenTransactions(refuse, kafka.clock)
     ends = {TopicPartition(TOPIC.topic, 1): ReadableEnd(1, 2)}

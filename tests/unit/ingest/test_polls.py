@@ -8,18 +8,19 @@ from typing import Any
 
 import httpx
 import pytest
+
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.errors import ClientError, Denied, Malformed, Unreachable
+from offsetwatch.errors import AccessDenied, ClientError, MalformedResponse, TargetUnreachable
 from offsetwatch.ingest import polls as poll
 from offsetwatch.ingest.connect_rest import (
-    ALONE_MAX,
+    CROSS_CHECK_S,
     MISSING_S,
-    WITNESSES_S,
+    SINGLE_REQUESTS_MAX,
     AssignmentsPoll,
     ConnectorsPoll,
 )
-from offsetwatch.ingest.log_ends_poll import TURN_PARTITIONS, TURNS_MAX, EndsPoll, _turn
+from offsetwatch.ingest.log_ends_poll import TURN_PARTITIONS, TURNS_MAX, LogEndsPoll, _choose_topics
 from offsetwatch.ingest.polls import (
     Batch,
     poll_assignment,
@@ -28,27 +29,26 @@ from offsetwatch.ingest.polls import (
     poll_groups,
     poll_rest_offsets,
 )
-from offsetwatch.model.log_readings import EndsAsked, EndsRead, LogBounds
+from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
     AssignmentConfirmed,
-    BrokersSeen,
+    BrokerAddressesRead,
     ConnectorsListed,
     InputFailed,
     InputId,
     InputSucceeded,
     PartitionsAssigned,
-    RestOffsetsAsked,
     RestOffsetsRead,
+    RestOffsetsRequested,
     SinkOffset,
     SinkOffsetsRead,
 )
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, MirrorPartitionView, Snapshot
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
@@ -115,7 +115,7 @@ class Told:
     def _asked(self, what: str, answer: object) -> bytes:
         self.asked.append(what)
         if what in self.down:
-            raise Denied("lab", f"GET {what}: HTTP 403")
+            raise AccessDenied("lab", f"GET {what}: HTTP 403")
         return json.dumps(answer).encode()
 
     def poll(self, poll: ConnectorsPoll, after_s: float = 10.0) -> Batch:
@@ -172,9 +172,9 @@ def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_fo
     ]
     told.listed["a"]["status"]["connector"]["state"] = "PAUSED"
     told.class_name = "Y"
-    listed, _ = told.poll(poll, WITNESSES_S / 2)
+    listed, _ = told.poll(poll, CROSS_CHECK_S / 2)
     assert (told.asked, listed.connectors[1].class_name) == (["root", "names"], "X")
-    listed, _ = told.poll(poll, WITNESSES_S / 2)
+    listed, _ = told.poll(poll, CROSS_CHECK_S / 2)
     assert told.asked == ["root", "names", "infos"]
     assert listed.connectors[1].class_name == "Y"
 
@@ -186,7 +186,7 @@ def test_who_has_no_configuration_in_any_list_is_asked_for_by_itself():
     )
     poll = ConnectorsPoll(told)
     for _ in range(2):
-        listed, _ = told.poll(poll, WITNESSES_S)
+        listed, _ = told.poll(poll, CROSS_CHECK_S)
         assert told.asked == ["root", "names", "infos", "bare", "mm2"]
         assert [(at.name, at.state, at.class_name, at.configured) for at in listed.connectors] == [
             ("a", "running", "X", True),
@@ -215,13 +215,13 @@ def test_a_member_of_the_names_that_is_no_text_is_counted_and_takes_no_other_wit
 
 
 def test_those_without_a_configuration_are_asked_for_in_turns():
-    names = tuple(f"c{number:02}" for number in range(ALONE_MAX + 5))
+    names = tuple(f"c{number:02}" for number in range(SINGLE_REQUESTS_MAX + 5))
     told = Told(named=names, down=frozenset(names), without_info=frozenset(names))
     poll = ConnectorsPoll(told)
-    told.poll(poll, WITNESSES_S)
-    assert told.asked[3:] == list(names[:ALONE_MAX])
-    told.poll(poll, WITNESSES_S)
-    assert told.asked[3:] == [*names[ALONE_MAX:], *names[: ALONE_MAX - 5]]
+    told.poll(poll, CROSS_CHECK_S)
+    assert told.asked[3:] == list(names[:SINGLE_REQUESTS_MAX])
+    told.poll(poll, CROSS_CHECK_S)
+    assert told.asked[3:] == [*names[SINGLE_REQUESTS_MAX:], *names[: SINGLE_REQUESTS_MAX - 5]]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_connectors_are_the_same_objects_for_as_long_as_the_answer_is_the_same()
     (other,) = poll.ask()
     assert (first[0].state, other.state) == ("running", "paused")
     answers["/connectors"] = httpx.Response(200, content=b"[]")
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResponse):
         poll.ask()
     answers["/connectors"] = answer("RUNNING")
     assert poll.ask() == first
@@ -291,7 +291,7 @@ def swept_by(answers: dict[str, tuple[int, bytes]], names: list[str]) -> list[Ba
 def test_rest_offsets_are_announced_before_they_are_asked_for():
     answers = {"a": (200, offsets(1)), "b": (200, offsets(2))}
     announced, *answered = swept_by(answers, ["a", "b"])
-    assert announced == (RestOffsetsAsked("lab", "a"), RestOffsetsAsked("lab", "b"))
+    assert announced == (RestOffsetsRequested("lab", "a"), RestOffsetsRequested("lab", "b"))
     assert {seen for batch in answered for seen in batch} == {
         RestOffsetsRead("lab", "a", (('{"filename":"/a"}', '{"position":1}'),)),
         RestOffsetsRead("lab", "b", (('{"filename":"/a"}', '{"position":2}'),)),
@@ -444,7 +444,7 @@ def test_another_answer_is_another_assignment():
     answers["/connectors/mm2/tasks"] = tasks("orders-0,orders-1")
     assert poll.ask("mm2") == {ORDERS, TopicPartition("orders", 1)}
     answers["/connectors/mm2/tasks"] = httpx.Response(200, content=b"{}")
-    with pytest.raises(Malformed, match="GET tasks of mm2: tasks_shape"):
+    with pytest.raises(MalformedResponse, match="GET tasks of mm2: tasks_shape"):
         poll.ask("mm2")
 
 
@@ -468,7 +468,9 @@ def snapshot(*, read_committed: bool = False, upstream: str = "west") -> Snapsho
         ahead=None,
     )
     return replace(
-        EMPTY, topology=Topology(offsets_topics=(), flows=(flow,)), mirror_partitions=(view,)
+        EMPTY_SNAPSHOT,
+        topology=Topology(offsets_topics=(), flows=(flow,)),
+        mirror_partitions=(view,),
     )
 
 
@@ -488,7 +490,7 @@ def ends_of(admin: FakeAdmin, seen: Snapshot, number: int = 7) -> list:
         batches.append(batch)
         return True
 
-    EndsPoll(admin, put, CLOCK, iter([number])).ask(seen)
+    LogEndsPoll(admin, put, CLOCK, iter([number])).ask(seen)
     return [observation for batch in batches for observation in batch]
 
 
@@ -501,8 +503,8 @@ def test_the_asking_is_in_the_queue_before_the_question_goes_out():
         order.extend((type(seen), len(admin.asked)) for seen in batch)
         return True
 
-    EndsPoll(admin, put, CLOCK).ask(snapshot())
-    assert order == [(EndsAsked, 0), (EndsRead, 1), (InputSucceeded, 1)]
+    LogEndsPoll(admin, put, CLOCK).ask(snapshot())
+    assert order == [(LogEndsRequested, 0), (LogEndsRead, 1), (InputSucceeded, 1)]
 
 
 def test_question_and_answer_carry_the_number_of_the_round():
@@ -529,25 +531,27 @@ def test_a_partition_that_is_gone_is_missing_from_the_answer():
     assert read.bounds == {}
 
 
-@pytest.mark.parametrize("seen", [EMPTY, snapshot()], ids=["nothing-to-ask", "a-position"])
+@pytest.mark.parametrize("seen", [EMPTY_SNAPSHOT, snapshot()], ids=["nothing-to-ask", "a-position"])
 def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(seen):
     kafka = upstream()
-    kafka.down = Unreachable("west", "away")
+    kafka.down = TargetUnreachable("west", "away")
     asked, failed = ends_of(FakeAdmin(kafka), seen)
-    assert isinstance(asked, EndsAsked)
+    assert isinstance(asked, LogEndsRequested)
     assert (failed.input, failed.reason) == (InputId(LOG_ENDS, kafka="west"), "unreachable")
 
 
 def test_a_full_queue_asks_nothing():
     admin = FakeAdmin(upstream())
-    EndsPoll(admin, lambda _batch: False, CLOCK).ask(snapshot())
+    LogEndsPoll(admin, lambda _batch: False, CLOCK).ask(snapshot())
     assert admin.asked == []
 
 
 def test_brokers_are_seen_under_their_clusters_name():
     kafka = upstream()
-    assert poll_brokers(FakeAdmin(kafka)) == (BrokersSeen("west", frozenset({"west-1:9092"})),)
-    kafka.down = Unreachable("west", "away")
+    assert poll_brokers(FakeAdmin(kafka)) == (
+        BrokerAddressesRead("west", frozenset({"west-1:9092"})),
+    )
+    kafka.down = TargetUnreachable("west", "away")
     assert poll_brokers(FakeAdmin(kafka)) == ()
 
 
@@ -652,7 +656,7 @@ def test_a_sink_on_an_unknown_cluster_is_passed_over():
 
 def test_groups_that_cannot_be_read_are_one_failure():
     kafka = upstream()
-    kafka.down = Unreachable("west", "away")
+    kafka.down = TargetUnreachable("west", "away")
     (failed,) = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink()], CLOCK)
     assert (failed.input, failed.reason) == (InputId(GROUPS, connect_cluster="lab"), "unreachable")
 
@@ -666,7 +670,7 @@ class _Secretive(FakeAdmin):
 
     def group_offsets(self, group, partitions, *, refused=None):
         if group in self._hidden:
-            raise Denied(self.name, f"{group}: not authorized")
+            raise AccessDenied(self.name, f"{group}: not authorized")
         return super().group_offsets(group, partitions, refused=refused)
 
 
@@ -696,7 +700,7 @@ def test_a_partition_whose_committed_offset_is_refused_is_unknown_and_not_uncomm
     kafka.create("payments")
     payments = TopicPartition("payments", 0)
     kafka.groups["connect-s"] = {ORDERS: 1, payments: 2}
-    kafka.unfetched = {ORDERS: Denied("west", "not authorized")}
+    kafka.unfetched = {ORDERS: AccessDenied("west", "not authorized")}
     both = replace(sink(), topics=("orders", "payments"))
     read, succeeded, failed = poll_groups("lab", {"west": FakeAdmin(kafka)}, [both], CLOCK)
     assert ORDERS not in {TopicPartition(at.topic, at.partition) for at in read.offsets}
@@ -728,8 +732,8 @@ class _Remade(FakeAdmin):
         return found
 
 
-def answer(seen: list) -> EndsRead:
-    (found,) = [at for at in seen if isinstance(at, EndsRead)]
+def answer(seen: list) -> LogEndsRead:
+    (found,) = [at for at in seen if isinstance(at, LogEndsRead)]
     return found
 
 
@@ -751,7 +755,7 @@ def test_a_topic_that_is_gone_has_no_id():
 
 def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
     kafka = upstream()
-    kafka.mute = Unreachable("west", "no")
+    kafka.mute = TargetUnreachable("west", "no")
     found = answer(ends_of(FakeAdmin(kafka), snapshot()))
     assert (found.ids, found.bounds[ORDERS].end) == ({}, 3)
 
@@ -768,10 +772,10 @@ def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
 )
 def test_each_of_many_topics_is_asked_for_its_id_in_its_turn(topics, each, turns):
     wanted = {f"t{number}": each for number in range(topics)}
-    rounds = [_turn(wanted, number) for number in range(7, 7 + turns)]
+    rounds = [_choose_topics(wanted, number) for number in range(7, 7 + turns)]
     assert sorted(at for found in rounds for at in found) == sorted(wanted)
     assert max(map(len, rounds)) <= -(-topics // turns)
 
 
 def test_of_no_topic_no_id_is_asked_for():
-    assert _turn({}, 8) == []
+    assert _choose_topics({}, 8) == []

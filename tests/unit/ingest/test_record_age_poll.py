@@ -5,25 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from offsetwatch.errors import Denied, Unreachable
+
+from offsetwatch.errors import AccessDenied, TargetUnreachable
 from offsetwatch.ingest.record_age_poll import (
-    DENIED_S,
+    DENIED_RETRY_S,
     REPLICATION,
     SINK,
-    Budget,
+    ProbeBudget,
     ProbeMemory,
     poll_probes,
 )
-from offsetwatch.model.log_readings import FirstRecord, NothingUpTo, Probed, ProbesRead
+from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore, ProbeResult, ProbeRoundRead
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
-from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, SinkPartitionView, Snapshot
-
+from offsetwatch.state.snapshot import (
+    EMPTY_SNAPSHOT,
+    MirrorPartitionView,
+    SinkPartitionView,
+    Snapshot,
+)
 from tests.changed import replace
 from tests.fakes.kafka import FakeKafka
 from tests.fakes.probes import FakeProbeReader
 
-BUDGET = Budget(reads_max=10, seconds=2.0)
+BUDGET = ProbeBudget(reads_max=10, seconds=2.0)
 FLOW = MirrorFlow("lab", "mm2", "west", "east", upstream="west", offset_syncs=None)
 
 
@@ -60,7 +65,7 @@ class Site:
 
     kafka: FakeKafka = field(default_factory=lambda: FakeKafka("west"))
     memory: ProbeMemory = field(default_factory=ProbeMemory)
-    budget: Budget = BUDGET
+    budget: ProbeBudget = BUDGET
     flows: tuple[MirrorFlow, ...] = (FLOW,)
 
     def __post_init__(self) -> None:
@@ -69,12 +74,12 @@ class Site:
 
     def snapshot(self, *views: MirrorPartitionView) -> Snapshot:
         topology = Topology(offsets_topics=(), flows=self.flows)
-        return replace(EMPTY, mirror_partitions=views, topology=topology)
+        return replace(EMPTY_SNAPSHOT, mirror_partitions=views, topology=topology)
 
-    def round(self, *views: MirrorPartitionView, stopped: bool = False) -> ProbesRead | None:
+    def round(self, *views: MirrorPartitionView, stopped: bool = False) -> ProbeRoundRead | None:
         return self.look(self.snapshot(*views), stopped=stopped)
 
-    def look(self, snapshot: Snapshot, *, stopped: bool = False) -> ProbesRead | None:
+    def look(self, snapshot: Snapshot, *, stopped: bool = False) -> ProbeRoundRead | None:
         found = poll_probes(
             "west",
             self.readers.__getitem__,
@@ -136,10 +141,10 @@ def test_the_first_record_is_told_with_the_offset_it_was_looked_for_from():
     site.kafka.mark("orders")
     site.kafka.produce("orders", b"k", b"v", at=1_700_000_000.5)
     read = site.round(lagging(0))
-    assert read == ProbesRead(
+    assert read == ProbeRoundRead(
         kafka="west",
         at=began,
-        answers=(Probed(who(), 0, FirstRecord(offset=1, at=1_700_000_000.5)),),
+        answers=(ProbeResult(who(), 0, FirstRecord(offset=1, at=1_700_000_000.5)),),
         made=((REPLICATION, 1),),
     )
 
@@ -148,14 +153,14 @@ def test_where_there_is_no_record_the_end_is_told():
     site = Site()
     site.kafka.produce("orders", b"k", b"v")
     site.kafka.mark("orders")
-    assert site.round(lagging(1)).answers == (Probed(who(), 1, NothingUpTo(2)),)
+    assert site.round(lagging(1)).answers == (ProbeResult(who(), 1, NoRecordBefore(2)),)
 
 
 def test_a_flow_of_committed_records_is_read_as_its_connector_reads():
     site = Site(flows=(replace(FLOW, read_committed=True),))
     site.kafka.produce("orders", b"k", b"v")
     site.kafka.log("orders").stable_end = 0
-    assert site.round(lagging(0)).answers == (Probed(who(), 0, NothingUpTo(0)),)
+    assert site.round(lagging(0)).answers == (ProbeResult(who(), 0, NoRecordBefore(0)),)
     assert site.readers[False].rounds == []
 
 
@@ -165,7 +170,7 @@ def test_flows_of_another_cluster_are_left_to_its_own_rounds():
 
 
 def test_no_more_is_read_than_is_allowed_and_the_rest_is_counted_and_comes_first_next_time():
-    site = Site(budget=Budget(reads_max=3, seconds=2.0))
+    site = Site(budget=ProbeBudget(reads_max=3, seconds=2.0))
     views = [lagging(0, partition=at) for at in range(4)]
     read = site.round(*views)
     assert (read.made, read.skipped) == (((REPLICATION, 3),), (("budget", 1),))
@@ -175,7 +180,7 @@ def test_no_more_is_read_than_is_allowed_and_the_rest_is_counted_and_comes_first
 
 
 def test_what_is_only_looked_at_again_waits_for_what_was_never_looked_at():
-    site = Site(budget=Budget(reads_max=1, seconds=2.0))
+    site = Site(budget=ProbeBudget(reads_max=1, seconds=2.0))
     again = replace(lagging(0), caught_up=False)
     site.round(again, lagging(0, partition=1))
     assert site.asked == [[1]]
@@ -196,9 +201,9 @@ def test_two_flows_of_one_partition_share_a_read_and_each_is_told_what_holds_for
     near, far = lagging(1), lagging(4, connector="other")
     read = site.round(near, far)
     # The record at 1 says nothing of what stands at or after 4.
-    assert read.answers == (Probed(who(), 1, FirstRecord(1, 1_700_000_000.0)),)
+    assert read.answers == (ProbeResult(who(), 1, FirstRecord(1, 1_700_000_000.0)),)
     assert site.round(far).answers == (
-        Probed(who(connector="other"), 4, FirstRecord(4, 1_700_000_000.0)),
+        ProbeResult(who(connector="other"), 4, FirstRecord(4, 1_700_000_000.0)),
     )
     site.kafka.log("orders").records.clear()
     assert {answer.of for answer in site.round(near, far).answers} == {
@@ -219,7 +224,7 @@ def test_a_topic_that_may_not_be_read_is_left_alone_for_a_while():
     assert (read.made, read.skipped) == ((), (("denied", 1),))
     assert len(site.asked) == 1
     site.readers[False].denied.clear()
-    site.kafka.clock.advance(DENIED_S + 1)
+    site.kafka.clock.advance(DENIED_RETRY_S + 1)
     assert len(site.round(lagging(0)).answers) == 1
 
 
@@ -232,7 +237,7 @@ def test_what_gives_no_answer_in_time_is_counted():
 
 def test_a_cluster_that_is_away_is_counted_for_each_read():
     site = Site()
-    site.kafka.down = Unreachable("west", "connection refused")
+    site.kafka.down = TargetUnreachable("west", "connection refused")
     read = site.round(lagging(0), lagging(0, partition=1))
     assert (read.answers, read.skipped) == ((), (("unreachable", 2),))
 
@@ -241,7 +246,7 @@ def test_a_reader_that_cannot_be_made_is_counted_for_each_read():
     site = Site()
 
     def refuse(_committed: bool) -> FakeProbeReader:
-        raise Denied("west", "no token")
+        raise AccessDenied("west", "no token")
 
     (read,) = poll_probes(
         "west", refuse, site.snapshot(lagging(0)), site.memory, site.budget, site.kafka.clock
@@ -284,7 +289,7 @@ def test_a_sink_is_read_for_as_it_reads_and_as_of_committed_records_if_that_is_n
     elsewhere = replace(group, connector="other", kafka="east")
     topology = Topology(offsets_topics=(), flows=(), sinks=(group, elsewhere))
     views = (view, replace(view, connector="other"), replace(view, partition=1, probe_from=None))
-    snapshot = replace(EMPTY, sink_partitions=views, topology=topology)
+    snapshot = replace(EMPTY_SNAPSHOT, sink_partitions=views, topology=topology)
     (read,) = poll_probes(
         "west",
         site.readers.__getitem__,
@@ -294,6 +299,6 @@ def test_a_sink_is_read_for_as_it_reads_and_as_of_committed_records_if_that_is_n
         site.kafka.clock,
     )
     who = ("lab", "s", TopicPartition("orders", 0))
-    assert read.answers == (Probed(who, 0, FirstRecord(0, 1_700_000_000.0)),)
+    assert read.answers == (ProbeResult(who, 0, FirstRecord(0, 1_700_000_000.0)),)
     assert read.made == ((SINK, 1),)
     assert len(site.readers[committed].rounds) == 1

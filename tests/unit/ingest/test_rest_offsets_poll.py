@@ -6,6 +6,7 @@ import json
 
 import httpx
 import pytest
+
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.ingest.rest_offsets_poll import REQUESTS_PER_STEP, RestOffsetsPoll
@@ -14,9 +15,8 @@ from offsetwatch.model.observations import (
     InputRetired,
     InputSucceeded,
     OffsetsPolled,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
-
 from tests.fakes.clock import VirtualClock
 
 EVERY_S = 60.0
@@ -72,7 +72,7 @@ def test_an_answer_is_what_the_task_would_load_as_of_the_question():
     offsets = (('{"filename":"in.txt"}', '{"position":7}'),)
     assert polled == OffsetsPolled("solo", "files", offsets, asked.clock.at)
     assert succeeded == InputSucceeded(
-        rest_offsets_input("solo", "files"), asked.clock.at, 3 * EVERY_S + 10.0
+        build_rest_offsets_input("solo", "files"), asked.clock.at, 3 * EVERY_S + 10.0
     )
 
 
@@ -128,7 +128,7 @@ def test_a_failure_is_one_of_that_connector_alone(answer, reason, words):
     assert asked.step("odd", "files") == ["files", "odd"]
     _, (failed,) = asked.batches
     assert isinstance(failed, InputFailed)
-    assert (failed.input, failed.reason) == (rest_offsets_input("solo", "odd"), reason)
+    assert (failed.input, failed.reason) == (build_rest_offsets_input("solo", "odd"), reason)
     assert words in failed.detail
     assert asked.step("files", "odd") == []  # nor is it asked for sooner
 
@@ -137,7 +137,7 @@ def test_what_is_no_longer_polled_is_retired():
     asked = Asked()
     asked.step("a", "b")
     assert asked.step("b") == []
-    assert asked.batches == [(InputRetired(rest_offsets_input("solo", "a")),)]
+    assert asked.batches == [(InputRetired(build_rest_offsets_input("solo", "a")),)]
     asked.step("b")
     assert asked.batches == []
 

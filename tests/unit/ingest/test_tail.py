@@ -5,25 +5,25 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
+
 from offsetwatch.decode.status import decode_status
-from offsetwatch.errors import Denied, TimedOut, Unreachable
+from offsetwatch.errors import AccessDenied, ResponseTimeout, TargetUnreachable
 from offsetwatch.ingest import tail
 from offsetwatch.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S, RETRY_TOO_LARGE_S
 from offsetwatch.ingest.topic_readers import (
-    BesideRole,
-    ListingRole,
-    SourceRole,
-    SyncRole,
-    _heartbeat,
+    ListingTopicReader,
+    MirrorMakerTopicReader,
+    OffsetSyncsTopicReader,
+    SourceOffsetsTopicReader,
+    _decode_heartbeat_record,
 )
 from offsetwatch.model.observations import InputFailed, InputId, TailRead
 from offsetwatch.model.topology import KafkaTopic
-from structlog.testing import capture_logs
-
 from tests.fakes.kafka import FakeKafka, FakeReader
+from tests.unit.ingest.test_topic_readers import sync
 
 from .following import TOPIC, Following, checked, failed, live, whole
-from .test_roles import sync
 
 KEY = b'["files",{"filename":"/a"}]'
 OTHER = b'["files",{"filename":"/b"}]'
@@ -69,7 +69,12 @@ def test_the_first_read_is_the_whole_folded_topic_and_says_so(kafka):
 
 each_role = pytest.mark.parametrize(
     "role",
-    [SourceRole, SyncRole, partial(ListingRole, decode_status), partial(BesideRole, _heartbeat)],
+    [
+        SourceOffsetsTopicReader,
+        OffsetSyncsTopicReader,
+        partial(ListingTopicReader, decode_status),
+        partial(MirrorMakerTopicReader, _decode_heartbeat_record),
+    ],
     ids=["offsets", "syncs", "statuses", "heartbeats"],
 )
 
@@ -112,7 +117,7 @@ def test_keys_that_are_written_again_and_again_take_no_more_than_their_newest_va
     for number in range(50):
         kafka.produce(TOPIC.topic, KEY, value(number))
         kafka.produce(TOPIC.topic, KEY, value(number))
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     role.fold([*kafka.log(TOPIC.topic).records.values()])
     assert role.size == len(KEY) + len(value(49))
 
@@ -310,7 +315,7 @@ def test_a_broker_that_is_away_is_reported_once_a_second_and_starts_nothing_agai
 
     def story():
         yield whole
-        kafka.down = Unreachable("east", "1/1 brokers are down")
+        kafka.down = TargetUnreachable("east", "1/1 brokers are down")
         for _ in range(3):
             yield failed("unreachable")
         kafka.down = None
@@ -330,7 +335,7 @@ def test_a_check_that_fails_is_a_failure_although_the_reader_hears_nothing_of_it
 
     def story():
         yield whole
-        kafka.mute = TimedOut("east", "no answer")
+        kafka.mute = ResponseTimeout("east", "no answer")
         yield failed("timeout")
         kafka.mute = None
         yield checked
@@ -344,7 +349,7 @@ def test_a_failure_is_logged_when_it_begins_and_again_only_after_a_success(kafka
     def story():
         yield whole
         for _ in range(2):
-            kafka.down = Unreachable("east", "away")
+            kafka.down = TargetUnreachable("east", "away")
             for _ in range(3):
                 yield failed("unreachable")
             kafka.down = None
@@ -358,7 +363,7 @@ def test_a_failure_is_logged_when_it_begins_and_again_only_after_a_success(kafka
 def test_a_cluster_that_cannot_be_asked_is_asked_again_ever_more_slowly():
     kafka = FakeKafka()
     kafka.create(TOPIC.topic)
-    kafka.down = TimedOut("east", "no answer")
+    kafka.down = ResponseTimeout("east", "no answer")
     following = Following(kafka)
 
     def story():
@@ -406,7 +411,7 @@ def test_a_missing_topic_is_not_found_until_it_is_created():
 def test_a_topic_that_we_may_not_read_says_denied():
     kafka = FakeKafka()
     kafka.create(TOPIC.topic)
-    kafka.down = Denied("east", "no ACL")
+    kafka.down = AccessDenied("east", "no ACL")
     following = Following(kafka)
 
     def story():
@@ -552,7 +557,7 @@ def test_a_tail_that_is_told_to_stop_while_it_bootstraps_shows_no_half_of_the_to
 
 
 def test_a_bug_in_a_role_is_not_taken_for_a_failure_of_the_world(kafka):
-    class Broken(SyncRole):
+    class Broken(OffsetSyncsTopicReader):
         def folded(self):
             raise AssertionError("a bug")
 
@@ -577,7 +582,7 @@ def test_an_offset_syncs_topic_is_followed_in_the_same_way():
 
     for upstream in (10, 20):
         kafka.produce(topic.topic, key, sync(upstream))
-    following = Following(kafka, topic=topic, role_of=SyncRole)
+    following = Following(kafka, topic=topic, role_of=OffsetSyncsTopicReader)
 
     def story():
         yield whole

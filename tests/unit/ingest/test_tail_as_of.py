@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.errors import Unreachable
-from offsetwatch.ingest.tail import CHECK_EVERY_S
 
+from offsetwatch.errors import TargetUnreachable
+from offsetwatch.ingest.tail import CHECK_EVERY_S
 from tests.fakes.kafka import FakeKafka, FakeReader
 
 from .following import TOPIC, Following, checked, failed, live, whole
@@ -61,7 +61,7 @@ def test_records_alone_make_nothing_younger(kafka):
 def test_after_an_outage_it_is_as_old_as_before_until_what_was_missed_is_read(kafka):
     def story():
         yield whole
-        kafka.down = Unreachable("east", "away")
+        kafka.down = TargetUnreachable("east", "away")
         for _ in range(30):
             yield failed("unreachable")
         before = following.reads()[-1].as_of

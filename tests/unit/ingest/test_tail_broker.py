@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from offsetwatch.clock import SystemClock
 from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.tail import Tail
-from offsetwatch.ingest.topic_readers import SourceRole
+from offsetwatch.ingest.topic_readers import SourceOffsetsTopicReader
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import KafkaTopic
-
 from tests.fakes.broker import MockBroker
 
 from .following import live, whole
@@ -50,7 +50,7 @@ def follow(
         admin=broker.admin(),
         open_reader=broker.reader,
         transactions=OpenTransactions(broker.reader, SystemClock()),
-        role_of=SourceRole,
+        role_of=SourceOffsetsTopicReader,
         put=put,
         stopped=over.wait,
         clock=SystemClock(),

@@ -4,10 +4,11 @@ from collections import Counter
 
 import pytest
 from confluent_kafka import KafkaError, Message
+
 from offsetwatch.decode.configs import decode_config
 from offsetwatch.decode.status import decode_status
 from offsetwatch.ingest import topic_readers
-from offsetwatch.ingest.topic_readers import SourceRole, SyncRole
+from offsetwatch.ingest.topic_readers import OffsetSyncsTopicReader, SourceOffsetsTopicReader
 from offsetwatch.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
 
 KEY = b'["files",{"filename":"/a"}]'
@@ -34,7 +35,7 @@ def sync(upstream: int) -> bytes:
 
 
 def test_a_fold_keeps_the_last_record_of_a_key_and_when_it_last_changed():
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     role.fold([message(KEY, position(1), 0), message(KEY, position(2), 1)])
     role.fold([message(KEY, position(2), 2), message(KEY, position(2), 3)])
     (record,), undecodable = role.folded()
@@ -45,7 +46,7 @@ def test_a_fold_keeps_the_last_record_of_a_key_and_when_it_last_changed():
 
 
 def test_a_fold_keeps_a_tombstone():
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     role.fold([message(KEY, position(1), 0), message(KEY, None, 1)])
     (record,), _ = role.folded()
     assert record.offset is None
@@ -53,7 +54,7 @@ def test_a_fold_keeps_a_tombstone():
 
 def test_a_fold_keeps_what_each_kafka_partition_says_of_a_key():
     """A stale value in an old partition may be read last; that makes it no newer."""
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     role.fold(
         [
             message(KEY, position(9), 0, partition=1, at=2_000),
@@ -68,32 +69,34 @@ def test_a_fold_keeps_what_each_kafka_partition_says_of_a_key():
 
 
 def test_partitions_that_take_turns_in_a_batch_are_kept_apart():
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     role.fold([message(KEY, position(n), n, partition=n % 2) for n in range(6)])
     records, _ = role.folded()
     assert {(at.partition, at.log_offset) for at in records} == {(0, 4), (1, 5)}
 
 
 def test_a_fold_hands_back_what_has_no_key():
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     end = Message(topic="t", partition=0, offset=1, error=KafkaError(KafkaError._PARTITION_EOF))
     keyless = [message(None, b"x", 0), end]
     assert role.fold([*keyless, message(KEY, position(1), 2)]) == keyless
-    assert SyncRole().fold([*keyless, message(SYNC_KEY, sync(1), 2)]) == keyless
+    assert OffsetSyncsTopicReader().fold([*keyless, message(SYNC_KEY, sync(1), 2)]) == keyless
 
 
-@pytest.mark.parametrize("role", [SourceRole(), SyncRole()], ids=["source", "sync"])
+@pytest.mark.parametrize(
+    "role", [SourceOffsetsTopicReader(), OffsetSyncsTopicReader()], ids=["source", "sync"]
+)
 def test_a_fold_counts_what_it_cannot_decode_and_gives_it_out_once(role):
     role.fold([message(b"no key at all", b"", 0)])
     records, undecodable = role.folded()
     assert records == ()
     assert role.folded() == ((), Counter())
-    if isinstance(role, SourceRole):
+    if isinstance(role, SourceOffsetsTopicReader):
         assert undecodable == {"key_not_json": 1}
 
 
 def test_live_records_come_one_by_one_and_in_order():
-    records, undecodable = SourceRole().live(
+    records, undecodable = SourceOffsetsTopicReader().live(
         [message(KEY, position(1), 0), message(KEY, None, 1), message(KEY, position(1), 2)]
     )
     assert [record.log_offset for record in records] == [0, 1, 2]
@@ -103,19 +106,19 @@ def test_live_records_come_one_by_one_and_in_order():
 
 
 def test_a_live_value_that_cannot_be_read_is_counted_and_still_a_commit():
-    (record,), undecodable = SourceRole().live([message(KEY, b"{", 0)])
+    (record,), undecodable = SourceOffsetsTopicReader().live([message(KEY, b"{", 0)])
     assert record.offset.reason == "value_not_json"
     assert undecodable == {"value_not_json": 1}
 
 
 def test_a_live_record_without_a_key_is_counted():
-    for role in (SourceRole(), SyncRole()):
+    for role in (SourceOffsetsTopicReader(), OffsetSyncsTopicReader()):
         assert role.live([message(None, b"x", 0)]) == ((), Counter({"key_null": 1}))
 
 
 def test_the_keys_that_are_remembered_are_bounded(monkeypatch):
     monkeypatch.setattr(topic_readers, "KEYS_CACHED_MAX", 3)
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     keys = [b'["files",{"filename":"/%d"}]' % number for number in range(10)]
     records, _ = role.live([message(key, position(1), n) for n, key in enumerate(keys)])
     assert len(role._keys) <= 3
@@ -123,7 +126,7 @@ def test_the_keys_that_are_remembered_are_bounded(monkeypatch):
 
 
 def test_a_fold_of_syncs_keeps_the_last_readable_one_of_each_partition():
-    role = SyncRole()
+    role = OffsetSyncsTopicReader()
     role.fold([message(SYNC_KEY, sync(1), 0), message(SYNC_KEY, sync(2), 1)])
     role.fold([message(SYNC_KEY, None, 2), message(SYNC_KEY, b"short", 3)])
     (record,), _ = role.folded()
@@ -131,7 +134,7 @@ def test_a_fold_of_syncs_keeps_the_last_readable_one_of_each_partition():
 
 
 def test_folded_syncs_come_in_the_order_of_the_topic():
-    role = SyncRole()
+    role = OffsetSyncsTopicReader()
     keys = [SYNC_KEY[:-1] + bytes([number]) for number in (1, 2, 3)]
     order = (keys[2], keys[0], keys[1], keys[2])
     role.fold([message(key, sync(n), n) for n, key in enumerate(order)])
@@ -140,7 +143,7 @@ def test_folded_syncs_come_in_the_order_of_the_topic():
 
 
 def test_live_syncs_that_cannot_be_read_are_counted():
-    records, undecodable = SyncRole().live(
+    records, undecodable = OffsetSyncsTopicReader().live(
         [message(SYNC_KEY, sync(1), 0), message(SYNC_KEY, None, 1), message(b"x", sync(2), 2)]
     )
     assert [record.sync.upstream_offset for record in records] == [1]
@@ -151,7 +154,7 @@ CONNECTOR, TASK, COMMIT = b"connector-c", b"task-c-0", b"commit-c"
 
 
 def listed(decode, *messages) -> tuple[list, Counter]:
-    role = topic_readers.ListingRole(decode)
+    role = topic_readers.ListingTopicReader(decode)
     role.fold(list(messages))
     records, undecodable = role.folded()
     return [record.says for record in records], undecodable
@@ -230,7 +233,7 @@ def test_of_a_key_in_two_kafka_partitions_the_later_counts_by_any_clock(apart_s,
 
 
 def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read():
-    role = topic_readers.ListingRole(decode_status)
+    role = topic_readers.ListingTopicReader(decode_status)
     running = b'{"state":"RUNNING","trace":null,"worker_id":"a:1","generation":5}'
     role.fold([message(b"status-task-c-0", running, 0, partition=3)])
     (folded,), _ = role.folded()
@@ -241,7 +244,7 @@ def test_a_state_is_of_the_time_of_its_record_and_live_once_the_topic_was_read()
 
 
 def test_a_listing_without_keys_is_given_back():
-    role = topic_readers.ListingRole(decode_config)
+    role = topic_readers.ListingTopicReader(decode_config)
     assert len(role.fold([message(None, b"x", 0), message(COMMIT, b'{"tasks":1}', 1)])) == 1
 
 
@@ -259,9 +262,9 @@ def test_a_record_of_an_offsets_topic_says_whether_offsetwatch_wrote_it(headers,
         timestamp=(1, 1),
         headers=headers,
     )
-    (record,), _ = SourceRole().live([written])
+    (record,), _ = SourceOffsetsTopicReader().live([written])
     assert record.ours is ours
-    role = SourceRole()
+    role = SourceOffsetsTopicReader()
     role.fold([written])
     (record,), _ = role.folded()
     assert record.ours is ours

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import confluent_kafka as ck
 import pytest
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.errors import ClientError, Denied, ServerError, Unsettled
+from structlog.testing import capture_logs
+
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.errors import AccessDenied, ClientError, LeaderNotAvailable, ServerError
 from offsetwatch.ingest.tail import CHECK_EVERY_S
 from offsetwatch.ingest.unreadable_partitions import RETRY_MAX_S, UNREADABLE_S
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import TopicPartition
-from structlog.testing import capture_logs
-
 from tests.fakes.kafka import FakeKafka, FakeReader
 from tests.unit.daemon.test_faults_at_edges import CODES
 
@@ -21,9 +21,9 @@ from .following import TOPIC, Following, checked, live, whole
 
 SICK = TopicPartition(TOPIC.topic, 1)
 WHY = {
-    "no leader": Unsettled("east", "it has no leader"),
+    "no leader": LeaderNotAvailable("east", "it has no leader"),
     "in error": ServerError("east", "Broker: Disk error when trying to access log file on disk"),
-    "denied": Denied("east", "Broker: Topic authorization failed"),
+    "denied": AccessDenied("east", "Broker: Topic authorization failed"),
     "silent": None,
 }
 KEYS = [b'["files",{"filename":"/%d"}]' % number for number in range(3)]
@@ -219,4 +219,4 @@ def test_no_error_in_place_of_a_record_of_one_partition_ends_the_others(kafka, c
 
     following.run(story())
     assert len(following.readers) == 1
-    assert isinstance(translate("east", ck.KafkaError(code)), ClientError)
+    assert isinstance(client_error_from("east", ck.KafkaError(code)), ClientError)

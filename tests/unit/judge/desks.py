@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.progress.tracker import Progress, Told
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.progress.tracker import ProgressState, ProgressTracker
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistory, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.model.topology import Topology
-from offsetwatch.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartitionView, Snapshot
 from tests.changed import replace
+from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
-from .test_sight import ASKED, REST, heard
 from .watches import BEGAN, FLOW, copied
 
 INTERVAL_S = 60.0
-SETTINGS = Settings(interval_s=INTERVAL_S)
+SETTINGS = JudgeSettings(interval_s=INTERVAL_S)
 
 
 def connector(name: str, kind: ConnectorKind = ConnectorKind.SINK, **changes) -> ConnectorView:
@@ -35,10 +34,10 @@ class Desk:
     """Snapshots by hand, one after the other; what is given stays so."""
 
     def __init__(self, *reads: SinkPartitionView, **changes) -> None:
-        self.progress = Progress(SETTINGS)
+        self.progress = ProgressTracker(SETTINGS)
         names = dict.fromkeys(at.connector for at in reads)
         self.snapshot: Snapshot = replace(
-            EMPTY,
+            EMPTY_SNAPSHOT,
             at=BEGAN,
             ready=True,
             inputs=(REST, ASKED),
@@ -74,10 +73,10 @@ class Desk:
         """Since this was asked the last time."""
         return self.progress.remembered() is not None
 
-    def restart(self, told: Told | None = None) -> Desk:
+    def restart(self, told: ProgressState | None = None) -> Desk:
         told = told or self.progress.remembered()
         assert told is not None
-        self.progress = Progress(SETTINGS)
+        self.progress = ProgressTracker(SETTINGS)
         self.progress.recall(told)
         return self
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from offsetwatch.judge.findings.register import LOOKS_PER_INTERVAL, Register
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.findings.register import EVALUATIONS_PER_INTERVAL, FindingsRegister
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.connectors import Condition, ConnectorStatus, StatusRecord, Task, TaskStatus
 from offsetwatch.model.findings import Finding, Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId, ListingRecord, TopicFactsRead
-from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicRole
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.changed import replace
 from tests.unit.state.worlds import World, source
 
 INTERVAL_S = 60.0
-SETTINGS = Settings(interval_s=INTERVAL_S)
-LOOK_S = INTERVAL_S / LOOKS_PER_INTERVAL
+SETTINGS = JudgeSettings(interval_s=INTERVAL_S)
+LOOK_S = INTERVAL_S / EVALUATIONS_PER_INTERVAL
 STATUS = KafkaTopic("east", "connect-status")
 BAD = "org.example.Bad in Files.poll"
 
@@ -28,7 +27,7 @@ class Play:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.register = Register(SETTINGS)
+        self.register = FindingsRegister(SETTINGS)
         self.more: dict[str, object] = {}
         self.blind: set[InputId] = set()
         self.findings: tuple[Finding, ...] = ()
@@ -48,7 +47,7 @@ class Play:
 
     def run(self, intervals: float, each: Callable[[], object] = lambda: None) -> None:
         """So long, with `each` before each look."""
-        for _ in range(round(intervals * LOOKS_PER_INTERVAL)):
+        for _ in range(round(intervals * EVALUATIONS_PER_INTERVAL)):
             each()
             self.look()
 
@@ -62,7 +61,7 @@ class Play:
     def restart(self) -> None:
         """Another process goes on with what this one remembered."""
         told = self.register.remembered()
-        self.register = Register(SETTINGS)
+        self.register = FindingsRegister(SETTINGS)
         if told is not None:
             self.register.recall(told)
 
@@ -94,7 +93,7 @@ class Play:
         """Its status topic is found and read, and is empty."""
         facts = TopicFacts(
             at=STATUS,
-            role=TopicRole.STATUS,
+            role=InternalTopicRole.STATUS,
             policy="compact",
             partitions=5,
             replication=1,

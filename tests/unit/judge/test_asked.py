@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from offsetwatch.judge.findings import register as module
-from offsetwatch.judge.findings.register import BLIND_S_MAX, LAST_SEEN, Register
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.findings.register import LAST_SEEN, UNAVAILABLE_S_MAX, FindingsRegister
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
-from offsetwatch.state.snapshot import EMPTY, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
+from tests.unit.judge.test_input_visibility import FILES, REST, heard
 
-from .test_sight import FILES, REST, heard
 from .watches import BEGAN
 
-SETTINGS = Settings(interval_s=60.0)
+SETTINGS = JudgeSettings(interval_s=60.0)
 ILL = replace(FILES, tasks=(Task(0, "failed"),))
 STOPPED = replace(FILES, state="stopped", tasks=())  # which ends a failure at once
 DEAD = (heard(REST.id, live=False),)
@@ -29,9 +29,9 @@ class Asked:
     """`files` has failed, until it is told otherwise."""
 
     def __init__(self) -> None:
-        self.register = Register(SETTINGS)
+        self.register = FindingsRegister(SETTINGS)
         self.snapshot: Snapshot = replace(
-            EMPTY, at=BEGAN, ready=True, inputs=(REST,), connectors=(ILL,)
+            EMPTY_SNAPSHOT, at=BEGAN, ready=True, inputs=(REST,), connectors=(ILL,)
         )
 
     def look(self, after_s: float = 5.0, **changes) -> tuple[Finding, ...]:
@@ -44,7 +44,7 @@ class Asked:
     def restart(self) -> None:
         told = self.register.remembered()
         assert told is not None
-        self.register = Register(SETTINGS)
+        self.register = FindingsRegister(SETTINGS)
         self.register.recall(told)
 
 
@@ -57,7 +57,7 @@ def asked() -> Asked:
 def said(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """One rule says that a task has failed whatever is seen, and when and in how much."""
 
-    def rule(seen: Seen) -> Iterator[Finding]:
+    def rule(seen: RuleContext) -> Iterator[Finding]:
         yield seen.found(
             FindingName.TASK_FAILED,
             Severity.WARNING,
@@ -113,7 +113,9 @@ def test_until_everything_is_read_what_was_just_seen_is_not_mended(asked):
 # --- not seen ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("after_s", "kept"), [(BLIND_S_MAX - 1, True), (BLIND_S_MAX, False)])
+@pytest.mark.parametrize(
+    ("after_s", "kept"), [(UNAVAILABLE_S_MAX - 1, True), (UNAVAILABLE_S_MAX, False)]
+)
 def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, kept):
     asked.look(0.0)
     asked.look(after_s, inputs=DEAD, connectors=())
@@ -126,8 +128,8 @@ def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, kept):
     ("after_s", "now"),
     [
         pytest.param(0.0, "0.0, 1 live", id="the same moment"),
-        pytest.param(BLIND_S_MAX - 1, "0.0, 1 live", id="less than a day"),
-        pytest.param(BLIND_S_MAX, f"{BLIND_S_MAX}, 0 live", id="a day"),
+        pytest.param(UNAVAILABLE_S_MAX - 1, "0.0, 1 live", id="less than a day"),
+        pytest.param(UNAVAILABLE_S_MAX, f"{UNAVAILABLE_S_MAX}, 0 live", id="a day"),
         pytest.param(-1.0, "0.0, 1 live", id="a clock set back"),
     ],
 )
@@ -136,7 +138,7 @@ def test_what_is_said_from_memory_alone_is_as_it_was_last_seen(said, after_s, no
     assert first.evidence == (EvidenceItem("now", "0.0, 1 live"),)
     (later,) = said.look(after_s, inputs=DEAD, ready=False)
     assert later.evidence[-1] == EvidenceItem("now", now)
-    assert (later.evidence[0].name == LAST_SEEN) is (after_s in {BLIND_S_MAX - 1, -1.0})
+    assert (later.evidence[0].name == LAST_SEEN) is (after_s in {UNAVAILABLE_S_MAX - 1, -1.0})
     assert later.since == min(BEGAN, said.snapshot.at)
 
 
@@ -149,7 +151,7 @@ def test_what_is_seen_and_said_again_is_as_old_as_it_was_and_says_what_is_so_now
 def test_blindness_begins_anew_whenever_it_was_seen_in_between(asked):
     asked.look(0.0)
     for _ in range(3):
-        asked.look(BLIND_S_MAX - 1, inputs=DEAD, connectors=())
+        asked.look(UNAVAILABLE_S_MAX - 1, inputs=DEAD, connectors=())
         asked.look(5.0, inputs=(REST,), connectors=(ILL,))
     assert [at.since for at in asked.register.newest] == [BEGAN]
 
@@ -158,7 +160,7 @@ def test_blindness_begins_anew_whenever_it_was_seen_in_between(asked):
 def test_what_a_rule_times_is_timed_anew_if_it_was_not_so_in_between(inputs, lasts_s, monkeypatch):
     lasted = []
 
-    def rule(seen: Seen) -> Iterator[Finding]:
+    def rule(seen: RuleContext) -> Iterator[Finding]:
         if ILL in seen.snapshot.connectors:
             lasted.append(seen.lasts("ahead", ("lab", "files")))
         yield from ()

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.judge.progress import tracker as module
-from offsetwatch.judge.progress.tracker import Progress
+from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
-
 from tests.changed import replace
 from tests.evidence import pairs
+from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
 from .desks import SETTINGS, Desk, connector, read, silent
-from .test_sight import ASKED, REST, heard
 
 # --- when ----------------------------------------------------------------------------------------
 
 
 def test_before_the_first_look_there_is_nothing_to_remember():
-    progress = Progress(SETTINGS)
+    progress = ProgressTracker(SETTINGS)
     assert progress.remembered() is None
     assert not progress.urgent
     assert progress.newest == ()
@@ -77,8 +77,8 @@ def test_of_what_is_in_trouble_nothing_new_is_seen_while_it_is_the_same():
 
 
 def test_all_that_is_in_trouble_is_looked_at_in_one_tick(monkeypatch):
-    monkeypatch.setattr(module, "JUDGED_AT_LEISURE", 1)
-    monkeypatch.setattr(module, "LEISURE_TICKS", 100)
+    monkeypatch.setattr(module, "JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr(module, "FULL_PASS_TICKS", 100)
     desk = Desk(read("lake", 10), read("lake", 10, number=1))
     for _ in range(3):
         desk.tick(59.0).tick(1.0).tick(0.0)
@@ -88,7 +88,7 @@ def test_all_that_is_in_trouble_is_looked_at_in_one_tick(monkeypatch):
 
 
 def test_many_in_trouble_are_looked_at_less_often(monkeypatch):
-    monkeypatch.setattr(module, "GLANCED_AT_MAX", 4)
+    monkeypatch.setattr(module, "TROUBLED_PER_INTERVAL_MAX", 4)
     desk = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
     moved = (read("lake", 11), read("lake", 11, number=1))
     assert desk.tick(29.0, *moved).verdict("lake") is Verdict.SILENT
@@ -143,18 +143,18 @@ def test_what_begins_to_wait_is_what_it_was_until_patience_ends():
     ],
 )
 def test_at_leisure_so_many_are_judged_in_a_tick(leisure, ticks, at_once, left, monkeypatch):
-    monkeypatch.setattr(module, "JUDGED_AT_LEISURE", leisure)
-    monkeypatch.setattr(module, "LEISURE_TICKS", ticks)
+    monkeypatch.setattr(module, "JUDGED_PER_TICK_MIN", leisure)
+    monkeypatch.setattr(module, "FULL_PASS_TICKS", ticks)
     desk = Desk(*(read("lake", 10, number=n) for n in range(5)))
-    monkeypatch.setattr(module, "JUDGED_AT_ONCE_MAX", at_once)
+    monkeypatch.setattr(module, "JUDGED_PER_TICK_MAX", at_once)
     desk.tick(60.0)
     assert desk.progress._under_way is not None
     assert len(desk.progress._under_way.left) == left
 
 
 def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch):
-    monkeypatch.setattr(module, "JUDGED_AT_LEISURE", 1)
-    monkeypatch.setattr(module, "LEISURE_TICKS", 100)
+    monkeypatch.setattr(module, "JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr(module, "FULL_PASS_TICKS", 100)
     desk = Desk(read("lake", 10), read("pond", 10))
     before = desk.told
     moved = (read("lake", 11), read("pond", 11))
@@ -171,7 +171,7 @@ def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch)
 
 
 def test_what_moved_before_a_glance_was_due_is_seen_by_it(monkeypatch):
-    monkeypatch.setattr(module, "GLANCED_AT_MAX", 4)
+    monkeypatch.setattr(module, "TROUBLED_PER_INTERVAL_MAX", 4)
     desk = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
     desk.tick(29.0, read("lake", 11), read("lake", 11, number=1))
     assert desk.verdict("lake") is not Verdict.OK

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace as replace_struct
-from offsetwatch.judge.input_visibility import Sight, rests, states, trouble
-from offsetwatch.judge.time_words import moment
+
+from offsetwatch.judge.input_visibility import (
+    InputVisibility,
+    describe_states,
+    describe_trouble,
+    pause_state_of,
+)
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.baselines import HOURS, Baseline
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
@@ -16,9 +22,9 @@ from offsetwatch.model.topology import (
     OffsetsTopic,
     Topology,
 )
-from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.baseline_view import BaselinesView
 from offsetwatch.state.snapshot import (
-    EMPTY,
+    EMPTY_SNAPSHOT,
     ConnectorListView,
     ConnectorView,
     InputView,
@@ -26,7 +32,6 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
     TailView,
 )
-
 from tests.changed import replace
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
@@ -52,11 +57,11 @@ ASKED = heard(InputId(GROUPS, connect_cluster="lab"))
 def world(*inputs: InputView, **changes) -> Snapshot:
     topology = Topology(offsets_topics=(OffsetsTopic("lab", OFFSETS),), flows=())
     fields = {"connectors": (FILES,), "topology": topology, "ready": True, **changes}
-    return replace(EMPTY, inputs=inputs, **fields)
+    return replace(EMPTY_SNAPSHOT, inputs=inputs, **fields)
 
 
 def missing(snapshot: Snapshot, connector: str = "files", *, sink: bool = False) -> str | None:
-    return Sight(snapshot).absent("lab", connector, sink=sink)
+    return InputVisibility(snapshot).absent("lab", connector, sink=sink)
 
 
 def test_what_everything_would_show_is_gone():
@@ -118,7 +123,7 @@ def test_without_either_topic_states_are_not_known_for_its_reason(dead):
     seen = world(
         *inputs, topology=Topology((), (), listings=(ListingTopics("lab", CONFIGS, STATUS),))
     )
-    known, why = Sight(seen).states_of("lab")
+    known, why = InputVisibility(seen).states_of("lab")
     assert not known
     assert why is not None
     assert str(dead) in why
@@ -142,7 +147,7 @@ def test_without_either_topic_states_are_not_known_for_its_reason(dead):
 def test_states_are_known_where_something_live_tells_them(inputs, topics, known):
     listings = (ListingTopics("lab", *topics),) if topics else ()
     seen = world(*inputs, topology=Topology((), (), listings=listings))
-    assert Sight(seen).states_of("lab")[0] is known
+    assert InputVisibility(seen).states_of("lab")[0] is known
 
 
 @pytest.mark.parametrize(
@@ -170,11 +175,14 @@ def test_states_are_known_where_something_live_tells_them(inputs, topics, known)
     ],
 )
 def test_what_shows_that_it_cannot_work_is_named(changes, found):
-    assert trouble(replace(FILES, **changes)) == found
+    assert describe_trouble(replace(FILES, **changes)) == found
 
 
 def test_only_a_person_makes_it_rest():
-    said = {state: rests(replace(FILES, state=state)) for state in ("paused", "stopped", "failed")}
+    said = {
+        state: pause_state_of(replace(FILES, state=state))
+        for state in ("paused", "stopped", "failed")
+    }
     assert said == {
         "paused": "paused",
         "stopped": "stopped",
@@ -184,9 +192,12 @@ def test_only_a_person_makes_it_rest():
 
 def test_states_are_told_in_few_words():
     tasks = (Task(0, "running"), Task(1, "failed"), Task(2, "running"))
-    assert states(replace(FILES, tasks=tasks)) == "connector running, tasks: 1 failed, 2 running"
-    assert states(replace(FILES, tasks=())) == "connector running, tasks: none"
-    assert states(None) == "unknown"
+    assert (
+        describe_states(replace(FILES, tasks=tasks))
+        == "connector running, tasks: 1 failed, 2 running"
+    )
+    assert describe_states(replace(FILES, tasks=())) == "connector running, tasks: none"
+    assert describe_states(None) == "unknown"
 
 
 # --- pauses that history knows nothing like ------------------------------------------------------
@@ -230,14 +241,17 @@ def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str |
     )
     views = tuple(replace(view, **changes) for view in views)
     known = {} if usual is None else {("lab", "files"): usual}
-    seen = world(REST, READ, at=NOW, source_partitions=views, usual=UsualView(valid=True, of=known))
-    return Sight(seen).unusual(("lab", "files"))
+    seen = world(
+        REST, READ, at=NOW, source_partitions=views, usual=BaselinesView(valid=True, of=known)
+    )
+    return InputVisibility(seen).unusual(("lab", "files"))
 
 
 def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
     assert advanced(1800.0) is None
     assert advanced(1801.0) == (
-        f"nothing advanced since {moment(NOW - 1801.0)}, and in its history no pause missed 3.0 "
+        f"nothing advanced since {format_moment(NOW - 1801.0)}, and in its history no pause "
+        "missed 3.0 "
         "expected advances"
     )
 
@@ -246,7 +260,8 @@ def test_a_pause_is_unusual_by_its_length_where_history_knows_one():
     timed = replace_struct(HOURLY, pause_s=600.0, pause_advances=None)
     assert advanced(600.0, usual=timed) is None
     assert advanced(601.0, usual=timed) == (
-        f"nothing advanced since {moment(NOW - 601.0)}, and in its history no pause lasted for "
+        f"nothing advanced since {format_moment(NOW - 601.0)}, and in its history no pause "
+        "lasted for "
         "10 min"
     )
 
@@ -290,8 +305,8 @@ COPIES = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "sy
 
 
 def unmirrored(*inputs: InputView, flow: MirrorFlow = COPIES) -> str | None:
-    snapshot = replace(EMPTY, inputs=inputs, topology=Topology((), (flow,)), ready=True)
-    return Sight(snapshot).unmirrored("lab", "mm2")
+    snapshot = replace(EMPTY_SNAPSHOT, inputs=inputs, topology=Topology((), (flow,)), ready=True)
+    return InputVisibility(snapshot).unmirrored("lab", "mm2")
 
 
 def test_a_topic_of_syncs_that_is_not_there_hides_nothing_and_one_that_cannot_be_read_does():
@@ -330,7 +345,7 @@ def test_what_the_configuration_leaves_out_is_not_deleted(listings):
     )
     lists = () if listings else (ConnectorListView("lab", 0.0, ("ours", None), (), ()),)
     inputs = by_topics if listings else (REST,)
-    sight = Sight(
+    sight = InputVisibility(
         world(
             *inputs,
             at=100.0,

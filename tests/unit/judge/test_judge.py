@@ -6,12 +6,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from offsetwatch.config.schema import root
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.settings import Settings
-from offsetwatch.model.findings import Scope, Verdict
-from offsetwatch.state.snapshot import EMPTY
 
+from offsetwatch.config.schema import root
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.model.findings import Scope, Verdict
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
 
 
@@ -21,15 +21,15 @@ def estate(logs: int = 3) -> Estate:
 
 
 def test_the_rhythm_of_which_nothing_is_said_is_that_of_a_configuration_which_says_nothing():
-    assert Settings().interval_s == root.Judge().interval_s
+    assert JudgeSettings().interval_s == root.JudgeConfig().interval_s
 
 
 def test_there_is_nothing_new_to_remember_between_two_looks():
-    judge = Judge(Settings())
-    judge.judged(EMPTY)
+    judge = SnapshotJudge(JudgeSettings())
+    judge.judged(EMPTY_SNAPSHOT)
     assert judge.remembered() is not None
     assert judge.remembered() is None
-    judge.judged(EMPTY)
+    judge.judged(EMPTY_SNAPSHOT)
     assert judge.remembered() is None
 
 
@@ -46,15 +46,15 @@ def test_there_is_nothing_new_to_remember_between_two_looks():
 )
 def test_what_is_no_such_document_is_refused(damaged):
     with pytest.raises(ValueError, match=r"."):
-        Judge(Settings()).recall(damaged)
+        SnapshotJudge(JudgeSettings()).recall(damaged)
 
 
 @pytest.mark.parametrize("version", [{"version": 2}, {}])
 def test_a_document_of_another_version_or_of_none_is_refused(version):
     nothing = {"at": 0, "watched": 0, "subjects": [], "wholes": [], "tracks": []}
-    Judge(Settings()).recall(json.dumps({"version": 1, "progress": nothing}).encode())
+    SnapshotJudge(JudgeSettings()).recall(json.dumps({"version": 1, "progress": nothing}).encode())
     with pytest.raises(ValueError, match="version"):
-        Judge(Settings()).recall(json.dumps({**version, "progress": nothing}).encode())
+        SnapshotJudge(JudgeSettings()).recall(json.dumps({**version, "progress": nothing}).encode())
 
 
 def test_verdicts_outlive_the_process_by_what_was_remembered_of_them():
@@ -67,7 +67,7 @@ def test_verdicts_outlive_the_process_by_what_was_remembered_of_them():
     assert Verdict.SILENT in {verdict for verdict, _ in before.values()}
     told = json.loads(ill.told["judge"])
     assert told["version"] == 1
-    judge = Judge(ill.settings)
+    judge = SnapshotJudge(ill.settings)
     judge.recall(ill.told["judge"])
     after = judge.judged(ill.judged)
     found = {
@@ -78,7 +78,7 @@ def test_verdicts_outlive_the_process_by_what_was_remembered_of_them():
 
 def test_what_was_judged_last_is_shown_at_no_cost_until_an_input_goes_blind_or_sees_again():
     seen = estate().go(20 * MINUTE).judged
-    judge = Judge(Settings())
+    judge = SnapshotJudge(JudgeSettings())
     assert judge.judged_before(seen) is None  # nothing was judged yet
     judged = judge.judged(seen)
     shown = judge.judged_before(replace(seen, at=seen.at + 1, judgements=(), findings=()))
@@ -104,14 +104,14 @@ def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
     judged.go(5 * MINUTE)
     assert judged.verdict("mm2").verdict is Verdict.SILENT
     assert judged.judge.urgent
-    assert Judge.remembered(judged.judge) is not None
+    assert SnapshotJudge.remembered(judged.judge) is not None
     assert not judged.judge.urgent
 
 
 def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_went_blind_does_not(
     monkeypatch,
 ):
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_AT_LEISURE", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
     estate_of = estate(12)
     estate_of.go(10 * MINUTE)
     progress, snapshot = estate_of.judge._progress, estate_of.judged
@@ -137,7 +137,7 @@ def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_wen
 
 def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
     whole = estate(12).go(10 * MINUTE)
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_AT_ONCE_MAX", 5)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MAX", 5)
     spread = estate(12).go(10 * MINUTE)
     for judged in (whole, spread):
         judged.actors[0].hangs = True

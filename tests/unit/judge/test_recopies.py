@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from offsetwatch.judge.progress import rewinds as module
-from offsetwatch.judge.progress.rewinds import Falls, Recopy, Together, Told
-from offsetwatch.model.topology import Topology
 
+from offsetwatch.judge.progress import rewinds as module
+from offsetwatch.judge.progress.rewinds import Recopy, RewindState, RewindTracker, SharedRewind
+from offsetwatch.model.topology import Topology
 from tests.changed import replace
 
 from .watches import (
@@ -399,12 +399,12 @@ def test_what_is_under_way_is_remembered():
     seen.fall("d")
     seen.look(copied(100))
     told = seen.look(copied(10)).remembered()
-    assert told == Told(
+    assert told == RewindState(
         recopies=(Recopy(WHERE, 100, 10, seen.now),),
-        together=(Together("lab", ("a", "b", "c"), seen.now - 3 * LOOK_S),),
+        together=(SharedRewind("lab", ("a", "b", "c"), seen.now - 3 * LOOK_S),),
         meant=((("lab", "d"), seen.now - 2 * LOOK_S),),
     )
-    other = Falls()
+    other = RewindTracker()
     other.recall(told)
     assert other.remembered() == told
     other.end(WHERE)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge.progress.verdict_rules import Case, decide
-from offsetwatch.judge.time_words import moment
-from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.state.snapshot import EMPTY, Snapshot
 
+from offsetwatch.judge.progress.verdict_rules import VerdictCase, decide_verdict
+from offsetwatch.judge.time_words import format_moment
+from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.scenarios.steadiness import APART_S, FIRST, unsteady
+from tests.unit.judge.findings.rules.test_registry import FOUND
+from tests.unit.judge.progress.test_verdict_rules import TABLE
+from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
 from .desks import Desk, connector, read, silent
-from .test_rules import FOUND
-from .test_sight import ASKED, REST, heard
-from .test_verdicts import TABLE
 from .watches import BEGAN
 
 LATER_S = 600.0
@@ -34,7 +34,7 @@ def test_a_finding_says_the_same_ten_minutes_later(played):
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=words) for _, _, words, case in TABLE])
-def test_a_verdict_gives_the_same_reason_ten_minutes_later(case: Case):
+def test_a_verdict_gives_the_same_reason_ten_minutes_later(case: VerdictCase):
     """Whatever is counted in seconds has gone on, and nothing else has changed."""
     later = case._replace(
         w=case.w + LATER_S,
@@ -45,7 +45,7 @@ def test_a_verdict_gives_the_same_reason_ten_minutes_later(case: Case):
             if (length := getattr(case, name)) is not None
         },
     )
-    before, after = decide(case._replace(clock=later.clock)), decide(later)
+    before, after = decide_verdict(case._replace(clock=later.clock)), decide_verdict(later)
     assert before is not None
     if after is not None and after.rule == before.rule:
         assert after.reason == before.reason
@@ -114,7 +114,7 @@ def test_what_moved_while_its_input_was_unavailable_stands_still_since_then_at_m
     desk.looks(4)
     assert desk.verdict("lake") is Verdict.SILENT
     since = desk.of("lake").reason.partition("since ")[2].partition(",")[0]
-    assert moment(hidden_at) < since <= moment(desk.now - 4 * 60.0)
+    assert format_moment(hidden_at) < since <= format_moment(desk.now - 4 * 60.0)
 
 
 def test_an_age_and_a_count_of_looks_are_seen_to_be_unsteady():
@@ -126,5 +126,5 @@ def test_an_age_and_a_count_of_looks_are_seen_to_be_unsteady():
         )
         return replace(snapshot, judgements=(told,))
 
-    (first, *_) = unsteady(aged, EMPTY)
+    (first, *_) = unsteady(aged, EMPTY_SNAPSHOT)
     assert first.endswith(f"'for {FIRST * APART_S}', 'for {(FIRST + 1) * APART_S}'")

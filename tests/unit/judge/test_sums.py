@@ -6,18 +6,18 @@ import json
 
 import msgspec
 import pytest
-from offsetwatch.judge.progress.cases import NO_END
-from offsetwatch.judge.progress.tracker import Told
-from offsetwatch.judge.progress.verdict_rules import BLIND
-from offsetwatch.judge.time_words import moment
+
+from offsetwatch.judge.progress.cases import NO_LOG_END
+from offsetwatch.judge.progress.tracker import ProgressState
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.connectors import StateChange, StateHistory, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
-
 from tests.evidence import pairs, texts
+from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
 from .desks import Desk, connector, fails, mirrored, read, silent
-from .test_sight import ASKED, REST, heard
 from .watches import BEGAN, counted
 
 # --- the sum -------------------------------------------------------------------------------------
@@ -27,7 +27,11 @@ def test_what_was_wrong_and_is_hidden_now_does_not_look_well():
     desk = silent(read("lake", 10, number=1))
     desk.tick(60.0, read("lake", 10, None), read("lake", 11, number=1))
     found = desk.of("lake")
-    assert (found.verdict, found.rule, found.reason) == (Verdict.UNKNOWN, BLIND, NO_END)
+    assert (found.verdict, found.rule, found.reason) == (
+        Verdict.UNKNOWN,
+        UNAVAILABLE_INPUT_RULE,
+        NO_LOG_END,
+    )
     assert texts(found.evidence)["for instance"] == "orders-0"
     desk.tick(60.0, read("lake", 11), read("lake", 12, number=1))
     assert desk.verdict("lake") is Verdict.OK
@@ -102,7 +106,7 @@ def test_a_partition_that_is_gone_for_as_long_as_patience_lasts_is_forgotten():
 def test_what_was_hidden_at_its_first_look_is_not_remembered():
     inputs = (REST, heard(InputId(LOG_ENDS, kafka="west"), live=False))
     desk = mirrored(inputs=inputs)
-    assert desk.of("mm2", Scope.PARTITION).rule == BLIND
+    assert desk.of("mm2", Scope.PARTITION).rule == UNAVAILABLE_INPUT_RULE
     told = desk.progress.remembered()
     assert told is not None
     assert told.subjects == []
@@ -134,12 +138,12 @@ def test_what_stood_still_for_good_is_unknown_all_the_same_once_it_is_hidden():
     desk = Desk(read("lake", 1000)).looks(4)
     assert desk.verdict("lake") is Verdict.IDLE
     desk.looks(1, sink_partitions=(), inputs=(REST, heard(ASKED.id, live=False)))
-    assert (desk.verdict("lake"), desk.of("lake").rule) == (Verdict.UNKNOWN, BLIND)
+    assert (desk.verdict("lake"), desk.of("lake").rule) == (Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE)
 
 
 def test_what_stands_still_while_no_states_are_read_is_unknown():
     desk = silent().looks(1, inputs=(heard(REST.id, live=False), ASKED))
-    assert (desk.verdict("lake"), desk.of("lake").rule) == (Verdict.UNKNOWN, BLIND)
+    assert (desk.verdict("lake"), desk.of("lake").rule) == (Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE)
 
 
 # --- what shows why ------------------------------------------------------------------------------
@@ -154,7 +158,7 @@ def test_what_failed_between_two_polls_is_known_by_its_newest_failure(task, skew
     desk = Desk(read("lake", 10), read("pond", 10), histories=before).looks(2)
     desk.looks(1, histories=(fails(began - 50, began + 20, began + 150, task=task), runs))
     assert desk.verdict("lake") is Verdict.STALLED
-    assert f"it failed at {moment(BEGAN + 180)}, and runs again" in desk.of("lake").reason
+    assert f"it failed at {format_moment(BEGAN + 180)}, and runs again" in desk.of("lake").reason
     assert desk.verdict("pond") is Verdict.SILENT
 
 
@@ -166,7 +170,7 @@ def test_a_failure_that_another_worker_tells_is_newer_by_any_clock(skew_s):
     told = (BEGAN - 50, BEGAN + 50 + max(0.0, skew_s), BEGAN + 130 + min(0.0, skew_s))
     desk.looks(3, histories=(fails(*told),))
     assert desk.verdict("lake") is Verdict.STALLED
-    assert f"it failed at {moment(BEGAN + 180)}, and runs again" in desk.of("lake").reason
+    assert f"it failed at {format_moment(BEGAN + 180)}, and runs again" in desk.of("lake").reason
 
 
 def test_of_a_history_that_was_not_followed_no_failure_is_news():
@@ -209,7 +213,9 @@ def test_a_document_of_before_failures_had_a_time_is_gone_on_with():
     told = desk.progress.remembered()
     assert told is not None
     (track,) = told.tracks
-    desk.restart(Told(told.at, told.watched, told.subjects, told.wholes, [(*track[:6], None)]))
+    desk.restart(
+        ProgressState(told.at, told.watched, told.subjects, told.wholes, [(*track[:6], None)])
+    )
     desk.looks(1, histories=(fails(desk.now - 90),))
     desk.looks(1, histories=(fails(desk.now - 150, desk.now + 30),))
     assert desk.progress._roll.tracks["lab", "lake"].failed_at == desk.now

@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.judge.time_words import length, moment
+
+from offsetwatch.judge.time_words import format_moment, format_timespan
 
 
 @given(st.integers(0, 253_402_300_799))
 def test_a_moment_is_what_the_calendar_says(at):
-    assert moment(at + 0.5) == datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert format_moment(at + 0.5) == datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_a_moment_is_what_the_calendar_says(at):
     ],
 )
 def test_leap_days_come_every_four_years_but_for_three_centuries_of_four(at, words):
-    assert moment(at) == words
+    assert format_moment(at) == words
 
 
 @pytest.mark.parametrize(
@@ -47,4 +48,4 @@ def test_leap_days_come_every_four_years_but_for_three_centuries_of_four(at, wor
     ],
 )
 def test_a_length_has_its_two_largest_units(seconds, words):
-    assert length(seconds) == words
+    assert format_timespan(seconds) == words

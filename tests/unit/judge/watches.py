@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.progress.rewinds import Falls
-from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.judge.progress.rewinds import RewindTracker
+from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
 from offsetwatch.state.snapshot import (
-    EMPTY,
+    EMPTY_SNAPSHOT,
     MirrorPartitionView,
     SourcePartitionView,
     SyncView,
     TopicRecreation,
 )
-
 from tests.changed import replace
 
 INTERVAL_S = 60.0
@@ -85,16 +84,18 @@ class Watch:
     """What is given stays so from one look to the next."""
 
     def __init__(self) -> None:
-        self.falls = Falls()
-        self.snapshot = replace(EMPTY, at=BEGAN, topology=Topology((), (FLOW,)))
+        self.falls = RewindTracker()
+        self.snapshot = replace(EMPTY_SNAPSHOT, at=BEGAN, topology=Topology((), (FLOW,)))
         self.rests: dict[tuple[str, str], float] = {}
-        self._look: Look | None = None
+        self._look: SnapshotIndex | None = None
 
-    def look(self, *mirrors: MirrorPartitionView, after_s: float = LOOK_S, **changes) -> Falls:
+    def look(
+        self, *mirrors: MirrorPartitionView, after_s: float = LOOK_S, **changes
+    ) -> RewindTracker:
         if mirrors:
             changes["mirror_partitions"] = mirrors
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
-        self._look = Look(self.snapshot, self._look)
+        self._look = SnapshotIndex(self.snapshot, self._look)
         self.falls.observe(self._look, INTERVAL_S, dict(self.rests))
         return self.falls
 
@@ -102,7 +103,7 @@ class Watch:
     def now(self) -> float:
         return self.snapshot.at
 
-    def fall(self, *names: str, cluster: str = "lab", after_s: float = LOOK_S) -> Falls:
+    def fall(self, *names: str, cluster: str = "lab", after_s: float = LOOK_S) -> RewindTracker:
         """These connectors go back once more."""
         were = self.snapshot.source_partitions
         known = {(at.connect_cluster, at.connector) for at in were}

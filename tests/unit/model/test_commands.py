@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from offsetwatch.model.commands import connector_command
+
+from offsetwatch.model.commands import format_connector_command
 
 NAMES = ["orders", "two words", "it's", "-x", "--config", "$(id)"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_connector_is_one_word_and_never_an_option(name):
-    typed = shlex.split(connector_command("offsets alter", name, "--worker-config", "FILE"))
+    typed = shlex.split(format_connector_command("offsets alter", name, "--worker-config", "FILE"))
     assert typed[:3] == ["offsetwatch", "offsets", "alter"]
     if name.startswith("-"):
         assert typed[3:] == ["--worker-config", "FILE", "--", name]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.connector_conditions import (
-    ORDER,
+    CONDITION_ORDER,
     STATE_ORDER,
-    condition,
-    urgency,
-    worst_state,
+    compute_urgency,
+    find_worst_state,
+    format_condition,
 )
 from offsetwatch.model.connectors import STATES
 from offsetwatch.model.findings import Verdict
@@ -16,7 +17,7 @@ from offsetwatch.model.findings import Verdict
 
 def test_every_state_and_verdict_has_a_place():
     assert {*STATES} == {*STATE_ORDER}
-    assert {*STATES, *(at.value for at in Verdict)} == {*ORDER}
+    assert {*STATES, *(at.value for at in Verdict)} == {*CONDITION_ORDER}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_every_state_and_verdict_has_a_place():
     ],
 )
 def test_the_worst_state_counts(connector, tasks, worst):
-    assert worst_state(connector, tasks) == worst
+    assert find_worst_state(connector, tasks) == worst
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_the_worst_state_counts(connector, tasks, worst):
     ],
 )
 def test_the_state_comes_first(state, verdict, shown):
-    assert condition(state, verdict) == shown
+    assert format_condition(state, verdict) == shown
 
 
 def test_the_most_urgent_comes_first():
@@ -70,9 +71,13 @@ def test_the_most_urgent_comes_first():
         ("running", "ok"),
         ("running", "idle"),
     ]
-    assert sorted(order, key=lambda at: urgency(*at)) == order
+    assert sorted(order, key=lambda at: compute_urgency(*at)) == order
 
 
 def test_what_is_not_known_is_not_taken_for_well():
-    assert urgency(None, None) == urgency("running", "unknown") < urgency("running", "ok")
-    assert urgency("odd", "ok") == urgency("running", "unknown")
+    assert (
+        compute_urgency(None, None)
+        == compute_urgency("running", "unknown")
+        < compute_urgency("running", "ok")
+    )
+    assert compute_urgency("odd", "ok") == compute_urgency("running", "unknown")

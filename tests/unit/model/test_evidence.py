@@ -6,7 +6,8 @@ import json
 
 import msgspec
 import pytest
-from offsetwatch.model.evidence import OFFSET, RECORDS, TIME, Evidence, EvidenceItem, item_text
+
+from offsetwatch.model.evidence import OFFSET, RECORDS, TIME, Evidence, EvidenceItem, format_item
 
 AT = "2026-11-28T18:49:45Z"
 
@@ -25,7 +26,7 @@ AT = "2026-11-28T18:49:45Z"
     ],
 )
 def test_a_value_is_read_with_its_unit(item: EvidenceItem, text: str):
-    assert item_text(item) == text
+    assert format_item(item) == text
 
 
 def test_a_document_has_numbers_as_numbers_and_is_read_as_it_was():

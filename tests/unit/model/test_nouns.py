@@ -4,14 +4,15 @@ import dataclasses
 import importlib
 import pkgutil
 
-import offsetwatch.model
 import pytest
+
+import offsetwatch.model
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
     InputId,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
@@ -66,7 +67,7 @@ def test_a_number_is_found_by_its_field_even_if_it_is_zero():
         (InputId.of_tail(KafkaTopic("east", "connect-offsets")), "east/connect-offsets"),
         (InputId(LOG_ENDS, kafka="west"), "west"),
         (InputId(CONNECT_REST, connect_cluster="lab"), "lab"),
-        (rest_offsets_input("lab", "files"), "lab/files"),
+        (build_rest_offsets_input("lab", "files"), "lab/files"),
         (InputId(GROUPS, connect_cluster="lab", source="west", target="east"), "lab/west->east"),
     ],
     ids=str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from offsetwatch.model.records import RawRecord
 
 PLAIN = RawRecord("orders", 3, 7, 1, 1_800_000_000_000, "create", b"k", b"v", (("h", b"1"),))

@@ -6,8 +6,7 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.observations import CONNECT_REST, InputId
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
-from offsetwatch.state.snapshot import EMPTY, InputView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView, Snapshot
 from tests.changed import replace
 
 NOW = 1_790_000_000.0
@@ -40,7 +39,7 @@ def view(at: InputId, *, live: bool) -> InputView:
 
 def snapshot(*findings: Finding, ready: bool = True, blind: tuple[InputId, ...] = ()) -> Snapshot:
     return replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         findings=findings,
         ready=ready,
         inputs=tuple(view(at, live=at not in blind) for at in {REST, *blind}),

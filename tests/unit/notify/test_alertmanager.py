@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
+
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName
 from offsetwatch.notify import alertmanager
-from offsetwatch.notify.delivery_state import Message, Status
+from offsetwatch.notify.delivery_state import Message, NotificationStatus
 from offsetwatch.serve.control import alertmanager_webhook
-
 from tests.changed import replace
 from tests.fakes.alertmanager_receiver import take
 from tests.unit.notify.findings import ADVISED, LOST, NOW, STUCK
@@ -39,13 +39,13 @@ LABELS = {
 ANNOTATIONS = {"summary": LOST.summary, "description": "lost offsets: 100 to 150\nlog start: 151"}
 
 
-def message(finding=LOST, status=Status.NEW, resolved_at=None) -> Message:
+def message(finding=LOST, status=NotificationStatus.NEW, resolved_at=None) -> Message:
     return Message(finding.key, status, finding, resolved_at)
 
 
 def sent(*args, external_url=None, **kwargs) -> dict:
     """An alert as an Alertmanager is sent it."""
-    body = alertmanager.api_body(
+    body = alertmanager.encode_alerts_body(
         [message(*args, **kwargs)], NOW, lasts_s=LASTS_S, external_url=external_url
     )
     (found,) = json.loads(body)
@@ -54,7 +54,7 @@ def sent(*args, external_url=None, **kwargs) -> dict:
 
 def posted(*args, external_url=None, **kwargs) -> bytes:
     """An alert as a webhook is posted it."""
-    return alertmanager.webhook_body(
+    return alertmanager.encode_webhook_body(
         message(*args, **kwargs), receiver="on-call", external_url=external_url
     )
 
@@ -77,7 +77,7 @@ def test_an_alert_that_is_over_ends_when_it_was():
 
 def test_an_alert_that_another_finding_takes_over_from_is_linked_to_that_ones_alert():
     linked = replace(message(STUCK), superseded_by=LOST)
-    body = alertmanager.api_body([linked], NOW, lasts_s=LASTS_S, external_url=None)
+    body = alertmanager.encode_alerts_body([linked], NOW, lasts_s=LASTS_S, external_url=None)
     (found,) = json.loads(body)
     assert found["annotations"]["superseded_by"] == "mm2_records_lost/critical orders-3"
 
@@ -106,7 +106,7 @@ def test_a_firing_alert_is_posted_as_alertmanager_posts_it():
                 "startsAt": "2026-09-21T14:13:14.750000Z",
                 "endsAt": "0001-01-01T00:00:00Z",
                 "generatorURL": PAGE,
-                "fingerprint": alertmanager.fingerprint(LABELS),
+                "fingerprint": alertmanager.compute_fingerprint(LABELS),
             }
         ],
         "groupLabels": LABELS,
@@ -121,10 +121,10 @@ def test_a_firing_alert_is_posted_as_alertmanager_posts_it():
     }
 
 
-@pytest.mark.parametrize("status", Status)
+@pytest.mark.parametrize("status", NotificationStatus)
 @pytest.mark.parametrize("finding", [LOST, STUCK, ADVISED], ids=["lost", "stuck", "advised"])
 def test_a_receiver_of_alertmanagers_webhooks_takes_every_message(finding, status):
-    over = NOW if status in {Status.RESOLVED, Status.DELETED} else None
+    over = NOW if status in {NotificationStatus.RESOLVED, NotificationStatus.DELETED} else None
     taken = take(posted(finding, status, over))
     (alert,) = taken.alerts
     assert taken.status == alert.status == ("firing" if over is None else "resolved")
@@ -148,15 +148,17 @@ def test_a_receiver_of_alertmanagers_webhooks_does_not_take_just_anything():
 
 
 def test_our_own_control_listener_takes_it_as_a_hint():
-    (hint,) = alertmanager_webhook.read(json.loads(posted()), lambda *_: True).hints
+    (hint,) = alertmanager_webhook.parse_payload(json.loads(posted()), lambda *_: True).hints
     assert (hint.connect_cluster, hint.connector, hint.firing) == ("lab", "west->east", True)
-    (over,) = alertmanager_webhook.read(json.loads(posted(resolved_at=NOW)), lambda *_: True).hints
+    (over,) = alertmanager_webhook.parse_payload(
+        json.loads(posted(resolved_at=NOW)), lambda *_: True
+    ).hints
     assert not over.firing
     assert (over.fingerprint, over.starts_at) == (hint.fingerprint, hint.starts_at)
 
 
 def test_an_end_is_posted_under_the_group_and_fingerprint_of_its_beginning():
-    began, ended = take(posted()), take(posted(status=Status.RESOLVED, resolved_at=NOW))
+    began, ended = take(posted()), take(posted(status=NotificationStatus.RESOLVED, resolved_at=NOW))
     assert began.group_key == ended.group_key
     assert began.alerts[0].fingerprint == ended.alerts[0].fingerprint
 
@@ -177,7 +179,7 @@ def test_another_severity_is_another_alert_as_its_labels_are_others():
 )
 def test_a_fingerprint_is_the_one_that_prometheus_computes(labels, number):
     """The cases of prometheus/common, model/signature_test.go."""
-    assert alertmanager.fingerprint(labels) == f"{number:016x}"
+    assert alertmanager.compute_fingerprint(labels) == f"{number:016x}"
 
 
 # --- both ----------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ def test_the_alert_that_takes_over_names_those_that_it_takes_over_from():
 
 
 def test_an_end_by_deletion_says_so_to_both():
-    ended = (STUCK, Status.DELETED, NOW)
+    ended = (STUCK, NotificationStatus.DELETED, NOW)
     for found in (sent(*ended), json.loads(posted(*ended))["alerts"][0]):
         assert found["annotations"]["description"].startswith("ended: the connector was deleted\n")
         assert found["endsAt"] == "2026-09-21T14:13:20Z"
@@ -253,7 +255,9 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
     endless = replace(
         LOST, summary="x" * 10**6, evidence=(EvidenceItem("y" * 10**4, "z" * 10**4),) * 1000
     )
-    body = alertmanager.api_body([message(endless)], NOW, lasts_s=LASTS_S, external_url=None)
+    body = alertmanager.encode_alerts_body(
+        [message(endless)], NOW, lasts_s=LASTS_S, external_url=None
+    )
     assert len(body) < 20_000
     assert "x…" in body.decode()
     assert len(posted(endless)) < 40_000  # annotations twice

@@ -6,14 +6,13 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import ProposedPlan, Severity
 from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.notify import delivery_state as ledgers
-from offsetwatch.notify.delivery_state import Ledger, Rules, Status
-
+from offsetwatch.notify.delivery_state import DeliveryRules, DeliveryState, NotificationStatus
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK
 
-PLAIN = Rules(Severity.WARNING, settle_s=180.0, changes_s=3600.0)
+PLAIN = DeliveryRules(Severity.WARNING, settle_s=180.0, changes_s=3600.0)
 WEBHOOK = replace(PLAIN, successors=True)
-ALERTS = Rules(Severity.WARNING, settle_s=180.0, by_severity=True, resend_s=60.0)
+ALERTS = DeliveryRules(Severity.WARNING, settle_s=180.0, by_severity=True, resend_s=60.0)
 SLIGHT = replace(LOST, severity=Severity.INFO)
 MILD = replace(LOST, severity=Severity.WARNING)
 
@@ -21,8 +20,8 @@ MILD = replace(LOST, severity=Severity.WARNING)
 class Told:
     """A ledger whose messages are delivered at once."""
 
-    def __init__(self, rules: Rules = PLAIN, entries=()) -> None:
-        self.ledger = Ledger(rules, entries)
+    def __init__(self, rules: DeliveryRules = PLAIN, entries=()) -> None:
+        self.ledger = DeliveryState(rules, entries)
 
     def at(self, now: float, *findings, blind=frozenset(), arrives=True, deleted=False) -> list:
         self.ledger.look(NOW + now, findings, lambda _: blind, deleted=lambda _: deleted)
@@ -33,13 +32,13 @@ class Told:
         return [(at.status, at.finding.severity) for at in due]
 
 
-def statuses(told: list) -> list[Status]:
+def statuses(told: list) -> list[NotificationStatus]:
     return [status for status, _ in told]
 
 
 def test_a_finding_is_told_once_while_nothing_changes():
     told = Told()
-    assert statuses(told.at(0, LOST)) == [Status.NEW]
+    assert statuses(told.at(0, LOST)) == [NotificationStatus.NEW]
     assert [told.at(now, LOST) for now in (1, 3601, 100_000)] == [[], [], []]
 
 
@@ -50,9 +49,9 @@ def test_what_another_finding_explains_is_not_over_until_that_is():
     for rules in (PLAIN, ALERTS):
         told = Told(rules)
         told.at(0, LOST)
-        assert Status.RESOLVED not in statuses(told.at(500, cause))
-        assert Status.NEW not in statuses(told.at(501, LOST))
-        assert Status.RESOLVED in statuses(told.at(700, elsewhere))
+        assert NotificationStatus.RESOLVED not in statuses(told.at(500, cause))
+        assert NotificationStatus.NEW not in statuses(told.at(501, LOST))
+        assert NotificationStatus.RESOLVED in statuses(told.at(700, elsewhere))
 
 
 def explaining(*, severity: Severity = Severity.CRITICAL):
@@ -64,18 +63,18 @@ def explaining(*, severity: Severity = Severity.CRITICAL):
 def test_what_another_finding_takes_over_from_ends_as_superseded_and_is_new_when_it_is_back():
     told, cause = Told(WEBHOOK), explaining()
     told.at(0, LOST)
-    assert statuses(told.at(1, cause)) == [Status.NEW, Status.SUPERSEDED]
+    assert statuses(told.at(1, cause)) == [NotificationStatus.NEW, NotificationStatus.SUPERSEDED]
     assert told.at(2, cause) == []
     told.at(300)
     assert statuses(told.at(500)) == []
-    assert statuses(told.at(501, LOST)) == [Status.NEW]
+    assert statuses(told.at(501, LOST)) == [NotificationStatus.NEW]
 
 
 def test_the_message_of_an_end_has_the_finding_that_takes_over():
     told, cause = Told(WEBHOOK), explaining()
     told.at(0, LOST)
     told.ledger.look(NOW + 1, (cause,), lambda _: frozenset())
-    (end,) = [at for at in told.ledger.due(NOW + 1) if at.status is Status.SUPERSEDED]
+    (end,) = [at for at in told.ledger.due(NOW + 1) if at.status is NotificationStatus.SUPERSEDED]
     assert (end.finding, end.superseded_by) == (LOST, cause)
 
 
@@ -91,42 +90,42 @@ def test_an_alert_that_is_taken_over_from_stands_and_is_linked_until_it_is_over(
     told.at(60, cause)
     linked = {at.finding: at.superseded_by for at in told.ledger.entries}
     assert linked == {LOST: cause, cause: None}
-    assert Status.ACTIVE in statuses(told.at(120, cause))
+    assert NotificationStatus.ACTIVE in statuses(told.at(120, cause))
     told.at(130)
-    assert {status for status, _ in told.at(400)} == {Status.RESOLVED}
+    assert {status for status, _ in told.at(400)} == {NotificationStatus.RESOLVED}
 
 
 def test_what_matters_less_than_asked_for_is_not_told():
     told = Told()
-    assert statuses(told.at(0, SLIGHT, STUCK)) == [Status.NEW]
+    assert statuses(told.at(0, SLIGHT, STUCK)) == [NotificationStatus.NEW]
 
 
 def test_a_finding_that_comes_to_matter_less_than_asked_for_is_over():
     told = Told()
     told.at(0, LOST)
     assert told.at(179, SLIGHT) == []
-    assert statuses(told.at(180, SLIGHT)) == [Status.RESOLVED]
+    assert statuses(told.at(180, SLIGHT)) == [NotificationStatus.RESOLVED]
 
 
 def test_the_end_is_told_once_and_the_next_time_it_is_new():
     told = Told()
     told.at(0, LOST)
     assert told.at(179) == []
-    assert statuses(told.at(180)) == [Status.RESOLVED]
+    assert statuses(told.at(180)) == [NotificationStatus.RESOLVED]
     assert told.at(181) == []
     assert told.ledger.entries == ()
-    assert statuses(told.at(182, LOST)) == [Status.NEW]
+    assert statuses(told.at(182, LOST)) == [NotificationStatus.NEW]
 
 
 def test_what_ends_with_its_connector_is_not_resolved():
     told = Told()
     told.at(0, LOST)
     assert told.at(179, deleted=True) == []
-    assert statuses(told.at(180, deleted=True, arrives=False)) == [Status.DELETED]
+    assert statuses(told.at(180, deleted=True, arrives=False)) == [NotificationStatus.DELETED]
     again = Told(entries=told.ledger.entries)
-    assert statuses(again.at(240)) == [Status.DELETED]
-    assert statuses(again.at(250, LOST)) == [Status.NEW]
-    assert statuses(again.at(600)) == [Status.RESOLVED]
+    assert statuses(again.at(240)) == [NotificationStatus.DELETED]
+    assert statuses(again.at(250, LOST)) == [NotificationStatus.NEW]
+    assert statuses(again.at(600)) == [NotificationStatus.RESOLVED]
 
 
 def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():
@@ -134,7 +133,7 @@ def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():
     told.at(0, LOST)
     assert told.at(1000, blind={REST}) == []
     assert [told.at(now) for now in (1001, 1180)] == [[], []]
-    assert statuses(told.at(1181)) == [Status.RESOLVED]
+    assert statuses(told.at(1181)) == [NotificationStatus.RESOLVED]
 
 
 def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
@@ -142,7 +141,7 @@ def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
     told.at(0, LOST, blind={denied})
     assert told.at(1000, blind={denied, REST}) == []
     told.at(1001, blind={denied})
-    assert statuses(told.at(1181, blind={denied})) == [Status.RESOLVED]
+    assert statuses(told.at(1181, blind={denied})) == [NotificationStatus.RESOLVED]
 
 
 def test_after_a_restart_nothing_is_over_before_it_could_have_been_found_again():
@@ -150,7 +149,7 @@ def test_after_a_restart_nothing_is_over_before_it_could_have_been_found_again()
     told.at(0, LOST)
     again = Told(entries=told.ledger.entries)
     assert [again.at(now) for now in (5000, 5179)] == [[], []]
-    assert statuses(again.at(5180)) == [Status.RESOLVED]
+    assert statuses(again.at(5180)) == [NotificationStatus.RESOLVED]
 
 
 def test_after_a_restart_nothing_is_new_that_was_told_before():
@@ -164,9 +163,9 @@ def test_after_a_restart_nothing_is_new_that_was_told_before():
 def test_a_severity_that_rises_is_told_at_once_and_one_that_falls_in_its_time():
     told = Told()
     told.at(0, MILD)
-    assert told.at(1, LOST) == [(Status.CHANGED, Severity.CRITICAL)]
+    assert told.at(1, LOST) == [(NotificationStatus.CHANGED, Severity.CRITICAL)]
     assert told.at(2, MILD) == []
-    assert told.at(3601, MILD) == [(Status.CHANGED, Severity.WARNING)]
+    assert told.at(3601, MILD) == [(NotificationStatus.CHANGED, Severity.WARNING)]
 
 
 def test_another_summary_is_told_once_an_hour_at_most():
@@ -174,7 +173,7 @@ def test_another_summary_is_told_once_an_hour_at_most():
     told.at(0, LOST)
     changing = [replace(LOST, summary=f"{number} records") for number in range(3)]
     assert told.at(1, changing[0]) == []
-    assert statuses(told.at(3600, changing[1])) == [Status.CHANGED]
+    assert statuses(told.at(3600, changing[1])) == [NotificationStatus.CHANGED]
     assert told.at(3601, changing[2]) == []
 
 
@@ -182,10 +181,10 @@ def test_a_plan_to_approve_is_told_at_once_another_one_in_its_time_and_none_is_n
     told = Told()
     told.at(0, LOST)
     first, second = (replace(LOST, plan=ProposedPlan(at, "skip")) for at in ("1", "2"))
-    assert statuses(told.at(1, first)) == [Status.CHANGED]
+    assert statuses(told.at(1, first)) == [NotificationStatus.CHANGED]
     assert told.at(2, second) == []
     assert told.at(3700, LOST) == []
-    assert statuses(told.at(3701, second)) == [Status.CHANGED]
+    assert statuses(told.at(3701, second)) == [NotificationStatus.CHANGED]
 
 
 def test_other_numbers_in_the_evidence_alone_are_no_change():
@@ -199,13 +198,13 @@ def test_other_numbers_in_the_evidence_alone_are_no_change():
 def test_what_did_not_arrive_is_due_in_its_newest_state():
     told = Told()
     told.at(0, MILD, arrives=False)
-    assert told.at(1, LOST) == [(Status.NEW, Severity.CRITICAL)]
+    assert told.at(1, LOST) == [(NotificationStatus.NEW, Severity.CRITICAL)]
 
 
 def test_a_finding_that_came_and_went_while_nobody_could_be_told_is_told_as_over():
     told = Told()
     told.at(0, LOST, arrives=False)
-    assert statuses(told.at(200)) == [Status.RESOLVED]
+    assert statuses(told.at(200)) == [NotificationStatus.RESOLVED]
 
 
 def test_a_finding_that_is_back_before_its_end_was_told_was_never_over():
@@ -218,19 +217,19 @@ def test_a_finding_that_is_back_before_its_end_was_told_was_never_over():
 def test_a_finding_that_is_back_after_its_end_may_have_been_told_is_new():
     told = Told()
     told.at(0, LOST)
-    assert statuses(told.at(200, arrives=False)) == [Status.RESOLVED]
-    assert statuses(told.at(201, LOST)) == [Status.NEW]
-    assert statuses(told.at(500)) == [Status.RESOLVED]
+    assert statuses(told.at(200, arrives=False)) == [NotificationStatus.RESOLVED]
+    assert statuses(told.at(201, LOST)) == [NotificationStatus.NEW]
+    assert statuses(told.at(500)) == [NotificationStatus.RESOLVED]
 
 
 def test_an_alert_that_stands_is_repeated_and_so_is_its_end_for_a_quarter_of_an_hour():
     told = Told(ALERTS)
-    assert statuses(told.at(0, LOST)) == [Status.NEW]
+    assert statuses(told.at(0, LOST)) == [NotificationStatus.NEW]
     assert told.at(59, LOST) == []
-    assert statuses(told.at(60, LOST)) == [Status.ACTIVE]
-    assert statuses(told.at(240)) == [Status.RESOLVED]
+    assert statuses(told.at(60, LOST)) == [NotificationStatus.ACTIVE]
+    assert statuses(told.at(240)) == [NotificationStatus.RESOLVED]
     assert told.at(299) == []
-    assert statuses(told.at(300)) == [Status.RESOLVED]
+    assert statuses(told.at(300)) == [NotificationStatus.RESOLVED]
     assert not told.ledger.prune(NOW + 240 + 899)
     assert told.ledger.prune(NOW + 240 + 900)
     assert told.ledger.entries == ()
@@ -241,8 +240,8 @@ def test_an_alert_of_another_severity_ends_the_one_before_at_once():
     told.at(0, MILD)
     found = told.at(1, LOST, blind={REST})
     assert sorted(found) == [
-        (Status.NEW, Severity.CRITICAL),
-        (Status.SUPERSEDED, Severity.WARNING),
+        (NotificationStatus.NEW, Severity.CRITICAL),
+        (NotificationStatus.SUPERSEDED, Severity.WARNING),
     ]
     assert [at.superseded_by for at in told.ledger.entries] == [LOST, None]
 
@@ -252,16 +251,16 @@ def test_what_matters_most_is_told_first_and_repetitions_last():
     told.at(0, LOST)
     news = [replace(STUCK, subject=str(number)) for number in range(2)]
     assert told.at(60, *news, LOST) == [
-        (Status.NEW, Severity.WARNING),
-        (Status.NEW, Severity.WARNING),
-        (Status.ACTIVE, Severity.CRITICAL),
+        (NotificationStatus.NEW, Severity.WARNING),
+        (NotificationStatus.NEW, Severity.WARNING),
+        (NotificationStatus.ACTIVE, Severity.CRITICAL),
     ]
 
 
 def test_a_clock_that_is_set_back_silences_no_alert():
     told = Told(ALERTS)
     told.at(10_000, LOST)
-    assert statuses(told.at(0, LOST)) == [Status.ACTIVE]
+    assert statuses(told.at(0, LOST)) == [NotificationStatus.ACTIVE]
 
 
 def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch):
@@ -270,7 +269,7 @@ def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch
     assert len(told.at(0, LOST, STUCK)) == 1
     assert told.ledger.beyond == 1
     told.at(500, STUCK)
-    assert statuses(told.at(501, STUCK)) == [Status.NEW]
+    assert statuses(told.at(501, STUCK)) == [NotificationStatus.NEW]
     assert told.ledger.beyond == 0
 
 

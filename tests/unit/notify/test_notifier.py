@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
-from offsetwatch.config import Notify
-from offsetwatch.model.findings import FINDINGS_MAX, Severity
-from offsetwatch.notify.notifier import Notifier
-from offsetwatch.notify.receivers import receivers
 from structlog.testing import capture_logs
 
 from lab.ports import free_port
+from offsetwatch.config import NotifyConfig
+from offsetwatch.model.findings import FINDINGS_MAX, Severity
+from offsetwatch.notify.notifier import Notifier
+from offsetwatch.notify.receivers import build_receivers
 from tests.changed import replace
 from tests.fakes.alertmanager_receiver import take
 from tests.fakes.clock import VirtualClock
@@ -46,7 +46,7 @@ class World:
     started: ClassVar[list[Notifier]] = []
 
     def __init__(self, **settings: Any) -> None:
-        self.settings = Notify.model_validate(settings)
+        self.settings = NotifyConfig.model_validate(settings)
         self.now = NOW
         self.shown = snapshot()
         self.memory: bytes | None = None
@@ -57,7 +57,7 @@ class World:
 
     def _started(self) -> Notifier:
         notifier = Notifier(
-            receivers(self.settings, SETTLE_S),
+            build_receivers(self.settings, SETTLE_S),
             snapshot=lambda: replace(self.shown, notifications_failed=self.reported),
             save=self._save,
             report=self._report,
@@ -340,7 +340,7 @@ def test_what_one_receiver_was_told_is_not_forgotten_when_another_is_named(hook)
     world.show(LOST)
     with endpoint() as other:
         both = [{"name": "hook-0", "url": hook.url}, {"name": "hook-1", "url": other.url}]
-        world.settings = Notify.model_validate({"webhooks": both})
+        world.settings = NotifyConfig.model_validate({"webhooks": both})
         world.restart()
         world.show(LOST)
         assert said(hook) == [LOST_NEW]

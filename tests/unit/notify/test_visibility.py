@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task
 from offsetwatch.model.findings import FindingName
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
@@ -16,14 +17,13 @@ from offsetwatch.model.topology import (
     SinkGroup,
     Topology,
 )
-from offsetwatch.notify.visibility import Blind
+from offsetwatch.notify.visibility import UnavailableInputIndex
 from offsetwatch.state.snapshot import (
     ConnectorListView,
     ConnectorView,
     InputView,
     UnlistedConnector,
 )
-
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, snapshot
 
@@ -41,7 +41,7 @@ TOPOLOGY = Topology(
 
 
 def blind_to(finding, *down: InputId) -> frozenset[InputId]:
-    return Blind(replace(snapshot(blind=down), topology=TOPOLOGY)).to(finding)
+    return UnavailableInputIndex(replace(snapshot(blind=down), topology=TOPOLOGY)).to(finding)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ MM2 = ConnectorView(
 REST_LAB = InputId(CONNECT_REST, connect_cluster="lab")
 
 
-def seen(*connectors: ConnectorView, **changes: Any) -> Blind:
+def seen(*connectors: ConnectorView, **changes: Any) -> UnavailableInputIndex:
     """A snapshot of a Connect cluster that answers."""
     view = InputView(REST_LAB, True, True, 0.0, (), None, None)
-    return Blind(
+    return UnavailableInputIndex(
         replace(
             snapshot(),
             inputs=(view,),

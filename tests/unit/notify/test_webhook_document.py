@@ -7,23 +7,22 @@ import json
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName, ProposedPlan
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.remediation import OpenPlan, RemedySeen
+from offsetwatch.model.remediation import OpenPlan, RemediationReported
 from offsetwatch.notify import webhook_document
 from offsetwatch.notify.alertmanager import annotations_of
-from offsetwatch.notify.delivery_state import Message, Status
-from offsetwatch.notify.plan_links import with_plans
-
+from offsetwatch.notify.delivery_state import Message, NotificationStatus
+from offsetwatch.notify.plan_links import attach_plans
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, STUCK, snapshot
 
 
-def message(finding=LOST, status=Status.NEW, resolved_at=None) -> Message:
+def message(finding=LOST, status=NotificationStatus.NEW, resolved_at=None) -> Message:
     return Message(finding.key, status, finding, resolved_at)
 
 
 def test_a_webhook_is_told_what_is_new_and_what_is_over():
-    body = [message(), message(STUCK, Status.RESOLVED, NOW)]
-    assert json.loads(webhook_document.plain(body, NOW)) == {
+    body = [message(), message(STUCK, NotificationStatus.RESOLVED, NOW)]
+    assert json.loads(webhook_document.encode_findings_body(body, NOW)) == {
         "version": "1",
         "at": "2026-09-21T14:13:20Z",
         "external_url": None,
@@ -74,13 +73,13 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
 
 def test_a_webhook_is_told_which_findings_this_one_takes_over_from():
     cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
-    (told,) = json.loads(webhook_document.plain([message(cause)], NOW))["findings"]
+    (told,) = json.loads(webhook_document.encode_findings_body([message(cause)], NOW))["findings"]
     assert told["supersedes"] == ["task_failed", "restart_loop"]
 
 
 def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
-    ended = replace(message(STUCK, Status.SUPERSEDED, NOW), superseded_by=LOST)
-    (told,) = json.loads(webhook_document.plain([ended], NOW))["findings"]
+    ended = replace(message(STUCK, NotificationStatus.SUPERSEDED, NOW), superseded_by=LOST)
+    (told,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
     assert told["status"] == "superseded"
     assert told["superseded_by"] == {
         "name": "mm2_records_lost",
@@ -94,13 +93,13 @@ def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
 def test_a_webhook_is_told_what_to_do():
     url = "https://runbooks.example/MirrorMaker2RecordsLost.md"
     advised = replace(LOST, next_command="offsetwatch explain x", runbook_url=url)
-    (told,) = json.loads(webhook_document.plain([message(advised)], NOW))["findings"]
+    (told,) = json.loads(webhook_document.encode_findings_body([message(advised)], NOW))["findings"]
     assert (told["next"], told["runbook_url"]) == ("offsetwatch explain x", url)
 
 
 def test_an_end_by_deletion_says_so():
-    ended = message(STUCK, Status.DELETED, NOW)
-    (told,) = json.loads(webhook_document.plain([ended], NOW))["findings"]
+    ended = message(STUCK, NotificationStatus.DELETED, NOW)
+    (told,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
     assert (told["status"], told["resolved_at"]) == (
         "connector_deleted",
         "2026-09-21T14:13:20Z",
@@ -116,7 +115,7 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
     endless = replace(
         LOST, summary="x" * 10**6, evidence=(EvidenceItem("y" * 10**4, "z" * 10**4),) * 1000
     )
-    body = webhook_document.plain([message(endless)], NOW)
+    body = webhook_document.encode_findings_body([message(endless)], NOW)
     assert len(body) < 20_000
     assert "x…" in body.decode()
 
@@ -125,7 +124,9 @@ def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that
     plan = ProposedPlan("20261128-214752-6aed5f", "skip the record at offset 20")
     planned = replace(LOST, plan=plan)
     body = json.loads(
-        webhook_document.plain([message(planned)], NOW, external_url="https://o.example/")
+        webhook_document.encode_findings_body(
+            [message(planned)], NOW, external_url="https://o.example/"
+        )
     )
     assert body["external_url"] == "https://o.example/"
     (told,) = body["findings"]
@@ -137,8 +138,8 @@ def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that
     annotations = annotations_of(message(planned))
     assert annotations["plan"] == f"{plan.plan_id}: {plan.what}"
     assert annotations["approve"] == told["plan"]["approve"]
-    ended = message(planned, Status.RESOLVED, NOW)
-    (told,) = json.loads(webhook_document.plain([ended], NOW))["findings"]
+    ended = message(planned, NotificationStatus.RESOLVED, NOW)
+    (told,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
     assert told["plan"] is None
     assert "approve" not in annotations_of(ended)
 
@@ -149,11 +150,11 @@ def test_a_finding_has_the_newest_plan_that_is_proposed_for_its_connector():
         plan_seen("2", "proposed", "files"),
         plan_seen("1", "proposed", "files"),
     )
-    remedies = RemedySeen(at=NOW, mode="propose", open_plans=plans)
+    remedies = RemediationReported(at=NOW, mode="propose", open_plans=plans)
     cluster = replace(LOST, connector=None)
     seen = replace(snapshot(LOST, STUCK, cluster), remedies=remedies)
-    assert [at.plan for at in with_plans(seen)] == [None, ProposedPlan("2", "skip"), None]
-    assert with_plans(snapshot(LOST)) == (LOST,)
+    assert [at.plan for at in attach_plans(seen)] == [None, ProposedPlan("2", "skip"), None]
+    assert attach_plans(snapshot(LOST)) == (LOST,)
 
 
 def plan_seen(plan_id: str, state: str, connector: str) -> OpenPlan:

@@ -11,35 +11,38 @@ from pathlib import Path
 from offsetwatch.config import Connect
 from offsetwatch.decode.connect_rest import decode_connectors
 from offsetwatch.errors import NotFound
-from offsetwatch.judge.findings.failure_history import Failures
+from offsetwatch.judge.findings.failure_history import FailureTracker
 from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import SinkGroup, Topology
-from offsetwatch.remedy.drivers.factory import WithProofs, nothing_after
-from offsetwatch.remedy.drivers.probation import ProofSteps, position
-from offsetwatch.remedy.drivers.quarantine.copy_step import CopySteps, WithCopies, about_of
+from offsetwatch.remedy.drivers.factory import ProbationDriver, build_last_record_check
+from offsetwatch.remedy.drivers.probation import ProbationChecker, parse_position
+from offsetwatch.remedy.drivers.quarantine.copy_step import (
+    RecordCopier,
+    RecordCopyDriver,
+    build_copy_context,
+)
 from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.drivers.strimzi.ownership import Resources
-from offsetwatch.remedy.execute.executor import Conductor, Life
-from offsetwatch.remedy.gather.broker_queries import First
-from offsetwatch.remedy.gather.facts_collector import Gatherer, Time
-from offsetwatch.remedy.gather.snapshot_queries import Case, Now
-from offsetwatch.remedy.journal.index import Ledger
-from offsetwatch.remedy.locate.search import Identified, NotIdentified
-from offsetwatch.remedy.loop import Agent
+from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles
+from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
+from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
+from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
+from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
+from offsetwatch.remedy.journal.index import JournalIndex
+from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
+from offsetwatch.remedy.loop import RemediationLoop
 from offsetwatch.remedy.model import approval
-from offsetwatch.remedy.model.approval import Dossier, Stands
-from offsetwatch.remedy.model.journal_records import Refused
-from offsetwatch.remedy.model.plan import Pair, Plan, RecordAt
+from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.journal_records import ActionRefused
+from offsetwatch.remedy.model.plan import PartitionOffset, Plan, RecordLocation
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.remedy.planner import Planner
-from offsetwatch.state.snapshot import EMPTY, ConnectorView, SinkPartitionView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartitionView, Snapshot
 from tests.contract.worlds import SINK_NAME, TOPIC, with_sink
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import FILE_SINK, SINK, FakeConnect, Person, Trouble
@@ -81,10 +84,10 @@ class ModelBrokers:
         logs = self.connect.broker.topics[topic].logs
         return {number: log.end for number, log in enumerate(logs)}
 
-    def first(self, kafka: str, at, offset: int, *, committed: bool) -> First:
+    def first(self, kafka: str, at, offset: int, *, committed: bool) -> FirstExistingOffset:
         log = self.connect.broker.log(at.topic, at.partition)
         found = log.read(offset, 1)
-        return First(found[0].at.offset if found else None, log.end)
+        return FirstExistingOffset(found[0].at.offset if found else None, log.end)
 
     def committed(self, kafka: str, group: str, at) -> int | None:
         return self.connect.broker.group(group).offsets.get((at.topic, at.partition))
@@ -111,10 +114,10 @@ class ModelSource:
     def topic_id(self, topic: str) -> str | None:
         return ModelBrokers(self.connect).topic_id("east", topic)
 
-    def window(self, at, start: int, until: int) -> Window:
+    def window(self, at, start: int, until: int) -> LogWindow:
         log = self.connect.broker.log(at.topic, at.partition)
         found = [raw(record) for record in log.read(start, 1) if record.at.offset < until]
-        return Window(tuple(found), until, log.end, log.start)
+        return LogWindow(tuple(found), until, log.end, log.start)
 
     def close(self) -> None:
         """Nothing to leave."""
@@ -134,7 +137,7 @@ def raw(record) -> RawRecord:
     )
 
 
-class OnTime(Sight):
+class OnTime(ConnectClient):
     """Workers in memory send no Date."""
 
     @property
@@ -148,27 +151,35 @@ class FirstRecord:
 
     connect: FakeConnect
 
-    def find(self, case: Case, now: Now, snapshot: Snapshot) -> Identified | NotIdentified:
+    def find(
+        self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
+    ) -> IdentifiedRecord | NoIdentification:
         (pair,) = now.pairs or (None,)
-        at = position(pair)
+        at = parse_position(pair)
         assert pair is not None
         assert at is not None
         found = self.connect.broker.log(TOPIC, 0).read(at, 1)
         if not found or not found[0].troubles:
-            return NotIdentified("committed_before_poison", "what comes next is sound")
+            return NoIdentification("committed_before_poison", "what comes next is sound")
         record = raw(found[0])
         topic_id = self.connect.broker.topics[TOPIC].id
-        return Identified(
-            record=RecordAt("east", TOPIC, topic_id, 0, at),
+        return IdentifiedRecord(
+            record=RecordLocation("east", TOPIC, topic_id, 0, at),
             frm=pair,
-            to=Pair(pair.partition, f'{{"kafka_offset":{at + 1}}}'),
+            to=PartitionOffset(pair.partition, f'{{"kafka_offset":{at + 1}}}'),
             method="decode",
             sha256=record.sha256,
             size_bytes=record.size_bytes,
         )
 
-    def named(self, case: Case, now: Now, snapshot: Snapshot, to: Pair) -> NotIdentified:
-        return NotIdentified("not_here", "no person asks in these tests")
+    def named(
+        self,
+        case: RemediationCase,
+        now: LiveConnectorState,
+        snapshot: Snapshot,
+        to: PartitionOffset,
+    ) -> NoIdentification:
+        return NoIdentification("not_here", "no person asks in these tests")
 
 
 @dataclass
@@ -183,8 +194,8 @@ class Agency:
     killed: bool = False
 
     def __post_init__(self) -> None:
-        self.failures = Failures()
-        self.snapshot = EMPTY
+        self.failures = FailureTracker()
+        self.snapshot = EMPTY_SNAPSHOT
         self.wall = SetClock(self.connect.line)
         self.hired()
 
@@ -192,19 +203,19 @@ class Agency:
         """A process that has the folder and nothing else."""
         self.door = self.connect.door()
         self.site = Connect(name="lab", kafka="east", urls=list(self.connect.urls))
-        self.ledger = Ledger(self.folder)
+        self.ledger = JournalIndex(self.folder)
         steady, clock, brokers = self.connect.line, self.wall, ModelBrokers(self.connect)
         sight = OnTime(self.site, transport=self.door)
         sight.line = steady
-        gatherer = Gatherer(
+        gatherer = FactsCollector(
             sight_of=lambda _: sight,
             brokers=brokers,
             snapshot=lambda: self.snapshot,
             past=self.ledger.fleet,
             policy=self.policy,
             state_dir=self.folder,
-            time=Time(clock, steady, self.wait),
-            resource_problem=Resources({}).problem,
+            time=TimeSources(clock, steady, self.wait),
+            resource_problem=StrimziObstacles({}).problem,
         )
         self.planner = Planner(
             sight_of=lambda _: sight,
@@ -216,14 +227,14 @@ class Agency:
             state_dir=self.folder,
             clock=clock.now,
         )
-        conductor = Conductor(
+        conductor = PlanExecutor(
             ledger=self.ledger,
             planner=self.planner,
             drivers=self,
             clock=clock,
-            life=Life(steady, self.wait),
+            life=ProcessLifetime(steady, self.wait),
         )
-        self.agent = Agent(
+        self.agent = RemediationLoop(
             ledger=self.ledger,
             planner=self.planner,
             conductor=conductor,
@@ -237,12 +248,16 @@ class Agency:
         """See conductor.Drivers."""
         clock = self.connect.line
         rest = RestDriver(self.site, SINK_NAME, None, clock=clock, transport=self.door)
-        sight = Sight(self.site, transport=self.door)
-        proofs = ProofSteps(sight, SINK_NAME, clock, nothing_after(ModelBrokers(self.connect)))
-        copies = CopySteps(
-            lambda _: ModelSource(self.connect), FileQuarantine(self.folder, clock), about_of(plan)
+        sight = ConnectClient(self.site, transport=self.door)
+        proofs = ProbationChecker(
+            sight, SINK_NAME, clock, build_last_record_check(ModelBrokers(self.connect))
         )
-        yield WithCopies(WithProofs(rest, proofs), copies)
+        copies = RecordCopier(
+            lambda _: ModelSource(self.connect),
+            FileQuarantine(self.folder, clock),
+            build_copy_context(plan),
+        )
+        yield RecordCopyDriver(ProbationDriver(rest, proofs), copies)
 
     # --- the world goes on -----------------------------------------------------------------------
 
@@ -265,7 +280,7 @@ class Agency:
             "lab", SINK_NAME, TOPIC, 0, committed, log.end, log.end - committed
         )
         snapshot = replace(
-            EMPTY,
+            EMPTY_SNAPSHOT,
             at=now,
             ready=True,
             connectors=tuple(
@@ -321,25 +336,25 @@ class Agency:
         sha256 = self.dossier(plan_id).plan.sha256
         found = self.ledger.journal.decide(
             plan_id,
-            lambda written: approval.approval(
+            lambda written: approval.approve_plan(
                 written, by=by, sha256=sha256, because="looked", now=now
             ),
         )
-        assert not isinstance(found, approval.No)
+        assert not isinstance(found, approval.DecisionRefusal)
 
     # --- what there is ---------------------------------------------------------------------------
 
-    def dossiers(self, stands: Stands | None = None) -> list[Dossier]:
+    def dossiers(self, stands: PlanStatus | None = None) -> list[PlanHistory]:
         self.ledger.read_on()
         return [at for at in self.ledger.newest() if stands in {None, at.stands}][::-1]
 
-    def dossier(self, plan_id: str) -> Dossier:
+    def dossier(self, plan_id: str) -> PlanHistory:
         self.ledger.read_on()
         found = self.ledger.dossier(plan_id)
         assert found is not None
         return found
 
-    def refused(self) -> list[Refused]:
+    def refused(self) -> list[ActionRefused]:
         self.ledger.read_on()
         return list(self.ledger.fleet.refused.values())
 

@@ -6,21 +6,21 @@ from dataclasses import fields, replace
 from typing import Any
 
 from offsetwatch.remedy.model.facts import (
-    Approval,
-    Connector,
-    Evidence,
-    Facts,
-    Kind,
-    Offsets,
-    Others,
-    Ourselves,
-    Past,
-    Planned,
-    Signal,
-    Target,
+    ActionTarget,
+    ConnectorFacts,
+    DaemonFacts,
+    EvidenceFacts,
+    FleetFacts,
+    GuardFacts,
+    JournalFacts,
+    OffsetFacts,
+    PlanApproval,
+    PlanFacts,
+    PoisonSignal,
+    SubjectKind,
 )
 from offsetwatch.remedy.model.plan import Action
-from offsetwatch.remedy.model.policy import Policy, Rule, Storm
+from offsetwatch.remedy.model.policy import MassFailure, Policy, Rule
 from offsetwatch.remedy.model.service_api import Mode
 
 NOW = 1_800_000_000.0
@@ -28,7 +28,7 @@ CONNECT, CONNECTOR = "lab", "orders-sink"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-CLASSES = {Kind.SINK: SINK, Kind.MIRROR: MIRROR, Kind.SOURCE: SOURCE}
+CLASSES = {SubjectKind.SINK: SINK, SubjectKind.MIRROR: MIRROR, SubjectKind.SOURCE: SOURCE}
 ACTIONS = (Action.RESTART_FAILED, Action.STOP, Action.SKIP_ONE)
 POLICY = Policy(
     mode=Mode.AUTO,
@@ -37,18 +37,20 @@ POLICY = Policy(
     skip_unsafe=("S3Sink",),
     stop_on=("recopy",),
 )
-APPROVED = Approval(by="alice", at=NOW - 30, plan_sha256="plan")
+APPROVED = PlanApproval(by="alice", at=NOW - 30, plan_sha256="plan")
 
 
-def facts(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: Any) -> Facts:
+def facts(
+    action: Action = Action.SKIP_ONE, kind: SubjectKind = SubjectKind.SINK, **changes: Any
+) -> GuardFacts:
     """The facts with these changed, whichever group they are in. Before an offset is set the
     connector stands still: see `standing`.
     """
     return changed(
-        Facts(
+        GuardFacts(
             now=NOW,
-            target=Target(connect=CONNECT, connector=CONNECTOR, kind=kind, action=action),
-            ourselves=Ourselves(
+            target=ActionTarget(connect=CONNECT, connector=CONNECTOR, kind=kind, action=action),
+            ourselves=DaemonFacts(
                 kill_switch=False,
                 paused=False,
                 mode_lowered=Mode.AUTO,
@@ -58,14 +60,14 @@ def facts(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: A
                 clock_steady=True,
                 started_at=NOW - 7_200,
             ),
-            others=Others(
+            others=FleetFacts(
                 connectors=40,
                 unhealthy=frozenset({(CONNECT, CONNECTOR)}),
                 in_remedy=frozenset(),
-                storm_before=Storm(),
+                storm_before=MassFailure(),
                 alike=frozenset(),
             ),
-            past=Past(
+            past=JournalFacts(
                 skips=(),
                 remedied_at=(),
                 breakers=(),
@@ -73,7 +75,7 @@ def facts(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: A
                 restarted_at=(),
                 records_since_skip=5_000,
             ),
-            evidence=Evidence(
+            evidence=EvidenceFacts(
                 findings=frozenset({"poison_suspected", "recopy"}),
                 shown_since=NOW - 1_800,
                 failure_kind="deserialization",
@@ -85,9 +87,15 @@ def facts(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: A
                 frozen_s=1_200.0,
                 definitive=frozenset({"decode"}),
                 conflicting=frozenset(),
-                signals=frozenset({Signal.STATUS_TRACE, Signal.FROZEN_OFFSET, Signal.LAG_GROWING}),
+                signals=frozenset(
+                    {
+                        PoisonSignal.STATUS_TRACE,
+                        PoisonSignal.FROZEN_OFFSET,
+                        PoisonSignal.LAG_GROWING,
+                    }
+                ),
             ),
-            connector=Connector(
+            connector=ConnectorFacts(
                 connect_version=(4, 3, 1),
                 offsets_api=True,
                 operator_managed=False,
@@ -107,7 +115,7 @@ def facts(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: A
                 token_now="token",
                 read_at=NOW - 1,
             ),
-            offsets=Offsets(
+            offsets=OffsetFacts(
                 fence_planned='{"kafka_offset":1234}',
                 fence_now='{"kafka_offset":1234}',
                 next_now=1_234,
@@ -126,7 +134,7 @@ def facts(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: A
                 views_agree=True,
                 quiet_s=20.0,
             ),
-            plan=Planned(
+            plan=PlanFacts(
                 created_at=NOW - 60,
                 created_by="detector",
                 plan_sha256="plan",
@@ -142,12 +150,14 @@ def facts(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: A
     )
 
 
-def standing(action: Action = Action.SKIP_ONE, kind: Kind = Kind.SINK, **changes: Any) -> Facts:
+def standing(
+    action: Action = Action.SKIP_ONE, kind: SubjectKind = SubjectKind.SINK, **changes: Any
+) -> GuardFacts:
     """The same before an offset is set."""
     return facts(action, kind, **({"state": "stopped", "tasks_now": 0} | changes))
 
 
-def changed(before: Facts, **changes: Any) -> Facts:
+def changed(before: GuardFacts, **changes: Any) -> GuardFacts:
     """These facts, by their names, in whichever group they are."""
     after = before
     for group in fields(before):

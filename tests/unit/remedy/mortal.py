@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from offsetwatch.remedy.journal.journal import Against, Journal
-from offsetwatch.remedy.model.journal_records import AnyRecord, Opened
+from offsetwatch.remedy.journal.journal import Journal, StartCheck
+from offsetwatch.remedy.model.journal_records import AnyRecord, PlanOpened
 from offsetwatch.remedy.model.plan import Plan
 
 
@@ -36,7 +36,7 @@ class FragileJournal(Journal):
         super().__init__(folder)
         self._db.execute("PRAGMA synchronous = OFF")  # processes end here, machines do not
 
-    def open(self, plan: Plan, record: Opened, against: Against = lambda: None) -> None:
+    def open(self, plan: Plan, record: PlanOpened, against: StartCheck = lambda: None) -> None:
         self.fuse.burn()
         super().open(plan, record, against)
         self.fuse.burn()

@@ -5,16 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import AWAKE_S, Limits, Progress
-from offsetwatch.remedy.engine.protocol import End, Event, LookAt, Looked, Move, Pause
-from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.journal_records import Cause, Ended, Ending, Parked, Turned
-from offsetwatch.remedy.model.plan import AnyStep, Frozen, Pair, Plan, State, ToState
-
+from offsetwatch.remedy.engine.progress import AWAKE_S, EngineLimits, PlanProgress
+from offsetwatch.remedy.engine.protocol import (
+    EndCommand,
+    Event,
+    InspectCommand,
+    InspectionEvent,
+    Move,
+    WaitCommand,
+)
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
+from offsetwatch.remedy.model.journal_records import (
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanParked,
+    RollbackStarted,
+)
+from offsetwatch.remedy.model.plan import (
+    AnyStep,
+    FrozenOffsets,
+    PartitionOffset,
+    Plan,
+    RequestedState,
+    ToState,
+)
 from tests.unit.remedy.plans import ALTER, plan_of, skip_of
 
-LIMITS = Limits()
-FROZEN = Frozen((Pair("a", "1"),), "file", "sha")
+LIMITS = EngineLimits()
+FROZEN = FrozenOffsets((PartitionOffset("a", "1"),), "file", "sha")
 OWN, SKIP = plan_of(), skip_of()
 STOPPING, FREEZING, ALTERING, RESUMING = 0, 2, 3, 4  # steps of OWN
 COPYING, PROVING = 0, 7  # of SKIP, whose stop is step 1
@@ -23,42 +42,44 @@ WAITED = {"since": NOW - LIMITS.step_s, "waited_s": AWAKE_S}
 STOP_S = 180.0  # of SKIP
 
 
-def at(index: int, plan: Plan = OWN, **more: object) -> Progress:
+def at(index: int, plan: Plan = OWN, **more: object) -> PlanProgress:
     """Of a process that knows where it is, at a step that it has only just begun with."""
     said = {"frozen": FROZEN, "identified": True, "since": NOW, **more}
-    return Progress(plan=plan, path=plan.steps, index=index, **said)  # type: ignore[arg-type]
+    return PlanProgress(plan=plan, path=plan.steps, index=index, **said)  # type: ignore[arg-type]
 
 
-def back(index: int = 0, **more: object) -> Progress:
+def back(index: int = 0, **more: object) -> PlanProgress:
     """On the way back from a change: first the offsets, and then the state."""
-    said = Turned(at=1.0, steps=(), cause=Cause.REFUSED, said="404")
+    said = RollbackStarted(at=1.0, steps=(), cause=PlanFailureCause.REFUSED, said="404")
     touched = {"touched": frozenset({STOPPING, ALTERING}), "turned": said, **more}
-    return replace(at(index, **touched), path=(ALTER, ToState(State.RUNNING)), undoing=True)
+    return replace(
+        at(index, **touched), path=(ALTER, ToState(RequestedState.RUNNING)), undoing=True
+    )
 
 
-def move(progress: Progress, event: Event, now: float = NOW) -> Move:
-    return engine.step(progress, event, now)
+def move(progress: PlanProgress, event: Event, now: float = NOW) -> Move:
+    return engine.compute_next_move(progress, event, now)
 
 
-def seen(progress: Progress, standing: Standing, now: float = NOW) -> Move:
-    return move(progress, Looked(Look(standing, "it is so")), now)
+def seen(progress: PlanProgress, standing: StepStatus, now: float = NOW) -> Move:
+    return move(progress, InspectionEvent(StepInspection(standing, "it is so")), now)
 
 
-def over(found: Move) -> tuple[Ending, Cause | None, str]:
+def over(found: Move) -> tuple[PlanEnding, PlanFailureCause | None, str]:
     """How a move ended the plan, or parked it."""
     last = found.records[-1]
-    assert isinstance(last, Ended | Parked)
-    assert isinstance(found.command, End)
+    assert isinstance(last, PlanEnded | PlanParked)
+    assert isinstance(found.command, EndCommand)
     return last.ending, last.cause, last.said
 
 
 def turns(found: Move) -> tuple[AnyStep, ...]:
     """The way back that a move takes."""
     last = found.records[-1]
-    assert isinstance(last, Turned)
-    assert found.command == LookAt(last.steps[0], found.progress.before)
+    assert isinstance(last, RollbackStarted)
+    assert found.command == InspectCommand(last.steps[0], found.progress.before)
     return last.steps
 
 
 def waits(found: Move) -> bool:
-    return isinstance(found.command, Pause) and not found.records
+    return isinstance(found.command, WaitCommand) and not found.records

@@ -7,17 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from offsetwatch.remedy.model.journal_records import Approved, Proposed, Told
-from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.model.service_api import Asked, Hint, Mode, NotFound, Refused, Wish
-from offsetwatch.remedy.service import Office, Planned, World
 
+from offsetwatch.remedy.model.journal_records import GuardAnswerRecord, PlanApproved, PlanProposed
+from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.service_api import (
+    AlertHint,
+    Mode,
+    PlanRequest,
+    ProposalRefused,
+    RequestTargetNotFound,
+    Wish,
+)
+from offsetwatch.remedy.service import RemediationService, RequestedPlan, ServiceCallbacks
 from tests.unit.remedy.plans import Bench, skip_of
 
-TOLD = (Told(11, "repeat", "pass", "failed 3 times"), Told(20, "cool_down", "pass", "15 min"))
+TOLD = (
+    GuardAnswerRecord(11, "repeat", "pass", "failed 3 times"),
+    GuardAnswerRecord(20, "cool_down", "pass", "15 min"),
+)
 
 
-def asked(**more: Any) -> Asked:
+def asked(**more: Any) -> PlanRequest:
     given = {
         "wish": Wish.SKIP_ONE,
         "connect_cluster": "lab",
@@ -25,10 +35,10 @@ def asked(**more: Any) -> Asked:
         "because": "it is poison",
         "key": "once",
     }
-    return Asked(**{**given, **more})
+    return PlanRequest(**{**given, **more})
 
 
-def hint(**more: Any) -> Hint:
+def hint(**more: Any) -> AlertHint:
     given = {
         "fingerprint": "f",
         "starts_at": "2030-01-01T00:00:00Z",
@@ -36,22 +46,24 @@ def hint(**more: Any) -> Hint:
         "connect_cluster": "lab",
         "connector": "orders",
     }
-    return Hint(**{**given, **more})
+    return AlertHint(**{**given, **more})
 
 
 @dataclass
 class Planner:
     """Plans a skip under another id each time, or says what it was told to say."""
 
-    says: Refused | NotFound | None = None
-    seen: list[tuple[Asked, str]] = field(default_factory=list)
+    says: ProposalRefused | RequestTargetNotFound | None = None
+    seen: list[tuple[PlanRequest, str]] = field(default_factory=list)
 
-    def __call__(self, wish: Asked, by: str) -> Planned | Refused | NotFound:
+    def __call__(
+        self, wish: PlanRequest, by: str
+    ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
         self.seen.append((wish, by))
         if self.says is not None:
             return self.says
         plan = skip_of(f"q{len(self.seen)}")
-        return Planned(msgspec.structs.replace(plan, created_by=by), TOLD)
+        return RequestedPlan(msgspec.structs.replace(plan, created_by=by), TOLD)
 
 
 @dataclass
@@ -65,13 +77,17 @@ class Bureau:
         self.bench = Bench(self.folder)
         self.clock = self.bench.clock
         self.planner = Planner()
-        self.woken: list[Hint] = []
+        self.woken: list[AlertHint] = []
         self.office = self.another()
 
-    def another(self, *, second_person: bool = True) -> Office:
+    def another(self, *, second_person: bool = True) -> RemediationService:
         """Of another process, or of another thread."""
-        world = World(self.planner, self.woken.append, lambda: frozenset({("lab", "orders")}))
-        return Office(self.folder, world, self.clock, mode=self.mode, second_person=second_person)
+        world = ServiceCallbacks(
+            self.planner, self.woken.append, lambda: frozenset({("lab", "orders")})
+        )
+        return RemediationService(
+            self.folder, world, self.clock, mode=self.mode, second_person=second_person
+        )
 
     def proposed(self, plan_id: str = "p1", **more: Any) -> Plan:
         """By the detector."""
@@ -79,13 +95,17 @@ class Bureau:
         now = self.clock.now()
         self.bench.journal.append(
             plan_id,
-            (Proposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0, answers=TOLD),),
+            (
+                PlanProposed(
+                    at=now, plan=plan, mode="propose", expires_at=now + 3600.0, answers=TOLD
+                ),
+            ),
         )
         return plan
 
     def approved(self, plan_id: str = "p1", **more: Any) -> Plan:
         """By a person."""
         plan = self.proposed(plan_id, **more)
-        record = Approved(at=self.clock.now(), by="ada", plan_sha256=plan.sha256)
+        record = PlanApproved(at=self.clock.now(), by="ada", plan_sha256=plan.sha256)
         self.bench.journal.append(plan_id, (record,))
         return plan

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.execute.runner import Asked, Runner
+from offsetwatch.remedy.execute.runner import CancellationCheck, Runner
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import (
@@ -18,33 +18,34 @@ from offsetwatch.remedy.model.plan import (
     Copy,
     Expect,
     Freeze,
-    Pair,
+    PartitionOffset,
     Plan,
+    PlanSubject,
     Prove,
-    RecordAt,
-    Remedy,
+    RecordLocation,
+    RemediationContext,
+    RequestedState,
     Settle,
-    State,
-    Subject,
     ToState,
 )
-
 from tests.fakes.clock import VirtualClock
 from tests.fakes.remedied import World, WorldDriver
 
 OLD = {'{"file":"a"}': '{"position":10}', '{"file":"b"}': '{"position":20}'}
 NEW = {'{"file":"a"}': '{"position":3}', '{"file":"c"}': '{"position":5}'}
-ALTER = Alter(tuple(Pair(name, offset) for name, offset in sorted(NEW.items())))
+ALTER = Alter(tuple(PartitionOffset(name, offset) for name, offset in sorted(NEW.items())))
 AFTER = {**OLD, **NEW}
 
 
-def plan_of(*changes: AnyStep, original: State | None = State.RUNNING, plan_id: str = "p1") -> Plan:
-    stop = (ToState(State.STOPPED),) if original is not None else ()
+def plan_of(
+    *changes: AnyStep, original: RequestedState | None = RequestedState.RUNNING, plan_id: str = "p1"
+) -> Plan:
+    stop = (ToState(RequestedState.STOPPED),) if original is not None else ()
     resume = (ToState(original),) if original is not None else ()
     return Plan(
         plan_id=plan_id,
         verb="alter offsets",
-        subject=Subject("rest", "lab", "orders", "source", "cluster-1"),
+        subject=PlanSubject("rest", "lab", "orders", "source", "cluster-1"),
         steps=(*stop, Settle(), Freeze(), *(changes or (ALTER,)), *resume),
         original=original,
         final=original,
@@ -55,7 +56,7 @@ def plan_of(*changes: AnyStep, original: State | None = State.RUNNING, plan_id: 
 
 PARTITION = '{"kafka_partition":0,"kafka_topic":"orders"}'
 AT, NEXT = '{"kafka_offset":7}', '{"kafka_offset":8}'
-POISON = RecordAt("east", "orders", "topic-1", 0, 7)
+POISON = RecordLocation("east", "orders", "topic-1", 0, 7)
 
 
 def skip_of(plan_id: str = "p1", **remedy: object) -> Plan:
@@ -64,22 +65,22 @@ def skip_of(plan_id: str = "p1", **remedy: object) -> Plan:
     return Plan(
         plan_id=plan_id,
         verb="skip one record of orders",
-        subject=Subject("rest", "lab", "orders", "sink", "cluster-1"),
+        subject=PlanSubject("rest", "lab", "orders", "sink", "cluster-1"),
         steps=(
             Copy(POISON, "0" * 64, 12, str(given["skip_key"]), "east/quarantine"),
-            ToState(State.STOPPED),
+            ToState(RequestedState.STOPPED),
             Settle(),
             Freeze(),
-            Expect((Pair(PARTITION, AT),)),
-            Alter((Pair(PARTITION, NEXT),)),
-            ToState(State.RUNNING),
-            Prove(Pair(PARTITION, NEXT), POISON, 60.0),
+            Expect((PartitionOffset(PARTITION, AT),)),
+            Alter((PartitionOffset(PARTITION, NEXT),)),
+            ToState(RequestedState.RUNNING),
+            Prove(PartitionOffset(PARTITION, NEXT), POISON, 60.0),
         ),
-        original=State.RUNNING,
-        final=State.RUNNING,
+        original=RequestedState.RUNNING,
+        final=RequestedState.RUNNING,
         created_at=Moment(1_800_000_000.0),
         created_by="detector",
-        remedy=Remedy(Action.SKIP_ONE, **given),
+        remedy=RemediationContext(Action.SKIP_ONE, **given),
     )
 
 
@@ -100,8 +101,8 @@ class Bench:
         self,
         driver: Driver | None = None,
         pause: Callable[[float], None] | None = None,
-        asked: Asked = lambda: None,
-        clock: Clock | None = None,
+        asked: CancellationCheck = lambda: None,
+        clock: UnixClock | None = None,
     ) -> Runner:
         return Runner(
             journal=self.journal,

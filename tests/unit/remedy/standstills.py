@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offsetwatch.model.records import Headers, RawRecord, Window
+from offsetwatch.model.records import Headers, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
-from offsetwatch.remedy.locate.converters import Converter, Converters
-from offsetwatch.remedy.locate.search import MirrorSubject, Seen, SinkSubject, Standing
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.locate.converters import ConnectorConverters, Converter
+from offsetwatch.remedy.locate.search import (
+    MirrorSubject,
+    PartitionReading,
+    SinkSubject,
+    SubjectPartition,
+)
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -18,7 +23,7 @@ AVRO = "io.confluent.connect.avro.AvroConverter"
 GOOD, BAD = b'{"id":1}', b"{broken"
 ID = "topic-id"
 AT = TopicPartition("orders", 0)
-BY_JSON = Converters(
+BY_JSON = ConnectorConverters(
     key=Converter(STRING), value=Converter(JSON, envelope=False), header=Converter(STRING)
 )
 
@@ -50,36 +55,42 @@ def window(
     read_to: int | None = None,
     log_start: int = 0,
     corrupt_at: int | None = None,
-) -> Window:
+) -> LogWindow:
     """Read to its end, unless something else is said."""
     last = records[-1].offset + 1 if records else 0
     end = last if end is None else end
-    return Window(tuple(records), end if read_to is None else read_to, end, log_start, corrupt_at)
+    return LogWindow(
+        tuple(records), end if read_to is None else read_to, end, log_start, corrupt_at
+    )
 
 
-def values(start: int, *found: bytes | None, at: TopicPartition = AT) -> Window:
+def values(start: int, *found: bytes | None, at: TopicPartition = AT) -> LogWindow:
     """Records of these values from `start` on, to the end of the log."""
     return window(*(record(start + n, value, at=at) for n, value in enumerate(found)))
 
 
-def sink_pair(committed: int | None, at: TopicPartition = AT) -> Pair:
+def sink_pair(committed: int | None, at: TopicPartition = AT) -> PartitionOffset:
     offset = None if committed is None else f'{{"kafka_offset":{committed}}}'
-    return Pair(f'{{"kafka_partition":{at.partition},"kafka_topic":"{at.topic}"}}', offset)
+    return PartitionOffset(
+        f'{{"kafka_partition":{at.partition},"kafka_topic":"{at.topic}"}}', offset
+    )
 
 
-def mirror_pair(copied: int | None, at: TopicPartition = AT, cluster: str = "east") -> Pair:
+def mirror_pair(
+    copied: int | None, at: TopicPartition = AT, cluster: str = "east"
+) -> PartitionOffset:
     offset = None if copied is None else f'{{"offset":{copied}}}'
     partition = f'{{"cluster":"{cluster}","partition":{at.partition},"topic":"{at.topic}"}}'
-    return Pair(partition, offset)
+    return PartitionOffset(partition, offset)
 
 
-def standing(pair: Pair, **odd: object) -> Standing:
+def standing(pair: PartitionOffset, **odd: object) -> SubjectPartition:
     """Of a topic that is the one it was, at an offset that does not move."""
-    return Standing(**{"pair": pair, "moved": False, "topic_id": ID, **odd})  # type: ignore[arg-type]
+    return SubjectPartition(**{"pair": pair, "moved": False, "topic_id": ID, **odd})  # type: ignore[arg-type]
 
 
 def sink(
-    *partitions: Standing,
+    *partitions: SubjectPartition,
     failure: Failed | None = Failed(),
     facts: SinkFacts = SinkFacts(converters=BY_JSON),  # noqa: B008 - immutable
     **more: object,
@@ -88,7 +99,7 @@ def sink(
 
 
 def mirror(
-    *partitions: Standing,
+    *partitions: SubjectPartition,
     failure: Failed | None = None,
     facts: MirrorFacts = MirrorFacts(alias="east"),  # noqa: B008 - immutable
     **more: object,
@@ -96,8 +107,10 @@ def mirror(
     return MirrorSubject("m", "east", failure, partitions, facts, **more)  # type: ignore[arg-type]
 
 
-def seen(found: Window, at: TopicPartition = AT, **more: object) -> dict[TopicPartition, Seen]:
-    return {at: Seen(topic_id=more.pop("topic_id", ID), window=found, **more)}  # type: ignore[arg-type]
+def seen(
+    found: LogWindow, at: TopicPartition = AT, **more: object
+) -> dict[TopicPartition, PartitionReading]:
+    return {at: PartitionReading(topic_id=more.pop("topic_id", ID), window=found, **more)}  # type: ignore[arg-type]
 
 
 def log_line(

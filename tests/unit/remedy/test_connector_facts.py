@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.remedy.locate.connector_settings import (
-    OF_WORKER,
+    WORKER_SETTINGS,
     MirrorFacts,
     SinkFacts,
-    mirror_facts,
-    sink_facts,
+    read_mirror_facts,
+    read_sink_facts,
 )
-
 from tests.unit.remedy.standstills import JSON
 
 SECRETS = {
@@ -21,7 +21,7 @@ SECRETS = {
 
 
 def test_of_a_sink_that_says_nothing_nearly_nothing_is_known() -> None:
-    found = sink_facts(SECRETS)
+    found = read_sink_facts(SECRETS)
     assert found == SinkFacts()
     assert found.batch == 500
     assert (found.tolerant, found.logs_records, found.read_committed) == (False, False, None)
@@ -30,12 +30,15 @@ def test_of_a_sink_that_says_nothing_nearly_nothing_is_known() -> None:
 
 def test_of_a_worker_that_is_known_the_defaults_are_known() -> None:
     worker = {"consumer.max.poll.records": "50", "consumer.isolation.level": "read_committed"}
-    assert (sink_facts({}, worker).batch, sink_facts({}, worker).read_committed) == (50, True)
-    assert sink_facts({}, {}).read_committed is False
+    assert (read_sink_facts({}, worker).batch, read_sink_facts({}, worker).read_committed) == (
+        50,
+        True,
+    )
+    assert read_sink_facts({}, {}).read_committed is False
 
 
 def test_what_the_sink_overrides_counts() -> None:
-    found = sink_facts(
+    found = read_sink_facts(
         {
             "consumer.override.max.poll.records": "1",
             "consumer.override.isolation.level": "READ_UNCOMMITTED",
@@ -54,18 +57,18 @@ def test_what_the_sink_overrides_counts() -> None:
     "number", ["", "0", "-1", "many", "1.5", "9" * 11, "9" * 20, "${env:N}", "٣"]
 )
 def test_a_number_that_is_none_is_not_known(number: str) -> None:
-    assert sink_facts({"consumer.override.max.poll.records": number}).batch_max is None
+    assert read_sink_facts({"consumer.override.max.poll.records": number}).batch_max is None
 
 
 def test_a_number_may_be_as_large_as_connect_takes_it() -> None:
-    assert sink_facts({"consumer.override.max.poll.records": "2147483647"}).batch == 2**31 - 1
+    assert read_sink_facts({"consumer.override.max.poll.records": "2147483647"}).batch == 2**31 - 1
 
 
 @pytest.mark.parametrize(("length", "known"), [(249, True), (250, False)])
 def test_a_name_that_is_longer_than_a_topics_names_no_dead_letters(
     length: int, *, known: bool
 ) -> None:
-    found = sink_facts({"errors.deadletterqueue.topic.name": "x" * length})
+    found = read_sink_facts({"errors.deadletterqueue.topic.name": "x" * length})
     assert found.dead_letters == ("x" * length if known else None)
 
 
@@ -83,9 +86,9 @@ class _Worker(dict[str, str]):
 
 def test_all_that_is_asked_of_a_worker_is_taken_from_its_properties() -> None:
     worker = _Worker(**{f"{kind}.converter": JSON for kind in ("key", "value", "header")})
-    sink_facts({}, worker)
-    mirror_facts({}, worker)
-    assert worker.asked == OF_WORKER
+    read_sink_facts({}, worker)
+    read_mirror_facts({}, worker)
+    assert worker.asked == WORKER_SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_records_are_logged_where_both_settings_say_so(
     log: str | None, messages: str | None, expected: bool | None
 ) -> None:
     config = {"errors.log.enable": log, "errors.log.include.messages": messages}
-    assert sink_facts(config).logs_records is expected
+    assert read_sink_facts(config).logs_records is expected
 
 
 def test_what_stands_elsewhere_is_not_known() -> None:
@@ -115,12 +118,12 @@ def test_what_stands_elsewhere_is_not_known() -> None:
         ),
         "${file:/x:y}",
     )
-    found = sink_facts(config, {})
+    found = read_sink_facts(config, {})
     assert (found.tolerant, found.dead_letters, found.read_committed) == (None, None, None)
 
 
 def test_of_a_mirror() -> None:
-    found = mirror_facts(
+    found = read_mirror_facts(
         {
             **SECRETS,
             "source.cluster.alias": "east",
@@ -134,11 +137,13 @@ def test_of_a_mirror() -> None:
 
 
 def test_of_a_mirror_that_says_nothing_the_defaults_are_known() -> None:
-    assert mirror_facts({}) == MirrorFacts(alias="source", read_committed=False) == MirrorFacts()
+    assert (
+        read_mirror_facts({}) == MirrorFacts(alias="source", read_committed=False) == MirrorFacts()
+    )
 
 
 def test_a_mirrors_consumer_may_be_told_without_naming_the_source() -> None:
-    assert mirror_facts({"consumer.isolation.level": "read_committed"}).read_committed
+    assert read_mirror_facts({"consumer.isolation.level": "read_committed"}).read_committed
 
 
 @pytest.mark.parametrize(
@@ -153,11 +158,11 @@ def test_a_mirrors_consumer_may_be_told_without_naming_the_source() -> None:
 def test_whether_a_mirror_compresses_the_worker_may_say(
     worker: dict[str, str] | None, expected: bool | None
 ) -> None:
-    assert mirror_facts({}, worker).compressed is expected
+    assert read_mirror_facts({}, worker).compressed is expected
 
 
 def test_a_mirrors_settings_have_no_blanks_around_them_and_its_alias_may_be_empty() -> None:
-    found = mirror_facts(
+    found = read_mirror_facts(
         {
             "source.cluster.alias": " west ",
             "source.consumer.isolation.level": " read_committed",
@@ -165,4 +170,4 @@ def test_a_mirrors_settings_have_no_blanks_around_them_and_its_alias_may_be_empt
         }
     )
     assert (found.alias, found.read_committed, found.compressed) == ("west", True, False)
-    assert mirror_facts({"source.cluster.alias": ""}).alias == ""
+    assert read_mirror_facts({"source.cluster.alias": ""}).alias == ""

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate.connect_error_log import (
     LINE_CHARS_MAX,
     LOG_CHARS_MAX,
     Coordinates,
-    in_dead_letters,
-    in_log,
+    parse_dead_letters,
+    parse_error_log,
 )
-
 from tests.unit.remedy.standstills import AT, JSON, letter, log_line
 
 SAID = frozenset({Coordinates(AT, 1234, "converter_value", JSON)})
 
 
 def test_a_line_names_a_record() -> None:
-    assert in_log(log_line(1234), "c") == SAID
+    assert parse_error_log(log_line(1234), "c") == SAID
 
 
 def test_a_line_without_a_timestamp_and_without_a_logger_names_one_too() -> None:
     line = log_line(1234).replace(", timestamp=1700000000000, timestampType=CreateTime", "")
-    assert in_log(line.partition(" (org")[0], "c") == SAID
+    assert parse_error_log(line.partition(" (org")[0], "c") == SAID
 
 
 def test_what_is_between_the_lines_says_nothing() -> None:
     trace = 'org.x.DataException: quoted {"a":1}\n\tat a.b.C(D.java:1)\nCaused by: x.Y: z'
     text = f"[x] INFO hello\n{log_line(1234)}\n{trace}\n{log_line(1234)}\n{trace}"
-    assert in_log(text, "c") == SAID
+    assert parse_error_log(text, "c") == SAID
 
 
 def test_lines_of_other_connectors_say_nothing_of_this_one() -> None:
     others = (log_line(1, connector="d"), log_line(2, connector="c-1"), log_line(3, connector="cc"))
-    assert in_log("\n".join((*others, log_line(1234))), "c") == SAID
+    assert parse_error_log("\n".join((*others, log_line(1234))), "c") == SAID
 
 
 def test_the_same_goes_for_a_name_that_ends_like_a_task() -> None:
-    assert in_log(log_line(7, connector="c-1"), "c-1") == frozenset(
+    assert parse_error_log(log_line(7, connector="c-1"), "c-1") == frozenset(
         {Coordinates(AT, 7, "converter_value", JSON)}
     )
 
@@ -58,28 +58,28 @@ def test_the_same_goes_for_a_name_that_ends_like_a_task() -> None:
     ],
 )
 def test_a_line_that_is_not_as_connect_writes_it_spoils_the_log(odd: str) -> None:
-    assert in_log(f"{log_line(1234)}\n{odd}", "c") == frozenset()
-    assert in_log(f"{odd}\n{log_line(1234)}", "c") == frozenset()
+    assert parse_error_log(f"{log_line(1234)}\n{odd}", "c") == frozenset()
+    assert parse_error_log(f"{odd}\n{log_line(1234)}", "c") == frozenset()
 
 
 def test_a_line_may_be_as_long_as_any_of_connects() -> None:
-    assert in_log(log_line(1234).ljust(LINE_CHARS_MAX), "c") == SAID
-    assert in_log(log_line(1234).ljust(LINE_CHARS_MAX + 1), "c") == frozenset()
+    assert parse_error_log(log_line(1234).ljust(LINE_CHARS_MAX), "c") == SAID
+    assert parse_error_log(log_line(1234).ljust(LINE_CHARS_MAX + 1), "c") == frozenset()
 
 
 def test_what_a_record_quotes_of_a_line_is_seen_beside_the_true_one() -> None:
     forged = f"DataException: {{\n{log_line(1230)}\n}}"
-    found = in_log(f"{log_line(1234)}\n{forged}", "c")
+    found = parse_error_log(f"{log_line(1234)}\n{forged}", "c")
     assert {at.offset for at in found} == {1230, 1234}
 
 
 def test_only_the_end_of_a_log_is_read() -> None:
-    assert in_log(f"{log_line(1)}\n{'x' * LOG_CHARS_MAX}\n{log_line(1234)}", "c") == SAID
+    assert parse_error_log(f"{log_line(1)}\n{'x' * LOG_CHARS_MAX}\n{log_line(1234)}", "c") == SAID
 
 
 def test_every_stage_has_its_word() -> None:
     words = ["KEY_CONVERTER", "VALUE_CONVERTER", "HEADER_CONVERTER", "TRANSFORMATION", "TASK_PUT"]
-    found = [in_log(log_line(1, stage=word), "c") for word in words]
+    found = [parse_error_log(log_line(1, stage=word), "c") for word in words]
     assert [next(iter(at)).stage for at in found] == [
         "converter_key",
         "converter_value",
@@ -90,12 +90,12 @@ def test_every_stage_has_its_word() -> None:
 
 
 def test_a_dead_letter_names_a_record() -> None:
-    assert in_dead_letters([letter(1234)], "c") == SAID
+    assert parse_dead_letters([letter(1234)], "c") == SAID
 
 
 def test_of_headers_that_come_twice_the_last_counts() -> None:
     forged = letter(99, at=TopicPartition("other", 5))
-    assert in_dead_letters([(*forged, *letter(1234))], "c") == SAID
+    assert parse_dead_letters([(*forged, *letter(1234))], "c") == SAID
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_of_headers_that_come_twice_the_last_counts() -> None:
     ],
 )
 def test_of_headers_that_say_nothing_none_counts(more: tuple[str, bytes]) -> None:
-    assert in_dead_letters([(*letter(1234), more)], "c") == SAID
+    assert parse_dead_letters([(*letter(1234), more)], "c") == SAID
 
 
 def test_a_header_may_be_as_long_as_a_line() -> None:
     name = "x" * LINE_CHARS_MAX
     headers = (*letter(1234), ("__connect.errors.class.name", name.encode()))
-    assert in_dead_letters([headers], "c") == {Coordinates(AT, 1234, "converter_value", name)}
+    assert parse_dead_letters([headers], "c") == {Coordinates(AT, 1234, "converter_value", name)}
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_a_header_may_be_as_long_as_a_line() -> None:
     ],
 )
 def test_a_letter_that_does_not_say_all_says_nothing(headers: tuple) -> None:
-    assert in_dead_letters([headers], "c") == frozenset()
+    assert parse_dead_letters([headers], "c") == frozenset()

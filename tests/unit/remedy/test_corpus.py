@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from offsetwatch.remedy.classify import SKIPPABLE, FailureKind
 
+from offsetwatch.remedy.classify import SKIPPABLE, FailureKind
 from tests.corpus.cases import CORPUS
 
 POISON = [case for case in CORPUS if case.is_poison]

@@ -3,83 +3,85 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.remedy.model.approval import (
-    Dossier,
-    No,
-    Stands,
-    abortion,
-    approval,
-    dossier,
-    lapse,
-    rejection,
+    DecisionRefusal,
+    PlanHistory,
+    PlanStatus,
+    approve_plan,
+    build_plan_history,
+    reject_plan,
+    request_abort,
+    withdraw_plan,
 )
 from offsetwatch.remedy.model.journal_records import (
-    AbortAsked,
+    AbortRequested,
     AnyRecord,
-    Approved,
-    Cause,
-    Ended,
-    Ending,
-    Intended,
-    Lapsed,
-    Opened,
-    Parked,
-    Proposed,
-    Rejected,
-    Resumed,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+    StepIntended,
 )
-
 from tests.unit.remedy.plans import skip_of
 
 PLAN = skip_of()
-PROPOSED = Proposed(at=1.0, plan=PLAN, mode="propose", expires_at=100.0)
-APPROVED = Approved(at=2.0, by="ada", plan_sha256=PLAN.sha256)
-OPENED = Opened(at=3.0, plan=PLAN)
-PARKED = Parked(at=4.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="look")
-ENDED = Ended(at=5.0, ending=Ending.SUCCEEDED, said="done")
+PROPOSED = PlanProposed(at=1.0, plan=PLAN, mode="propose", expires_at=100.0)
+APPROVED = PlanApproved(at=2.0, by="ada", plan_sha256=PLAN.sha256)
+OPENED = PlanOpened(at=3.0, plan=PLAN)
+PARKED = PlanParked(at=4.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="look")
+ENDED = PlanEnded(at=5.0, ending=PlanEnding.SUCCEEDED, said="done")
 RUNNING = (PROPOSED, APPROVED, OPENED)
-LIVES: dict[Stands, tuple[AnyRecord, ...]] = {
-    Stands.PROPOSED: (PROPOSED,),
-    Stands.APPROVED: (PROPOSED, APPROVED),
-    Stands.REJECTED: (PROPOSED, Rejected(at=2.0, by="ada", because="no")),
-    Stands.EXPIRED: (PROPOSED, Lapsed(at=2.0, void=False, said="no operator approved it")),
-    Stands.VOID: (PROPOSED, Lapsed(at=2.0, void=True, said="its incident is over")),
-    Stands.RUNNING: RUNNING,
-    Stands.PARKED: (*RUNNING, PARKED),
-    Stands.ENDED: (*RUNNING, ENDED),
+LIVES: dict[PlanStatus, tuple[AnyRecord, ...]] = {
+    PlanStatus.PROPOSED: (PROPOSED,),
+    PlanStatus.APPROVED: (PROPOSED, APPROVED),
+    PlanStatus.REJECTED: (PROPOSED, PlanRejected(at=2.0, by="ada", because="no")),
+    PlanStatus.EXPIRED: (PROPOSED, PlanLapsed(at=2.0, void=False, said="no operator approved it")),
+    PlanStatus.VOID: (PROPOSED, PlanLapsed(at=2.0, void=True, said="its incident is over")),
+    PlanStatus.RUNNING: RUNNING,
+    PlanStatus.PARKED: (*RUNNING, PARKED),
+    PlanStatus.ENDED: (*RUNNING, ENDED),
 }
 
 
-def known(*records: AnyRecord) -> Dossier:
-    found = dossier(records)
+def known(*records: AnyRecord) -> PlanHistory:
+    found = build_plan_history(records)
     assert found is not None
     return found
 
 
-def approved(*records: AnyRecord, **more: object) -> Approved | No:
+def approved(*records: AnyRecord, **more: object) -> PlanApproved | DecisionRefusal:
     said = {"by": "bob", "sha256": PLAN.sha256, "because": "seen", "now": 50.0, **more}
-    return approval(records, **said)  # type: ignore[arg-type]
+    return approve_plan(records, **said)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("stands", LIVES)
-def test_how_a_plan_stands_its_newest_turn_tells(stands: Stands) -> None:
+def test_how_a_plan_stands_its_newest_turn_tells(stands: PlanStatus) -> None:
     found = known(*LIVES[stands])
     assert found.stands is stands
     assert found.at == LIVES[stands][-1].at
-    assert found.stands.over is (stands in {Stands.REJECTED, Stands.EXPIRED, Stands.VOID, "ended"})
-    assert (found.parked is not None) is (stands is Stands.PARKED)
-    assert (found.ended is not None) is (stands is Stands.ENDED)
+    assert found.stands.over is (
+        stands in {PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID, "ended"}
+    )
+    assert (found.parked is not None) is (stands is PlanStatus.PARKED)
+    assert (found.ended is not None) is (stands is PlanStatus.ENDED)
 
 
 def test_steps_of_a_plan_change_nothing_of_how_it_stands_but_the_time() -> None:
-    found = known(*RUNNING, Intended(at=9.0, index=0, undoing=False))
-    assert (found.stands, found.at, found.plan) == (Stands.RUNNING, 9.0, PLAN)
+    found = known(*RUNNING, StepIntended(at=9.0, index=0, undoing=False))
+    assert (found.stands, found.at, found.plan) == (PlanStatus.RUNNING, 9.0, PLAN)
 
 
 def test_a_plan_that_is_taken_up_is_not_parked_any_more() -> None:
-    assert known(*RUNNING, PARKED, Resumed(at=6.0)).parked is None
+    assert known(*RUNNING, PARKED, PlanResumed(at=6.0)).parked is None
     assert known(*RUNNING, PARKED, ENDED).parked is None
-    assert known(*RUNNING, PARKED, Resumed(at=6.0)).stands is Stands.RUNNING
+    assert known(*RUNNING, PARKED, PlanResumed(at=6.0)).stands is PlanStatus.RUNNING
 
 
 def test_what_was_said_last_is_kept() -> None:
@@ -93,7 +95,7 @@ def test_what_was_said_last_is_kept() -> None:
         "look",
         "done",
     ]
-    assert (known(*RUNNING).approved_by, known(*LIVES[Stands.REJECTED]).rejected_by) == (
+    assert (known(*RUNNING).approved_by, known(*LIVES[PlanStatus.REJECTED]).rejected_by) == (
         "ada",
         "ada",
     )
@@ -101,16 +103,16 @@ def test_what_was_said_last_is_kept() -> None:
 
 def test_a_plan_of_the_toolbox_runs_without_a_proposal_and_never_lapses() -> None:
     found = known(OPENED)
-    assert (found.stands, found.proposed, found.expires_at) == (Stands.RUNNING, None, None)
+    assert (found.stands, found.proposed, found.expires_at) == (PlanStatus.RUNNING, None, None)
     assert known(PROPOSED).expires_at == 100.0
 
 
 def test_of_a_plan_without_a_beginning_nothing_is_known() -> None:
-    assert dossier((APPROVED, ENDED)) is None
-    assert approved() is No.UNKNOWN
-    assert rejection((), by="bob", because="no", now=50.0) is No.UNKNOWN
-    assert lapse((), void=False, said="late", now=50.0) is No.UNKNOWN
-    assert abortion((), by="bob", because="no", now=50.0) is No.UNKNOWN
+    assert build_plan_history((APPROVED, ENDED)) is None
+    assert approved() is DecisionRefusal.UNKNOWN
+    assert reject_plan((), by="bob", because="no", now=50.0) is DecisionRefusal.UNKNOWN
+    assert withdraw_plan((), void=False, said="late", now=50.0) is DecisionRefusal.UNKNOWN
+    assert request_abort((), by="bob", because="no", now=50.0) is DecisionRefusal.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -118,46 +120,46 @@ def test_of_a_plan_without_a_beginning_nothing_is_known() -> None:
     [
         pytest.param({}, None, id="in-time"),
         pytest.param({"now": 99.0}, None, id="at-the-last-moment"),
-        pytest.param({"now": 100.0}, No.EXPIRED, id="too-late"),
-        pytest.param({"sha256": "0" * 64}, No.STALE, id="another-plan"),
-        pytest.param({"by": PLAN.created_by}, No.OWN_PROPOSAL, id="its-own-author"),
+        pytest.param({"now": 100.0}, DecisionRefusal.EXPIRED, id="too-late"),
+        pytest.param({"sha256": "0" * 64}, DecisionRefusal.STALE, id="another-plan"),
+        pytest.param({"by": PLAN.created_by}, DecisionRefusal.OWN_PROPOSAL, id="its-own-author"),
         pytest.param(
             {"by": PLAN.created_by, "second_person": False}, None, id="one-person-will-do"
         ),
     ],
 )
 def test_exactly_the_plan_that_was_seen_is_approved_in_time_by_somebody_else(
-    more: dict[str, object], expected: No | None
+    more: dict[str, object], expected: DecisionRefusal | None
 ) -> None:
     by, now = str(more.get("by", "bob")), float(str(more.get("now", 50.0)))
-    yes = Approved(at=now, by=by, plan_sha256=PLAN.sha256, because="seen")
+    yes = PlanApproved(at=now, by=by, plan_sha256=PLAN.sha256, because="seen")
     assert approved(PROPOSED, **more) == (expected or yes)
 
 
-@pytest.mark.parametrize("stands", [at for at in LIVES if at is not Stands.PROPOSED])
-def test_only_what_is_proposed_is_approved(stands: Stands) -> None:
-    expected = No.EXPIRED if stands is Stands.EXPIRED else No.DECIDED
+@pytest.mark.parametrize("stands", [at for at in LIVES if at is not PlanStatus.PROPOSED])
+def test_only_what_is_proposed_is_approved(stands: PlanStatus) -> None:
+    expected = DecisionRefusal.EXPIRED if stands is PlanStatus.EXPIRED else DecisionRefusal.DECIDED
     assert approved(*LIVES[stands]) is expected
 
 
 @pytest.mark.parametrize("stands", LIVES)
-def test_what_has_not_begun_is_rejected_or_lapses(stands: Stands) -> None:
-    no = rejection(LIVES[stands], by="bob", because="no", now=50.0)
-    late = lapse(LIVES[stands], void=True, said="over", now=50.0)
-    if stands in {Stands.PROPOSED, Stands.APPROVED}:
-        assert no == Rejected(at=50.0, by="bob", because="no")
-        assert late == Lapsed(at=50.0, void=True, said="over")
+def test_what_has_not_begun_is_rejected_or_lapses(stands: PlanStatus) -> None:
+    no = reject_plan(LIVES[stands], by="bob", because="no", now=50.0)
+    late = withdraw_plan(LIVES[stands], void=True, said="over", now=50.0)
+    if stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
+        assert no == PlanRejected(at=50.0, by="bob", because="no")
+        assert late == PlanLapsed(at=50.0, void=True, said="over")
     else:
-        assert (no, late) == (No.DECIDED, No.DECIDED)
+        assert (no, late) == (DecisionRefusal.DECIDED, DecisionRefusal.DECIDED)
 
 
 @pytest.mark.parametrize("stands", LIVES)
-def test_what_runs_is_asked_to_go_back_once(stands: Stands) -> None:
-    asked = abortion(LIVES[stands], by="bob", because="no", now=50.0)
-    if stands is not Stands.RUNNING:
-        assert asked is No.NOT_RUNNING
+def test_what_runs_is_asked_to_go_back_once(stands: PlanStatus) -> None:
+    asked = request_abort(LIVES[stands], by="bob", because="no", now=50.0)
+    if stands is not PlanStatus.RUNNING:
+        assert asked is DecisionRefusal.NOT_RUNNING
         return
-    assert asked == AbortAsked(at=50.0, by="bob", because="no")
+    assert asked == AbortRequested(at=50.0, by="bob", because="no")
     again = (*LIVES[stands], asked)
     assert known(*again).abort == asked
-    assert abortion(again, by="eve", because="no", now=60.0) is No.DECIDED
+    assert request_abort(again, by="eve", because="no", now=60.0) is DecisionRefusal.DECIDED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from offsetwatch.remedy.model import service_api
 
 NOUNS = [

@@ -6,34 +6,35 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import Progress
+from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.engine.protocol import (
-    Aborted,
-    Begun,
-    End,
-    Found,
-    Identified,
-    Identify,
-    Interrupted,
-    Keep,
-    LookAt,
-    Pause,
-    Paused,
-    Recheck,
-    Rechecked,
-    TakenUp,
-    Unkept,
+    AbortEvent,
+    BackUpCommand,
+    BackupEvent,
+    BackupFailureEvent,
+    BeginEvent,
+    EndCommand,
+    IdentifyCommand,
+    IdentityEvent,
+    InspectCommand,
+    InterruptEvent,
+    RecheckCommand,
+    RecheckEvent,
+    TakeOverEvent,
+    WaitCommand,
+    WaitOverEvent,
 )
-from offsetwatch.remedy.model.driver import Standing
+from offsetwatch.remedy.model.driver import StepStatus
 from offsetwatch.remedy.model.journal_records import (
-    Cause,
-    Ending,
-    Kept,
-    Opened,
-    Resumed,
-    Turned,
-    Verified,
+    OffsetsBackedUp,
+    PlanEnding,
+    PlanFailureCause,
+    PlanOpened,
+    PlanResumed,
+    RollbackStarted,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Action,
@@ -41,11 +42,10 @@ from offsetwatch.remedy.model.plan import (
     Create,
     Delete,
     Freeze,
-    Remedy,
-    State,
+    RemediationContext,
+    RequestedState,
     ToState,
 )
-
 from tests.unit.remedy.moved import (
     ALTERING,
     FREEZING,
@@ -71,8 +71,8 @@ from tests.unit.remedy.plans import ALTER, plan_of
 
 
 def test_a_plan_begins_by_asking_which_place_this_is() -> None:
-    found = engine.begin(OWN, NOW, LIMITS)
-    assert (found.command, found.records) == (Identify(), (Opened(at=NOW, plan=OWN),))
+    found = engine.begin_plan(OWN, NOW, LIMITS)
+    assert (found.command, found.records) == (IdentifyCommand(), (PlanOpened(at=NOW, plan=OWN),))
     assert (found.progress.since, found.progress.identified) == (NOW, False)
 
 
@@ -83,16 +83,16 @@ def test_a_plan_begins_by_asking_which_place_this_is() -> None:
         pytest.param((ALTER,), False, id="not-backed-up"),
         pytest.param((ALTER, Freeze()), False, id="backed-up-too-late"),
         pytest.param((Create("c"), Freeze(), ALTER), True, id="created-before"),
-        pytest.param((ToState(State.STOPPED),), True, id="no-change"),
+        pytest.param((ToState(RequestedState.STOPPED),), True, id="no-change"),
     ],
 )
 def test_no_plan_changes_what_is_not_backed_up(steps: tuple[AnyStep, ...], *, sound: bool) -> None:
     plan = msgspec.structs.replace(OWN, steps=steps)
     if sound:
-        assert engine.begin(plan, NOW, LIMITS).progress.path == steps
+        assert engine.begin_plan(plan, NOW, LIMITS).progress.path == steps
     else:
         with pytest.raises(AssertionError, match="backup"):
-            engine.begin(plan, NOW, LIMITS)
+            engine.begin_plan(plan, NOW, LIMITS)
 
 
 COPY, _, _, FREEZE, EXPECT, SET, *_ = SKIP.steps
@@ -112,39 +112,43 @@ def test_a_skip_is_of_what_is_copied_and_compared(
 ) -> None:
     plan = msgspec.structs.replace(SKIP, steps=steps)
     if sound:
-        assert engine.begin(plan, NOW, LIMITS).progress.path == steps
+        assert engine.begin_plan(plan, NOW, LIMITS).progress.path == steps
     else:
         with pytest.raises(AssertionError, match="skip without"):
-            engine.begin(plan, NOW, LIMITS)
+            engine.begin_plan(plan, NOW, LIMITS)
 
 
 def test_a_plan_for_an_incident_that_skips_nothing_copies_nothing() -> None:
     plan = msgspec.structs.replace(
-        SKIP, steps=(ToState(State.STOPPED),), remedy=Remedy(Action.STOP, "i1")
+        SKIP, steps=(ToState(RequestedState.STOPPED),), remedy=RemediationContext(Action.STOP, "i1")
     )
-    assert engine.begin(plan, NOW, LIMITS).command == Identify()
+    assert engine.begin_plan(plan, NOW, LIMITS).command == IdentifyCommand()
 
 
 def test_what_is_next_is_looked_at() -> None:
-    assert move(at(STOPPING, identified=False), Begun()).command == Identify()
-    assert move(at(STOPPING), Begun()).command == LookAt(OWN.steps[0], FROZEN)
-    assert move(at(FREEZING, frozen=None), Begun()).command == Keep()
-    assert move(at(FREEZING), Begun()).command == Recheck(FROZEN)
+    assert move(at(STOPPING, identified=False), BeginEvent()).command == IdentifyCommand()
+    assert move(at(STOPPING), BeginEvent()).command == InspectCommand(OWN.steps[0], FROZEN)
+    assert move(at(FREEZING, frozen=None), BeginEvent()).command == BackUpCommand()
+    assert move(at(FREEZING), BeginEvent()).command == RecheckCommand(FROZEN)
 
 
 def test_who_takes_a_plan_up_asks_first_where_it_is() -> None:
-    found = move(at(STOPPING, spent=2), TakenUp())
-    assert (found.command, found.records) == (Identify(), (Resumed(at=NOW),))
+    found = move(at(STOPPING, spent=2), TakeOverEvent())
+    assert (found.command, found.records) == (IdentifyCommand(), (PlanResumed(at=NOW),))
     assert (found.progress.identified, found.progress.taken_up) == (False, True)
     assert found.progress.spent == 0
 
 
 def test_another_place_is_left_alone() -> None:
     said = "this is another Connect cluster than the plan's: x, not cluster-1"
-    found = move(at(STOPPING, identified=False), Identified("x"))
-    assert over(found) == (Ending.UNCHANGED, Cause.CHANGED, said)
+    found = move(at(STOPPING, identified=False), IdentityEvent("x"))
+    assert over(found) == (PlanEnding.UNCHANGED, PlanFailureCause.CHANGED, said)
     begun = at(ALTERING, identified=False, touched=frozenset({STOPPING}))
-    assert over(move(begun, Identified("x"))) == (Ending.PARKED, Cause.CHANGED, said)
+    assert over(move(begun, IdentityEvent("x"))) == (
+        PlanEnding.PARKED,
+        PlanFailureCause.CHANGED,
+        said,
+    )
 
 
 def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
@@ -154,8 +158,8 @@ def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
         (msgspec.structs.replace(OWN, subject=nameless), "x"),
     ):
         worn = at(STOPPING, plan, identified=False, looks=3, since=1.0)
-        found = move(worn, Identified(identity))
-        assert found.command == LookAt(OWN.steps[0], FROZEN)
+        found = move(worn, IdentityEvent(identity))
+        assert found.command == InspectCommand(OWN.steps[0], FROZEN)
         assert (found.progress.identified, found.progress.looks) == (True, 0)
         assert found.progress.since == NOW
 
@@ -172,7 +176,9 @@ def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
         pytest.param(back(), True, id="on-the-way-back"),
         pytest.param(
             replace(
-                at(0, SKIP, touched=frozenset({1})), path=(ToState(State.RUNNING),), undoing=True
+                at(0, SKIP, touched=frozenset({1})),
+                path=(ToState(RequestedState.RUNNING),),
+                undoing=True,
             ),
             True,
             id="on-the-way-back-from-a-stop",
@@ -185,11 +191,11 @@ def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
     ],
 )
 def test_who_takes_a_plan_up_goes_on_where_a_change_may_have_begun(
-    progress: Progress, *, goes_on: bool
+    progress: PlanProgress, *, goes_on: bool
 ) -> None:
-    found = move(replace(progress, identified=False, taken_up=True), Identified("cluster-1"))
+    found = move(replace(progress, identified=False, taken_up=True), IdentityEvent("cluster-1"))
     assert (not found.records) is goes_on
-    assert goes_on or isinstance(found.records[-1], Turned)
+    assert goes_on or isinstance(found.records[-1], RollbackStarted)
     assert not found.progress.taken_up
 
 
@@ -197,21 +203,26 @@ def test_who_takes_a_plan_up_goes_on_where_a_change_may_have_begun(
 
 
 def test_offsets_are_kept_and_rechecked_before_the_next_step() -> None:
-    found = move(at(FREEZING, frozen=None), Found(FROZEN))
-    assert (found.command, found.records) == (Recheck(FROZEN), (Kept(at=NOW, frozen=FROZEN),))
-    found = move(found.progress, Rechecked(()))
-    assert found.records == (Verified(at=NOW, index=FREEZING, undoing=False, said=""),)
-    assert found.command == LookAt(ALTER, FROZEN)
+    found = move(at(FREEZING, frozen=None), BackupEvent(FROZEN))
+    assert (found.command, found.records) == (
+        RecheckCommand(FROZEN),
+        (OffsetsBackedUp(at=NOW, frozen=FROZEN),),
+    )
+    found = move(found.progress, RecheckEvent(()))
+    assert found.records == (StepVerified(at=NOW, index=FREEZING, undoing=False, said=""),)
+    assert found.command == InspectCommand(ALTER, FROZEN)
 
 
 def test_what_cannot_be_kept_or_has_moved_on_is_given_up() -> None:
     stopped = at(FREEZING, frozen=None, touched=frozenset({STOPPING}))
-    assert turns(move(stopped, Unkept("disk full"))) == (ToState(State.RUNNING),)
-    found = move(stopped, Rechecked(("one", "two")))
-    assert turns(found) == (ToState(State.RUNNING),)
-    assert over(move(at(FREEZING), Rechecked(("one", "two")))) == (
-        Ending.UNCHANGED,
-        Cause.CHANGED,
+    assert turns(move(stopped, BackupFailureEvent("disk full"))) == (
+        ToState(RequestedState.RUNNING),
+    )
+    found = move(stopped, RecheckEvent(("one", "two")))
+    assert turns(found) == (ToState(RequestedState.RUNNING),)
+    assert over(move(at(FREEZING), RecheckEvent(("one", "two")))) == (
+        PlanEnding.UNCHANGED,
+        PlanFailureCause.CHANGED,
         "one; two",
     )
 
@@ -253,20 +264,23 @@ CHANGED = frozenset({STOPPING, ALTERING})
     ],
 )
 def test_a_plan_is_called_off_where_there_is_a_place_to_stop(
-    progress: Progress, interrupted: str, aborted: str
+    progress: PlanProgress, interrupted: str, aborted: str
 ) -> None:
-    for event, expected in ((Interrupted(), interrupted), (Aborted("by ada"), aborted)):
+    for event, expected in ((InterruptEvent(), interrupted), (AbortEvent("by ada"), aborted)):
         found = move(progress, event)
-        said = "interrupted" if isinstance(event, Interrupted) else "by ada"
+        said = "interrupted" if isinstance(event, InterruptEvent) else "by ada"
         if expected == "ends":
-            assert over(found) == (Ending.UNCHANGED, Cause.INTERRUPTED, said)
+            assert over(found) == (PlanEnding.UNCHANGED, PlanFailureCause.INTERRUPTED, said)
         elif expected == "turns":
             assert turns(found)
-            assert isinstance(found.records[-1], Turned)
-            assert (found.records[-1].cause, found.records[-1].said) == (Cause.INTERRUPTED, said)
+            assert isinstance(found.records[-1], RollbackStarted)
+            assert (found.records[-1].cause, found.records[-1].said) == (
+                PlanFailureCause.INTERRUPTED,
+                said,
+            )
         else:
             assert found.records == ()
-            assert not isinstance(found.command, Pause | End)
+            assert not isinstance(found.command, WaitCommand | EndCommand)
 
 
 @pytest.mark.parametrize(
@@ -283,18 +297,18 @@ def test_a_stop_for_an_incident_ends_in_time_while_nothing_is_changed(
 ) -> None:
     said = {"stopped_at": NOW - STOP_S, "touched": frozenset({1}), **more}
     stopped = at(3, SKIP, **said)
-    found = move(stopped, Paused())
+    found = move(stopped, WaitOverEvent())
     if not out_of_time:
         assert found.records == ()
         return
-    assert turns(found) == (ToState(State.RUNNING),)
-    assert isinstance(found.records[0], Turned)
+    assert turns(found) == (ToState(RequestedState.RUNNING),)
+    assert isinstance(found.records[0], RollbackStarted)
     told = "it was asked to stop 180 s ago, and nothing has changed since"
-    assert (found.records[0].cause, found.records[0].said) == (Cause.TIMED_OUT, told)
+    assert (found.records[0].cause, found.records[0].said) == (PlanFailureCause.TIMED_OUT, told)
     unbounded = msgspec.structs.replace(SKIP.remedy, stop_total_s=None)
     plan = msgspec.structs.replace(SKIP, remedy=unbounded)
-    assert move(replace(stopped, plan=plan), Paused()).records == ()
-    assert move(at(1, touched=HALFWAY, stopped_at=1.0), Paused()).records == ()
-    assert isinstance(seen(replace(stopped, index=5), Standing.READY).records[0], Turned)
-    again = replace(stopped, path=(ToState(State.RUNNING),), index=0, undoing=True)
-    assert move(again, Paused()).records == ()
+    assert move(replace(stopped, plan=plan), WaitOverEvent()).records == ()
+    assert move(at(1, touched=HALFWAY, stopped_at=1.0), WaitOverEvent()).records == ()
+    assert isinstance(seen(replace(stopped, index=5), StepStatus.READY).records[0], RollbackStarted)
+    again = replace(stopped, path=(ToState(RequestedState.RUNNING),), index=0, undoing=True)
+    assert move(again, WaitOverEvent()).records == ()

@@ -5,20 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from offsetwatch.remedy.engine.progress import Progress
-from offsetwatch.remedy.engine.protocol import Blind, CarryOut, LookAt, Pause, Tried
-from offsetwatch.remedy.model.driver import Answer, Outcome, Standing
-from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    Cause,
-    Ended,
-    Ending,
-    Intended,
-    Turned,
-    Verified,
-)
-from offsetwatch.remedy.model.plan import Alter, Create, Delete, Pair, State, ToState
 
+from offsetwatch.remedy.engine.progress import PlanProgress
+from offsetwatch.remedy.engine.protocol import (
+    AttemptCommand,
+    AttemptEvent,
+    InspectCommand,
+    UnavailableEvent,
+    WaitCommand,
+)
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepStatus
+from offsetwatch.remedy.model.journal_records import (
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
+    StepVerified,
+)
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    Create,
+    Delete,
+    PartitionOffset,
+    RequestedState,
+    ToState,
+)
 from tests.unit.remedy.moved import (
     ALTERING,
     FROZEN,
@@ -43,32 +56,35 @@ from tests.unit.remedy.plans import ALTER, plan_of
 HALFWAY = frozenset({STOPPING})
 CHANGED = frozenset({STOPPING, ALTERING})
 SKIPPED = frozenset({1, 5, 6})
-RESUMED = (ToState(State.RUNNING),)
-RESTORED = (Alter((Pair('{"file":"a"}', None), Pair('{"file":"c"}', None))), *RESUMED)
+RESUMED = (ToState(RequestedState.RUNNING),)
+RESTORED = (
+    Alter((PartitionOffset('{"file":"a"}', None), PartitionOffset('{"file":"c"}', None))),
+    *RESUMED,
+)
 
 
 # --- it is done -----------------------------------------------------------------------------------
 
 
 def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
-    found = seen(at(STOPPING, looks=4, blind=2), Standing.DONE)
-    assert found.records == (Verified(at=NOW, index=0, undoing=False, said="it is so"),)
-    assert found.command == LookAt(OWN.steps[1], FROZEN)
+    found = seen(at(STOPPING, looks=4, blind=2), StepStatus.DONE)
+    assert found.records == (StepVerified(at=NOW, index=0, undoing=False, said="it is so"),)
+    assert found.command == InspectCommand(OWN.steps[1], FROZEN)
 
 
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(RESUMING), (Ending.SUCCEEDED, None, "done"), id="forth"),
-        pytest.param(back(1), (Ending.RESTORED, Cause.REFUSED, "404"), id="back"),
+        pytest.param(at(RESUMING), (PlanEnding.SUCCEEDED, None, "done"), id="forth"),
+        pytest.param(back(1), (PlanEnding.RESTORED, PlanFailureCause.REFUSED, "404"), id="back"),
     ],
 )
 def test_the_last_step_ends_the_plan(
-    progress: Progress, ended: tuple[Ending, Cause | None, str]
+    progress: PlanProgress, ended: tuple[PlanEnding, PlanFailureCause | None, str]
 ) -> None:
-    found = seen(progress, Standing.DONE)
+    found = seen(progress, StepStatus.DONE)
     assert over(found) == ended
-    assert isinstance(found.records[0], Verified)
+    assert isinstance(found.records[0], StepVerified)
     assert found.progress.ended == found.records[1]
 
 
@@ -84,80 +100,84 @@ def test_the_last_step_ends_the_plan(
     ],
 )
 def test_the_end_waits_for_what_may_yet_be_carried_out(
-    progress: Progress, *, waiting: bool
+    progress: PlanProgress, *, waiting: bool
 ) -> None:
-    found = seen(progress, Standing.DONE)
+    found = seen(progress, StepStatus.DONE)
     assert waits(found) is waiting
-    if isinstance(found.command, Pause):
+    if isinstance(found.command, WaitCommand):
         assert found.command.said.startswith("it is so; an earlier request")
 
 
 # --- it is not ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("standing", [Standing.READY, Standing.PARTLY])
-def test_what_is_ready_is_written_down_and_tried(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", [StepStatus.READY, StepStatus.PARTLY])
+def test_what_is_ready_is_written_down_and_tried(standing: StepStatus) -> None:
     found = seen(at(ALTERING), standing)
-    assert found.records == (Intended(at=NOW, index=ALTERING, undoing=False),)
-    assert found.command == CarryOut(ALTER, FROZEN)
+    assert found.records == (StepIntended(at=NOW, index=ALTERING, undoing=False),)
+    assert found.command == AttemptCommand(ALTER, FROZEN)
 
 
 def test_what_can_only_be_waited_for_is() -> None:
     for progress in (at(1), at(PROVING, SKIP), at(ALTERING)):
-        assert waits(seen(progress, Standing.NOT_YET))
+        assert waits(seen(progress, StepStatus.NOT_YET))
     for progress in (at(1), at(PROVING, SKIP)):
-        assert waits(seen(progress, Standing.READY))
+        assert waits(seen(progress, StepStatus.READY))
 
 
 @pytest.mark.parametrize(
     ("answer", "patience_s"),
-    [(Answer.ACK, LIMITS.ack_s), (Answer.IN_DOUBT, LIMITS.doubt_s), (None, LIMITS.doubt_s)],
+    [
+        (AttemptResult.ACK, LIMITS.ack_s),
+        (AttemptResult.IN_DOUBT, LIMITS.doubt_s),
+        (None, LIMITS.doubt_s),
+    ],
 )
 def test_what_was_asked_for_has_time_to_show_before_it_is_asked_for_again(
-    answer: Answer | None, patience_s: float
+    answer: AttemptResult | None, patience_s: float
 ) -> None:
     asked = at(ALTERING, sent=1, spent=1, answer=answer, asked_at=NOW, touched=CHANGED)
-    early = seen(asked, Standing.READY, NOW + patience_s - 0.1)
+    early = seen(asked, StepStatus.READY, NOW + patience_s - 0.1)
     assert waits(early)
-    assert isinstance(early.command, Pause)
+    assert isinstance(early.command, WaitCommand)
     said = f"it is so; the request has {patience_s:.0f} s to take effect"
     assert early.command.said == said
-    again = seen(asked, Standing.READY, NOW + patience_s)
-    assert isinstance(again.command, CarryOut)
+    again = seen(asked, StepStatus.READY, NOW + patience_s)
+    assert isinstance(again.command, AttemptCommand)
     assert again.progress.sent == 2
 
 
 def test_what_was_put_off_for_all_its_time_is_refused() -> None:
-    assert isinstance(seen(at(ALTERING, refused="409"), Standing.READY).command, CarryOut)
-    assert isinstance(seen(at(ALTERING, **WAITED), Standing.READY).command, CarryOut)
-    found = seen(at(ALTERING, refused="409", touched=HALFWAY, **WAITED), Standing.READY)
+    assert isinstance(seen(at(ALTERING, refused="409"), StepStatus.READY).command, AttemptCommand)
+    assert isinstance(seen(at(ALTERING, **WAITED), StepStatus.READY).command, AttemptCommand)
+    found = seen(at(ALTERING, refused="409", touched=HALFWAY, **WAITED), StepStatus.READY)
     assert turns(found) == RESUMED
-    assert isinstance(found.records[0], Turned)
-    assert (found.records[0].cause, found.records[0].said) == (Cause.REFUSED, "409")
+    assert isinstance(found.records[0], RollbackStarted)
+    assert (found.records[0].cause, found.records[0].said) == (PlanFailureCause.REFUSED, "409")
 
 
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(ALTERING, answer=Answer.ACK), Ending.PARKED, id="a-change"),
-        pytest.param(at(ALTERING), Ending.IN_DOUBT, id="a-change-without-an-answer"),
-        pytest.param(at(RESUMING, answer=Answer.ACK), Ending.PARKED, id="the-last"),
-        pytest.param(back(0, answer=Answer.ACK), Ending.PARKED, id="on-the-way-back"),
-        pytest.param(back(0), Ending.IN_DOUBT, id="on-the-way-back-without-an-answer"),
+        pytest.param(at(ALTERING, answer=AttemptResult.ACK), PlanEnding.PARKED, id="a-change"),
+        pytest.param(at(ALTERING), PlanEnding.IN_DOUBT, id="a-change-without-an-answer"),
+        pytest.param(at(RESUMING, answer=AttemptResult.ACK), PlanEnding.PARKED, id="the-last"),
+        pytest.param(back(0, answer=AttemptResult.ACK), PlanEnding.PARKED, id="on-the-way-back"),
+        pytest.param(back(0), PlanEnding.IN_DOUBT, id="on-the-way-back-without-an-answer"),
     ],
 )
 def test_what_was_asked_for_often_enough_is_left_to_a_person(
-    progress: Progress, ended: Ending
+    progress: PlanProgress, ended: PlanEnding
 ) -> None:
     spent = replace(progress, sent=3, spent=3, asked_at=0.0, touched=CHANGED)
     said = "requested 3 times without effect: it is so"
-    assert over(seen(spent, Standing.READY)) == (ended, Cause.TIMED_OUT, said)
-    assert isinstance(seen(replace(spent, spent=2), Standing.READY).command, CarryOut)
+    assert over(seen(spent, StepStatus.READY)) == (ended, PlanFailureCause.TIMED_OUT, said)
+    assert isinstance(seen(replace(spent, spent=2), StepStatus.READY).command, AttemptCommand)
 
 
 def test_a_stop_that_does_not_come_about_is_taken_back() -> None:
-    spent = at(STOPPING, sent=3, spent=3, answer=Answer.ACK, touched=HALFWAY)
-    assert turns(seen(spent, Standing.READY)) == RESUMED
+    spent = at(STOPPING, sent=3, spent=3, answer=AttemptResult.ACK, touched=HALFWAY)
+    assert turns(seen(spent, StepStatus.READY)) == RESUMED
 
 
 @pytest.mark.parametrize(
@@ -171,38 +191,38 @@ def test_a_stop_that_does_not_come_about_is_taken_back() -> None:
     ],
 )
 def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: bool) -> None:
-    found = seen(at(1, touched=HALFWAY, **{**WAITED, **more}), Standing.NOT_YET)
+    found = seen(at(1, touched=HALFWAY, **{**WAITED, **more}), StepStatus.NOT_YET)
     assert waits(found) is waiting
     if not waiting:
         assert turns(found) == RESUMED
-        assert isinstance(found.records[0], Turned)
+        assert isinstance(found.records[0], RollbackStarted)
         told = f"not so after {LIMITS.step_s:.0f} s: it is so"
-        assert (found.records[0].cause, found.records[0].said) == (Cause.TIMED_OUT, told)
+        assert (found.records[0].cause, found.records[0].said) == (PlanFailureCause.TIMED_OUT, told)
 
 
 @pytest.mark.parametrize(
     ("progress", "expected"),
     [
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
-        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
-        pytest.param(at(ALTERING, sent=1, touched=CHANGED), Ending.IN_DOUBT, id="a-change"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
+        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
+        pytest.param(at(ALTERING, sent=1, touched=CHANGED), PlanEnding.IN_DOUBT, id="a-change"),
         pytest.param(
-            at(ALTERING, sent=1, answer=Answer.ACK, touched=CHANGED),
-            Ending.PARKED,
+            at(ALTERING, sent=1, answer=AttemptResult.ACK, touched=CHANGED),
+            PlanEnding.PARKED,
             id="a-change-that-was-answered",
         ),
-        pytest.param(at(RESUMING, sent=1, touched=CHANGED), Ending.IN_DOUBT, id="the-last"),
+        pytest.param(at(RESUMING, sent=1, touched=CHANGED), PlanEnding.IN_DOUBT, id="the-last"),
         pytest.param(at(RESUMING, touched=HALFWAY), RESUMED, id="the-last-unasked"),
         pytest.param(at(STOPPING, sent=1, touched=HALFWAY), RESUMED, id="a-stop"),
     ],
 )
 def test_what_does_not_come_about_in_time_is_gone_back_from_unless_it_may_yet(
-    progress: Progress, expected: Ending | tuple[object, ...]
+    progress: PlanProgress, expected: PlanEnding | tuple[object, ...]
 ) -> None:
-    found = seen(replace(progress, since=0.0, waited_s=NOW), Standing.NOT_YET)
-    if isinstance(expected, Ending):
+    found = seen(replace(progress, since=0.0, waited_s=NOW), StepStatus.NOT_YET)
+    if isinstance(expected, PlanEnding):
         said = f"not so after {NOW:.0f} s: it is so"
-        assert over(found) == (expected, Cause.TIMED_OUT, said)
+        assert over(found) == (expected, PlanFailureCause.TIMED_OUT, said)
     else:
         assert turns(found) == expected
 
@@ -210,8 +230,8 @@ def test_what_does_not_come_about_in_time_is_gone_back_from_unless_it_may_yet(
 def test_looks_come_less_and_less_often() -> None:
     pauses, progress = [], at(1)
     for _ in range(9):
-        found = seen(progress, Standing.NOT_YET)
-        assert isinstance(found.command, Pause)
+        found = seen(progress, StepStatus.NOT_YET)
+        assert isinstance(found.command, WaitCommand)
         pauses.append(found.command.seconds)
         progress = found.progress
     assert pauses == [0.5, 1.0, 1.0, 2.0, 2.0, 5.0, 5.0, 5.0, 5.0]
@@ -221,33 +241,37 @@ def test_looks_come_less_and_less_often() -> None:
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(STOPPING), Ending.UNCHANGED, id="not-begun"),
-        pytest.param(at(ALTERING, touched=CHANGED), Ending.PARKED, id="changed"),
-        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
+        pytest.param(at(STOPPING), PlanEnding.UNCHANGED, id="not-begun"),
+        pytest.param(at(ALTERING, touched=CHANGED), PlanEnding.PARKED, id="changed"),
+        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
     ],
 )
-def test_where_somebody_else_was_nothing_more_is_changed(progress: Progress, ended: Ending) -> None:
-    assert over(seen(progress, Standing.FOREIGN)) == (ended, Cause.CHANGED, "it is so")
+def test_where_somebody_else_was_nothing_more_is_changed(
+    progress: PlanProgress, ended: PlanEnding
+) -> None:
+    assert over(seen(progress, StepStatus.FOREIGN)) == (ended, PlanFailureCause.CHANGED, "it is so")
 
 
 def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> None:
-    assert turns(seen(at(ALTERING, touched=HALFWAY), Standing.FOREIGN)) == RESUMED
+    assert turns(seen(at(ALTERING, touched=HALFWAY), StepStatus.FOREIGN)) == RESUMED
 
 
 @pytest.mark.parametrize(
     ("progress", "expected"),
     [
-        pytest.param(at(STOPPING), Ending.UNCHANGED, id="not-begun"),
+        pytest.param(at(STOPPING), PlanEnding.UNCHANGED, id="not-begun"),
         pytest.param(at(1, touched=HALFWAY), RESUMED, id="stopped"),
         pytest.param(at(ALTERING, sent=1, touched=CHANGED), RESTORED, id="changed"),
-        pytest.param(at(RESUMING, touched=CHANGED), Ending.PARKED, id="arrived"),
+        pytest.param(at(RESUMING, touched=CHANGED), PlanEnding.PARKED, id="arrived"),
         pytest.param(at(RESUMING, touched=HALFWAY), RESUMED, id="at-the-last-unchanged"),
-        pytest.param(at(RESUMING, sent=1, touched=HALFWAY), Ending.PARKED, id="asked-to-run"),
-        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
+        pytest.param(at(RESUMING, sent=1, touched=HALFWAY), PlanEnding.PARKED, id="asked-to-run"),
+        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
         pytest.param(
-            at(4, plan_of(Delete(), ALTER), touched=frozenset({0, 3})), Ending.PARKED, id="deleted"
+            at(4, plan_of(Delete(), ALTER), touched=frozenset({0, 3})),
+            PlanEnding.PARKED,
+            id="deleted",
         ),
         pytest.param(
             at(3, plan_of(Create("c"), RESUMED[0], original=None), touched=frozenset({2})),
@@ -261,17 +285,17 @@ def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> N
         ),
         pytest.param(
             at(2, plan_of(ALTER, original=None), frozen=None, touched=frozenset({2})),
-            Ending.PARKED,
+            PlanEnding.PARKED,
             id="nothing-known-to-go-back-to",
         ),
     ],
 )
 def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
-    progress: Progress, expected: Ending | tuple[object, ...]
+    progress: PlanProgress, expected: PlanEnding | tuple[object, ...]
 ) -> None:
-    found = seen(progress, Standing.IMPOSSIBLE)
-    if isinstance(expected, Ending):
-        assert over(found) == (expected, Cause.REFUSED, "it is so")
+    found = seen(progress, StepStatus.IMPOSSIBLE)
+    if isinstance(expected, PlanEnding):
+        assert over(found) == (expected, PlanFailureCause.REFUSED, "it is so")
     else:
         assert turns(found) == expected
 
@@ -279,56 +303,63 @@ def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
 # --- attempts -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", [Answer.ACK, Answer.IN_DOUBT])
-def test_what_was_asked_for_is_looked_at_anew(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [AttemptResult.ACK, AttemptResult.IN_DOUBT])
+def test_what_was_asked_for_is_looked_at_anew(answer: AttemptResult) -> None:
     asked = at(ALTERING, sent=1, looks=4, waited_s=5.0)
-    found = move(asked, Tried(Outcome(answer, "so", definite=True)))
-    assert found.records == (Answered(at=NOW, answer=answer, said="so", definite=True),)
-    assert found.command == LookAt(ALTER, FROZEN)
+    found = move(asked, AttemptEvent(Outcome(answer, "so", definite=True)))
+    assert found.records == (StepAnswered(at=NOW, answer=answer, said="so", definite=True),)
+    assert found.command == InspectCommand(ALTER, FROZEN)
     assert (found.progress.looks, found.progress.waited_s) == (0, 0.0)
 
 
 def test_what_is_put_off_is_waited_for() -> None:
-    found = move(at(ALTERING, sent=1, looks=1), Tried(Outcome(Answer.RETRY, "409")))
-    assert found.records == (Answered(at=NOW, answer=Answer.RETRY, said="409"),)
-    assert found.command == Pause(1.0, "409")
+    found = move(at(ALTERING, sent=1, looks=1), AttemptEvent(Outcome(AttemptResult.RETRY, "409")))
+    assert found.records == (StepAnswered(at=NOW, answer=AttemptResult.RETRY, said="409"),)
+    assert found.command == WaitCommand(1.0, "409")
     assert (found.progress.looks, found.progress.refused) == (2, "409")
 
 
 def test_a_no_is_written_down_with_what_comes_of_it() -> None:
     asked = at(STOPPING, sent=1, touched=HALFWAY)
-    found = move(asked, Tried(Outcome(Answer.NACK, "403"), Cause.UNAUTHORISED))
-    assert found.records[0] == Answered(at=NOW, answer=Answer.NACK, said="403")
-    assert over(found) == (Ending.UNCHANGED, Cause.UNAUTHORISED, "403")
+    found = move(
+        asked, AttemptEvent(Outcome(AttemptResult.NACK, "403"), PlanFailureCause.UNAUTHORISED)
+    )
+    assert found.records[0] == StepAnswered(at=NOW, answer=AttemptResult.NACK, said="403")
+    assert over(found) == (PlanEnding.UNCHANGED, PlanFailureCause.UNAUTHORISED, "403")
 
 
 def test_offsets_are_read_back_before_a_refusal_to_change_them_counts() -> None:
     changed = at(ALTERING, sent=1, touched=CHANGED)
-    asked = move(changed, Tried(Outcome(Answer.NACK, "not to my taste")))
-    assert [type(record) for record in asked.records] == [Answered]
-    assert isinstance(asked.command, LookAt)
-    found = seen(asked.progress, Standing.READY)
-    assert [type(record) for record in found.records] == [Answered, Turned]
+    asked = move(changed, AttemptEvent(Outcome(AttemptResult.NACK, "not to my taste")))
+    assert [type(record) for record in asked.records] == [StepAnswered]
+    assert isinstance(asked.command, InspectCommand)
+    found = seen(asked.progress, StepStatus.READY)
+    assert [type(record) for record in found.records] == [StepAnswered, RollbackStarted]
     assert turns(found) == RESUMED
-    assert isinstance(found.records[1], Turned)
-    assert (found.records[1].cause, found.records[1].said) == (Cause.REFUSED, "not to my taste")
-    assert turns(seen(asked.progress, Standing.PARTLY)) == RESTORED
+    assert isinstance(found.records[1], RollbackStarted)
+    assert (found.records[1].cause, found.records[1].said) == (
+        PlanFailureCause.REFUSED,
+        "not to my taste",
+    )
+    assert turns(seen(asked.progress, StepStatus.PARTLY)) == RESTORED
 
 
 def test_a_change_that_fails_three_times_and_shows_no_effect_leaves_all_as_it_was() -> None:
-    failed = at(ALTERING, sent=3, spent=3, answer=Answer.FAILED, touched=CHANGED, refused="500")
-    assert isinstance(seen(replace(failed, asked_at=NOW), Standing.READY).command, Pause)
+    failed = at(
+        ALTERING, sent=3, spent=3, answer=AttemptResult.FAILED, touched=CHANGED, refused="500"
+    )
+    assert isinstance(seen(replace(failed, asked_at=NOW), StepStatus.READY).command, WaitCommand)
     ended = replace(failed, asked_at=0.0)
-    assert turns(seen(ended, Standing.READY)) == RESUMED
-    assert over(seen(ended, Standing.PARTLY))[0] is Ending.IN_DOUBT
-    doubted = seen(replace(ended, doubt_until=1.0), Standing.READY)
+    assert turns(seen(ended, StepStatus.READY)) == RESUMED
+    assert over(seen(ended, StepStatus.PARTLY))[0] is PlanEnding.IN_DOUBT
+    doubted = seen(replace(ended, doubt_until=1.0), StepStatus.READY)
     assert turns(doubted) == RESTORED
 
 
 # --- nothing to be seen ---------------------------------------------------------------------------
 
-AWAY = Blind(Cause.UNREACHABLE, "refused")
-FORBIDDEN = Blind(Cause.UNAUTHORISED, "403")
+AWAY = UnavailableEvent(PlanFailureCause.UNREACHABLE, "refused")
+FORBIDDEN = UnavailableEvent(PlanFailureCause.UNAUTHORISED, "403")
 
 
 def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
@@ -338,33 +369,41 @@ def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
         assert waits(found)
         progress = found.progress
         assert (progress.blind, progress.looks) == (blind, blind)
-    assert over(move(progress, AWAY)) == (Ending.UNCHANGED, Cause.UNREACHABLE, "refused")
-    assert seen(progress, Standing.NOT_YET).progress.blind == 0
+    assert over(move(progress, AWAY)) == (
+        PlanEnding.UNCHANGED,
+        PlanFailureCause.UNREACHABLE,
+        "refused",
+    )
+    assert seen(progress, StepStatus.NOT_YET).progress.blind == 0
 
 
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(1, touched=HALFWAY), Ending.PARKED, id="stopped"),
-        pytest.param(at(1, SKIP, touched=frozenset({0})), Ending.UNCHANGED, id="only-copied"),
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), Ending.INEFFECTIVE, id="proving"),
-        pytest.param(back(), Ending.PARKED, id="on-the-way-back"),
+        pytest.param(at(1, touched=HALFWAY), PlanEnding.PARKED, id="stopped"),
+        pytest.param(at(1, SKIP, touched=frozenset({0})), PlanEnding.UNCHANGED, id="only-copied"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
+        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
     ],
 )
 def test_what_was_begun_is_looked_for_as_long_as_a_step_may_take(
-    progress: Progress, ended: Ending
+    progress: PlanProgress, ended: PlanEnding
 ) -> None:
     assert waits(move(replace(progress, blind=9), AWAY))
     worn = replace(progress, since=0.0, waited_s=NOW)
-    assert over(move(worn, AWAY)) == (ended, Cause.UNREACHABLE, "refused")
-    assert over(move(progress, FORBIDDEN)) == (ended, Cause.UNAUTHORISED, "403")
+    assert over(move(worn, AWAY)) == (ended, PlanFailureCause.UNREACHABLE, "refused")
+    assert over(move(progress, FORBIDDEN)) == (ended, PlanFailureCause.UNAUTHORISED, "403")
 
 
 def test_who_is_not_allowed_to_look_does_not_look_again() -> None:
-    assert over(move(at(STOPPING), FORBIDDEN)) == (Ending.UNCHANGED, Cause.UNAUTHORISED, "403")
+    assert over(move(at(STOPPING), FORBIDDEN)) == (
+        PlanEnding.UNCHANGED,
+        PlanFailureCause.UNAUTHORISED,
+        "403",
+    )
 
 
 def test_a_plan_that_has_ended_has_no_next_move() -> None:
-    ended = Ended(at=1.0, ending=Ending.SUCCEEDED, said="done")
+    ended = PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done")
     with pytest.raises(AssertionError):
-        seen(at(STOPPING, ended=ended), Standing.DONE)
+        seen(at(STOPPING, ended=ended), StepStatus.DONE)

@@ -4,43 +4,52 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from offsetwatch.remedy.model.fleet_state import NEAR, POLICY, Breaker, Fleet, Restarted, Skip
+
+from offsetwatch.remedy.model.fleet_state import (
+    NEAR_OFFSETS,
+    POLICY_APPROVER,
+    Breaker,
+    ConnectorRestart,
+    FleetState,
+    RecordSkip,
+)
 from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
     AnyRecord,
-    Approved,
     BreakerSet,
-    Cause,
-    Ended,
-    Ending,
-    IncidentOver,
-    IncidentSeen,
-    Intended,
-    Lapsed,
+    IncidentDetected,
+    IncidentEnded,
     ModeSet,
-    Opened,
-    Parked,
     PauseSet,
-    Proposed,
-    Refused,
-    Rejected,
-    Resumed,
-    Verified,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+    StepIntended,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Action,
     Plan,
-    RecordAt,
-    Remedy,
+    PlanSubject,
+    RecordLocation,
+    RemediationContext,
+    RequestedState,
     Restart,
-    State,
-    Subject,
     ToState,
 )
-
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
 WHOSE = ("lab", "orders")
-PARKED = Parked(at=9.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="it moved")
+PARKED = PlanParked(
+    at=9.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
+)
 
 
 def small(step: ToState | Restart, action: Action, plan_id: str = "p1") -> Plan:
@@ -48,49 +57,49 @@ def small(step: ToState | Restart, action: Action, plan_id: str = "p1") -> Plan:
     return Plan(
         plan_id=plan_id,
         verb=action.value,
-        subject=Subject("rest", *WHOSE, "sink"),
+        subject=PlanSubject("rest", *WHOSE, "sink"),
         steps=(step,),
-        original=State.RUNNING,
-        final=State.STOPPED if action is Action.STOP else State.RUNNING,
+        original=RequestedState.RUNNING,
+        final=RequestedState.STOPPED if action is Action.STOP else RequestedState.RUNNING,
         created_at=1.0,
         created_by="detector",
-        remedy=Remedy(action, "i1"),
+        remedy=RemediationContext(action, "i1"),
     )
 
 
-STOP = small(ToState(State.STOPPED), Action.STOP)
+STOP = small(ToState(RequestedState.STOPPED), Action.STOP)
 SKIP, TOOL = skip_of(), plan_of()
 
 
-def fleet(*records: AnyRecord, plan: Plan = SKIP, into: Fleet | None = None) -> Fleet:
-    found = into or Fleet()
+def fleet(*records: AnyRecord, plan: Plan = SKIP, into: FleetState | None = None) -> FleetState:
+    found = into or FleetState()
     for record in records:
         found.take(found.seq + 1, plan.plan_id, record)
     return found
 
 
-def proposed(plan: Plan) -> Proposed:
-    return Proposed(at=1.0, plan=plan, mode="auto", expires_at=99.0)
+def proposed(plan: Plan) -> PlanProposed:
+    return PlanProposed(at=1.0, plan=plan, mode="auto", expires_at=99.0)
 
 
-def approved(by: str = "ada") -> Approved:
-    return Approved(at=2.0, by=by, plan_sha256="s")
+def approved(by: str = "ada") -> PlanApproved:
+    return PlanApproved(at=2.0, by=by, plan_sha256="s")
 
 
-def opened(plan: Plan) -> Opened:
-    return Opened(at=3.0, plan=plan)
+def opened(plan: Plan) -> PlanOpened:
+    return PlanOpened(at=3.0, plan=plan)
 
 
-def asked(index: int, at: float = 4.0, *, undoing: bool = False) -> Intended:
-    return Intended(at=at, index=index, undoing=undoing)
+def asked(index: int, at: float = 4.0, *, undoing: bool = False) -> StepIntended:
+    return StepIntended(at=at, index=index, undoing=undoing)
 
 
-def seen(index: int, *, undoing: bool = False) -> Verified:
-    return Verified(at=5.0, index=index, undoing=undoing, said="")
+def seen(index: int, *, undoing: bool = False) -> StepVerified:
+    return StepVerified(at=5.0, index=index, undoing=undoing, said="")
 
 
-def ended(ending: Ending = Ending.SUCCEEDED, at: float = 9.0) -> Ended:
-    return Ended(at=at, ending=ending, said="x")
+def ended(ending: PlanEnding = PlanEnding.SUCCEEDED, at: float = 9.0) -> PlanEnded:
+    return PlanEnded(at=at, ending=ending, said="x")
 
 
 def begun(plan: Plan, by: str = "ada") -> tuple[AnyRecord, ...]:
@@ -114,7 +123,7 @@ def test_everything_is_held_until_then_or_until_it_is_let_go(
 ) -> None:
     held = PauseSet(at=1.0, paused=paused, until=until, by="ada", because="x")
     assert fleet(held).paused(now) == (held if holds else None)
-    assert Fleet().paused(now) is None
+    assert FleetState().paused(now) is None
 
 
 def test_the_newest_mode_counts_and_records_are_counted() -> None:
@@ -124,7 +133,8 @@ def test_the_newest_mode_counts_and_records_are_counted() -> None:
 
 
 OTHER = msgspec.structs.replace(
-    small(Restart(), Action.RESTART_FAILED, "p2"), subject=Subject("rest", "lab", "other", "sink")
+    small(Restart(), Action.RESTART_FAILED, "p2"),
+    subject=PlanSubject("rest", "lab", "other", "sink"),
 )
 
 
@@ -150,7 +160,7 @@ def test_what_people_and_other_plans_change_is_another_ground(
 
 
 def test_a_plan_that_began_and_ended_meanwhile_is_another_ground() -> None:
-    assert fleet(*begun(OTHER), ended(), plan=OTHER).bounds() != Fleet().bounds()
+    assert fleet(*begun(OTHER), ended(), plan=OTHER).bounds() != FleetState().bounds()
 
 
 def test_what_is_proposed_decided_or_seen_meanwhile_is_no_other_ground() -> None:
@@ -179,18 +189,18 @@ def test_a_breaker_that_a_person_opens_a_person_closes() -> None:
         pytest.param((proposed(SKIP),), True, False, False, False, id="proposed"),
         pytest.param((proposed(SKIP), approved()), False, True, False, False, id="approved"),
         pytest.param(
-            (proposed(SKIP), Rejected(at=2.0, by="ada", because="no")),
+            (proposed(SKIP), PlanRejected(at=2.0, by="ada", because="no")),
             *[False] * 4,
             id="rejected",
         ),
         pytest.param(
-            (proposed(SKIP), Lapsed(at=2.0, void=True, said="over")), *[False] * 4, id="lapsed"
+            (proposed(SKIP), PlanLapsed(at=2.0, void=True, said="over")), *[False] * 4, id="lapsed"
         ),
         pytest.param(begun(SKIP), False, False, True, False, id="begun"),
         pytest.param((opened(TOOL),), False, False, True, False, id="of-the-toolbox"),
         pytest.param((*begun(SKIP), PARKED), False, False, True, True, id="parked"),
         pytest.param(
-            (*begun(SKIP), PARKED, Resumed(at=9.0)), False, False, True, False, id="taken-up"
+            (*begun(SKIP), PARKED, PlanResumed(at=9.0)), False, False, True, False, id="taken-up"
         ),
         pytest.param((*begun(SKIP), PARKED, ended()), *[False] * 4, id="ended"),
         pytest.param((asked(0), PARKED), *[False] * 4, id="of-no-plan"),
@@ -208,7 +218,7 @@ def test_how_plans_stand_is_known(
 
 
 def test_plans_that_wait_are_told_in_the_order_of_their_proposals() -> None:
-    found = Fleet()
+    found = FleetState()
     for plan_id in ("p2", "p1"):
         fleet(proposed(skip_of(plan_id)), plan=skip_of(plan_id), into=found)
     assert list(found.proposed()) == ["p2", "p1"]
@@ -222,7 +232,7 @@ def test_plans_that_wait_are_told_in_the_order_of_their_proposals() -> None:
 
 def test_a_skip_is_known_from_when_it_is_asked_for_and_once() -> None:
     found = fleet(*begun(SKIP), asked(1), asked(5, 6.0), asked(5, 7.0))
-    assert found.skips == [Skip(6.0, "p1", WHOSE, POISON, "s1")]
+    assert found.skips == [RecordSkip(6.0, "p1", WHOSE, POISON, "s1")]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +242,7 @@ def test_a_skip_is_known_from_when_it_is_asked_for_and_once() -> None:
         pytest.param(SKIP, 5, True, id="on-the-way-back"),
         pytest.param(TOOL, 3, False, id="of-the-toolbox"),
         pytest.param(
-            msgspec.structs.replace(TOOL, remedy=Remedy(Action.RESTORE, "i1")),
+            msgspec.structs.replace(TOOL, remedy=RemediationContext(Action.RESTORE, "i1")),
             3,
             False,
             id="restored",
@@ -245,7 +255,7 @@ def test_nothing_else_is_a_skip(plan: Plan, index: int, *, undoing: bool) -> Non
 
 
 def skipped_after(
-    record: RecordAt, *, connector: str = "orders", signature: str = "s1"
+    record: RecordLocation, *, connector: str = "orders", signature: str = "s1"
 ) -> dict[str, Breaker]:
     """The breakers after a skip of POISON, and one of this record."""
     found = fleet(*begun(SKIP), asked(5))
@@ -256,7 +266,7 @@ def skipped_after(
     return fleet(opened(plan), asked(5, 8.0), plan=plan, into=found).breakers
 
 
-@pytest.mark.parametrize("offset", [POISON.offset + NEAR, POISON.offset - 7])
+@pytest.mark.parametrize("offset", [POISON.offset + NEAR_OFFSETS, POISON.offset - 7])
 def test_two_skips_of_one_kind_close_to_each_other_open_the_breaker(offset: int) -> None:
     opens = skipped_after(msgspec.structs.replace(POISON, offset=offset))
     assert list(opens) == ["lab/orders"]
@@ -267,7 +277,7 @@ def test_two_skips_of_one_kind_close_to_each_other_open_the_breaker(offset: int)
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param({"offset": POISON.offset + NEAR + 1}, id="far-away"),
+        pytest.param({"offset": POISON.offset + NEAR_OFFSETS + 1}, id="far-away"),
         pytest.param({"partition": 1}, id="another-partition"),
         pytest.param({"topic": "t"}, id="another-topic"),
         pytest.param({"kafka": "west"}, id="another-cluster"),
@@ -286,7 +296,10 @@ def test_two_skips_of_two_kinds_or_two_connectors_are_two_accidents() -> None:
 def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
     plan = small(Restart(only_failed=True), Action.RESTART_FAILED)
     found = fleet(*begun(plan), asked(0, 4.0), asked(0, 6.0), plan=plan)
-    assert found.restarts == [Restarted(4.0, WHOSE, "i1"), Restarted(6.0, WHOSE, "i1")]
+    assert found.restarts == [
+        ConnectorRestart(4.0, WHOSE, "i1"),
+        ConnectorRestart(6.0, WHOSE, "i1"),
+    ]
     own = msgspec.structs.replace(plan, remedy=None)
     assert fleet(opened(own), asked(0), plan=own).restarts == []
     done = fleet(opened(own), asked(0), seen(0), plan=own).restarts
@@ -307,7 +320,7 @@ def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
         pytest.param((asked(1), asked(6, 6.0)), 4.0, id="asked-to-run"),
         pytest.param((asked(1), asked(6, 6.0), seen(6)), None, id="runs"),
         pytest.param((asked(1), seen(0, undoing=True)), 4.0, id="a-step-of-the-way-back"),
-        pytest.param((asked(1), ended(Ending.RESTORED)), None, id="over"),
+        pytest.param((asked(1), ended(PlanEnding.RESTORED)), None, id="over"),
     ],
 )
 def test_who_is_stopped_by_us_is_known_until_it_runs_again(
@@ -325,15 +338,15 @@ def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
     again = msgspec.structs.replace(STOP, plan_id="p2")
     fleet(opened(again), asked(0, 2.0), plan=again, into=held)
     assert held.stopped_by_us() == {WHOSE: 2.0}
-    fleet(ended(Ending.RESTORED), plan=again, into=held)
-    fleet(IncidentOver(at=10.0, incident="another"), into=held)
+    fleet(ended(PlanEnding.RESTORED), plan=again, into=held)
+    fleet(IncidentEnded(at=10.0, incident="another"), into=held)
     assert held.stopped_by_us() == {WHOSE: 4.0}
-    fleet(IncidentOver(at=10.0, incident="i1"), into=held)
+    fleet(IncidentEnded(at=10.0, incident="i1"), into=held)
     assert held.stopped_by_us() == {}
 
 
-@pytest.mark.parametrize("ending", [at for at in Ending if at is not Ending.SUCCEEDED])
-def test_a_stop_that_did_not_succeed_is_not_held(ending: Ending) -> None:
+@pytest.mark.parametrize("ending", [at for at in PlanEnding if at is not PlanEnding.SUCCEEDED])
+def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanEnding) -> None:
     assert fleet(*begun(STOP), asked(0), ended(ending), plan=STOP).stopped_by_us() == {}
     assert fleet(*begun(STOP), ended(), plan=STOP).stopped_by_us() == {}
     assert fleet(*begun(SKIP), asked(1), ended()).stopped_by_us() == {}
@@ -346,12 +359,12 @@ def test_a_stop_that_did_not_succeed_is_not_held(ending: Ending) -> None:
     ("plan", "last", "said"),
     [
         (SKIP, PARKED, "plan p1 is parked: it moved"),
-        (SKIP, ended(Ending.INEFFECTIVE), "plan p1 did not help: x"),
-        (SKIP, ended(Ending.RESTORED), None),
+        (SKIP, ended(PlanEnding.INEFFECTIVE), "plan p1 did not help: x"),
+        (SKIP, ended(PlanEnding.RESTORED), None),
         (SKIP, ended(), None),
         (TOOL, PARKED, None),
-        (TOOL, ended(Ending.INEFFECTIVE), None),
-        (small(Restart(), Action.RESTART_FAILED), ended(Ending.INEFFECTIVE), None),
+        (TOOL, ended(PlanEnding.INEFFECTIVE), None),
+        (small(Restart(), Action.RESTART_FAILED), ended(PlanEnding.INEFFECTIVE), None),
     ],
 )
 def test_a_breaker_opens_by_how_a_plan_ended(plan: Plan, last: AnyRecord, said: str | None) -> None:
@@ -362,14 +375,14 @@ def test_a_breaker_opens_by_how_a_plan_ended(plan: Plan, last: AnyRecord, said: 
 @pytest.mark.parametrize(
     ("by", "ending", "successes"),
     [
-        ("ada", Ending.SUCCEEDED, 1),
-        (POLICY, Ending.SUCCEEDED, 0),
-        ("ada", Ending.RESTORED, 0),
-        ("ada", Ending.INEFFECTIVE, 0),
+        ("ada", PlanEnding.SUCCEEDED, 1),
+        (POLICY_APPROVER, PlanEnding.SUCCEEDED, 0),
+        ("ada", PlanEnding.RESTORED, 0),
+        ("ada", PlanEnding.INEFFECTIVE, 0),
     ],
 )
 def test_what_a_person_approved_and_succeeded_is_counted(
-    by: str, ending: Ending, successes: int
+    by: str, ending: PlanEnding, successes: int
 ) -> None:
     found = fleet(*begun(SKIP, by), ended(ending))
     assert found.successes[WHOSE, Action.SKIP_ONE] == successes
@@ -390,22 +403,22 @@ def test_what_nobody_approved_or_never_began_is_no_success() -> None:
 
 def test_an_incident_is_known_as_it_was_first_seen_until_it_is_over() -> None:
     first, again = (
-        IncidentSeen(
+        IncidentDetected(
             at=at, incident="i1", connect_cluster="lab", connector="orders", what="failed", said="x"
         )
         for at in (1.0, 2.0)
     )
     found = fleet(first, again)
     assert found.incidents == {"i1": first}
-    fleet(IncidentOver(at=3.0, incident="i2"), into=found)
+    fleet(IncidentEnded(at=3.0, incident="i2"), into=found)
     assert found.incidents == {"i1": first}
-    fleet(IncidentOver(at=3.0, incident="i1"), into=found)
+    fleet(IncidentEnded(at=3.0, incident="i1"), into=found)
     assert found.incidents == {}
 
 
 def test_why_nothing_is_done_is_known_for_each_action_until_the_incident_is_over() -> None:
-    def refused(incident: str, action: str, at: float = 1.0) -> Refused:
-        return Refused(
+    def refused(incident: str, action: str, at: float = 1.0) -> ActionRefused:
+        return ActionRefused(
             at=at,
             incident=incident,
             connect_cluster="lab",
@@ -419,5 +432,5 @@ def test_why_nothing_is_done_is_known_for_each_action_until_the_incident_is_over
     newest = refused("i1", "stop", 2.0)
     fleet(newest, into=found)
     assert (found.refused["i1", "stop"], len(found.refused)) == (newest, 3)
-    fleet(IncidentOver(at=3.0, incident="i1"), into=found)
+    fleet(IncidentEnded(at=3.0, incident="i1"), into=found)
     assert list(found.refused) == [("i2", "stop")]

@@ -7,15 +7,15 @@ from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import pytest
-from offsetwatch.remedy import guards
-from offsetwatch.remedy.guards import Answer, Permission, Reach, Stage
-from offsetwatch.remedy.guards import daemon as guards_ourselves
-from offsetwatch.remedy.model.facts import Approval, Facts, Kind, Signal
-from offsetwatch.remedy.model.fleet_state import Breaker, Skip
-from offsetwatch.remedy.model.plan import Action, RecordAt
-from offsetwatch.remedy.model.policy import Policy, Storm, Window
-from offsetwatch.remedy.model.service_api import Mode
 
+from offsetwatch.remedy import guards
+from offsetwatch.remedy.guards import GuardReach, GuardResult, Permission, Stage
+from offsetwatch.remedy.guards import daemon as guards_ourselves
+from offsetwatch.remedy.model.facts import GuardFacts, PlanApproval, PoisonSignal, SubjectKind
+from offsetwatch.remedy.model.fleet_state import Breaker, RecordSkip
+from offsetwatch.remedy.model.plan import Action, RecordLocation
+from offsetwatch.remedy.model.policy import MassFailure, Policy, Window
+from offsetwatch.remedy.model.service_api import Mode
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,
@@ -38,8 +38,8 @@ ME = (CONNECT, CONNECTOR)
 OTHERS = frozenset((f"lab-{number}", "c") for number in range(9))
 
 
-def skip_at(at: float, whose: tuple[str, str] = ME) -> Skip:
-    return Skip(at, "plan", whose, RecordAt("east", "t", "id", 3, 17), "signature")
+def skip_at(at: float, whose: tuple[str, str] = ME) -> RecordSkip:
+    return RecordSkip(at, "plan", whose, RecordLocation("east", "t", "id", 3, 17), "signature")
 
 
 class Row(NamedTuple):
@@ -49,7 +49,7 @@ class Row(NamedTuple):
     stage: Stage
     changes: dict[str, Any]
     action: Action = SKIP
-    kind: Kind = Kind.SINK
+    kind: SubjectKind = SubjectKind.SINK
     policy: dict[str, Any] = {}  # noqa: RUF012 - never changed
     also: frozenset[str] = frozenset()
 
@@ -78,7 +78,7 @@ ROWS = (
         also=frozenset({"writes_before_it_commits"}),
     ),
     Row("writes_before_it_commits", PLAN, {"class_name": "com.example.Ledger"}),
-    Row("opaque", PLAN, {}, kind=Kind.SOURCE),
+    Row("opaque", PLAN, {}, kind=SubjectKind.SOURCE),
     Row("wanted_running", PLAN, {"state": "paused"}),
     Row("wanted_running", ADMIT, {"state": "stopped"}),
     Row("wanted_running", ADMIT, {"state": "unassigned"}),
@@ -90,7 +90,7 @@ ROWS = (
     Row("repeated", PLAN, {"failures": 2}),
     Row("repeated", PLAN, {"failing_s": 599.0}),
     Row("repeated", PLAN, {"restarts": 1}),
-    Row("repeated", PLAN, {"silent": True, "frozen_s": 899.0}, kind=Kind.MIRROR),
+    Row("repeated", PLAN, {"silent": True, "frozen_s": 899.0}, kind=SubjectKind.MIRROR),
     *(
         Row("poison_class", PLAN, {"failure_kind": kind})
         for kind in (
@@ -109,13 +109,17 @@ ROWS = (
     Row("identified", PLAN, {"definitive": frozenset()}),
     Row("identified", PLAN, {"conflicting": frozenset({"error_log"})}),
     Row("first_of_the_batch", ALTER, {"poison": 1_300}, also=frozenset({"one_step"})),
-    Row("first_that_exists", ALTER, {"first_existing": 1_240}, kind=Kind.MIRROR),
-    Row("quorum", PLAN, {"signals": frozenset({Signal.FROZEN_OFFSET, Signal.STATUS_TRACE})}),
-    Row("quorum", PLAN, {"signals": frozenset(Signal) - {Signal.FROZEN_OFFSET}}),
+    Row("first_that_exists", ALTER, {"first_existing": 1_240}, kind=SubjectKind.MIRROR),
+    Row(
+        "quorum",
+        PLAN,
+        {"signals": frozenset({PoisonSignal.FROZEN_OFFSET, PoisonSignal.STATUS_TRACE})},
+    ),
+    Row("quorum", PLAN, {"signals": frozenset(PoisonSignal) - {PoisonSignal.FROZEN_OFFSET}}),
     Row("alone", ADMIT, {"alike": frozenset({("lab", "a"), ("lab", "b")})}),
     Row("storm", PLAN, {"unhealthy": frozenset(("lab", str(at)) for at in range(5))}),
     Row("storm", PLAN, {"connectors": 4, "unhealthy": frozenset({ME, ("a", "b"), ("c", "d")})}),
-    Row("storm", ALTER, {"storm_before": Storm(rages=True, calm_since=NOW - 899)}),
+    Row("storm", ALTER, {"storm_before": MassFailure(rages=True, calm_since=NOW - 899)}),
     Row("storm", PLAN, {"in_remedy": frozenset(("lab", str(at)) for at in range(5))}, STOP),
     Row("blast", ADMIT, {"in_remedy": frozenset({("lab", "another")})}),
     Row("blast", ADMIT, {"in_remedy": frozenset({ME})}, RESTORE),
@@ -131,12 +135,18 @@ ROWS = (
     Row("one_record", PLAN, {"records": 2}),
     Row("one_step", ALTER, {"next_wanted": 1_300}),
     Row("one_step", PLAN, {"next_wanted": 1_236}),
-    Row("one_step", PLAN, {"next_now": 1_300}, kind=Kind.MIRROR, also=frozenset({"in_the_log"})),
+    Row(
+        "one_step",
+        PLAN,
+        {"next_now": 1_300},
+        kind=SubjectKind.MIRROR,
+        also=frozenset({"in_the_log"}),
+    ),
     Row(
         "one_step",
         PLAN,
         {"poison": 1_300, "next_wanted": 1_301},
-        kind=Kind.MIRROR,
+        kind=SubjectKind.MIRROR,
         also=frozenset({"first_that_exists"}),
     ),
     Row("progress", PLAN, {"skips": (skip_at(NOW - 90_000),), "records_since_skip": 999}),
@@ -156,9 +166,9 @@ ROWS = (
     Row("in_the_log", PLAN, {"bounds_read_at": NOW + 60}),
     Row("in_the_log", PLAN, {"next_wanted": 1_234}, also=frozenset({"one_step"})),
     Row("same_topic", ADMIT, {"topic_id_now": "another"}),
-    Row("one_raw_key", ALTER, {"raw_keys": 2}, kind=Kind.MIRROR),
-    Row("one_raw_key", ALTER, {"raw_keys": 0}, kind=Kind.MIRROR),
-    Row("one_raw_key", PLAN, {"key_canonical": False}, kind=Kind.MIRROR),
+    Row("one_raw_key", ALTER, {"raw_keys": 2}, kind=SubjectKind.MIRROR),
+    Row("one_raw_key", ALTER, {"raw_keys": 0}, kind=SubjectKind.MIRROR),
+    Row("one_raw_key", PLAN, {"key_canonical": False}, kind=SubjectKind.MIRROR),
     Row("read_just_now", PLAN, {"read_at": NOW - 61}),
     Row("read_just_now", ALTER, {"read_at": NOW - 11}),
     Row("read_just_now", ADMIT, {"read_at": NOW + 3_600}, STOP),
@@ -201,9 +211,9 @@ ROWS = (
         "not_internal",
         PLAN,
         {"class_name": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"},
-        kind=Kind.MIRROR,
+        kind=SubjectKind.MIRROR,
     ),
-    Row("not_internal", PLAN, {"class_name": "MirrorHeartbeat"}, STOP, Kind.MIRROR),
+    Row("not_internal", PLAN, {"class_name": "MirrorHeartbeat"}, STOP, SubjectKind.MIRROR),
     Row("same_policy", ADMIT, {"policy_sha256": "another"}),
     Row("restarts_left", ADMIT, {"restarted_at": (NOW - 900, NOW - 400)}, RESTART),
     Row("restarts_left", PLAN, {"restarted_at": (NOW - 299,)}, RESTART),
@@ -215,7 +225,7 @@ ROWS = (
 ELSEWHERE = {"unmanaged", "restored_by_a_person"}
 
 
-def made(row: Row) -> tuple[Facts, Policy]:
+def made(row: Row) -> tuple[GuardFacts, Policy]:
     """The policy is also the one that the plan was made under, unless that is what is changed."""
     policy = replace(POLICY, **row.policy)
     base = standing if row.stage is ALTER else facts
@@ -223,8 +233,8 @@ def made(row: Row) -> tuple[Facts, Policy]:
     return base(row.action, row.kind, **given), policy
 
 
-def against(answers: tuple[guards.GuardAnswer, ...]) -> dict[str, Answer]:
-    return {at.guard: at.answer for at in answers if at.answer is not Answer.PASS}
+def against(answers: tuple[guards.GuardAnswer, ...]) -> dict[str, GuardResult]:
+    return {at.guard: at.answer for at in answers if at.answer is not GuardResult.PASS}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.guard}-{row.stage}-{row.action}")
@@ -232,10 +242,10 @@ def test_a_guard_denies_what_no_other_denies(row):
     given, policy = made(row)
     said = guards.evaluate(given, policy, row.stage, by_person=row.action is RESTORE)
     expected = {row.guard, *row.also}
-    if row.kind is Kind.SOURCE or row.action is RESTORE:
+    if row.kind is SubjectKind.SOURCE or row.action is RESTORE:
         assert row.guard in against(said)
     else:
-        assert against(said) == dict.fromkeys(expected, Answer.DENY)
+        assert against(said) == dict.fromkeys(expected, GuardResult.DENY)
     assert all(at.said for at in said)
 
 
@@ -244,13 +254,13 @@ def test_every_guard_has_a_row():
 
 
 @pytest.mark.parametrize("stage", Stage)
-@pytest.mark.parametrize("kind", [Kind.SINK, Kind.MIRROR])
+@pytest.mark.parametrize("kind", [SubjectKind.SINK, SubjectKind.MIRROR])
 @pytest.mark.parametrize("action", [RESTART, STOP, SKIP])
 def test_where_nothing_speaks_against_it_everything_passes(action, kind, stage):
     base = standing if stage is ALTER else facts
     said = guards.evaluate(base(action, kind), POLICY, stage, by_person=False)
     assert against(said) == {}
-    assert guards.permission(said) is Permission.ACT
+    assert guards.derive_permission(said) is Permission.ACT
 
 
 @pytest.mark.parametrize("stage", [PLAN, ADMIT])
@@ -260,10 +270,10 @@ def test_what_failed_as_a_whole_may_be_started_again_or_stopped(action, stage):
     assert against(guards.evaluate(given, POLICY, stage, by_person=False)) == {}
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", SubjectKind)
 def test_a_persons_restore_passes(kind):
     said = guards.evaluate(standing(RESTORE, kind), POLICY, ALTER, by_person=True)
-    assert guards.permission(said) is Permission.ACT
+    assert guards.derive_permission(said) is Permission.ACT
 
 
 BARELY: dict[Stage, dict[str, Any]] = {
@@ -325,13 +335,13 @@ UNKNOWNS = [
 def test_a_fact_that_is_not_known_is_no_answer(guard, name):
     for stage in guard.stages:
         action = next(at for at in Action if at in guard.actions)
-        kind = next(at for at in Kind if at in guard.kinds)
+        kind = next(at for at in SubjectKind if at in guard.kinds)
         base = standing if stage is ALTER else facts
         given = base(action, kind, **{name: None})
         said = guards.evaluate(given, POLICY, stage, by_person=False)
         (mine,) = (at for at in said if at.guard == guard.name)
-        assert (mine.answer, mine.said) == (Answer.UNKNOWN, f"not known: {name}")
-        assert guards.permission(said) in {Permission.NO, Permission.PROPOSE}
+        assert (mine.answer, mine.said) == (GuardResult.UNKNOWN, f"not known: {name}")
+        assert guards.derive_permission(said) in {Permission.NO, Permission.PROPOSE}
 
 
 def test_every_fact_is_needed_by_some_guard_or_said_to_be_optional():
@@ -363,44 +373,44 @@ def test_a_guard_asks_for_facts_as_they_are_and_not_for_guesses_of_them(guard):
 
 
 def test_a_persons_plan_needs_neither_evidence_nor_budget_and_nothing_else_is_spared():
-    rows = [row for row in ROWS if row.action is SKIP and row.kind is not Kind.SOURCE]
+    rows = [row for row in ROWS if row.action is SKIP and row.kind is not SubjectKind.SOURCE]
     reach = {guard.name: guard.reach for guard in guards.GUARDS}
     for row in rows:
         given, policy = made(row)
         said = against(guards.evaluate(given, policy, row.stage, by_person=True))
-        assert (row.guard in said) == (reach[row.guard] is Reach.EVERYONE), row
+        assert (row.guard in said) == (reach[row.guard] is GuardReach.EVERYONE), row
 
 
 def test_what_only_holds_back_the_automatic_is_proposed():
     reach = {guard.name: guard.reach for guard in guards.GUARDS}
     for row in ROWS:
-        if reach[row.guard] is Reach.AUTOMATIC:
+        if reach[row.guard] is GuardReach.AUTOMATIC:
             given, policy = made(row)
             said = guards.evaluate(given, policy, row.stage, by_person=False)
-            assert guards.permission(said) is Permission.PROPOSE, row
+            assert guards.derive_permission(said) is Permission.PROPOSE, row
             approved = changed(given, approval=APPROVED)
             said = guards.evaluate(approved, policy, row.stage, by_person=False)
-            assert guards.permission(said) is Permission.ACT, row
+            assert guards.derive_permission(said) is Permission.ACT, row
 
 
 def test_what_would_be_done_is_told_apart_from_what_would_not():
     policy = Policy(skip_safe=POLICY.skip_safe)
     given = facts(policy_sha256=policy.sha256)
     said = guards.evaluate(given, policy, PLAN, by_person=False)
-    assert guards.permission(said) is Permission.WOULD
+    assert guards.derive_permission(said) is Permission.WOULD
     said = guards.evaluate(changed(given, veto="timeout"), policy, PLAN, by_person=False)
-    assert guards.permission(said) is Permission.NO
+    assert guards.derive_permission(said) is Permission.NO
 
 
 def test_nothing_is_permitted_that_no_guard_was_asked_about():
     assert guards.evaluate(facts(Action.NOTIFY), POLICY, PLAN, by_person=True) == ()
-    assert guards.permission(()) is Permission.NO
+    assert guards.derive_permission(()) is Permission.NO
 
 
 def test_approving_does_not_help_where_the_record_is_not_known():
     given = facts(definitive=frozenset(), approval=APPROVED)
     said = guards.evaluate(given, POLICY, PLAN, by_person=False)
-    assert guards.permission(said) is Permission.NO
+    assert guards.derive_permission(said) is Permission.NO
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -420,8 +430,8 @@ def test_whether_an_operator_sets_it_back_has_to_be_said_where_it_cannot_be_seen
     unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
     given = facts(operator_managed=None, policy_sha256=unsaid.sha256)
     said = guards.evaluate(given, unsaid, PLAN, by_person=False)
-    assert against(said) == {"unmanaged": Answer.UNKNOWN}
-    assert guards.permission(said) is Permission.PROPOSE
+    assert against(said) == {"unmanaged": GuardResult.UNKNOWN}
+    assert guards.derive_permission(said) is Permission.PROPOSE
     given = changed(given, policy_sha256=POLICY.sha256)
     assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
 
@@ -429,7 +439,7 @@ def test_whether_an_operator_sets_it_back_has_to_be_said_where_it_cannot_be_seen
 def test_what_an_operator_keeps_is_changed_through_its_resource_where_nothing_speaks_against_it():
     given = facts(operator_managed=True, resource_problem="")
     assert against(guards.evaluate(given, POLICY, PLAN, by_person=True)) == {}
-    for problem, answer in (("Argo CD owns it", Answer.DENY), (None, Answer.UNKNOWN)):
+    for problem, answer in (("Argo CD owns it", GuardResult.DENY), (None, GuardResult.UNKNOWN)):
         other = changed(given, resource_problem=problem)
         said = guards.evaluate(other, POLICY, PLAN, by_person=True)
         assert against(said) == {"operator": answer}
@@ -439,41 +449,41 @@ def test_who_sets_a_resource_back_cannot_be_seen_and_has_to_be_said():
     unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
     given = facts(operator_managed=True, resource_problem="", policy_sha256=unsaid.sha256)
     said = guards.evaluate(given, unsaid, PLAN, by_person=False)
-    assert against(said) == {"unmanaged": Answer.UNKNOWN}
+    assert against(said) == {"unmanaged": GuardResult.UNKNOWN}
 
 
 def test_what_never_failed_is_judged_by_how_long_it_stands_still():
     silent = {"silent": True, "failures": None, "failing_s": None, "restarts": None}
-    given = facts(kind=Kind.MIRROR, frozen_s=900.0, failure_kind="corrupt", **silent)
+    given = facts(kind=SubjectKind.MIRROR, frozen_s=900.0, failure_kind="corrupt", **silent)
     assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
     given = changed(given, frozen_s=None)
     said = guards.evaluate(given, POLICY, PLAN, by_person=False)
-    assert against(said) == {"repeated": Answer.UNKNOWN}
+    assert against(said) == {"repeated": GuardResult.UNKNOWN}
 
 
 @pytest.mark.parametrize("name", ["failures", "failing_s", "restarts"])
 def test_how_often_it_failed_has_to_be_known(name):
     said = guards.evaluate(facts(**{name: None}), POLICY, PLAN, by_person=False)
-    assert against(said) == {"repeated": Answer.UNKNOWN}
+    assert against(said) == {"repeated": GuardResult.UNKNOWN}
 
 
 def test_after_a_skip_it_has_to_be_known_how_many_records_were_delivered_since():
     given = facts(skips=(skip_at(NOW - 90_000),), records_since_skip=None)
     said = guards.evaluate(given, POLICY, PLAN, by_person=False)
-    assert against(said) == {"progress": Answer.UNKNOWN}
+    assert against(said) == {"progress": GuardResult.UNKNOWN}
     given = changed(given, skips=(skip_at(NOW - 90_000, ("lab", "another")),))
     assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
 
 
 def test_mirror_maker_may_pass_over_offsets_that_hold_nothing():
-    given = facts(kind=Kind.MIRROR, next_now=1_200)
+    given = facts(kind=SubjectKind.MIRROR, next_now=1_200)
     assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
 
 
 def test_a_sink_may_not():
     given = facts(next_now=1_200)
     said = guards.evaluate(given, POLICY, PLAN, by_person=True)
-    assert against(said) == {"first_of_the_batch": Answer.DENY}
+    assert against(said) == {"first_of_the_batch": GuardResult.DENY}
 
 
 def test_the_first_restart_needs_no_pause_and_the_second_does():
@@ -501,7 +511,7 @@ def test_what_may_pass_by_itself_may_be_restarted(kind):
 def test_an_exhausted_budget_opens_a_breaker():
     given = facts(skips=tuple(skip_at(NOW - at) for at in (10, 20, 30)))
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    ((scope, why),) = guards.trips(said, given)
+    ((scope, why),) = guards.find_tripped_breakers(said, given)
     assert scope == "lab/orders-sink"
     assert why == "of this connector 3 skipped within the last hour; at most 3 are allowed"
 
@@ -509,21 +519,21 @@ def test_an_exhausted_budget_opens_a_breaker():
 def test_what_denies_beside_a_budget_opens_nothing():
     given = facts(remedied_at=(NOW - 1,))
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert against(said) == {"cool_down": Answer.DENY}
-    assert guards.trips(said, given) == ()
+    assert against(said) == {"cool_down": GuardResult.DENY}
+    assert guards.find_tripped_breakers(said, given) == ()
 
 
 def test_an_exhausted_budget_of_all_opens_the_breaker_of_all():
     given = facts(skips=tuple(skip_at(NOW - 60, ("lab", str(at))) for at in range(10)))
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert [scope for scope, _ in guards.trips(said, given)] == ["*"]
+    assert [scope for scope, _ in guards.find_tripped_breakers(said, given)] == ["*"]
 
 
 def test_a_budget_that_is_not_known_denies_and_opens_nothing():
     given = facts(skips=None)
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert against(said)["budget_fleet"] is Answer.UNKNOWN
-    assert guards.trips(said, given) == ()
+    assert against(said)["budget_fleet"] is GuardResult.UNKNOWN
+    assert guards.find_tripped_breakers(said, given) == ()
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -531,8 +541,8 @@ def test_a_budget_that_is_not_known_denies_and_opens_nothing():
 
 def test_every_number_of_the_table_is_a_guard_or_is_said_to_be_elsewhere():
     numbers = {guard.number for guard in guards.GUARDS}
-    assert numbers | set(guards.ELSEWHERE) == set(range(1, 55))
-    assert not numbers & set(guards.ELSEWHERE)
+    assert numbers | set(guards.RULES_ELSEWHERE) == set(range(1, 55))
+    assert not numbers & set(guards.RULES_ELSEWHERE)
     assert [at.number for at in guards.GUARDS] == sorted(at.number for at in guards.GUARDS)
 
 
@@ -545,22 +555,24 @@ def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_law():
 
 
 def test_the_table_shows_what_the_policy_asks_for():
-    told = {at.name: at for at in guards.describe(replace(POLICY, failures=7))}
+    told = {at.name: at for at in guards.describe_guards(replace(POLICY, failures=7))}
     assert told["repeated"].default == "7 failures, 600 s, 2 restarts"
     assert told["repeated"].actions == (SKIP,)
-    assert told["repeated"].reach is Reach.DETECTED
+    assert told["repeated"].reach is GuardReach.DETECTED
     assert told["kill_switch"].stages == tuple(Stage)
-    assert told["kill_switch"].kinds == tuple(Kind)
-    assert set(told["one_raw_key"].kinds) == {Kind.MIRROR, Kind.SOURCE}
+    assert told["kill_switch"].kinds == tuple(SubjectKind)
+    assert set(told["one_raw_key"].kinds) == {SubjectKind.MIRROR, SubjectKind.SOURCE}
 
 
 def test_an_approval_that_names_nobody_is_none():
-    given = facts(approval=Approval(by="", at=NOW, plan_sha256="plan"))
+    given = facts(approval=PlanApproval(by="", at=NOW, plan_sha256="plan"))
     said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert against(said) == {"approver": Answer.DENY}
+    assert against(said) == {"approver": GuardResult.DENY}
 
 
-@pytest.mark.parametrize(("second_person", "answer"), [(True, Answer.DENY), (False, Answer.PASS)])
+@pytest.mark.parametrize(
+    ("second_person", "answer"), [(True, GuardResult.DENY), (False, GuardResult.PASS)]
+)
 def test_one_operator_approves_his_own_plan_where_that_is_configured(second_person, answer):
     given = facts(approval=APPROVED, created_by=APPROVED.by)
     policy = replace(POLICY, second_person=second_person)
@@ -569,9 +581,9 @@ def test_one_operator_approves_his_own_plan_where_that_is_configured(second_pers
 
 
 def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_little_ahead():
-    def young(created_at: float, approval: Approval | None = None) -> bool:
+    def young(created_at: float, approval: PlanApproval | None = None) -> bool:
         reply = guards_ourselves.plan_age(now=NOW, created_at=created_at, approval=approval)
-        return reply.answer is Answer.PASS
+        return reply.answer is GuardResult.PASS
 
     ahead = guards_ourselves.CLOCK_SKEW_S
     assert young(NOW + ahead)
@@ -585,10 +597,10 @@ def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_littl
 def test_an_approval_counts_from_the_end_of_the_cool_down_that_it_waited_for():
     waited = replace(APPROVED, at=NOW - 900.0)
     for not_before, answer in (
-        (0.0, Answer.DENY),
-        (NOW - 601.0, Answer.DENY),
-        (NOW - 600.0, Answer.PASS),
-        (NOW + 60.0, Answer.PASS),  # the cool-down itself holds it back
+        (0.0, GuardResult.DENY),
+        (NOW - 601.0, GuardResult.DENY),
+        (NOW - 600.0, GuardResult.PASS),
+        (NOW + 60.0, GuardResult.PASS),  # the cool-down itself holds it back
     ):
         approval = replace(waited, not_before=not_before)
         reply = guards_ourselves.plan_age(now=NOW, created_at=NOW - 1_000.0, approval=approval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.findings import (
     FailureRun,
@@ -15,9 +16,15 @@ from offsetwatch.model.findings import (
     Severity,
     Verdict,
 )
-from offsetwatch.remedy.gather.snapshot_queries import Ill
-from offsetwatch.remedy.model.incidents import Incident, What, incidents, is_target, unhealthy
-from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
+from offsetwatch.remedy.gather.snapshot_queries import UnhealthyConnectors
+from offsetwatch.remedy.model.incidents import (
+    Incident,
+    IncidentKind,
+    find_incidents,
+    find_unhealthy_connectors,
+    is_target,
+)
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, Snapshot
 
 FAILED, RUNNING = "failed", "running"
 STALL = FindingName.MM2_SILENT_STALL
@@ -51,18 +58,18 @@ def finding(name: FindingName, since: float = 10.0, connector: str | None = "ord
 def seen(
     *views: ConnectorView, runs: tuple[FailureRun, ...] = (), findings: tuple[Finding, ...] = ()
 ) -> Snapshot:
-    return replace(EMPTY, connectors=views, failure_runs=runs, findings=findings)
+    return replace(EMPTY_SNAPSHOT, connectors=views, failure_runs=runs, findings=findings)
 
 
 def only(snapshot: Snapshot, *stop_on: str) -> Incident:
-    (found,) = incidents(snapshot, frozenset(stop_on))
+    (found,) = find_incidents(snapshot, frozenset(stop_on))
     return found
 
 
 def test_of_a_connector_that_fails_the_longest_run_is_told_and_the_earliest_since_when():
     runs = (run(0, 2, 50.0), run(1, 5, 70.0, failure="worse"), run(2, 3, 60.0))
     found = only(seen(view(FAILED, FAILED, FAILED), runs=runs))
-    assert (found.what, found.finding) == (What.FAILED, "task_failed")
+    assert (found.what, found.finding) == (IncidentKind.FAILED, "task_failed")
     assert (found.since, found.worst, found.runs) == (50.0, runs[1], runs)
     assert found.said == "worse"
 
@@ -88,11 +95,13 @@ def test_what_was_just_started_again_shows_nothing_and_is_in_the_same_trouble(
     found = only(seen(at, runs=(run(),)))
     assert found.shows is shows
     assert found.key == only(seen(view(FAILED), runs=(run(),))).key
-    assert unhealthy(seen(at)) == (frozenset({("lab", "orders")}) if shows else frozenset())
+    assert find_unhealthy_connectors(seen(at)) == (
+        frozenset({("lab", "orders")}) if shows else frozenset()
+    )
 
 
 def test_who_is_ill_is_told_by_the_connectors_and_by_the_verdicts_of_now():
-    ill, well = Ill(), seen(view(RUNNING))
+    ill, well = UnhealthyConnectors(), seen(view(RUNNING))
     assert ill.of(well) == frozenset()
     failed = replace(well, connectors=seen(view(FAILED)).connectors)
     assert ill.of(failed) == {("lab", "orders")}
@@ -114,27 +123,31 @@ def test_trouble_keeps_its_key_while_it_is_the_same():
 
 
 def test_a_run_of_a_connector_that_is_not_there_any_more_is_nothing():
-    assert incidents(seen(view(FAILED, name="other"), runs=(run(),)), frozenset()) == ()
+    assert find_incidents(seen(view(FAILED, name="other"), runs=(run(),)), frozenset()) == ()
 
 
 def test_a_stall_is_one_and_another_finding_where_configuration_has_it_stop():
     found = [only(seen(findings=(finding(STALL),)))]
     found.append(only(seen(findings=(finding(STALL),)), STALL.value))
     found.append(only(seen(findings=(finding(HARM),)), HARM.value))
-    assert [at.what for at in found] == [What.FROZEN, What.HARMFUL, What.HARMFUL]
+    assert [at.what for at in found] == [
+        IncidentKind.FROZEN,
+        IncidentKind.HARMFUL,
+        IncidentKind.HARMFUL,
+    ]
     assert all(at.shows for at in found)
     assert [at.finding for at in found] == [STALL.value, STALL.value, HARM.value]
     assert {(at.connector, at.said, at.since) for at in found} == {("orders", "it stands", 10.0)}
-    assert incidents(seen(findings=(finding(HARM),)), frozenset()) == ()
+    assert find_incidents(seen(findings=(finding(HARM),)), frozenset()) == ()
 
 
 def test_what_is_no_connectors_is_none():
-    assert incidents(seen(findings=(finding(STALL, connector=None),)), frozenset()) == ()
+    assert find_incidents(seen(findings=(finding(STALL, connector=None),)), frozenset()) == ()
 
 
 def test_the_oldest_is_told_first():
     findings = (finding(STALL, 80.0), finding(STALL, 20.0, "m"))
-    found = incidents(seen(view(FAILED), runs=(run(),), findings=findings), frozenset())
+    found = find_incidents(seen(view(FAILED), runs=(run(),), findings=findings), frozenset())
     assert [at.since for at in found] == [20.0, 50.0, 80.0]
 
 

@@ -7,22 +7,23 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.remedy.locate.json_converter import (
     DEPTH_MAX,
     NUMBER_CHARS_MAX,
     TEXT_BYTES_MAX,
-    Reading,
+    ConversionVerdict,
     read_json,
     read_text,
 )
 
-FINE, FAILS, UNKNOWN = Reading.FINE, Reading.FAILS, Reading.UNKNOWN
+FINE, FAILS, UNKNOWN = ConversionVerdict.FINE, ConversionVerdict.FAILS, ConversionVerdict.UNKNOWN
 STRINGS = {"type": "string"}
 NAMED = {"type": "int8", "field": "a"}
 
 
 def short(found: object) -> str | None:
-    return None if isinstance(found, Reading) else repr(found)[:60]
+    return None if isinstance(found, ConversionVerdict) else repr(found)[:60]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def short(found: object) -> str | None:
     ],
     ids=short,
 )
-def test_a_text_is_read_to_its_bounds(raw: bytes, expected: Reading) -> None:
+def test_a_text_is_read_to_its_bounds(raw: bytes, expected: ConversionVerdict) -> None:
     assert read_text(raw)[0].reading is expected
 
 
@@ -76,7 +77,7 @@ def test_a_text_is_read_to_its_bounds(raw: bytes, expected: Reading) -> None:
     ],
 )
 def test_bytes_that_are_no_utf_8_fail_where_every_decoder_minds(
-    inner: bytes, expected: Reading
+    inner: bytes, expected: ConversionVerdict
 ) -> None:
     assert read_text(b'["' + inner + b'"]')[0].reading is expected
 
@@ -94,7 +95,7 @@ def test_bytes_that_are_no_utf_8_fail_where_every_decoder_minds(
     ],
 )
 def test_in_another_encoding_only_what_does_not_begin_as_json_fails(
-    raw: bytes, expected: Reading
+    raw: bytes, expected: ConversionVerdict
 ) -> None:
     assert read_text(raw)[0].reading is expected
 
@@ -112,12 +113,12 @@ def test_in_another_encoding_only_what_does_not_begin_as_json_fails(
     ],
 )
 def test_what_is_no_json_is_so_with_and_without_a_schema(
-    raw: bytes | None, expected: Reading, *, envelope: bool | None
+    raw: bytes | None, expected: ConversionVerdict, *, envelope: bool | None
 ) -> None:
     assert read_json(raw, envelope=envelope).reading is expected
 
 
-def read(schema: object, payload: object) -> Reading:
+def read(schema: object, payload: object) -> ConversionVerdict:
     text = json.dumps({"schema": schema, "payload": payload})
     return read_json(text.encode(), envelope=True).reading
 
@@ -177,7 +178,7 @@ def test_a_value_is_fine_if_it_is_of_exactly_its_type(
     ],
 )
 def test_what_is_in_lists_and_maps_counts(
-    schema: object, payload: object, expected: Reading
+    schema: object, payload: object, expected: ConversionVerdict
 ) -> None:
     assert read(schema, payload) is expected
 
@@ -193,7 +194,9 @@ def test_what_is_in_lists_and_maps_counts(
         pytest.param([{"field": "a"}], {"a": 1}, FAILS, id="one-without-a-type"),
     ],
 )
-def test_a_struct_has_fields_with_names(fields: object, payload: object, expected: Reading) -> None:
+def test_a_struct_has_fields_with_names(
+    fields: object, payload: object, expected: ConversionVerdict
+) -> None:
     assert read({"type": "struct", "fields": fields}, payload) is expected
 
 
@@ -208,7 +211,7 @@ def test_a_struct_has_fields_with_names(fields: object, payload: object, expecte
     ],
 )
 def test_a_text_of_a_struct_that_is_none_is_null(
-    more: dict[str, object], missing: Reading, number: Reading
+    more: dict[str, object], missing: ConversionVerdict, number: ConversionVerdict
 ) -> None:
     schema = {"type": "struct", "fields": [{"field": "n", **STRINGS, **more}]}
     assert (read(schema, {}), read(schema, {"n": 2})) == (missing, number)

@@ -7,19 +7,25 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
+
 from offsetwatch.errors import JournalDamaged
 from offsetwatch.model.connectors import StateChange, StateHistory
 from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model import service_api
-from offsetwatch.remedy.model.approval import Stands
-from offsetwatch.remedy.model.journal_records import Ending, ModeSet, PauseSet, Proposed, Refused
-from offsetwatch.remedy.model.plan import Action, Pair
+from offsetwatch.remedy.model.approval import PlanStatus
+from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
+    ModeSet,
+    PauseSet,
+    PlanEnding,
+    PlanProposed,
+)
+from offsetwatch.remedy.model.plan import Action, PartitionOffset
 from offsetwatch.remedy.model.plan_templates import RESTART_QUIET_S
 from offsetwatch.remedy.model.policy import Rule
 from offsetwatch.remedy.model.service_api import Mode
-from structlog.testing import capture_logs
-
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
 from tests.fakes.connect_model import Fault, How, Person
 from tests.unit.remedy.agency import POLICY, Agency
@@ -49,7 +55,7 @@ def nobody_answers(_method: str, _path: str) -> None:
     raise httpx.ConnectError("connection refused")
 
 
-def only(agency: Agency, stands: Stands):
+def only(agency: Agency, stands: PlanStatus):
     (found,) = agency.dossiers(stands)
     return found
 
@@ -57,7 +63,7 @@ def only(agency: Agency, stands: Stands):
 def test_what_fails_once_is_proposed_to_be_restarted_and_nothing_is_done(agency):
     failing(agency, 1)
     agency.go_on(3)
-    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.RESTART_FAILED
+    assert only(agency, PlanStatus.PROPOSED).plan.remedy.action is Action.RESTART_FAILED
     assert agency.changes() == []
 
 
@@ -66,19 +72,19 @@ def test_what_fails_again_is_proposed_to_be_skipped_in_place_of_a_restart(agency
     agency.go_on(3)
     agency.restart()
     agency.go_on(30)
-    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.SKIP_ONE
-    assert only(agency, Stands.VOID).plan.remedy.action is Action.RESTART_FAILED
+    assert only(agency, PlanStatus.PROPOSED).plan.remedy.action is Action.SKIP_ONE
+    assert only(agency, PlanStatus.VOID).plan.remedy.action is Action.RESTART_FAILED
 
 
 def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     at = failing(agency)
     agency.go_on(3)
-    proposed = only(agency, Stands.PROPOSED)
+    proposed = only(agency, PlanStatus.PROPOSED)
     assert agency.changes() == []
     agency.approve(proposed.plan.plan_id)
     agency.go_on(5)
-    ended = only(agency, Stands.ENDED)
-    assert ended.ended.ending is Ending.SUCCEEDED
+    ended = only(agency, PlanStatus.ENDED)
+    assert ended.ended.ending is PlanEnding.SUCCEEDED
     assert state(agency.connect, SINK_NAME) == ("RUNNING", ["RUNNING"])
     end = agency.connect.broker.log(TOPIC, 0).end
     assert numbers(agency.connect, SINK_NAME) == [n for n in range(end) if n != at]
@@ -91,11 +97,11 @@ def after_a_restart(agency: Agency) -> None:
     """A restart is approved and carried out, and the record spoils the sink again."""
     failing(agency, 1)
     agency.go_on(3)
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(30)
-    ended = only(agency, Stands.ENDED)
+    ended = only(agency, PlanStatus.ENDED)
     assert ended.plan.remedy.action is Action.RESTART_FAILED
-    assert ended.ended.ending is Ending.INEFFECTIVE
+    assert ended.ended.ending is PlanEnding.INEFFECTIVE
     assert agency.agent.fleet.breakers == {}  # a skip comes next
 
 
@@ -105,48 +111,48 @@ def test_a_restart_after_which_the_task_runs_has_succeeded(agency):
     records = agency.connect.broker.log(TOPIC, 0).records
     records[at] = replace(records[at], troubles=())  # it passes by itself
     begun_at = agency.connect.line.now()
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(1)
-    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
     assert agency.connect.line.now() - begun_at >= RESTART_QUIET_S
 
 
 def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
     agency = Agency(tmp_path, replace(POLICY, cool_down_s=900.0))
     after_a_restart(agency)
-    ended_at = only(agency, Stands.ENDED).at
-    proposed = only(agency, Stands.PROPOSED)
+    ended_at = only(agency, PlanStatus.ENDED).at
+    proposed = only(agency, PlanStatus.PROPOSED)
     assert proposed.plan.remedy.action is Action.SKIP_ONE
     assert agency.agent.fleet.not_before(proposed.plan, 900.0) == ended_at + 900.0
     agency.approve(proposed.plan.plan_id)
     agency.wait(ended_at + 890.0 - agency.connect.line.now())  # longer than an approval lives
     agency.go_on(3)
-    assert only(agency, Stands.APPROVED).plan == proposed.plan
+    assert only(agency, PlanStatus.APPROVED).plan == proposed.plan
     agency.wait(10.0)
     agency.go_on(3)
-    assert {at.plan.remedy.action for at in agency.dossiers(Stands.ENDED)} == {
+    assert {at.plan.remedy.action for at in agency.dossiers(PlanStatus.ENDED)} == {
         Action.RESTART_FAILED,
         Action.SKIP_ONE,
     }
-    assert agency.dossiers(Stands.APPROVED) == []
+    assert agency.dossiers(PlanStatus.APPROVED) == []
 
 
 def test_a_skip_is_not_proposed_that_could_not_begin_in_its_hour(tmp_path):
     agency = Agency(tmp_path, replace(POLICY, cool_down_s=7200.0))
     after_a_restart(agency)
-    ended_at = only(agency, Stands.ENDED).at
-    assert agency.dossiers(Stands.PROPOSED) == []
+    ended_at = only(agency, PlanStatus.ENDED).at
+    assert agency.dossiers(PlanStatus.PROPOSED) == []
     (answer,) = [at for each in agency.refused() for at in each.answers if at.guard == "cool_down"]
     assert "7200 s are required, until 20" in answer.said
     agency.wait(ended_at + 7200.0 - 2990.0 - agency.connect.line.now())
     agency.go_on(30)
-    assert only(agency, Stands.PROPOSED).plan.remedy.action is Action.SKIP_ONE
+    assert only(agency, PlanStatus.PROPOSED).plan.remedy.action is Action.SKIP_ONE
 
 
 def test_a_wall_clock_that_is_set_while_a_request_is_in_doubt_does_not_shorten_the_wait(agency):
     failing(agency)
     agency.go_on(3)
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.door.faults[1] = Fault(How.LATE, delay_s=60.0)
     now = agency.connect.line.now()
     agency.connect.line.call_after(5.0, lambda: setattr(agency.wall, "by_s", 3600.0))
@@ -159,9 +165,9 @@ def test_a_wall_clock_that_is_set_while_a_request_is_in_doubt_does_not_shorten_t
 def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
     agency.wait(5.0)
     now, partition = agency.connect.line.now(), f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
-    pair = Pair(partition, '{"kafka_offset":2}')
-    kept = backups.write(agency.folder, connector=SINK_NAME, pairs=(pair,), at=now)
-    asked = service_api.Asked(
+    pair = PartitionOffset(partition, '{"kafka_offset":2}')
+    kept = backups.write_backup(agency.folder, connector=SINK_NAME, pairs=(pair,), at=now)
+    asked = service_api.PlanRequest(
         service_api.Wish.RESTORE,
         "lab",
         SINK_NAME,
@@ -171,12 +177,12 @@ def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
     )
     planned = agency.planner.for_person(asked, "ada")
     plan = planned.plan
-    proposed = Proposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
+    proposed = PlanProposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
     agency.ledger.journal.append(plan.plan_id, (proposed,))
     agency.ledger.read_on()
     agency.approve(plan.plan_id, by="bob")
     agency.go_on(2)
-    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
     delivered = [at.offset for at in agency.connect.delivered[SINK_NAME]]
     assert delivered == [0, 1, 2, 3, 4, 2, 3, 4]
 
@@ -194,7 +200,7 @@ def test_without_a_success_that_a_person_approved_nothing_is_done_by_itself(tmp_
     agency = Agency(tmp_path, AUTO)
     failing(agency)
     agency.go_on(3)
-    assert only(agency, Stands.PROPOSED).approved_by is None
+    assert only(agency, PlanStatus.PROPOSED).approved_by is None
     assert agency.changes() == []
 
 
@@ -202,17 +208,17 @@ def test_after_such_a_success_the_next_one_needs_nobody(tmp_path):
     agency = Agency(tmp_path, AUTO)
     failing(agency)
     agency.go_on(3)
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(5)
-    assert only(agency, Stands.ENDED).ended.ending is Ending.SUCCEEDED
+    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
     for number in range(1_200):  # a skip for so many records is no schema break
         agency.connect.broker.produce(TOPIC, b"%d" % number)
     agency.wait(120.0)
     at = failing(agency)
     agency.go_on(20)
-    skips = agency.dossiers(Stands.ENDED)
+    skips = agency.dossiers(PlanStatus.ENDED)
     assert [found.approved_by for found in skips] == ["ada", "policy"]
-    assert skips[1].ended.ending is Ending.SUCCEEDED
+    assert skips[1].ended.ending is PlanEnding.SUCCEEDED
     assert at not in numbers(agency.connect, SINK_NAME)
 
 
@@ -227,7 +233,7 @@ def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
     agency.wait(5.0)
     agency.restart()
     agency.go_on(20)
-    assert agency.dossiers(Stands.PROPOSED) == []
+    assert agency.dossiers(PlanStatus.PROPOSED) == []
     assert agency.changes() == []
     said = [answer.said for refused in agency.refused() for answer in refused.answers]
     assert any("committed_before_poison" in each for each in said)
@@ -236,22 +242,22 @@ def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
 def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
     failing(agency)
     agency.go_on(3)
-    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.wait(5.0)
     agency.approve(plan_id)
     agency.go_on(2)
-    assert agency.dossier(plan_id).stands is Stands.VOID
+    assert agency.dossier(plan_id).stands is PlanStatus.VOID
     assert agency.changes() == []
 
 
 def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(agency):
     failing(agency)
     agency.go_on(3)
-    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.go_on(15)
-    assert agency.dossier(plan_id).stands is Stands.VOID
+    assert agency.dossier(plan_id).stands is PlanStatus.VOID
     assert agency.dossier(plan_id).said == "its configuration has changed"
     assert agency.changes() == []
 
@@ -264,17 +270,17 @@ def test_a_look_that_knows_less_takes_no_plan_back(agency, known_then):
     agency.histories = histories if known_then else ()
     failing(agency)
     agency.go_on(3)
-    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     agency.histories = () if known_then else histories
     agency.go_on(20)
-    assert agency.dossier(plan_id).stands is Stands.PROPOSED
+    assert agency.dossier(plan_id).stands is PlanStatus.PROPOSED
     agency.approve(plan_id)
     agency.go_on(2)
     stands = agency.dossier(plan_id).stands
-    assert stands is (Stands.APPROVED if known_then else Stands.ENDED)
+    assert stands is (PlanStatus.APPROVED if known_then else PlanStatus.ENDED)
     agency.histories = histories
     agency.go_on(2)
-    assert agency.dossier(plan_id).stands is Stands.ENDED
+    assert agency.dossier(plan_id).stands is PlanStatus.ENDED
 
 
 def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agency):
@@ -283,7 +289,7 @@ def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agen
     agency.histories = (StateHistory("lab", SINK_NAME, None, (ran,)),)
     failing(agency)
     agency.go_on(3)
-    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     toggled = (ran, StateChange(then + 51.0, "stopped"), StateChange(then + 52.0, "running"))
     agency.histories = (StateHistory("lab", SINK_NAME, None, toggled),)
     agency.go_on(15)
@@ -293,22 +299,22 @@ def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agen
 def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(agency):
     failing(agency)
     agency.go_on(3)
-    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.door.before = nobody_answers
     agency.go_on(15)
-    assert agency.dossier(plan_id).stands is Stands.PROPOSED
+    assert agency.dossier(plan_id).stands is PlanStatus.PROPOSED
 
 
 def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
     at = failing(agency)
     agency.go_on(3)
-    assert only(agency, Stands.PROPOSED)
+    assert only(agency, PlanStatus.PROPOSED)
     log = agency.connect.broker.log(TOPIC, 0)
     log.records = [record for record in log.records if record.at.offset != at]
     Person(agency.connect).restart(SINK_NAME)
     agency.go_on(200)
-    assert only(agency, Stands.VOID).said == "its incident is over"
+    assert only(agency, PlanStatus.VOID).said == "its incident is over"
     assert agency.changes() == []
 
 
@@ -317,7 +323,7 @@ def test_a_plan_that_nobody_approves_lapses(agency):
     agency.go_on(3)
     agency.wait(3_700.0)
     agency.agent.step()
-    assert only(agency, Stands.EXPIRED)
+    assert only(agency, PlanStatus.EXPIRED)
     assert agency.changes() == []
 
 
@@ -327,7 +333,7 @@ def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
     agency = Agency(tmp_path / "state", replace(POLICY, stop_file=str(stop)))
     failing(agency)
     agency.go_on(3)
-    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     agency.approve(plan_id)
     now = agency.connect.line.now()
     match held:
@@ -341,23 +347,23 @@ def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
     agency.go_on(5)
     assert agency.changes() == []
     if held == "mode":
-        assert agency.dossier(plan_id).stands is Stands.VOID
+        assert agency.dossier(plan_id).stands is PlanStatus.VOID
         return
-    assert agency.dossier(plan_id).stands is Stands.APPROVED
+    assert agency.dossier(plan_id).stands is PlanStatus.APPROVED
     if held == "pause":
         asked = {"paused": False, "until": None, "by": "ada", "because": "go on"}
         agency.ledger.journal.control(PauseSet(at=now, **asked))
     else:
         stop.unlink()
     agency.go_on(5)
-    assert agency.dossier(plan_id).stands is Stands.ENDED
+    assert agency.dossier(plan_id).stands is PlanStatus.ENDED
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "stood still", "mode", "pause"])
 def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, meanwhile):
     failing(agency)
     agency.go_on(3)
-    plan_id = only(agency, Stands.PROPOSED).plan.plan_id
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     agency.approve(plan_id)
     admit = agency.planner.admit
 
@@ -379,12 +385,12 @@ def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, me
     agency.planner.admit = admit
     stands = agency.dossier(plan_id).stands
     if meanwhile == "nothing":
-        assert stands is Stands.ENDED
+        assert stands is PlanStatus.ENDED
         return
-    assert stands is Stands.APPROVED
+    assert stands is PlanStatus.APPROVED
     assert agency.changes() == []
     agency.go_on(15)
-    later = Stands.VOID if meanwhile == "mode" else Stands.ENDED
+    later = PlanStatus.VOID if meanwhile == "mode" else PlanStatus.ENDED
     assert agency.dossier(plan_id).stands is later
 
 
@@ -397,7 +403,7 @@ def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(t
     for _ in range(3):
         agency.restart()
         agency.go_on(20)
-        for found in agency.dossiers(Stands.PROPOSED):
+        for found in agency.dossiers(PlanStatus.PROPOSED):
             agency.approve(found.plan.plan_id)
         agency.go_on(5)
     assert len(agency.ledger.fleet.skips) <= 2
@@ -413,7 +419,7 @@ def test_a_stop_answers_what_does_harm_and_lasts_until_a_person_acts(agency):
     harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
     agency.found = (harm,)
     agency.go_on(2)
-    plan = only(agency, Stands.PROPOSED).plan
+    plan = only(agency, PlanStatus.PROPOSED).plan
     assert plan.remedy.action is Action.STOP
     agency.approve(plan.plan_id)
     agency.go_on(3)
@@ -434,12 +440,12 @@ def test_an_incident_of_a_finding_that_no_document_lists_is_begun_with(agency):
     harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
     agency.found = (*many, harm)
     agency.go_on(2)
-    plan = only(agency, Stands.PROPOSED).plan
+    plan = only(agency, PlanStatus.PROPOSED).plan
     agency.go_on(30)
-    assert only(agency, Stands.PROPOSED).plan == plan
+    assert only(agency, PlanStatus.PROPOSED).plan == plan
     agency.found = many
     agency.go_on(2)
-    assert agency.dossiers(Stands.PROPOSED) == []
+    assert agency.dossiers(PlanStatus.PROPOSED) == []
 
 
 @pytest.mark.parametrize("question", ["case_of", "consider"])
@@ -460,7 +466,7 @@ def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_l
     agency.found = (odd, harm)
     with capture_logs() as logs:
         agency.go_on(60)
-    (plan,) = (at.plan for at in agency.dossiers(Stands.PROPOSED))
+    (plan,) = (at.plan for at in agency.dossiers(PlanStatus.PROPOSED))
     assert plan.remedy.action is Action.STOP
     blocked = agency.agent.counts.blocked
     (of,) = (key for key in blocked if key[3] == "unexpected")
@@ -475,7 +481,7 @@ def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_l
 def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypatch, question):
     failing(agency, 1)
     agency.go_on(3)
-    plan = only(agency, Stands.PROPOSED).plan
+    plan = only(agency, PlanStatus.PROPOSED).plan
 
     def ask(*_):
         raise OverflowError
@@ -485,7 +491,7 @@ def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypat
         if question == "admit":
             agency.approve(plan.plan_id)
         agency.go_on(20)
-        stands = Stands.APPROVED if question == "admit" else Stands.PROPOSED
+        stands = PlanStatus.APPROVED if question == "admit" else PlanStatus.PROPOSED
         assert only(agency, stands).plan == plan
         key = ("lab", SINK_NAME, plan.remedy.action.value, "unexpected")
         assert agency.agent.counts.blocked[key] >= 2
@@ -508,7 +514,7 @@ def test_a_damaged_journal_is_not_taken_for_one_incident(agency, monkeypatch):
 def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(agency):
     failing(agency)
     agency.go_on(3)
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
 
     class Gone(Exception):
         pass
@@ -525,7 +531,7 @@ def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(a
     agency.hired()
     agency.agent.step()
     assert state(agency.connect, SINK_NAME)[0] == "RUNNING"
-    assert only(agency, Stands.ENDED).ended.ending is Ending.RESTORED
+    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.RESTORED
 
 
 def test_the_same_reasons_are_not_taken_down_again(agency):
@@ -533,9 +539,11 @@ def test_the_same_reasons_are_not_taken_down_again(agency):
     agency.hired()
     failing(agency, 1)
     agency.go_on(3)
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(120)
     written = [
-        entry for entry in agency.ledger.journal.tail(1_000) if isinstance(entry.record, Refused)
+        entry
+        for entry in agency.ledger.journal.tail(1_000)
+        if isinstance(entry.record, ActionRefused)
     ]
     assert len(written) <= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.remedy.locate import recommendations
 
 
@@ -19,7 +20,7 @@ from offsetwatch.remedy.locate import recommendations
 def test_a_source_may_tolerate_errors_where_it_drops_the_bad_record_and_no_other(
     version: tuple[int, ...] | None, remedy: str
 ) -> None:
-    assert recommendations.for_size(version) == (recommendations.LARGER_REQUESTS, remedy)
+    assert recommendations.recommend_for_size(version) == (recommendations.LARGER_REQUESTS, remedy)
 
 
 @pytest.mark.parametrize(
@@ -33,4 +34,4 @@ def test_a_source_may_tolerate_errors_where_it_drops_the_bad_record_and_no_other
 def test_what_put_throws_only_the_sink_itself_can_put_aside(
     stage: str | None, remedies: tuple[str, ...]
 ) -> None:
-    assert recommendations.for_sink(stage) == remedies
+    assert recommendations.recommend_for_sink(stage) == remedies

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.search import OpaqueSubject
-from offsetwatch.remedy.locate.unsupported_sources import propose_only
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.locate.unsupported_sources import explain_unsupported_source
+from offsetwatch.remedy.model.plan import PartitionOffset
 
-FILE = Pair('{"filename":"/data/in.txt"}', '{"position":100}')
-ROWS = Pair('{"protocol":"1","table":"db.orders"}', '{"incrementing":7}')
-TIMED = Pair('{"protocol":"1","table":"db.orders"}', '{"incrementing":7,"timestamp":1700000000000}')
-MYSQL = Pair('{"server":"s"}', '{"file":"bin.000003","pos":154,"ts_sec":1700000000}')
-SQL_SERVER = Pair(
+FILE = PartitionOffset('{"filename":"/data/in.txt"}', '{"position":100}')
+ROWS = PartitionOffset('{"protocol":"1","table":"db.orders"}', '{"incrementing":7}')
+TIMED = PartitionOffset(
+    '{"protocol":"1","table":"db.orders"}', '{"incrementing":7,"timestamp":1700000000000}'
+)
+MYSQL = PartitionOffset('{"server":"s"}', '{"file":"bin.000003","pos":154,"ts_sec":1700000000}')
+SQL_SERVER = PartitionOffset(
     '{"database":"d","server":"s"}',
     '{"change_lsn":"0000002a:00000a98:0002","commit_lsn":"0000002a:00000a98:0003",'
     '"event_serial_no":1}',
 )
-OTHER = Pair('{"shard":"a"}', '{"done":false,"seen":3,"token":"abc"}')
+OTHER = PartitionOffset('{"shard":"a"}', '{"done":false,"seen":3,"token":"abc"}')
 
 
 @pytest.mark.parametrize(
     ("class_name", "pair", "reason", "remedy"),
     [
-        ("FileStreamSource", FILE, "person_must_say", recommendations.MEND_THE_FILE),
+        ("FileStreamSource", FILE, "person_must_say", recommendations.FIX_THE_FILE),
         (
             "io.aiven.connect.jdbc.JdbcSourceConnector",
             ROWS,
@@ -36,22 +39,22 @@ OTHER = Pair('{"shard":"a"}', '{"done":false,"seen":3,"token":"abc"}')
         ("SqlServerConnector", SQL_SERVER, "no_safe_offset", recommendations.DEBEZIUM_MODE),
         (
             "MongoDbConnector",
-            Pair('{"server_id":"s"}', '{"resume_token":"x"}'),
+            PartitionOffset('{"server_id":"s"}', '{"resume_token":"x"}'),
             "no_safe_offset",
             recommendations.DEBEZIUM_MODE,
         ),
         ("FileStreamSource", OTHER, "person_must_say", recommendations.ASK_THE_CONNECTOR),
-        ("", Pair("null", None), "person_must_say", recommendations.ASK_THE_CONNECTOR),
+        ("", PartitionOffset("null", None), "person_must_say", recommendations.ASK_THE_CONNECTOR),
     ],
 )
 def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
-    class_name: str, pair: Pair, reason: str, remedy: str
+    class_name: str, pair: PartitionOffset, reason: str, remedy: str
 ) -> None:
-    answer = propose_only(OpaqueSubject("c", class_name, pair))
+    answer = explain_unsupported_source(OpaqueSubject("c", class_name, pair))
     assert answer.reason == reason
     assert answer.recommend == (remedy,)
     for other in ("com.example.Source", ""):
-        lookalike = propose_only(OpaqueSubject("c", other, pair))
+        lookalike = explain_unsupported_source(OpaqueSubject("c", other, pair))
         assert lookalike.recommend == (recommendations.ASK_THE_CONNECTOR,)
 
 
@@ -63,13 +66,15 @@ def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
     ],
 )
 def test_mirrormakers_own_pulse_has_nothing_to_skip(partition: str) -> None:
-    answer = propose_only(OpaqueSubject("c", "x", Pair(partition, '{"offset":0}')))
+    answer = explain_unsupported_source(
+        OpaqueSubject("c", "x", PartitionOffset(partition, '{"offset":0}'))
+    )
     assert answer.reason == "offset_without_meaning"
 
 
 def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
     found = [
-        propose_only(OpaqueSubject("c", "x", Pair('{"a":"b"}', offset)))
+        explain_unsupported_source(OpaqueSubject("c", "x", PartitionOffset('{"a":"b"}', offset)))
         for offset in ('{"token":"x","seq":1,"at":2}', None)
     ]
     assert [at.evidence for at in found] == [
@@ -79,5 +84,7 @@ def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
 
 
 def test_values_of_offsets_are_not_told() -> None:
-    answer = propose_only(OpaqueSubject("c", "x", Pair('{"a":"b"}', '{"token":"hunter2"}')))
+    answer = explain_unsupported_source(
+        OpaqueSubject("c", "x", PartitionOffset('{"a":"b"}', '{"token":"hunter2"}'))
+    )
     assert answer.evidence == (EvidenceItem("fields of its offset", "token"),)

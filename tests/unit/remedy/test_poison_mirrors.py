@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from offsetwatch.model.evidence import EvidenceItem, value_text
-from offsetwatch.model.records import RawRecord, Window
+
+from offsetwatch.model.evidence import EvidenceItem, format_value
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts
 from offsetwatch.remedy.locate.mirrors import SLACK_BYTES, find_in_mirror
-from offsetwatch.remedy.locate.search import Identified, MirrorSubject, NotIdentified, Seen
-from offsetwatch.remedy.model.plan import Pair, RecordAt
-
+from offsetwatch.remedy.locate.search import (
+    IdentifiedRecord,
+    MirrorSubject,
+    NoIdentification,
+    PartitionReading,
+)
+from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
 from tests.unit.remedy.standstills import (
     AT,
     ID,
@@ -46,7 +51,7 @@ def refused(size: int | None) -> Failed:
     return Failed("producer_size", "producer_send", size_bytes=size)
 
 
-def corrupt_at(offset: int, *before: RawRecord) -> Window:
+def corrupt_at(offset: int, *before: RawRecord) -> LogWindow:
     return window(*before, end=99, read_to=offset, corrupt_at=offset)
 
 
@@ -66,7 +71,7 @@ class Case:
     seen: dict = field(default_factory=lambda: seen(LARGE))
 
     @property
-    def answer(self) -> Identified | NotIdentified:
+    def answer(self) -> IdentifiedRecord | NoIdentification:
         return find_in_mirror(self.subject, self.seen)
 
 
@@ -185,21 +190,22 @@ MUST_NOT_NAME = [
     Case("none but another cluster's rows", "nothing_to_read",
          mirror(standing(mirror_pair(41, cluster="west")))),
     Case("it could not be read", "window_not_read",
-         seen={AT: Seen(topic_id=ID, unread="timeout")}),
+         seen={AT: PartitionReading(topic_id=ID, unread="timeout")}),
     Case("it could not be read in time", "window_not_read",
          seen=seen(window(end=99, read_to=42))),
     Case("two rows of one partition", "partition_twice",
-         mirror(AT_41, standing(Pair(
+         mirror(AT_41, standing(PartitionOffset(
              '{"cluster":"east","partition":0,"topic":"orders","x":1}', '{"offset":3}')))),
     Case("a partition that is no whole number", "offset_not_understood",
-         mirror(standing(Pair('{"cluster":"east","partition":0.0,"topic":"orders"}',
+         mirror(standing(PartitionOffset('{"cluster":"east","partition":0.0,"topic":"orders"}',
                               '{"offset":41}')))),
     Case("a topic that is a number", "offset_not_understood",
-         mirror(standing(Pair('{"cluster":"east","partition":0,"topic":7}', '{"offset":41}')))),
+         mirror(standing(PartitionOffset('{"cluster":"east","partition":0,"topic":7}',
+                              '{"offset":41}')))),
     Case("an offset without a record behind it", "offset_not_understood",
          mirror(standing(mirror_pair(2**63 - 1)))),
     Case("an offset that is a text", "offset_not_understood",
-         mirror(standing(Pair(mirror_pair(1).partition, '{"offset":"41"}')))),
+         mirror(standing(PartitionOffset(mirror_pair(1).partition, '{"offset":"41"}')))),
 ]
 # fmt: on
 
@@ -207,14 +213,14 @@ MUST_NOT_NAME = [
 @pytest.mark.parametrize("case", MUST_NAME, ids=lambda case: case.id)
 def test_a_record_is_named_where_it_is_certain_to_be_the_next(case: Case) -> None:
     answer = case.answer
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.method, answer.record.offset) == (case.expect, 42)
 
 
 @pytest.mark.parametrize("case", MUST_NOT_NAME, ids=lambda case: case.id)
 def test_no_record_is_named_where_it_may_be_another(case: Case) -> None:
     answer = case.answer
-    assert isinstance(answer, NotIdentified), answer
+    assert isinstance(answer, NoIdentification), answer
     assert answer.reason == case.expect
     assert answer.said
 
@@ -224,15 +230,15 @@ def test_there_are_more_cases_that_name_nothing_than_such_that_do() -> None:
 
 
 def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
-    pair = Pair(
+    pair = PartitionOffset(
         '{"cluster":"east","more":"x","partition":0,"topic":"orders"}', '{"offset":41,"z":1}'
     )
     answer = find_in_mirror(
         mirror(standing(pair), failure=refused(12_000), facts=KNOWN), seen(LARGE)
     )
-    assert isinstance(answer, Identified)
-    assert answer.record == RecordAt("east", "orders", ID, 0, 42)
-    assert (answer.frm, answer.to) == (pair, Pair(pair.partition, '{"offset":42,"z":1}'))
+    assert isinstance(answer, IdentifiedRecord)
+    assert answer.record == RecordLocation("east", "orders", ID, 0, 42)
+    assert (answer.frm, answer.to) == (pair, PartitionOffset(pair.partition, '{"offset":42,"z":1}'))
     assert (answer.sha256, answer.size_bytes) == (LARGE.records[0].sha256, 12_000)
 
 
@@ -240,7 +246,7 @@ def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
 def test_what_was_refused_and_what_comes_later_is_told(size: int | None, named: str) -> None:
     found = seen(window(sized(42, 12_000), sized(43, 12_000), sized(44, 500)), size_max=LIMIT)
     told = find_in_mirror(too_large(size), found).evidence
-    assert {at.name: value_text(at) for at in told} == {
+    assert {at.name: format_value(at) for at in told} == {
         "size that was refused": named,
         "size of the record": "12000 bytes",
         "as large after it": "1 record",
@@ -249,7 +255,7 @@ def test_what_was_refused_and_what_comes_later_is_told(size: int | None, named: 
 
 def test_over_a_gap_the_first_record_that_there_is_counts() -> None:
     answer = find_in_mirror(too_large(12_000), seen(window(sized(47, 12_000))))
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     assert answer.record.offset == 47
     assert answer.to.offset == '{"offset":47}'
     assert EvidenceItem("without a record before it", 5, "offsets") in answer.evidence
@@ -257,13 +263,13 @@ def test_over_a_gap_the_first_record_that_there_is_counts() -> None:
 
 def test_a_corrupt_record_is_the_one_that_was_saved_wherever_its_batch_begins() -> None:
     answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(45), sound_after=True))
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     assert answer.record.offset == 45
 
 
 def test_a_copy_of_a_corrupt_record_says_that_it_is_one() -> None:
     answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(42), sound_after=True))
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     (at, _) = (at for at in answer.evidence if at.name in {"checksum fails at", "copy"})
     assert at == EvidenceItem("checksum fails at", 42, "offset")
     assert answer.recommend == (recommendations.OTHER_REPLICAS,)

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pytest
+
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.connector_settings import SinkFacts
-from offsetwatch.remedy.locate.converters import Converter, Converters
-from offsetwatch.remedy.locate.search import Identified, NotIdentified, Seen, SinkSubject
+from offsetwatch.remedy.locate.converters import ConnectorConverters, Converter
+from offsetwatch.remedy.locate.search import (
+    IdentifiedRecord,
+    NoIdentification,
+    PartitionReading,
+    SinkSubject,
+)
 from offsetwatch.remedy.locate.sinks import find_in_sink
-from offsetwatch.remedy.model.plan import Pair, RecordAt
-
+from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
 from tests.unit.remedy.standstills import (
     AT,
     AVRO,
@@ -64,7 +69,7 @@ class Case:
     uncommitted: frozenset | None = frozenset()
 
     @property
-    def answer(self) -> Identified | NotIdentified:
+    def answer(self) -> IdentifiedRecord | NoIdentification:
         return find_in_sink(self.subject, self.seen, self.letters, self.uncommitted)
 
 
@@ -101,7 +106,7 @@ MUST_NAME = [
         sink(
             AT_1234,
             failure=Failed(stage="converter"),
-            facts=SinkFacts(converters=Converters(), logs_records=True),
+            facts=SinkFacts(converters=ConnectorConverters(), logs_records=True),
             log=log_line(1234, stage="KEY_CONVERTER"),
         ),
         seen(ALL_GOOD),
@@ -129,7 +134,7 @@ MUST_NAME = [
         "a partition that moves is not looked at",
         "decode",
         sink(AT_1234, standing(sink_pair(7, OTHER), moved=True)),
-        seen(ONE_BAD) | {OTHER: Seen(topic_id="another", window=None)},
+        seen(ONE_BAD) | {OTHER: PartitionReading(topic_id="another", window=None)},
     ),
     Case(
         "siblings that stand still with nothing to read",
@@ -412,23 +417,24 @@ MUST_NOT_NAME = [
     Case("no offset at all", "nothing_to_read", sink(standing(sink_pair(None)))),
     Case("no partition at all", "nothing_to_read", sink()),
     Case("it could not be read", "window_not_read",
-         seen={AT: Seen(topic_id=ID, unread="unreachable")}),
+         seen={AT: PartitionReading(topic_id=ID, unread="unreachable")}),
     Case("it was not read", "window_not_read", seen={}),
     Case("it could not be read in time", "window_not_read",
          seen=seen(window(end=1240, read_to=1234))),
     Case("whether it reads aborted records nobody knows", "isolation_unknown",
          seen=seen(ONE_BAD, levels_differ=True)),
     Case("two offsets of one partition", "partition_twice",
-         sink(AT_1234, standing(Pair(
+         sink(AT_1234, standing(PartitionOffset(
              '{"kafka_partition":0,"kafka_topic":"orders","x":1}', '{"kafka_offset":3}')))),
     Case("a partition that is a text", "offset_not_understood",
-         sink(standing(Pair('{"kafka_partition":"0","kafka_topic":"orders"}',
+         sink(standing(PartitionOffset('{"kafka_partition":"0","kafka_topic":"orders"}',
                             '{"kafka_offset":1234}')))),
     Case("a topic that is a number", "offset_not_understood",
-         sink(standing(Pair('{"kafka_partition":0,"kafka_topic":7}', '{"kafka_offset":1234}')))),
+         sink(standing(PartitionOffset('{"kafka_partition":0,"kafka_topic":7}',
+                            '{"kafka_offset":1234}')))),
     Case("an offset before any record", "offset_not_understood", sink(standing(sink_pair(-1)))),
     Case("an offset that is true", "offset_not_understood",
-         sink(standing(Pair(sink_pair(1).partition, '{"kafka_offset":true}')))),
+         sink(standing(PartitionOffset(sink_pair(1).partition, '{"kafka_offset":true}')))),
     Case("a corrupt record that it did not fail for", "window_corrupt",
          seen=seen(window(record(1234, BAD), end=1240, read_to=1235, corrupt_at=1235))),
     Case("corrupt, and the next one too", "corrupt_batch",
@@ -453,14 +459,14 @@ MUST_NOT_NAME = [
 @pytest.mark.parametrize("case", MUST_NAME, ids=lambda case: case.id)
 def test_a_record_is_named_where_it_leaves_no_other(case: Case) -> None:
     answer = case.answer
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.method, answer.record.offset) == (case.expect, 1234)
 
 
 @pytest.mark.parametrize("case", MUST_NOT_NAME, ids=lambda case: case.id)
 def test_no_record_is_named_where_another_one_may_be_it(case: Case) -> None:
     answer = case.answer
-    assert isinstance(answer, NotIdentified), answer
+    assert isinstance(answer, NoIdentification), answer
     assert answer.reason == case.expect
     assert answer.said
 
@@ -476,7 +482,7 @@ def test_why_no_record_is_looked_for_is_told(failure: Failed, kind: str) -> None
 
 def test_which_partition_is_odd_is_told() -> None:
     answer = find_in_sink(STILL, seen(ONE_BAD, topic_id="new"))
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert answer.said.startswith("orders-0 was deleted and created again")
 
 
@@ -485,15 +491,15 @@ def test_there_are_more_cases_that_name_nothing_than_such_that_do() -> None:
 
 
 def test_a_skip_is_absolute_and_by_one_and_keeps_every_other_field() -> None:
-    pair = Pair(
+    pair = PartitionOffset(
         '{"kafka_partition":0,"kafka_topic":"orders","more":"x"}',
         '{"kafka_offset":1234,"metadata":null}',
     )
     answer = find_in_sink(sink(standing(pair)), seen(ONE_BAD))
-    assert isinstance(answer, Identified)
-    assert answer.record == RecordAt("east", "orders", ID, 0, 1234)
+    assert isinstance(answer, IdentifiedRecord)
+    assert answer.record == RecordLocation("east", "orders", ID, 0, 1234)
     assert answer.frm == pair
-    assert answer.to == Pair(pair.partition, '{"kafka_offset":1235,"metadata":null}')
+    assert answer.to == PartitionOffset(pair.partition, '{"kafka_offset":1235,"metadata":null}')
     poison = ONE_BAD.records[0]
     assert (answer.sha256, answer.size_bytes) == (poison.sha256, poison.size_bytes)
 
@@ -502,7 +508,7 @@ def test_methods_that_agree_are_named_the_most_certain_first() -> None:
     facts = SinkFacts(converters=BY_JSON, logs_records=True, dead_letters="letters")
     subject = sink(AT_1234, facts=facts, log=log_line(1234))
     answer = find_in_sink(subject, seen(values(1234, BAD)), (letter(1234),), frozenset())
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     assert (answer.method, answer.also) == ("decode", ("only_record", "error_log", "dead_letter"))
 
 
@@ -511,8 +517,8 @@ def test_nothing_of_what_records_hold_is_told() -> None:
     found = seen(window(record(1234, secret, key=secret, headers=(("h", secret),)), record(1235)))
     named = find_in_sink(sink(AT_1234), found)
     broken = find_in_sink(sink(AT_1234), seen(values(1234, secret, secret)))
-    assert isinstance(named, Identified)
-    assert isinstance(broken, NotIdentified)
+    assert isinstance(named, IdentifiedRecord)
+    assert isinstance(broken, NoIdentification)
     assert "hunter2" not in repr(named) + repr(broken)
     assert EvidenceItem("fails", "orders-0@1234: no JSON") in named.evidence
     assert EvidenceItem("converter", JSON) in named.evidence
@@ -522,7 +528,7 @@ def test_what_was_not_decoded_is_told() -> None:
     answer = find_in_sink(
         sink(AT_1234, facts=by(Converter(AVRO))), seen(values(1234, GOOD, b"\0\0\0\0\7x"))
     )
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     assert EvidenceItem("not decoded", 1, "records") in answer.evidence
     assert EvidenceItem("fails", "orders-0@1234: unknown magic byte") in answer.evidence
 
@@ -547,12 +553,12 @@ def test_whose_converters_nobody_knows_is_asked_for_those_of_its_worker(
     converter: Converter, expected: bool
 ) -> None:
     answer = find_in_sink(sink(AT_1234, facts=by(converter)), seen(values(1234, b"\0\0\0\0\7x")))
-    assert (recommendations.TELL_DEFAULTS in answer.recommend) is expected
+    assert (recommendations.GIVE_WORKER_PROPERTIES in answer.recommend) is expected
 
 
 def test_of_a_schema_break_the_writer_is_to_be_looked_at_first() -> None:
     answer = find_in_sink(sink(AT_1234), seen(values(1234, BAD, BAD)))
-    assert answer.recommend[0] == recommendations.LOOK_AT_WRITER
+    assert answer.recommend[0] == recommendations.CHECK_PRODUCER
 
 
 def test_even_where_a_record_is_named_the_better_remedy_is_told() -> None:
@@ -561,7 +567,7 @@ def test_even_where_a_record_is_named_the_better_remedy_is_told() -> None:
 
 
 def test_a_converter_that_takes_anything_speaks_against_a_record() -> None:
-    facts = SinkFacts(converters=Converters(value=Converter(STRING)), logs_records=True)
+    facts = SinkFacts(converters=ConnectorConverters(value=Converter(STRING)), logs_records=True)
     answer = find_in_sink(sink(AT_1234, facts=facts, log=log_line(1234)), seen(ALL_GOOD))
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert EvidenceItem("against it", "converter_value takes it") in answer.evidence

@@ -8,31 +8,32 @@ from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from offsetwatch.config import parse
-from offsetwatch.config.sink_classes import SAFE, UNSAFE, unsafe
+from offsetwatch.config.sink_classes import SAFE_SINK_CLASSES, UNSAFE_SINK_NAMES, is_unsafe_sink
 from offsetwatch.model.findings import FindingName
-from offsetwatch.remedy.model.fleet_state import Skip
-from offsetwatch.remedy.model.plan import Action, RecordAt
+from offsetwatch.remedy.model.fleet_state import RecordSkip
+from offsetwatch.remedy.model.plan import Action, RecordLocation
 from offsetwatch.remedy.model.policy import (
     Budgets,
     Clock,
+    MassFailure,
     Policy,
-    Profile,
     Rule,
-    Storm,
+    SinkProfile,
     Window,
-    overdrawn,
-    overdrawn_by_all,
-    profile,
-    selects,
-    storm_after,
+    classify_sink,
+    find_exceeded_budget,
+    find_exceeded_fleet_budget,
+    is_selected,
+    update_mass_failure,
 )
 from offsetwatch.remedy.model.service_api import Mode
-from offsetwatch.remedy.policy_settings import policy_of
+from offsetwatch.remedy.policy_settings import build_policy
 
 NOW = 1_800_000_000.0
 ME = ("lab", "orders-sink")
-SAFE_SINK = SAFE[0]
+SAFE_SINK = SAFE_SINK_CLASSES[0]
 
 
 def configured(**remedy) -> Policy:
@@ -41,11 +42,11 @@ def configured(**remedy) -> Policy:
         "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:18083"}],
         "remedy": remedy,
     }
-    return policy_of(parse(document, {}).remedy)
+    return build_policy(parse(document, {}).remedy)
 
 
-def skip(at: float, whose: tuple[str, str] = ME) -> Skip:
-    return Skip(at, "plan", whose, RecordAt("east", "t", "id", 3, 17), None)
+def skip(at: float, whose: tuple[str, str] = ME) -> RecordSkip:
+    return RecordSkip(at, "plan", whose, RecordLocation("east", "t", "id", 3, 17), None)
 
 
 # --- modes and selectors --------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def test_without_a_word_nothing_is_done_for_anybody():
     ],
 )
 def test_a_selector_means_a_whole_name(selector, name, meant):
-    assert selects(selector, name) is meant
+    assert is_selected(selector, name) is meant
 
 
 def test_a_rule_is_for_its_connect_cluster_its_connectors_and_its_actions_alone():
@@ -148,22 +149,22 @@ def test_that_nobody_sets_them_back_is_said_of_the_connectors_it_is_said_of():
 def test_what_is_known_to_be_unsafe_stays_so():
     name = "com.snowflake.kafka.connector.SnowflakeSinkConnector"
     policy = replace(configured(), skip_safe=(name,))
-    assert profile(policy, name) is Profile.UNSAFE
+    assert classify_sink(policy, name) is SinkProfile.UNSAFE
     for alias in ("SnowflakeSinkConnector", "SnowflakeSink"):
-        assert profile(policy, alias) is Profile.UNSAFE
+        assert classify_sink(policy, alias) is SinkProfile.UNSAFE
 
 
 def test_a_class_is_safe_if_it_is_known_or_said_to_be_and_else_not_known():
     policy = configured(skip_safe_sinks=["com.example.LedgerSinkConnector"])
-    assert profile(policy, SAFE_SINK) is Profile.SAFE
-    assert profile(policy, "com.example.LedgerSinkConnector") is Profile.SAFE
-    assert profile(policy, "com.example.ledgersinkconnector") is Profile.UNKNOWN
-    assert profile(policy, "") is Profile.UNKNOWN
+    assert classify_sink(policy, SAFE_SINK) is SinkProfile.SAFE
+    assert classify_sink(policy, "com.example.LedgerSinkConnector") is SinkProfile.SAFE
+    assert classify_sink(policy, "com.example.ledgersinkconnector") is SinkProfile.UNKNOWN
+    assert classify_sink(policy, "") is SinkProfile.UNKNOWN
 
 
 def test_nothing_is_known_to_be_both():
-    assert not any(unsafe(name) for name in SAFE)
-    assert list(UNSAFE) == sorted(UNSAFE)
+    assert not any(is_unsafe_sink(name) for name in SAFE_SINK_CLASSES)
+    assert list(UNSAFE_SINK_NAMES) == sorted(UNSAFE_SINK_NAMES)
 
 
 def test_data_errors_are_those_of_the_class():
@@ -188,52 +189,58 @@ def test_a_budget_of_a_connector_is_counted_over_its_time(bound, window_s):
     policy = Policy(budgets=replace(wide, **{bound: 2}))
     nothing: frozenset[tuple[str, str]] = frozenset()
     inside, outside = skip(NOW - window_s + 1), skip(NOW - window_s)
-    assert overdrawn(policy, (inside,), nothing, ME, NOW) is None
-    assert overdrawn(policy, (inside, outside), nothing, ME, NOW) is None
-    assert overdrawn(policy, (inside, skip(NOW, ("lab", "x"))), nothing, ME, NOW) is None
-    assert overdrawn(policy, (inside, inside), nothing, ME, NOW) is not None
+    assert find_exceeded_budget(policy, (inside,), nothing, ME, NOW) is None
+    assert find_exceeded_budget(policy, (inside, outside), nothing, ME, NOW) is None
+    assert find_exceeded_budget(policy, (inside, skip(NOW, ("lab", "x"))), nothing, ME, NOW) is None
+    assert find_exceeded_budget(policy, (inside, inside), nothing, ME, NOW) is not None
 
 
 @pytest.mark.parametrize(("bound", "window_s"), [("fleet_hour", 3_600), ("fleet_day", 86_400)])
 def test_a_budget_of_all_is_counted_over_all(bound, window_s):
     policy = Policy(budgets=replace(Budgets(99, 99, 99, 99, 99), **{bound: 2}))
     inside = [skip(NOW - window_s + 1, ("lab", name)) for name in "ab"]
-    assert overdrawn_by_all(policy, inside[:1], frozenset(), NOW) is None
-    assert overdrawn_by_all(policy, inside, frozenset(), NOW) is not None
+    assert find_exceeded_fleet_budget(policy, inside[:1], frozenset(), NOW) is None
+    assert find_exceeded_fleet_budget(policy, inside, frozenset(), NOW) is not None
 
 
 def test_a_plan_that_is_not_over_holds_its_budget_however_old_its_skip_is():
     policy = Policy(budgets=Budgets(1, 99, 99, 1, 99))
     held = frozenset({ME})
-    assert overdrawn(policy, (skip(NOW - 9e6),), held, ME, NOW) is not None
-    assert overdrawn_by_all(policy, (skip(NOW - 9e6),), held, NOW) is not None
+    assert find_exceeded_budget(policy, (skip(NOW - 9e6),), held, ME, NOW) is not None
+    assert find_exceeded_fleet_budget(policy, (skip(NOW - 9e6),), held, NOW) is not None
 
 
 def test_all_that_was_skipped_for_whose_plan_is_not_over_counts_however_old_it_is():
     policy = Policy(budgets=Budgets(99, 99, 99, 2, 99))
     held = frozenset({ME})
-    assert overdrawn_by_all(policy, (skip(NOW - 9e6),), held, NOW) is None
-    assert overdrawn_by_all(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), held, NOW) is not None
-    assert overdrawn_by_all(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), frozenset(), NOW) is None
+    assert find_exceeded_fleet_budget(policy, (skip(NOW - 9e6),), held, NOW) is None
+    assert (
+        find_exceeded_fleet_budget(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), held, NOW)
+        is not None
+    )
+    assert (
+        find_exceeded_fleet_budget(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), frozenset(), NOW)
+        is None
+    )
 
 
 def test_a_plan_that_is_about_to_skip_counts_as_a_skip_and_not_as_two():
     policy = Policy(budgets=Budgets(99, 99, 99, 2, 99))
     held = frozenset({("lab", "x")})
-    assert overdrawn_by_all(policy, (), held, NOW) is None
-    assert overdrawn_by_all(policy, (skip(NOW, ("lab", "x")),), held, NOW) is None
-    assert overdrawn_by_all(policy, (skip(NOW),), held, NOW) is not None
+    assert find_exceeded_fleet_budget(policy, (), held, NOW) is None
+    assert find_exceeded_fleet_budget(policy, (skip(NOW, ("lab", "x")),), held, NOW) is None
+    assert find_exceeded_fleet_budget(policy, (skip(NOW),), held, NOW) is not None
 
 
 def test_a_skip_of_the_future_counts_as_one_of_now():
     policy = Policy(budgets=Budgets(1, 99, 99, 99, 99))
-    assert overdrawn(policy, (skip(NOW + 7_200),), frozenset(), ME, NOW) is not None
+    assert find_exceeded_budget(policy, (skip(NOW + 7_200),), frozenset(), ME, NOW) is not None
 
 
 def test_a_budget_of_nothing_is_always_used_up():
     policy = Policy(budgets=Budgets(0, 0, 0, 0, 0))
-    assert overdrawn(policy, (), frozenset(), ME, NOW) is not None
-    assert overdrawn_by_all(policy, (), frozenset(), NOW) is not None
+    assert find_exceeded_budget(policy, (), frozenset(), ME, NOW) is not None
+    assert find_exceeded_fleet_budget(policy, (), frozenset(), NOW) is not None
 
 
 # --- storms ---------------------------------------------------------------------------------------
@@ -255,30 +262,38 @@ def test_a_budget_of_nothing_is_always_used_up():
     ],
 )
 def test_how_many_are_too_many(connectors, unhealthy, rages):
-    after = storm_after(Storm(), connectors=connectors, unhealthy=unhealthy, now=NOW)
+    after = update_mass_failure(MassFailure(), connectors=connectors, unhealthy=unhealthy, now=NOW)
     assert after.rages is rages
 
 
 def test_what_flaps_around_the_threshold_stays_a_storm():
-    storm = Storm()
+    storm = MassFailure()
     for minute in range(120):
         unhealthy = 4 if minute % 10 == 0 else 1
-        storm = storm_after(storm, connectors=20, unhealthy=unhealthy, now=NOW + 60 * minute)
+        storm = update_mass_failure(
+            storm, connectors=20, unhealthy=unhealthy, now=NOW + 60 * minute
+        )
         assert storm.rages
-    storm = storm_after(storm, connectors=20, unhealthy=1, now=NOW + 60 * 110 + 60 + 899)
+    storm = update_mass_failure(storm, connectors=20, unhealthy=1, now=NOW + 60 * 110 + 60 + 899)
     assert storm.rages
-    assert storm_after(storm, connectors=20, unhealthy=1, now=NOW + 60 * 111 + 900) == Storm()
+    assert (
+        update_mass_failure(storm, connectors=20, unhealthy=1, now=NOW + 60 * 111 + 900)
+        == MassFailure()
+    )
 
 
 def test_what_was_never_a_storm_is_calm_at_once():
-    assert storm_after(Storm(calm_since=NOW), connectors=20, unhealthy=1, now=NOW) == Storm()
+    assert (
+        update_mass_failure(MassFailure(calm_since=NOW), connectors=20, unhealthy=1, now=NOW)
+        == MassFailure()
+    )
 
 
 def test_a_clock_that_is_set_back_ends_no_storm():
-    storm = Storm(rages=True, calm_since=NOW)
-    storm = storm_after(storm, connectors=20, unhealthy=0, now=NOW - 3_600)
-    assert storm == Storm(rages=True, calm_since=NOW - 3_600)
-    assert storm_after(storm, connectors=20, unhealthy=0, now=NOW - 2_701).rages
+    storm = MassFailure(rages=True, calm_since=NOW)
+    storm = update_mass_failure(storm, connectors=20, unhealthy=0, now=NOW - 3_600)
+    assert storm == MassFailure(rages=True, calm_since=NOW - 3_600)
+    assert update_mass_failure(storm, connectors=20, unhealthy=0, now=NOW - 2_701).rages
 
 
 # --- windows --------------------------------------------------------------------------------------

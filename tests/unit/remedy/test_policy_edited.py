@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from offsetwatch.remedy.model.approval import Stands
-from offsetwatch.remedy.model.journal_records import Ending, Refused
+
+from offsetwatch.remedy.model.approval import PlanStatus
+from offsetwatch.remedy.model.journal_records import ActionRefused, PlanEnding
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.contract.worlds import SINK_NAME, TOPIC, numbers, state
 from tests.unit.remedy.agency import POLICY, Agency
 from tests.unit.remedy.test_loop import failing, only
@@ -59,11 +59,11 @@ def committed(agency: Agency) -> int:
 def test_what_was_proposed_under_another_policy_is_taken_back_and_planned_anew(agency):
     failing(agency, 3)
     agency.go_on(3)
-    before = only(agency, Stands.PROPOSED).plan
+    before = only(agency, PlanStatus.PROPOSED).plan
     edited(agency, STRICTER)
     agency.go_on(3)
-    assert only(agency, Stands.VOID).plan == before
-    after = only(agency, Stands.PROPOSED).plan
+    assert only(agency, PlanStatus.VOID).plan == before
+    after = only(agency, PlanStatus.PROPOSED).plan
     assert after.remedy.policy_sha256 == STRICTER.sha256 != before.remedy.policy_sha256
     assert agency.changes() == []
 
@@ -73,8 +73,8 @@ def test_what_the_new_policy_does_not_allow_is_not_proposed_again(agency):
     agency.go_on(3)
     edited(agency, STRICTER)
     agency.go_on(3)
-    assert only(agency, Stands.VOID).plan.remedy.policy_sha256 == POLICY.sha256
-    proposed = [found.plan.remedy.action for found in agency.dossiers(Stands.PROPOSED)]
+    assert only(agency, PlanStatus.VOID).plan.remedy.policy_sha256 == POLICY.sha256
+    proposed = [found.plan.remedy.action for found in agency.dossiers(PlanStatus.PROPOSED)]
     assert Action.SKIP_ONE not in proposed
 
 
@@ -82,13 +82,15 @@ def test_what_the_new_policy_does_not_allow_is_not_proposed_again(agency):
 def test_what_was_approved_under_another_policy_does_not_begin(agency, policy):
     failing(agency, 3)
     agency.go_on(3)
-    approved = only(agency, Stands.PROPOSED).plan
+    approved = only(agency, PlanStatus.PROPOSED).plan
     agency.approve(approved.plan_id)
     edited(agency, policy)
     agency.go_on(30)
-    assert only(agency, Stands.VOID).plan == approved
+    assert only(agency, PlanStatus.VOID).plan == approved
     assert agency.changes() == []
-    refused = [at.record for at in agency.ledger.journal.tail(100) if type(at.record) is Refused]
+    refused = [
+        at.record for at in agency.ledger.journal.tail(100) if type(at.record) is ActionRefused
+    ]
     assert any(answer.guard == "same_policy" for at in refused for answer in at.answers)
 
 
@@ -96,16 +98,16 @@ def test_what_was_approved_under_another_policy_does_not_begin(agency, policy):
 def test_what_is_under_way_comes_to_a_safe_end_and_alters_nothing_more(agency, pause):
     bad = failing(agency, 3)
     agency.go_on(3)
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     with pytest.raises(Gone):
         carry_out_up_to(agency, pause)
     altered, asked = PATCH in agency.changes(), len(agency.changes())
     edited(agency, OBSERVE)
     agency.go_on(5)
     assert PATCH not in agency.changes()[asked:]
-    assert agency.dossiers(Stands.RUNNING) == []
-    ended = only(agency, Stands.ENDED)
-    assert ended.ended.ending is (Ending.SUCCEEDED if altered else Ending.RESTORED)
+    assert agency.dossiers(PlanStatus.RUNNING) == []
+    ended = only(agency, PlanStatus.ENDED)
+    assert ended.ended.ending is (PlanEnding.SUCCEEDED if altered else PlanEnding.RESTORED)
     assert state(agency.connect, SINK_NAME)[0] == "RUNNING"
     if altered:
         assert bad not in numbers(agency.connect, SINK_NAME)
@@ -119,7 +121,7 @@ def test_a_plan_has_pauses_before_and_after_it_alters(agency):
     """Or the test above would prove nothing."""
     failing(agency, 3)
     agency.go_on(3)
-    agency.approve(only(agency, Stands.PROPOSED).plan.plan_id)
+    agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     seen = []
 
     def pause(seconds: float) -> None:

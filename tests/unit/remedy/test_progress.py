@@ -6,62 +6,72 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from offsetwatch.remedy.engine.progress import AWAKE_S, Limits, Progress, applied, replayed
-from offsetwatch.remedy.model.driver import Answer
+
+from offsetwatch.remedy.engine.progress import (
+    AWAKE_S,
+    EngineLimits,
+    PlanProgress,
+    apply_record,
+    replay_records,
+)
+from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    Cause,
-    Ended,
-    Ending,
-    Intended,
-    Kept,
-    Opened,
-    Parked,
-    Proposed,
-    Resumed,
+    OffsetsBackedUp,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanResumed,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
     StepRecord,
-    Turned,
-    Verified,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    LocatedRawRecord,
+    PartitionOffset,
     Plan,
     Prove,
-    RawFound,
+    RequestedState,
     Reset,
-    State,
     ToState,
     Write,
 )
-
 from tests.unit.remedy.plans import ALTER, plan_of, skip_of
 
-LIMITS = Limits()
-A, B, C = Pair("a", "1"), Pair("b", "2"), Pair("c", "3")
-FROZEN = Frozen((A, B), "file", "sha", (RawFound("ka", "1", 0, "k/t"),))
+LIMITS = EngineLimits()
+A, B, C = PartitionOffset("a", "1"), PartitionOffset("b", "2"), PartitionOffset("c", "3")
+FROZEN = FrozenOffsets((A, B), "file", "sha", (LocatedRawRecord("ka", "1", 0, "k/t"),))
 OWN, SKIP = plan_of(), skip_of()
-PARKED = Parked(at=9.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="it moved")
-ENDED = Ended(at=9.0, ending=Ending.SUCCEEDED, said="done")
-ACK = Answered(at=9.0, answer=Answer.ACK, said="ok")
-DOUBT = Answered(at=9.0, answer=Answer.IN_DOUBT, said="500")
-LATER = Answered(at=9.0, answer=Answer.RETRY, said="409")
-NO = Answered(at=9.0, answer=Answer.NACK, said="404")
-READ_BACK = Answered(at=9.0, answer=Answer.NACK, said="read back: 2 offsets to change")
+PARKED = PlanParked(
+    at=9.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
+)
+ENDED = PlanEnded(at=9.0, ending=PlanEnding.SUCCEEDED, said="done")
+ACK = StepAnswered(at=9.0, answer=AttemptResult.ACK, said="ok")
+DOUBT = StepAnswered(at=9.0, answer=AttemptResult.IN_DOUBT, said="500")
+LATER = StepAnswered(at=9.0, answer=AttemptResult.RETRY, said="409")
+NO = StepAnswered(at=9.0, answer=AttemptResult.NACK, said="404")
+READ_BACK = StepAnswered(at=9.0, answer=AttemptResult.NACK, said="read back: 2 offsets to change")
 ALTERING, STOPPING = 3, 0  # steps of OWN
 
 
-def at(index: int, plan: Plan = OWN, **more: object) -> Progress:
-    return Progress(plan=plan, path=plan.steps, index=index, **more)  # type: ignore[arg-type]
+def at(index: int, plan: Plan = OWN, **more: object) -> PlanProgress:
+    return PlanProgress(plan=plan, path=plan.steps, index=index, **more)  # type: ignore[arg-type]
 
 
-def asked(progress: Progress, now: float, *answers: Answered) -> Progress:
+def asked(progress: PlanProgress, now: float, *answers: StepAnswered) -> PlanProgress:
     """Once more, and what came of it."""
-    found = applied(progress, Intended(at=now, index=progress.index, undoing=progress.undoing))
+    found = apply_record(
+        progress, StepIntended(at=now, index=progress.index, undoing=progress.undoing)
+    )
     for answer in answers:
-        found = applied(found, answer)
+        found = apply_record(found, answer)
     return found
 
 
@@ -122,7 +132,7 @@ def test_more_than_states_may_be_changed_by_what_was_touched(
 def test_a_record_is_copied_once_the_step_is_behind() -> None:
     assert [at(index, SKIP).copied for index in (0, 1, 8)] == [None, "0" * 64, "0" * 64]
     assert at(5).copied is None
-    back = (ToState(State.RUNNING),)
+    back = (ToState(RequestedState.RUNNING),)
     assert replace(at(0, SKIP), path=back, undoing=True).copied == "0" * 64
 
 
@@ -145,18 +155,20 @@ def test_on_the_way_back_it_finds_what_was_touched_and_put_back_so_far() -> None
 
 
 def test_what_was_touched_counts_in_the_order_of_the_plan() -> None:
-    plan = plan_of(*(Alter((Pair("c", str(number)),)) for number in range(6)))
+    plan = plan_of(*(Alter((PartitionOffset("c", str(number)),)) for number in range(6)))
     turned = replace(at(0, plan, frozen=FROZEN), undoing=True, touched=frozenset({3, 8}))
     assert turned.before is not None
-    assert turned.before.pairs == (A, B, Pair("c", "5"))
+    assert turned.before.pairs == (A, B, PartitionOffset("c", "5"))
 
 
 # --- records --------------------------------------------------------------------------------------
 
 
 def test_what_was_decided_before_a_plan_was_opened_is_passed_over() -> None:
-    proposed = Proposed(at=1.0, plan=OWN, mode="propose", expires_at=9.0)
-    found = replayed((proposed, Opened(at=2.0, plan=OWN), Kept(at=3.0, frozen=FROZEN)), LIMITS)
+    proposed = PlanProposed(at=1.0, plan=OWN, mode="propose", expires_at=9.0)
+    found = replay_records(
+        (proposed, PlanOpened(at=2.0, plan=OWN), OffsetsBackedUp(at=3.0, frozen=FROZEN)), LIMITS
+    )
     assert (found.plan, found.path, found.frozen) == (OWN, OWN.steps, FROZEN)
     assert found.limits is LIMITS
     assert (found.identified, found.taken_up) == (False, False)
@@ -164,11 +176,11 @@ def test_what_was_decided_before_a_plan_was_opened_is_passed_over() -> None:
 
 def test_a_plan_is_opened_once() -> None:
     with pytest.raises(AssertionError):
-        applied(at(0), Opened(at=1.0, plan=OWN))
+        apply_record(at(0), PlanOpened(at=1.0, plan=OWN))
 
 
 def test_a_request_is_counted_and_touches_its_step() -> None:
-    found = asked(asked(at(ALTERING, answer=Answer.ACK), 10.0, DOUBT), 20.0)
+    found = asked(asked(at(ALTERING, answer=AttemptResult.ACK), 10.0, DOUBT), 20.0)
     assert (found.sent, found.spent, found.asked_at, found.heard_at) == (2, 2, 20.0, 20.0)
     assert (found.answer, found.touched) == (None, {ALTERING})
     back = asked(replace(at(1), undoing=True), 10.0)
@@ -182,7 +194,7 @@ def test_a_request_is_counted_and_touches_its_step() -> None:
         pytest.param(OWN, 4, False, 0.0, id="a-resume"),
         pytest.param(OWN, ALTERING, False, 0.0, id="no-state"),
         pytest.param(OWN, 0, True, 0.0, id="on-the-way-back"),
-        pytest.param(plan_of(original=State.STOPPED), 0, False, 0.0, id="for-good"),
+        pytest.param(plan_of(original=RequestedState.STOPPED), 0, False, 0.0, id="for-good"),
     ],
 )
 def test_when_it_was_stopped_is_known_of_what_is_to_run_again(
@@ -196,32 +208,37 @@ def test_when_it_was_stopped_is_known_of_what_is_to_run_again(
 def test_an_answer_is_kept_and_whether_all_vouch_for_their_offsets() -> None:
     def told(before: bool | None, said: bool | None) -> bool | None:
         answer = msgspec.structs.replace(ACK, definite=said)
-        found = applied(at(ALTERING, definite=before), answer)
-        assert found.answer is Answer.ACK
+        found = apply_record(at(ALTERING, definite=before), answer)
+        assert found.answer is AttemptResult.ACK
         return found.definite
 
     assert [told(None, None), told(None, True), told(None, False)] == [None, True, False]
     assert [told(True, None), told(True, True), told(True, False)] == [True, True, False]
     assert [told(False, None), told(False, True)] == [False, False]
     undoing = replace(at(ALTERING), undoing=True)
-    found = applied(undoing, msgspec.structs.replace(ACK, definite=False))
-    assert (found.answer, found.definite) == (Answer.ACK, None)
+    found = apply_record(undoing, msgspec.structs.replace(ACK, definite=False))
+    assert (found.answer, found.definite) == (AttemptResult.ACK, None)
 
 
 def test_without_an_answer_it_may_happen_until_the_latest_request_is_given_up() -> None:
     first = asked(at(ALTERING), 10.0, DOUBT)
-    assert (first.answer, first.doubt_until) == (Answer.IN_DOUBT, 10.0 + LIMITS.doubt_s)
+    assert (first.answer, first.doubt_until) == (AttemptResult.IN_DOUBT, 10.0 + LIMITS.doubt_s)
     assert asked(first, 20.0, DOUBT).doubt_until == 20.0 + LIMITS.doubt_s
     assert asked(first, 5.0, DOUBT).doubt_until == 10.0 + LIMITS.doubt_s
 
 
 @pytest.mark.parametrize("answers", [[LATER], [NO, READ_BACK]], ids=["later", "no"])
-def test_a_no_takes_its_request_back(answers: list[Answered]) -> None:
+def test_a_no_takes_its_request_back(answers: list[StepAnswered]) -> None:
     none = asked(at(ALTERING), 10.0, *answers)
     assert (none.sent, none.spent, none.answer, none.touched) == (0, 0, None, frozenset())
     assert none.refused == answers[0].said
     one = asked(asked(at(ALTERING), 10.0, DOUBT), 20.0, *answers)
-    assert (one.sent, one.spent, one.answer, one.touched) == (1, 2, Answer.IN_DOUBT, {ALTERING})
+    assert (one.sent, one.spent, one.answer, one.touched) == (
+        1,
+        2,
+        AttemptResult.IN_DOUBT,
+        {ALTERING},
+    )
 
 
 def test_a_no_on_the_way_back_leaves_what_the_plan_has_touched() -> None:
@@ -261,8 +278,8 @@ def test_a_no_to_a_change_of_offsets_over_rest_is_read_back(
 def test_what_is_seen_may_be_of_one_request_and_another_may_yet_come(
     plan: Plan, sent: int, late_until: float
 ) -> None:
-    doubtful = at(1, plan, sent=sent, doubt_until=90.0, answer=Answer.IN_DOUBT)
-    found = applied(doubtful, Verified(at=50.0, index=1, undoing=False, said=""))
+    doubtful = at(1, plan, sent=sent, doubt_until=90.0, answer=AttemptResult.IN_DOUBT)
+    found = apply_record(doubtful, StepVerified(at=50.0, index=1, undoing=False, said=""))
     assert (found.index, found.late_until, found.doubt_until) == (2, late_until, 0.0)
 
 
@@ -271,7 +288,7 @@ def test_a_step_that_is_next_begins_anew() -> None:
         1,
         sent=1,
         spent=2,
-        answer=Answer.ACK,
+        answer=AttemptResult.ACK,
         late_until=200.0,
         doubt_until=90.0,
         looks=3,
@@ -282,7 +299,7 @@ def test_a_step_that_is_next_begins_anew() -> None:
         frozen=FROZEN,
         stopped_at=7.0,
     )
-    found = applied(worn, Verified(at=50.0, index=1, undoing=False, said=""))
+    found = apply_record(worn, StepVerified(at=50.0, index=1, undoing=False, said=""))
     assert found == at(
         2,
         late_until=200.0,
@@ -295,15 +312,20 @@ def test_a_step_that_is_next_begins_anew() -> None:
 
 
 def test_the_way_back_begins_at_its_first_step_and_waits_for_what_may_yet_come() -> None:
-    turned = Turned(at=50.0, steps=(ToState(State.RUNNING),), cause=Cause.REFUSED, said="404")
-    found = applied(at(ALTERING, sent=1, doubt_until=90.0, late_until=70.0), turned)
+    turned = RollbackStarted(
+        at=50.0,
+        steps=(ToState(RequestedState.RUNNING),),
+        cause=PlanFailureCause.REFUSED,
+        said="404",
+    )
+    found = apply_record(at(ALTERING, sent=1, doubt_until=90.0, late_until=70.0), turned)
     assert (found.path, found.index, found.undoing) == (turned.steps, 0, True)
     assert (found.turned, found.late_until, found.since) == (turned, 90.0, 50.0)
 
 
 def test_who_takes_a_plan_up_has_all_the_time_again() -> None:
     worn = at(ALTERING, parked=PARKED, spent=3, looks=4, waited_s=5.0, since=1.0)
-    found = applied(worn, Resumed(at=50.0))
+    found = apply_record(worn, PlanResumed(at=50.0))
     assert found == at(ALTERING, since=50.0, heard_at=50.0)
 
 
@@ -315,23 +337,25 @@ def test_what_another_waited_for_is_over_only_if_it_was_by_its_own_clock(
     late_until: float, expected: float
 ) -> None:
     waiting = at(ALTERING, late_until=late_until, heard_at=30.0)
-    assert applied(waiting, Resumed(at=50.0)).late_until == expected
+    assert apply_record(waiting, PlanResumed(at=50.0)).late_until == expected
 
 
 @pytest.mark.parametrize(
     ("answer", "doubt_until", "expected"),
     [
-        pytest.param(None, 0.0, (Answer.IN_DOUBT, 170.0), id="without-an-answer"),
-        pytest.param(Answer.IN_DOUBT, 30.0, (Answer.IN_DOUBT, 170.0), id="in-doubt"),
-        pytest.param(Answer.ACK, 30.0, (Answer.ACK, 0.0), id="a-yes"),
-        pytest.param(Answer.ACK, 30.1, (Answer.ACK, 170.0), id="a-yes-and-one-without"),
+        pytest.param(None, 0.0, (AttemptResult.IN_DOUBT, 170.0), id="without-an-answer"),
+        pytest.param(AttemptResult.IN_DOUBT, 30.0, (AttemptResult.IN_DOUBT, 170.0), id="in-doubt"),
+        pytest.param(AttemptResult.ACK, 30.0, (AttemptResult.ACK, 0.0), id="a-yes"),
+        pytest.param(
+            AttemptResult.ACK, 30.1, (AttemptResult.ACK, 170.0), id="a-yes-and-one-without"
+        ),
     ],
 )
 def test_what_another_asked_for_is_waited_for_anew(
-    answer: Answer | None, doubt_until: float, expected: tuple[Answer, float]
+    answer: AttemptResult | None, doubt_until: float, expected: tuple[AttemptResult, float]
 ) -> None:
     sent = at(ALTERING, sent=1, answer=answer, doubt_until=doubt_until, heard_at=30.0)
-    found = applied(sent, Resumed(at=50.0))
+    found = apply_record(sent, PlanResumed(at=50.0))
     assert (found.answer, found.doubt_until) == expected
     assert (found.asked_at, found.heard_at) == (50.0, 50.0)
 
@@ -342,7 +366,7 @@ def test_what_another_asked_for_is_waited_for_anew(
     ids=["parked", "ended"],
 )
 def test_what_is_over_is_not_parked(
-    record: StepRecord, parked: Parked | None, ended: Ended | None
+    record: StepRecord, parked: PlanParked | None, ended: PlanEnded | None
 ) -> None:
-    found = applied(at(ALTERING, parked=PARKED), record)
+    found = apply_record(at(ALTERING, parked=PARKED), record)
     assert (found.parked, found.ended) == (parked, ended)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.remedy.model.plan import (
     Action,
@@ -13,12 +14,12 @@ from offsetwatch.remedy.model.plan import (
     Copy,
     Expect,
     Freeze,
-    Pair,
+    PartitionOffset,
+    PlanSubject,
     Prove,
+    RequestedState,
     Restart,
     Settle,
-    State,
-    Subject,
     ToState,
     Watch,
 )
@@ -26,24 +27,23 @@ from offsetwatch.remedy.model.plan_templates import (
     DETECTOR,
     QUIET_S,
     RESTART_QUIET_S,
-    About,
-    Skipped,
-    restart_failed,
-    restore,
-    skip_key,
-    skip_one,
-    stop,
+    PlanHeader,
+    RecordToSkip,
+    build_restart_plan,
+    build_restore_plan,
+    build_skip_plan,
+    build_stop_plan,
+    compute_skip_key,
 )
-
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, POISON
 
-SUBJECT = Subject("rest", "lab", "orders", "sink", "cluster-1")
-ABOUT = About(
+SUBJECT = PlanSubject("rest", "lab", "orders", "sink", "cluster-1")
+ABOUT = PlanHeader(
     plan_id="p1",
     at=1_800_000_000.0,
     by=DETECTOR,
     subject=SUBJECT,
-    original=State.RUNNING,
+    original=RequestedState.RUNNING,
     incident="i1",
     config_sha256="c1",
     evidence=(EvidenceItem("fails", "orders-0@7"),),
@@ -52,33 +52,35 @@ ABOUT = About(
     token="t1",
     policy_sha256="y1",
 )
-FRM, TO = Pair(PARTITION, AT), Pair(PARTITION, NEXT)
-KEY = skip_key(SUBJECT, POISON)
+FRM, TO = PartitionOffset(PARTITION, AT), PartitionOffset(PARTITION, NEXT)
+KEY = compute_skip_key(SUBJECT, POISON)
 
 
 def test_a_record_is_copied_before_anything_stops_and_its_offset_compared_before_it_is_set() -> (
     None
 ):
-    what = Skipped(POISON, "0" * 64, 12, FRM, TO)
-    plan = skip_one(ABOUT, what, quarantine="east/quarantine", stop_total_s=180.0, quiet_s=60.0)
+    what = RecordToSkip(POISON, "0" * 64, 12, FRM, TO)
+    plan = build_skip_plan(
+        ABOUT, what, quarantine="east/quarantine", stop_total_s=180.0, quiet_s=60.0
+    )
     assert plan.steps == (
         Copy(POISON, "0" * 64, 12, KEY, "east/quarantine"),
-        ToState(State.STOPPED),
+        ToState(RequestedState.STOPPED),
         Settle(16.0),  # a cancelled task may write once more
         Freeze(),
         Expect((FRM,)),
         Alter((TO,)),
-        ToState(State.RUNNING),
+        ToState(RequestedState.RUNNING),
         Prove(TO, POISON, 60.0),
     )
-    assert (plan.original, plan.final) == (State.RUNNING, State.RUNNING)
+    assert (plan.original, plan.final) == (RequestedState.RUNNING, RequestedState.RUNNING)
     assert plan.remedy is not None
     assert (plan.remedy.skip_key, plan.remedy.stop_total_s) == (KEY, 180.0)
     assert plan.verb == "skip the record at offset 7 of east/orders-0 for orders"
 
 
 def test_a_plan_says_what_it_was_made_for() -> None:
-    plan = stop(ABOUT)
+    plan = build_stop_plan(ABOUT)
     assert (plan.plan_id, plan.subject, plan.created_at) == ("p1", SUBJECT, ABOUT.at)
     assert plan.created_by == DETECTOR
     assert msgspec.structs.asdict(plan.remedy) == {
@@ -96,48 +98,50 @@ def test_a_plan_says_what_it_was_made_for() -> None:
 
 
 def test_a_stop_leaves_it_stopped() -> None:
-    plan = stop(ABOUT)
-    assert (plan.steps, plan.final) == ((ToState(State.STOPPED),), State.STOPPED)
+    plan = build_stop_plan(ABOUT)
+    assert (plan.steps, plan.final) == ((ToState(RequestedState.STOPPED),), RequestedState.STOPPED)
 
 
 def test_a_restart_is_of_what_has_failed_alone() -> None:
-    plan = restart_failed(ABOUT)
+    plan = build_restart_plan(ABOUT)
     assert plan.steps == (
         Restart(include_tasks=True, only_failed=True),
         Watch(RESTART_QUIET_S),
     )
-    assert (plan.original, plan.final) == (State.RUNNING, State.RUNNING)
+    assert (plan.original, plan.final) == (RequestedState.RUNNING, RequestedState.RUNNING)
 
 
 @pytest.mark.parametrize(
     ("original", "again"),
     [
-        (State.RUNNING, (ToState(State.RUNNING),)),
-        (State.PAUSED, (ToState(State.PAUSED),)),
-        (State.STOPPED, ()),
+        (RequestedState.RUNNING, (ToState(RequestedState.RUNNING),)),
+        (RequestedState.PAUSED, (ToState(RequestedState.PAUSED),)),
+        (RequestedState.STOPPED, ()),
     ],
 )
-def test_what_is_restored_ends_as_it_was(original: State, again: tuple[ToState, ...]) -> None:
-    plan = restore(replace(ABOUT, original=original), (FRM,), "b1")
-    first = (ToState(State.STOPPED), Settle(QUIET_S), Freeze(), Alter((FRM,)))
+def test_what_is_restored_ends_as_it_was(
+    original: RequestedState, again: tuple[ToState, ...]
+) -> None:
+    plan = build_restore_plan(replace(ABOUT, original=original), (FRM,), "b1")
+    first = (ToState(RequestedState.STOPPED), Settle(QUIET_S), Freeze(), Alter((FRM,)))
     assert plan.steps == (*first, *again)
     assert (plan.original, plan.final) == (original, original)
 
 
 def test_a_skip_is_the_same_for_the_same_record_and_connector_of_the_same_cluster() -> None:
-    assert skip_key(msgspec.structs.replace(SUBJECT, driver="strimzi"), POISON) == KEY
+    assert compute_skip_key(msgspec.structs.replace(SUBJECT, driver="strimzi"), POISON) == KEY
     nameless = [
         msgspec.structs.replace(SUBJECT, identity=None, place=place) for place in ("lab", "east")
     ]
     others = [
-        *(skip_key(at, POISON) for at in nameless),
+        *(compute_skip_key(at, POISON) for at in nameless),
         # Another Connect cluster on the same Kafka cluster, with a connector of the same name.
-        skip_key(msgspec.structs.replace(SUBJECT, place="green"), POISON),
-        skip_key(msgspec.structs.replace(SUBJECT, connector="other"), POISON),
+        compute_skip_key(msgspec.structs.replace(SUBJECT, place="green"), POISON),
+        compute_skip_key(msgspec.structs.replace(SUBJECT, connector="other"), POISON),
         *(
-            skip_key(SUBJECT, msgspec.structs.replace(POISON, **{name: value}))
+            compute_skip_key(SUBJECT, msgspec.structs.replace(POISON, **{name: value}))
             for name, value in (("kafka", "w"), ("topic", "t"), ("topic_id", "i"), ("offset", 8))
         ),
-        skip_key(SUBJECT, msgspec.structs.replace(POISON, partition=1)),
+        compute_skip_key(SUBJECT, msgspec.structs.replace(POISON, partition=1)),
     ]
     assert len({KEY, *others}) == 1 + len(others)

@@ -7,29 +7,30 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.model import quarantine
 from offsetwatch.remedy.model.quarantine import (
     CHUNK_BYTES,
-    COUNT,
-    OURS,
-    About,
-    Damaged,
-    Head,
+    COUNT_HEADER,
+    OWN_HEADER_PREFIX,
+    DamagedCopy,
+    QuarantineContext,
+    QuarantinedRecord,
+    QuarantineFileHead,
     Receipt,
-    SetAside,
-    enclosed,
-    filed,
-    head,
-    key_id,
-    partition_of,
-    rebuilt,
-    receipt_id,
-    unfiled,
+    build_copy_headers,
+    build_file_lines,
+    choose_partition,
+    compute_key_id,
+    compute_receipt_id,
+    parse_file_head,
+    parse_file_lines,
+    rebuild_record,
 )
 
 RECORD = RawRecord("orders", 3, 1234, 5, 1_800_000_000_000, "create", b"k", b"v", (("h", b"1"),))
-ABOUT = About(
+ABOUT = QuarantineContext(
     skip_key="a" * 64,
     plan_id="p-1",
     incident="lab/orders-sink/poison",
@@ -43,10 +44,10 @@ ABOUT = About(
     task_id="0",
     class_name="org.apache.kafka.connect.json.JsonConverter",
 )
-BARE = About("a" * 64, "p-1", "i", "c", "lab", "east")
+BARE = QuarantineContext("a" * 64, "p-1", "i", "c", "lab", "east")
 
 
-def copy_of(record: RawRecord, about: About = ABOUT) -> RawRecord:
+def copy_of(record: RawRecord, about: QuarantineContext = ABOUT) -> RawRecord:
     """As it lies in the topic."""
     return RawRecord(
         topic="set-aside",
@@ -57,7 +58,7 @@ def copy_of(record: RawRecord, about: About = ABOUT) -> RawRecord:
         timestamp_type="append",
         key=record.key,
         value=record.value,
-        headers=enclosed(record, about),
+        headers=build_copy_headers(record, about),
     )
 
 
@@ -68,20 +69,22 @@ def copy_of(record: RawRecord, about: About = ABOUT) -> RawRecord:
         replace(RECORD, key=None, value=None, headers=()),
         replace(RECORD, key=b"", value=b"", headers=(("", None), ("", b""))),
         replace(RECORD, timestamp_ms=None, timestamp_type="none", leader_epoch=None),
-        replace(RECORD, headers=enclosed(RECORD, ABOUT)),
-        replace(RECORD, headers=((COUNT, b"0"), (COUNT, None))),
+        replace(RECORD, headers=build_copy_headers(RECORD, ABOUT)),
+        replace(RECORD, headers=((COUNT_HEADER, b"0"), (COUNT_HEADER, None))),
         replace(RECORD, timestamp_type="append"),
     ],
     ids=["plain", "null", "empty", "no time", "a copy of a copy", "names like ours", "append"],
 )
 @pytest.mark.parametrize("about", [ABOUT, BARE], ids=["all", "little"])
 def test_a_record_comes_out_of_topic_and_file_as_it_went_in(record, about):
-    assert rebuilt(copy_of(record, about)) == SetAside(record, about)
-    assert unfiled(filed(record, about, 1.5)) == SetAside(record, about)
+    assert rebuild_record(copy_of(record, about)) == QuarantinedRecord(record, about)
+    assert parse_file_lines(build_file_lines(record, about, 1.5)) == QuarantinedRecord(
+        record, about
+    )
 
 
 def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
-    told = dict(enclosed(RECORD, ABOUT))
+    told = dict(build_copy_headers(RECORD, ABOUT))
     assert {
         name: value for name, value in told.items() if name.startswith("__connect.errors.")
     } == {
@@ -113,29 +116,32 @@ def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
     ],
 )
 def test_a_stage_is_told_back_whether_connect_has_a_name_for_it_or_not(stage, connects):
-    about = About("k", "p", "i", "c", "lab", "east", stage=stage)
-    assert dict(enclosed(RECORD, about)).get("__connect.errors.stage") == connects
-    found = rebuilt(copy_of(RECORD, about))
-    assert isinstance(found, SetAside)
+    about = QuarantineContext("k", "p", "i", "c", "lab", "east", stage=stage)
+    assert dict(build_copy_headers(RECORD, about)).get("__connect.errors.stage") == connects
+    found = rebuild_record(copy_of(RECORD, about))
+    assert isinstance(found, QuarantinedRecord)
     assert found.about.stage == stage
 
 
 def test_whether_a_part_was_null_is_told_in_words():
-    told = dict(enclosed(replace(RECORD, key=None), ABOUT))
-    assert (told[f"{OURS}null_key"], told[f"{OURS}null_value"]) == (b"true", b"false")
+    told = dict(build_copy_headers(replace(RECORD, key=None), ABOUT))
+    assert (told[f"{OWN_HEADER_PREFIX}null_key"], told[f"{OWN_HEADER_PREFIX}null_value"]) == (
+        b"true",
+        b"false",
+    )
 
 
 def test_nothing_of_what_was_written_is_changed():
-    assert head(next(filed(RECORD, ABOUT, 1.5))).sha256 == RECORD.sha256
+    assert parse_file_head(next(build_file_lines(RECORD, ABOUT, 1.5))).sha256 == RECORD.sha256
     lines = [noun for noun in vars(quarantine).values() if isinstance(noun, type)]
     nouns = [noun for noun in lines if issubclass(noun, msgspec.Struct)]
-    assert {About, Receipt, Head} < set(nouns)
+    assert {QuarantineContext, Receipt, QuarantineFileHead} < set(nouns)
     assert [noun.__name__ for noun in nouns if not noun.__struct_config__.frozen] == []
 
 
 def test_what_somebody_else_has_written_into_the_topic_is_no_copy():
-    assert rebuilt(RECORD) is None
-    assert rebuilt(replace(RECORD, headers=())) is None
+    assert rebuild_record(RECORD) is None
+    assert rebuild_record(replace(RECORD, headers=())) is None
 
 
 @pytest.mark.parametrize(
@@ -145,51 +151,57 @@ def test_what_somebody_else_has_written_into_the_topic_is_no_copy():
         {"key": None},
         {"value": b""},
         {"value": None},
-        {"headers": enclosed(RECORD, ABOUT)[1:]},
-        {"headers": (("h", b"2"), *enclosed(RECORD, ABOUT)[1:])},
-        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"2"))},
-        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"99"))},
-        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, b"many"))},
-        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (COUNT, None))},
-        {"headers": (*enclosed(RECORD, ABOUT)[:-1], (f"{OURS}kafka", b"x"), (COUNT, b"1"))},
+        {"headers": build_copy_headers(RECORD, ABOUT)[1:]},
+        {"headers": (("h", b"2"), *build_copy_headers(RECORD, ABOUT)[1:])},
+        {"headers": (*build_copy_headers(RECORD, ABOUT)[:-1], (COUNT_HEADER, b"2"))},
+        {"headers": (*build_copy_headers(RECORD, ABOUT)[:-1], (COUNT_HEADER, b"99"))},
+        {"headers": (*build_copy_headers(RECORD, ABOUT)[:-1], (COUNT_HEADER, b"many"))},
+        {"headers": (*build_copy_headers(RECORD, ABOUT)[:-1], (COUNT_HEADER, None))},
         {
-            "headers": tuple(
-                (name, None if name == f"{OURS}plan_id" else value)
-                for name, value in enclosed(RECORD, ABOUT)
+            "headers": (
+                *build_copy_headers(RECORD, ABOUT)[:-1],
+                (f"{OWN_HEADER_PREFIX}kafka", b"x"),
+                (COUNT_HEADER, b"1"),
             )
         },
         {
-            "headers": enclosed(replace(RECORD, timestamp_ms=1), ABOUT)[:-4]
-            + enclosed(RECORD, ABOUT)[-4:]
+            "headers": tuple(
+                (name, None if name == f"{OWN_HEADER_PREFIX}plan_id" else value)
+                for name, value in build_copy_headers(RECORD, ABOUT)
+            )
+        },
+        {
+            "headers": build_copy_headers(replace(RECORD, timestamp_ms=1), ABOUT)[:-4]
+            + build_copy_headers(RECORD, ABOUT)[-4:]
         },
     ],
 )
 def test_a_copy_that_was_changed_is_damaged(change):
-    assert isinstance(rebuilt(replace(copy_of(RECORD), **change)), Damaged)
+    assert isinstance(rebuild_record(replace(copy_of(RECORD), **change)), DamagedCopy)
 
 
-@pytest.mark.parametrize("number", range(len(enclosed(RECORD, ABOUT))))
+@pytest.mark.parametrize("number", range(len(build_copy_headers(RECORD, ABOUT))))
 def test_a_copy_that_lacks_one_of_its_headers_passes_for_nothing_else(number):
-    headers = [*enclosed(RECORD, ABOUT)]
+    headers = [*build_copy_headers(RECORD, ABOUT)]
     headers[number] = ("something else", None)
-    found = rebuilt(replace(copy_of(RECORD), headers=tuple(headers)))
-    assert found is None or isinstance(found, Damaged) or found.record == RECORD
+    found = rebuild_record(replace(copy_of(RECORD), headers=tuple(headers)))
+    assert found is None or isinstance(found, DamagedCopy) or found.record == RECORD
 
 
 @pytest.mark.parametrize("key", [None, b""], ids=["null", "empty"])
 def test_null_that_became_empty_is_damaged_and_so_is_the_reverse(key):
     copy = copy_of(replace(RECORD, key=key))
-    assert isinstance(rebuilt(replace(copy, key=b"" if key is None else None)), Damaged)
+    assert isinstance(rebuild_record(replace(copy, key=b"" if key is None else None)), DamagedCopy)
 
 
 def test_a_large_value_is_in_pieces_and_its_length_is_told():
     large = replace(RECORD, key=b"k" * CHUNK_BYTES, value=bytes(range(256)) * 9000)
-    lines = list(filed(large, ABOUT, 1.5))
+    lines = list(build_file_lines(large, ABOUT, 1.5))
     assert len(lines) == 1 + 1 + 3 + 1
     assert max(len(line) for line in lines) < 1_100_000
-    assert unfiled(lines) == SetAside(large, ABOUT)
-    told = head(lines[0])
-    assert not isinstance(told, Damaged)
+    assert parse_file_lines(lines) == QuarantinedRecord(large, ABOUT)
+    told = parse_file_head(lines[0])
+    assert not isinstance(told, DamagedCopy)
     assert (told.key_bytes, told.value_bytes) == (CHUNK_BYTES, 256 * 9000)
 
 
@@ -211,16 +223,18 @@ def test_a_large_value_is_in_pieces_and_its_length_is_told():
     ],
 )
 def test_a_file_that_was_changed_is_damaged(spoilt):
-    lines = list(filed(replace(RECORD, key=b"v", value=b"k"), ABOUT, 1.5))
+    lines = list(build_file_lines(replace(RECORD, key=b"v", value=b"k"), ABOUT, 1.5))
     changed = spoilt(lines)
     if changed == [lines[0], lines[2], lines[1], lines[3]]:
-        assert isinstance(unfiled(changed), SetAside)  # whose pieces these are is in each
+        assert isinstance(
+            parse_file_lines(changed), QuarantinedRecord
+        )  # whose pieces these are is in each
     else:
-        assert isinstance(unfiled(changed), Damaged)
+        assert isinstance(parse_file_lines(changed), DamagedCopy)
 
 
 def test_a_file_can_be_read_without_us():
-    first, key, value, _ = (json.loads(line) for line in filed(RECORD, ABOUT, 1.5))
+    first, key, value, _ = (json.loads(line) for line in build_file_lines(RECORD, ABOUT, 1.5))
     assert (first["topic"], first["partition"], first["offset"]) == ("orders", 3, 1234)
     assert first["headers"] == [["h", "MQ=="]]
     assert (key, value) == ({"of": "key", "data": "aw=="}, {"of": "value", "data": "dg=="})
@@ -228,16 +242,18 @@ def test_a_file_can_be_read_without_us():
 
 def test_the_partition_is_the_same_for_the_same_key_and_all_are_used():
     keys = [f"{number:064x}" for number in range(200)]
-    found = [partition_of(key, 6) for key in keys]
-    assert found == [partition_of(key, 6) for key in keys]
+    found = [choose_partition(key, 6) for key in keys]
+    assert found == [choose_partition(key, 6) for key in keys]
     assert set(found) == set(range(6))
     # Copies of earlier releases are looked for where those put them.
     expected = [3, 2, 3, 1, 1, 6, 6, 2, 5, 2, 5, 1]
-    assert [partition_of(str(number), 7) for number in range(12)] == expected
+    assert [choose_partition(str(number), 7) for number in range(12)] == expected
 
 
 def test_an_id_begins_as_all_ids_of_its_key_do():
-    assert receipt_id("k", RECORD.sha256).startswith(key_id("k"))
-    assert receipt_id("k", RECORD.sha256) != receipt_id("k", replace(RECORD, key=None).sha256)
-    assert not receipt_id("l", RECORD.sha256).startswith(key_id("k"))
-    assert receipt_id("k", "0123456789abcdef" * 4) == "8254c329a92850f60123456789abcdef"
+    assert compute_receipt_id("k", RECORD.sha256).startswith(compute_key_id("k"))
+    assert compute_receipt_id("k", RECORD.sha256) != compute_receipt_id(
+        "k", replace(RECORD, key=None).sha256
+    )
+    assert not compute_receipt_id("l", RECORD.sha256).startswith(compute_key_id("k"))
+    assert compute_receipt_id("k", "0123456789abcdef" * 4) == "8254c329a92850f60123456789abcdef"

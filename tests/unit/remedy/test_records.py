@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import msgspec
+
 from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    Approved,
-    Ended,
-    Ending,
+    ActionRefused,
     ModeSet,
-    Proposed,
-    Refused,
-    decoded,
-    encoded,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanProposed,
+    StepAnswered,
+    decode_record,
+    encode_record,
 )
-
 from tests.unit.remedy.plans import plan_of
 
 NOUNS = [
@@ -26,13 +26,13 @@ NOUNS = [
 
 
 def test_nothing_that_was_written_down_is_changed() -> None:
-    led = journal_records.Led(at=1.0, name="one")
-    assert decoded(encoded(led)) == led
+    led = journal_records.LeadershipTaken(at=1.0, name="one")
+    assert decode_record(encode_record(led)) == led
     assert [noun.__name__ for noun in NOUNS if not noun.__struct_config__.frozen] == []
 
 
 def test_a_record_is_written_in_the_bytes_that_it_always_had() -> None:
-    assert encoded(ModeSet(at=1.0, mode=None, by="ada", because="x")) == (
+    assert encode_record(ModeSet(at=1.0, mode=None, by="ada", because="x")) == (
         b'{"record":"mode_set","mode":null,"by":"ada","because":"x","at":1.0}'
     )
 
@@ -41,7 +41,7 @@ def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
     plan = plan_of()
     said = {"plan": msgspec.to_builtins(plan, enc_hook=float), "at": 1.0}
     proposed = {"record": "proposed", "mode": "propose", "expires_at": 2.0, **said}
-    assert decoded(msgspec.json.encode(proposed)) == Proposed(
+    assert decode_record(msgspec.json.encode(proposed)) == PlanProposed(
         at=1.0,
         plan=plan,
         mode="propose",
@@ -61,9 +61,9 @@ def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
         "mode": "auto",
         "answers": [],
     }
-    found = decoded(msgspec.json.encode(refused))
-    assert isinstance(found, Refused)
+    found = decode_record(msgspec.json.encode(refused))
+    assert isinstance(found, ActionRefused)
     assert (found.would, found.recommend) == (False, ())
-    assert Answered(at=1.0, answer="ack", said="ok").definite is None  # type: ignore[arg-type]
-    assert Approved(at=1.0, by="ada", plan_sha256="s").because == ""
-    assert Ended(at=1.0, ending=Ending.SUCCEEDED, said="done").cause is None
+    assert StepAnswered(at=1.0, answer="ack", said="ok").definite is None  # type: ignore[arg-type]
+    assert PlanApproved(at=1.0, by="ada", plan_sha256="s").because == ""
+    assert PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done").cause is None

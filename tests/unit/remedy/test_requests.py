@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.engine.requests import of_step
+from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -16,35 +17,34 @@ from offsetwatch.remedy.model.plan import (
     Delete,
     Expect,
     Freeze,
-    Pair,
+    PartitionOffset,
+    RequestedState,
     Reset,
     Restart,
     Settle,
-    State,
     ToState,
 )
-
 from tests.fakes import connect as fake
 
 NAME = "a/b c%"
 CONFIG = {"connector.class": "org.example.Source", "name": NAME}
 PAIRS = (
-    Pair('{"shard":1}', '{"position":12345678901234567890}'),
-    Pair('{"shard":2}', None),
+    PartitionOffset('{"shard":1}', '{"position":12345678901234567890}'),
+    PartitionOffset('{"shard":2}', None),
 )
 
 
 @pytest.mark.parametrize(
     "step",
     [
-        ToState(State.STOPPED),
-        ToState(State.PAUSED),
-        ToState(State.RUNNING),
+        ToState(RequestedState.STOPPED),
+        ToState(RequestedState.PAUSED),
+        ToState(RequestedState.RUNNING),
         Restart(include_tasks=True, only_failed=True),
         Restart(include_tasks=False, only_failed=False),
         Alter(PAIRS),
         Reset(),
-        Create(config_sha256(NAME, CONFIG)),
+        Create(compute_config_sha256(NAME, CONFIG)),
         Delete(),
     ],
     ids=lambda step: type(step).__name__,
@@ -59,7 +59,7 @@ def test_what_is_shown_is_what_is_sent(step: AnyStep) -> None:
         driver.carry_out(step, None)
         driver.close()
         sent = [request for request in worker.requests if request[0] != "GET"]
-    shown = of_step(NAME, step)
+    shown = build_step_request(NAME, step)
     assert shown is not None
     ((method, path, body),) = sent
     assert (method, path) == (shown.method, shown.path)
@@ -71,11 +71,11 @@ def test_what_is_shown_is_what_is_sent(step: AnyStep) -> None:
     "step", [Settle(), Freeze(), Expect(PAIRS)], ids=lambda at: type(at).__name__
 )
 def test_what_only_looks_asks_for_nothing(step: AnyStep) -> None:
-    assert of_step(NAME, step) is None
+    assert build_step_request(NAME, step) is None
 
 
 def test_a_request_is_told_on_a_line_with_its_exact_body() -> None:
-    request = of_step("sink", Alter(PAIRS[:1]))
+    request = build_step_request("sink", Alter(PAIRS[:1]))
     assert request is not None
     assert request.said == (
         'PATCH /connectors/sink/offsets {"offsets":[{"partition":{"shard":1},'

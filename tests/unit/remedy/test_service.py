@@ -6,39 +6,44 @@ import threading
 from pathlib import Path
 
 import pytest
-from offsetwatch.errors import CutOff, JournalDamaged
+
+from offsetwatch.errors import IncompleteResponse, JournalDamaged
 from offsetwatch.remedy import service as offices
-from offsetwatch.remedy.journal.journal import NAME
+from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model import service_api
-from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
     BreakerSet,
+    GuardAnswerRecord,
     ModeSet,
-    Opened,
     PauseSet,
-    Refused,
-    Told,
-    Verified,
-    decoded,
+    PlanOpened,
+    StepVerified,
+    decode_record,
 )
 from offsetwatch.remedy.model.plan import Alter
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
-    Damaged,
-    Desk,
-    Done,
-    Expired,
-    Intact,
+    ChangeRecorded,
+    JournalCheckFailed,
+    JournalCheckPassed,
     KeyReused,
     Mode,
-    NotFound,
+    PlanHashMismatch,
     PlanState,
-    Proposed,
+    ProposalAccepted,
+    ProposalExpired,
+    RemediationApi,
+    RequestTargetNotFound,
     SelfApproval,
-    Stale,
 )
-from offsetwatch.remedy.service import HINTS_MAX, PROPOSAL_S, Office, effective
-
+from offsetwatch.remedy.service import (
+    HINTS_MAX,
+    PROPOSAL_S,
+    RemediationService,
+    compute_effective_mode,
+)
 from tests.unit.remedy.offices import Bureau, asked, hint
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, plan_of, skip_of
 
@@ -53,12 +58,12 @@ def bureau(tmp_path: Path) -> Bureau:
 
 
 @pytest.fixture
-def office(bureau: Bureau) -> Office:
+def office(bureau: Bureau) -> RemediationService:
     return bureau.office
 
 
 def test_an_office_is_a_desk(office):
-    whole: Desk = office
+    whole: RemediationApi = office
     assert whole.plans() == ()
 
 
@@ -92,12 +97,12 @@ def test_of_very_many_hints_the_oldest_is_forgotten(office):
 
 def test_a_hint_and_the_inventory_need_no_journal(bureau, office):
     bureau.bench.journal.close()
-    (bureau.folder / NAME).write_bytes(b"not a database")
+    (bureau.folder / FILE_NAME).write_bytes(b"not a database")
     assert office.hint(hint())
     assert office.inventory() == frozenset({("lab", "orders")})
     with pytest.raises(JournalDamaged):
         office.plans()
-    assert isinstance(office.verify(), Damaged)
+    assert isinstance(office.verify(), JournalCheckFailed)
 
 
 # --- proposing ------------------------------------------------------------------------------------
@@ -105,7 +110,7 @@ def test_a_hint_and_the_inventory_need_no_journal(bureau, office):
 
 def test_what_is_asked_for_is_proposed_for_an_hour_with_what_its_guards_said(bureau, office):
     answer = office.propose(asked(), "ada")
-    assert isinstance(answer, Proposed)
+    assert isinstance(answer, ProposalAccepted)
     assert answer.new
     row = answer.row
     assert (row.state, row.action, row.created_by) == (PlanState.PROPOSED, "skip_one", "ada")
@@ -155,7 +160,9 @@ def test_of_two_who_ask_the_same_at_once_one_plan_comes(bureau, office):
 
 
 @pytest.mark.parametrize(
-    "says", [NotFound(), service_api.Refused(said="it is paused")], ids=["none", "no"]
+    "says",
+    [RequestTargetNotFound(), service_api.ProposalRefused(said="it is paused")],
+    ids=["none", "no"],
 )
 def test_what_cannot_be_planned_leaves_nothing_behind(bureau, office, says):
     bureau.planner.says = says
@@ -178,7 +185,7 @@ def test_a_rehearsal_tells_the_whole_plan_and_writes_nothing(office):
 def test_an_approved_plan_is_approved_once(bureau, office):
     plan = bureau.proposed()
     answer = office.approve("p1", plan.sha256, "ada", "I have looked")
-    assert isinstance(answer, Done)
+    assert isinstance(answer, ChangeRecorded)
     assert answer.row.state is PlanState.APPROVED
     second = bureau.another().approve("p1", plan.sha256, "bob", "me too")
     assert second == AlreadyDecided(state=PlanState.APPROVED, by="ada")
@@ -186,21 +193,21 @@ def test_an_approved_plan_is_approved_once(bureau, office):
 
 def test_exactly_the_plan_that_was_looked_at_is_approved(bureau, office):
     plan = bureau.proposed()
-    assert office.approve("p1", "0" * 64, "ada", "") == Stale(sha256=plan.sha256)
+    assert office.approve("p1", "0" * 64, "ada", "") == PlanHashMismatch(sha256=plan.sha256)
     assert office.plan("p1").row.state is PlanState.PROPOSED
 
 
 def test_who_asked_for_a_plan_does_not_approve_it(office):
     row = office.propose(asked(), "ada").row
     assert office.approve(row.plan_id, row.sha256, "ada", "") == SelfApproval()
-    assert isinstance(office.approve(row.plan_id, row.sha256, "bob", ""), Done)
+    assert isinstance(office.approve(row.plan_id, row.sha256, "bob", ""), ChangeRecorded)
 
 
 def test_one_operator_may_do_both_where_that_is_configured_and_the_plan_says_so(bureau, office):
     alone = bureau.another(second_person=False)
     row = alone.propose(asked(), "ada").row
     assert [at.plan(row.plan_id).second_person for at in (office, alone)] == [True, False]
-    assert isinstance(alone.approve(row.plan_id, row.sha256, "ada", ""), Done)
+    assert isinstance(alone.approve(row.plan_id, row.sha256, "ada", ""), ChangeRecorded)
 
 
 def test_a_proposal_lapses_by_the_clock_before_anybody_writes_so(bureau, office):
@@ -209,7 +216,7 @@ def test_a_proposal_lapses_by_the_clock_before_anybody_writes_so(bureau, office)
     assert office.plan("p1").row.state is PlanState.PROPOSED
     bureau.clock.advance(1.0)
     assert office.plan("p1").row.state is PlanState.LAPSED
-    assert office.approve("p1", plan.sha256, "ada", "") == Expired(at=bureau.clock.now())
+    assert office.approve("p1", plan.sha256, "ada", "") == ProposalExpired(at=bureau.clock.now())
     assert office.plans(PlanState.PROPOSED) == ()
     assert len(office.plans(PlanState.LAPSED)) == 1
 
@@ -225,7 +232,7 @@ def test_a_rejected_plan_stays_rejected(bureau, office):
 
 def test_what_was_approved_can_be_rejected_until_it_begins(bureau, office):
     plan = bureau.approved()
-    assert isinstance(office.reject("p1", "bob", "no"), Done)
+    assert isinstance(office.reject("p1", "bob", "no"), ChangeRecorded)
     bureau.approved("p2")
     bureau.bench.runner().run(plan_of(plan_id="p2"))
     assert office.reject("p2", "bob", "") == AlreadyDecided(state=PlanState.SUCCEEDED, by="ada")
@@ -235,7 +242,7 @@ def test_what_was_approved_can_be_rejected_until_it_begins(bureau, office):
 @pytest.mark.parametrize("ask", ["approve", "reject", "abort", "resolve"])
 def test_nobody_decides_a_plan_that_is_not_there(office, ask):
     given = ("p9", "0" * 64, "ada", "") if ask == "approve" else ("p9", "ada", "")
-    assert getattr(office, ask)(*given) == NotFound()
+    assert getattr(office, ask)(*given) == RequestTargetNotFound()
     assert office.plan("p9") is None
 
 
@@ -254,7 +261,7 @@ def test_a_running_plan_is_asked_to_go_back_once(bureau, office):
     bureau.bench.runner().run(skip_of())
     running, first, second = answers
     assert running is PlanState.RUNNING
-    assert isinstance(first, Done)
+    assert isinstance(first, ChangeRecorded)
     assert second == AlreadyDecided(state=PlanState.RUNNING, by="ada")
 
 
@@ -267,7 +274,7 @@ def test_what_has_not_begun_or_is_over_cannot_go_back(bureau, office):
 
 def in_doubt(bureau: Bureau, plan_id: str = "p1") -> None:
     bureau.bench.driver.misbehave = lambda step: (
-        CutOff("lab", "no answer") if isinstance(step, Alter) else None
+        IncompleteResponse("lab", "no answer") if isinstance(step, Alter) else None
     )
     bureau.bench.runner().run(plan_of(plan_id=plan_id))
 
@@ -327,7 +334,7 @@ def test_the_steps_of_a_plan_in_doubt_are_told_as_far_as_it_came(bureau, office)
 
 def test_the_steps_of_a_plan_that_went_back_are_told_both_ways(bureau, office):
     bureau.bench.driver.misbehave = lambda step: (
-        Outcome(Answer.NACK, "no") if isinstance(step, Alter) else None
+        Outcome(AttemptResult.NACK, "no") if isinstance(step, Alter) else None
     )
     bureau.bench.runner().run(plan_of())
     told = office.plan("p1")
@@ -359,8 +366,8 @@ def test_what_was_copied_is_in_quarantine_once_it_was_read_back(bureau, office):
         "east/quarantine",
     )
     opened, verified = (
-        Opened(at=1.0, plan=plan),
-        Verified(at=2.0, index=0, undoing=False, said="a copy is kept: /var/q/0a1b.jsonl"),
+        PlanOpened(at=1.0, plan=plan),
+        StepVerified(at=2.0, index=0, undoing=False, said="a copy is kept: /var/q/0a1b.jsonl"),
     )
     bureau.bench.journal.append("p2", (opened, verified))
     assert office.quarantine()[0].where == "/var/q/0a1b.jsonl"  # too large for the topic
@@ -373,10 +380,10 @@ def test_the_journal_is_told_line_by_line_with_its_chain(bureau, office):
     office.reject("p1", "ada", "no")
     first, second = office.journal(1, 10)
     assert second.prev_sha256 == first.sha256
-    assert decoded(bytes(second.record)).by == "ada"
+    assert decode_record(bytes(second.record)).by == "ada"
     assert office.journal(2, 1) == (second,)
     assert office.journal(3, 1) == ()
-    assert office.verify() == Intact(records=2)
+    assert office.verify() == JournalCheckPassed(records=2)
 
 
 def test_of_an_approved_plan_the_guards_are_told_that_hold_it_back_now(bureau, office):
@@ -384,14 +391,14 @@ def test_of_an_approved_plan_the_guards_are_told_that_hold_it_back_now(bureau, o
     assert {at.answer for at in office.plan("p1").guards} == {"pass"}
     bureau.clock.advance(5.0)
     bureau.bench.journal.control(
-        Refused(
+        ActionRefused(
             at=bureau.clock.now(),
             incident="i1",
             connect_cluster="lab",
             connector="orders",
             action="skip_one",
             mode="propose",
-            answers=(Told(18, "storm", "deny", "5 of 9 connectors are unhealthy"),),
+            answers=(GuardAnswerRecord(18, "storm", "deny", "5 of 9 connectors are unhealthy"),),
         )
     )
     (guard,) = office.plan("p1").guards
@@ -400,7 +407,7 @@ def test_of_an_approved_plan_the_guards_are_told_that_hold_it_back_now(bureau, o
 
 def test_a_row_says_why_a_plan_did_not_go_on(bureau, office):
     bureau.bench.driver.misbehave = lambda step: (
-        Outcome(Answer.NACK, "no") if isinstance(step, Alter) else None
+        Outcome(AttemptResult.NACK, "no") if isinstance(step, Alter) else None
     )
     bureau.bench.runner().run(plan_of())
     row = office.plan("p1").row
@@ -422,7 +429,7 @@ def test_a_row_says_why_a_plan_did_not_go_on(bureau, office):
     ],
 )
 def test_a_mode_is_never_above_what_is_configured(configured, wanted, is_now):
-    assert effective(configured, None if wanted is None else wanted.value) is is_now
+    assert compute_effective_mode(configured, None if wanted is None else wanted.value) is is_now
 
 
 def test_the_mode_that_was_set_is_told_by_every_process(bureau, office):
@@ -451,14 +458,14 @@ def test_ending_a_pause_that_is_none_writes_nothing(office):
 
 def test_a_breaker_that_is_open_is_closed_by_a_person_once(bureau, office):
     bureau.approved()
-    bureau.bench.world.proven = Look(Standing.FOREIGN, "it failed again, still at 8")
+    bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again, still at 8")
     bureau.bench.world.offsets = {PARTITION: AT}
     bureau.bench.runner().run(skip_of())
     (breaker,) = office.switches().breakers
     assert breaker.scope == "lab/orders"
     assert "did not help" in breaker.said
-    assert isinstance(bureau.another().ack_breaker("lab/orders", "ada", "mended"), Done)
-    assert office.ack_breaker("lab/orders", "ada", "mended") == NotFound()
+    assert isinstance(bureau.another().ack_breaker("lab/orders", "ada", "mended"), ChangeRecorded)
+    assert office.ack_breaker("lab/orders", "ada", "mended") == RequestTargetNotFound()
     assert office.switches().breakers == ()
 
 
@@ -467,7 +474,7 @@ def test_every_switch_is_in_the_journal_with_who_and_why(bureau, office):
     office.pause(None, "ada", "two")
     office.unpause("ada", "three")
     now = bureau.clock.now()
-    assert [decoded(bytes(line.record)) for line in office.journal(1, 10)] == [
+    assert [decode_record(bytes(line.record)) for line in office.journal(1, 10)] == [
         ModeSet(at=now, mode="observe", by="ada", because="one"),
         PauseSet(at=now, paused=True, until=None, by="ada", because="two"),
         PauseSet(at=now, paused=False, until=None, by="ada", because="three"),
@@ -489,7 +496,7 @@ def test_each_thread_reads_with_a_connection_of_its_own(bureau, office):
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
-    assert isinstance(answers[0], Done)
+    assert isinstance(answers[0], ChangeRecorded)
     assert office.plan("p1").row.state is PlanState.APPROVED
     office.close()
     assert len(office.plans()) == 1  # opened anew
@@ -511,14 +518,16 @@ def test_of_many_who_approve_at_once_one_is_told_that_he_did(bureau):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyDecided"] * 7 + ["Done"]
+    assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyDecided"] * 7 + [
+        "ChangeRecorded"
+    ]
 
 
 def test_a_breaker_closed_by_hand_in_an_earlier_record_is_none(bureau, office):
     bureau.bench.journal.control(
         BreakerSet(at=1.0, scope="lab/orders", open=False, by="ada", because="")
     )
-    assert office.ack_breaker("lab/orders", "ada", "") == NotFound()
+    assert office.ack_breaker("lab/orders", "ada", "") == RequestTargetNotFound()
 
 
 def test_the_journal_is_read_in_pieces(bureau, office, monkeypatch):

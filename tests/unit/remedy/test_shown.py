@@ -6,51 +6,62 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+
 from offsetwatch.daemon import remediation
-from offsetwatch.remedy.model.approval import Dossier, Stands
-from offsetwatch.remedy.model.journal_records import Proposed, Refused, Told
-from offsetwatch.remedy.model.plan import Action, Alter, Pair, Plan, Remedy, State, Subject, ToState
+from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.journal_records import ActionRefused, GuardAnswerRecord, PlanProposed
+from offsetwatch.remedy.model.plan import (
+    Action,
+    Alter,
+    PartitionOffset,
+    Plan,
+    PlanSubject,
+    RemediationContext,
+    RequestedState,
+    ToState,
+)
 from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.remedy.views import status_view
-
 from tests.unit.remedy.agency import POLICY, Agency
 
 AT = 1_800_000_000.0
 PLAN = Plan(
     plan_id="p1",
     verb="stop orders until a person acts",
-    subject=Subject("rest", "lab", "orders", "sink"),
-    steps=(ToState(State.STOPPED),),
-    original=State.RUNNING,
-    final=State.STOPPED,
+    subject=PlanSubject("rest", "lab", "orders", "sink"),
+    steps=(ToState(RequestedState.STOPPED),),
+    original=RequestedState.RUNNING,
+    final=RequestedState.STOPPED,
     created_at=AT,
     created_by="detector",
-    remedy=Remedy(Action.STOP, "i1"),
+    remedy=RemediationContext(Action.STOP, "i1"),
 )
 ANSWERS = (
-    Told(1, "mode_auto", "deny", "mode propose"),
-    Told(5, "unmanaged", "pass", "managed"),
-    Told(7, "pause", "deny", "held"),
+    GuardAnswerRecord(1, "mode_auto", "deny", "mode propose"),
+    GuardAnswerRecord(5, "unmanaged", "pass", "managed"),
+    GuardAnswerRecord(7, "pause", "deny", "held"),
 )
-DOSSIER = Dossier(
+DOSSIER = PlanHistory(
     plan=PLAN,
-    stands=Stands.PROPOSED,
+    stands=PlanStatus.PROPOSED,
     at=AT,
-    proposed=Proposed(at=AT, plan=PLAN, mode="propose", expires_at=AT + 3600.0, answers=ANSWERS),
+    proposed=PlanProposed(
+        at=AT, plan=PLAN, mode="propose", expires_at=AT + 3600.0, answers=ANSWERS
+    ),
 )
-REFUSED = Refused(
+REFUSED = ActionRefused(
     at=AT + 5.0,
     incident="i1",
     connect_cluster="lab",
     connector="orders",
     action="stop",
     mode="propose",
-    answers=(Told(9, "storm", "deny", "three others fail"),),
+    answers=(GuardAnswerRecord(9, "storm", "deny", "three others fail"),),
 )
 
 
-def plans(*dossiers: Dossier, refused: Refused | None = None, now: float = AT + 10.0):
-    return status_view.plans(dossiers, lambda _: refused, now)
+def plans(*dossiers: PlanHistory, refused: ActionRefused | None = None, now: float = AT + 10.0):
+    return status_view.list_open_plans(dossiers, lambda _: refused, now)
 
 
 def test_a_proposal_is_shown_with_each_guard_and_each_request():
@@ -71,23 +82,23 @@ def test_a_proposal_whose_time_is_over_is_no_proposal_any_more():
 
 
 def test_of_an_approved_one_that_is_held_back_the_guards_say_why():
-    approved = replace(DOSSIER, stands=Stands.APPROVED, approved_by="ada")
+    approved = replace(DOSSIER, stands=PlanStatus.APPROVED, approved_by="ada")
     ((found,), _) = plans(approved, refused=REFUSED)
     assert [at.guard for at in found.guards] == ["storm"]
 
 
-@pytest.mark.parametrize("stands", [Stands.REJECTED, Stands.EXPIRED, Stands.VOID])
+@pytest.mark.parametrize("stands", [PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID])
 def test_what_is_over_is_not_shown(stands):
     assert plans(replace(DOSSIER, stands=stands)) == ((), 0)
 
 
 def test_a_plan_of_the_toolbox_is_not_shown():
     own = msgspec.structs.replace(PLAN, remedy=None)
-    assert plans(replace(DOSSIER, plan=own, stands=Stands.RUNNING, proposed=None)) == ((), 0)
+    assert plans(replace(DOSSIER, plan=own, stands=PlanStatus.RUNNING, proposed=None)) == ((), 0)
 
 
 def test_of_one_that_has_begun_no_steps_are_told():
-    running = replace(DOSSIER, stands=Stands.RUNNING)
+    running = replace(DOSSIER, stands=PlanStatus.RUNNING)
     ((found,), _) = plans(running)
     assert found.steps == ()
 
@@ -98,16 +109,16 @@ def test_the_newest_are_shown_and_the_rest_counted():
             DOSSIER,
             plan=msgspec.structs.replace(PLAN, plan_id=f"p{number}", created_at=AT + number),
         )
-        for number in range(status_view.SHOWN_MAX + 7)
+        for number in range(status_view.ROWS_MAX + 7)
     ]
     found, more = plans(*many)
     assert more == 7
     assert [at.plan_id for at in found][:2] == ["p26", "p25"]
-    assert len(found) == status_view.SHOWN_MAX
+    assert len(found) == status_view.ROWS_MAX
 
 
 def test_a_request_of_thousands_of_offsets_is_cut():
-    pairs = tuple(Pair(f'{{"n":{number}}}', '{"offset":1}') for number in range(2000))
+    pairs = tuple(PartitionOffset(f'{{"n":{number}}}', '{"offset":1}') for number in range(2000))
     long = msgspec.structs.replace(PLAN, steps=(Alter(pairs),))
     ((found,), _) = plans(replace(DOSSIER, plan=long))
     (request,) = found.steps[0].requests
@@ -116,7 +127,7 @@ def test_a_request_of_thousands_of_offsets_is_cut():
 
 
 def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
-    steps = (ToState(State.STOPPED),) * (status_view.STEPS_MAX + 1)
+    steps = (ToState(RequestedState.STOPPED),) * (status_view.STEPS_MAX + 1)
     ((found,), _) = plans(replace(DOSSIER, plan=msgspec.structs.replace(PLAN, steps=steps)))
     assert len(found.steps) == status_view.STEPS_MAX
 
@@ -124,7 +135,9 @@ def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
 @pytest.mark.parametrize(("over", "end"), [(0, "}]}"), (1, "… (1 characters more)")])
 def test_a_request_of_some_offsets_is_shown_whole(over, end):
     def requested(name: str) -> str:
-        plan = msgspec.structs.replace(PLAN, steps=(Alter((Pair(f'{{"{name}":1}}', None),)),))
+        plan = msgspec.structs.replace(
+            PLAN, steps=(Alter((PartitionOffset(f'{{"{name}":1}}', None),)),)
+        )
         ((found,), _) = plans(replace(DOSSIER, plan=plan))
         (request,) = found.steps[0].requests
         return request
@@ -135,7 +148,7 @@ def test_a_request_of_some_offsets_is_shown_whole(over, end):
 
 def test_refusals_are_shown_the_newest_first():
     older = msgspec.structs.replace(REFUSED, at=AT, connector="other", would=True)
-    found, more = status_view.refusals([older, REFUSED], ())
+    found, more = status_view.list_refusals([older, REFUSED], ())
     assert [(at.connector, at.would) for at in found] == [("orders", False), ("other", True)]
     assert more == 0
     assert found[0].guards[0].said == "three others fail"
@@ -143,21 +156,21 @@ def test_refusals_are_shown_the_newest_first():
 
 def test_what_there_is_a_plan_for_by_now_is_not_told_as_refused():
     planned, _ = plans(DOSSIER)
-    assert status_view.refusals([REFUSED], planned) == ((), 0)
+    assert status_view.list_refusals([REFUSED], planned) == ((), 0)
 
 
 def failed_once(agency: Agency):
     agency.bad()
     agency.wait(5.0)
     agency.go_on(3)
-    return remediation._seen(agency.agent, agency.wall.now())
+    return remediation._summarize_agent(agency.agent, agency.wall.now())
 
 
 def test_what_the_daemon_proposes_is_in_what_it_says_of_itself(tmp_path):
     agency = Agency(tmp_path)
     seen = failed_once(agency)
     (plan,) = seen.open_plans
-    (proposed,) = agency.dossiers(Stands.PROPOSED)
+    (proposed,) = agency.dossiers(PlanStatus.PROPOSED)
     assert (plan.sha256, plan.state) == (proposed.plan.sha256, "proposed")
     assert len(plan.guards) == len(proposed.proposed.answers) > 0
     assert any("/restart" in request for step in plan.steps for request in step.requests)

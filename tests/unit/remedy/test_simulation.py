@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from offsetwatch.errors import ClientError, CutOff, TimedOut, Unreachable
-from offsetwatch.remedy.engine.progress import Limits, replayed
-from offsetwatch.remedy.execute.runner import Result
-from offsetwatch.remedy.model.driver import Answer, Outcome
-from offsetwatch.remedy.model.journal_records import Ending, Intended
+
+from offsetwatch.errors import ClientError, IncompleteResponse, ResponseTimeout, TargetUnreachable
+from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
+from offsetwatch.remedy.execute.runner import PlanResult
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome
+from offsetwatch.remedy.model.journal_records import PlanEnding, StepIntended
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
     Delete,
     Plan,
+    RequestedState,
     Reset,
-    State,
     ToState,
 )
-
 from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
 from tests.unit.remedy.plans import AFTER, ALTER, NEW, OLD, Bench, plan_of
 
@@ -64,9 +64,9 @@ class Ruin(Bench):
 
         def watched(step: AnyStep, frozen: object) -> Outcome:
             self.requests += 1
-            progress = replayed(self.journal.records(plan.plan_id), Limits())
+            progress = replay_records(self.journal.records(plan.plan_id), EngineLimits())
             last = self.journal.records(plan.plan_id)[-1]
-            assert isinstance(last, Intended), "asked for before it was written down"
+            assert isinstance(last, StepIntended), "asked for before it was written down"
             assert progress.step == step
             self.fuse.burn()
             outcome = carry_out(step, frozen)
@@ -75,7 +75,7 @@ class Ruin(Bench):
 
         self.driver.carry_out = watched
 
-    def until_it_ends(self, plan: Plan, *fuses: int | None, recheck=None) -> Result | None:
+    def until_it_ends(self, plan: Plan, *fuses: int | None, recheck=None) -> PlanResult | None:
         """Run the plan, and recover it each time the process ends; None if it never began."""
         for number, fuse in enumerate((*fuses, None)):
             self.use(Fuse(fuse))
@@ -87,7 +87,7 @@ class Ruin(Bench):
                 self.clock.advance(1.0)
         raise AssertionError("the last process is not ended")
 
-    def _next(self, plan: Plan) -> Result | None:
+    def _next(self, plan: Plan) -> PlanResult | None:
         result = self.runner().finish_earlier("lab", "orders")
         if result is None and self.journal.records(plan.plan_id):
             self.use(Fuse())
@@ -99,15 +99,15 @@ class Ruin(Bench):
         self.world.settle()
 
 
-def judge(ruin: Ruin, plan: Plan, result: Result | None) -> None:
+def judge(ruin: Ruin, plan: Plan, result: PlanResult | None) -> None:
     """What must hold of every run once all is quiet."""
     ruin.settle()
     assert ruin.journal.verify() == len(ruin.journal.tail(10_000))
     assert ruin.world.offsets in (OLD, AFTER), "half of it is changed"
-    if result is None or result.ending in {Ending.RESTORED, Ending.UNCHANGED}:
+    if result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}:
         assert ruin.world.offsets == OLD
         assert ruin.world.state is plan.original
-    elif result.ending is Ending.SUCCEEDED:
+    elif result.ending is PlanEnding.SUCCEEDED:
         assert ruin.world.offsets == AFTER
         assert ruin.world.state is plan.original
     else:
@@ -137,7 +137,9 @@ def ruins(tmp_path: Path) -> Iterator[Ruin]:
     return fresh()
 
 
-@pytest.mark.parametrize("original", [State.RUNNING, State.PAUSED, State.STOPPED])
+@pytest.mark.parametrize(
+    "original", [RequestedState.RUNNING, RequestedState.PAUSED, RequestedState.STOPPED]
+)
 def test_a_process_that_ends_anywhere_leaves_what_the_next_one_finishes_or_puts_back(
     ruins, tmp_path, original
 ):
@@ -151,7 +153,7 @@ def test_a_process_that_ends_anywhere_leaves_what_the_next_one_finishes_or_puts_
         judge(ruin, plan, result)
         assert result is None or result.over
         endings.add(None if result is None else result.ending)
-    assert endings >= {None, Ending.SUCCEEDED, Ending.UNCHANGED}
+    assert endings >= {None, PlanEnding.SUCCEEDED, PlanEnding.UNCHANGED}
 
 
 def test_two_processes_that_end_anywhere_one_after_the_other_leave_no_half(ruins, tmp_path):
@@ -177,7 +179,7 @@ def test_a_process_that_ends_on_its_way_back_is_followed_by_one_that_goes_on_bac
         ruin.watch(plan)
         result = ruin.until_it_ends(plan, moment, recheck=refusal)
         judge(ruin, plan, result)
-        assert result is None or result.ending in {Ending.RESTORED, Ending.UNCHANGED}
+        assert result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}
 
 
 @dataclass
@@ -195,34 +197,41 @@ class Weather:
         world = self.ruin.world
         match self.chance.randrange(8):
             case 0:
-                return TimedOut("lab", "nothing came of it")
+                return ResponseTimeout("lab", "nothing came of it")
             case 1:
                 world.do(step)
-                return CutOff("lab", "done, and nobody told")
+                return IncompleteResponse("lab", "done, and nobody told")
             case 2 | 3:
                 world.do_later(self.chance.uniform(1.0, 119.0), lambda: world.do(step))
-                return TimedOut("lab", "done later")
+                return ResponseTimeout("lab", "done later")
             case 4:
-                return Outcome(Answer.RETRY, "rebalancing")
+                return Outcome(AttemptResult.RETRY, "rebalancing")
             case 5:
-                return Unreachable("lab", "refused")
+                return TargetUnreachable("lab", "refused")
             case 6 if isinstance(step, Alter) and len(step.pairs) > 1:
                 world.do(Alter(step.pairs[:1]))
-                return Outcome(Answer.IN_DOUBT, "HTTP 500: half of it")
+                return Outcome(AttemptResult.IN_DOUBT, "HTTP 500: half of it")
             case _:
-                return Outcome(Answer.NACK, "no") if self.chance.random() < 0.3 else None
+                return Outcome(AttemptResult.NACK, "no") if self.chance.random() < 0.3 else None
 
     def sight(self) -> ClientError | None:
         if self.calm or self.chance.random() > self.badness / 3:
             return None
-        return Unreachable("lab", "not now")
+        return TargetUnreachable("lab", "not now")
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_in_any_weather_nothing_is_left_half_done_without_a_word(tmp_path, seed):
     chance = random.Random(seed)
     ruin = Ruin(tmp_path)
-    original = chance.choice([State.RUNNING, State.RUNNING, State.PAUSED, State.STOPPED])
+    original = chance.choice(
+        [
+            RequestedState.RUNNING,
+            RequestedState.RUNNING,
+            RequestedState.PAUSED,
+            RequestedState.STOPPED,
+        ]
+    )
     ruin.world.state = original
     weather = Weather(ruin, chance, badness=chance.choice([0.1, 0.4, 0.8, 1.0]))
     ruin.driver.misbehave, ruin.driver.blind = weather.request, weather.sight
@@ -243,7 +252,7 @@ def test_in_any_weather_nothing_is_left_half_done_without_a_word(tmp_path, seed)
 
 def put_off(ruin: Ruin, plan: Plan) -> int:
     records = ruin.journal.records(plan.plan_id)
-    return sum(getattr(record, "answer", None) is Answer.RETRY for record in records)
+    return sum(getattr(record, "answer", None) is AttemptResult.RETRY for record in records)
 
 
 def steps_done(ruin: Ruin) -> set[AnyStep]:
@@ -286,10 +295,10 @@ CREATED = "c" * 64
 
 
 def creation() -> Plan:
-    steps = plan_of(original=State.STOPPED).steps
+    steps = plan_of(original=RequestedState.STOPPED).steps
     first, settle, freeze, alter, _ = steps
     return replace_steps(
-        (Create(CREATED), first, settle, freeze, Reset(), alter, ToState(State.RUNNING))
+        (Create(CREATED), first, settle, freeze, Reset(), alter, ToState(RequestedState.RUNNING))
     )
 
 
@@ -301,7 +310,7 @@ def replace_steps(steps: tuple[AnyStep, ...]) -> Plan:
         subject=plan.subject,
         steps=steps,
         original=None,
-        final=State.RUNNING,
+        final=RequestedState.RUNNING,
         created_at=plan.created_at,
         created_by=plan.created_by,
     )
@@ -317,13 +326,13 @@ def test_a_creation_that_ends_anywhere_is_finished_or_leaves_nothing_but_the_rem
         result = ruin.until_it_ends(plan, moment)
         ruin.settle()
         endings.add(None if result is None else result.ending)
-        if result is None or result.ending in {Ending.RESTORED, Ending.UNCHANGED}:
+        if result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}:
             assert (ruin.world.state, ruin.world.offsets) == (None, OLD)
         else:
-            assert (ruin.world.state, ruin.world.offsets) == (State.RUNNING, NEW)
+            assert (ruin.world.state, ruin.world.offsets) == (RequestedState.RUNNING, NEW)
         if ruin.fuse.at == moment:
             break
-    assert endings == {None, Ending.UNCHANGED, Ending.RESTORED, Ending.SUCCEEDED}
+    assert endings == {None, PlanEnding.UNCHANGED, PlanEnding.RESTORED, PlanEnding.SUCCEEDED}
 
 
 def test_a_namesake_that_somebody_else_created_is_not_deleted_on_the_way_back(tmp_path):
@@ -340,8 +349,8 @@ def test_a_namesake_that_somebody_else_created_is_not_deleted_on_the_way_back(tm
         ruin.runner().run(plan)
     ruin.driver.misbehave = lambda step: None
     ruin.died()
-    assert ruin.runner().recover(plan.plan_id).ending is Ending.PARKED
-    assert ruin.world.state is State.STOPPED
+    assert ruin.runner().recover(plan.plan_id).ending is PlanEnding.PARKED
+    assert ruin.world.state is RequestedState.STOPPED
 
 
 @pytest.mark.parametrize("refused", [Create, Reset, Alter, ToState])
@@ -349,9 +358,9 @@ def test_a_creation_that_is_refused_at_any_step_is_undone(tmp_path, refused):
     ruin = Ruin(tmp_path)
     ruin.world.state = None
     plan = creation()
-    once = [Outcome(Answer.NACK, "no")]
+    once = [Outcome(AttemptResult.NACK, "no")]
     ruin.driver.misbehave = lambda step: once.pop() if once and isinstance(step, refused) else None
     result = ruin.runner().run(plan)
     assert (ruin.world.state, ruin.world.offsets) == (None, OLD)
-    assert result.ending is (Ending.UNCHANGED if refused is Create else Ending.RESTORED)
+    assert result.ending is (PlanEnding.UNCHANGED if refused is Create else PlanEnding.RESTORED)
     assert Delete(CREATED) in steps_done(ruin) or refused is Create

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
 from offsetwatch.remedy.locate.connector_settings import SinkFacts
-from offsetwatch.remedy.locate.converter_check import SHOWN_MAX, against, decode, untold
-from offsetwatch.remedy.locate.converters import UNKNOWN, Converter, Converters
-from offsetwatch.remedy.locate.search import Place, Seen, Suspect
-
+from offsetwatch.remedy.locate.converter_check import (
+    SHOWN_MAX,
+    decode_suspects,
+    find_contradiction,
+    has_unknown_converter,
+)
+from offsetwatch.remedy.locate.converters import UNKNOWN_CONVERTERS, ConnectorConverters, Converter
+from offsetwatch.remedy.locate.search import PartitionReading, ReadPosition, Suspect
 from tests.unit.remedy.standstills import (
     AT,
     AVRO,
@@ -32,8 +37,10 @@ STRINGS, AVROS = Converter(STRING), Converter(AVRO)
 FRAMED = b"\0\0\0\0\7row"
 
 
-def suspect(found: Window) -> Suspect:
-    return Suspect(standing(sink_pair(0)), Place(AT, 0), Seen(window=found), found)
+def suspect(found: LogWindow) -> Suspect:
+    return Suspect(
+        standing(sink_pair(0)), ReadPosition(AT, 0), PartitionReading(window=found), found
+    )
 
 
 def facts(
@@ -42,7 +49,7 @@ def facts(
     header: Converter = PLAIN,
     batch: int | None = None,
 ) -> SinkFacts:
-    return SinkFacts(converters=Converters(key, value, header), batch_max=batch)
+    return SinkFacts(converters=ConnectorConverters(key, value, header), batch_max=batch)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +60,12 @@ def facts(
         pytest.param(window(record(0), read_to=5, end=9), False, id="less-than-a-batch"),
     ],
 )
-def test_all_is_seen_that_may_have_been_in_the_batch(found: Window, *, whole: bool) -> None:
-    assert decode([suspect(found)], facts(batch=2), VALUE).whole is whole
+def test_all_is_seen_that_may_have_been_in_the_batch(found: LogWindow, *, whole: bool) -> None:
+    assert decode_suspects([suspect(found)], facts(batch=2), VALUE).whole is whole
 
 
 def test_no_more_records_than_a_batch_has_are_looked_at() -> None:
-    found = decode(
+    found = decode_suspects(
         [suspect(values(0, GOOD, GOOD, BAD)), suspect(values(7, GOOD))],
         facts(key=Converter(STRING), batch=2),
         VALUE,
@@ -69,29 +76,34 @@ def test_no_more_records_than_a_batch_has_are_looked_at() -> None:
 def test_a_record_that_fails_is_not_counted_as_one_that_was_not_decoded() -> None:
     records = window(record(0, FRAMED, key=BAD), record(1, FRAMED, key=b"1"))
     for value, unknown, framed in ((OTHER, 1, 0), (Converter(AVRO), 0, 1)):
-        found = decode([suspect(records)], facts(value=value), CONVERTER)
+        found = decode_suspects([suspect(records)], facts(value=value), CONVERTER)
         assert [(at.record.offset, at.stage) for at in found.bad] == [(0, KEY)]
         assert (found.unknown, found.framed) == (unknown, framed)
 
 
 def test_what_is_not_known_of_one_converter_and_framed_for_another_is_counted_once() -> None:
-    found = decode([suspect(values(0, FRAMED))], facts(OTHER, Converter(AVRO)), CONVERTER)
+    found = decode_suspects([suspect(values(0, FRAMED))], facts(OTHER, Converter(AVRO)), CONVERTER)
     assert (found.unknown, found.framed) == (1, 0)
     assert EvidenceItem("not decoded", 1, "records") in found.evidence(BY_JSON, CONVERTER)
 
 
 def test_what_is_framed_and_what_is_not_known_are_both_not_decoded() -> None:
-    found = decode([suspect(values(0, FRAMED, b"\1x", None))], facts(STRINGS, AVROS), VALUE)
+    found = decode_suspects(
+        [suspect(values(0, FRAMED, b"\1x", None))], facts(STRINGS, AVROS), VALUE
+    )
     assert (found.unknown, found.framed, found.bad) == (1, 1, ())
     assert EvidenceItem("not decoded", 2, "records") in found.evidence(BY_JSON, VALUE)
 
 
 def test_of_a_stage_that_decodes_nothing_there_is_no_evidence() -> None:
-    assert decode([suspect(values(0, GOOD))], facts(STRINGS), PUT).evidence(BY_JSON, PUT) == ()
+    assert (
+        decode_suspects([suspect(values(0, GOOD))], facts(STRINGS), PUT).evidence(BY_JSON, PUT)
+        == ()
+    )
 
 
 def test_of_many_records_that_fail_a_few_are_shown() -> None:
-    found = decode(
+    found = decode_suspects(
         [suspect(values(0, *[BAD] * (SHOWN_MAX + 1)))], facts(key=Converter(STRING)), VALUE
     )
     told = found.evidence(BY_JSON, VALUE)
@@ -100,8 +112,8 @@ def test_of_many_records_that_fail_a_few_are_shown() -> None:
 
 
 def test_of_a_converter_that_nobody_knows_it_is_said_where_it_comes_from() -> None:
-    found = decode([suspect(values(0, GOOD))], SinkFacts(), CONVERTER)
-    assert found.evidence(UNKNOWN, CONVERTER)[0] == EvidenceItem(
+    found = decode_suspects([suspect(values(0, GOOD))], SinkFacts(), CONVERTER)
+    assert found.evidence(UNKNOWN_CONVERTERS, CONVERTER)[0] == EvidenceItem(
         "converter",
         "the worker's own, which its REST API does not return",
     )
@@ -123,13 +135,15 @@ def test_of_a_converter_that_nobody_knows_it_is_said_where_it_comes_from() -> No
 def test_a_record_is_not_the_one_that_fails_where_it_is_taken_or_never_arrives(
     found: RawRecord, by: SinkFacts, why: str | None
 ) -> None:
-    assert against(found, by, VALUE) == why
+    assert find_contradiction(found, by, VALUE) == why
 
 
 def test_of_a_record_that_not_all_converters_are_known_to_take_nothing_is_said() -> None:
-    assert against(record(0, b"1", key=b"1"), facts(), PUT) is None
-    assert against(record(0, b"1", key=b"1"), facts(value=OTHER), CONVERTER) is None
-    assert against(record(0, b"1", key=b"1"), facts(), CONVERTER) == f"{CONVERTER} takes it"
+    assert find_contradiction(record(0, b"1", key=b"1"), facts(), PUT) is None
+    assert find_contradiction(record(0, b"1", key=b"1"), facts(value=OTHER), CONVERTER) is None
+    assert (
+        find_contradiction(record(0, b"1", key=b"1"), facts(), CONVERTER) == f"{CONVERTER} takes it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,4 +158,4 @@ def test_a_stage_is_untold_where_nobody_knows_one_of_its_converters(
     by: SinkFacts, stages: tuple[str, ...]
 ) -> None:
     asked = (CONVERTER, KEY, VALUE, HEADER, PUT)
-    assert tuple(stage for stage in asked if untold(by.converters, stage)) == stages
+    assert tuple(stage for stage in asked if has_unknown_converter(by.converters, stage)) == stages

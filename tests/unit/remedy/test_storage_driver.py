@@ -8,28 +8,28 @@ import socket
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.connect.standalone_worker import entries_of
-from offsetwatch.clients.kafka.whole_topic import HEADER
-from offsetwatch.clients.write.offsets import Written
+
+from offsetwatch.clients.connect.standalone_worker import read_offsets_entries
+from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
+from offsetwatch.clients.write.offsets import OffsetsWriteResult
 from offsetwatch.decode.standalone import write_offsets_file
-from offsetwatch.errors import Denied, TimedOut
+from offsetwatch.errors import AccessDenied, ResponseTimeout
 from offsetwatch.remedy.drivers.storage.driver import StorageDriver
-from offsetwatch.remedy.drivers.storage.stores import FileStorage, TopicStorage, Workers
-from offsetwatch.remedy.engine.undo import expected, way_back
-from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.drivers.storage.stores import FileStorage, TopicStorage, WorkerGroup
+from offsetwatch.remedy.engine.undo import build_rollback_steps, compute_expected_offsets
+from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,
     Freeze,
-    Frozen,
-    Pair,
-    Raw,
+    FrozenOffsets,
+    PartitionOffset,
+    RawOffsetRecord,
+    RequestedState,
     Settle,
-    State,
     ToState,
     Write,
 )
-from offsetwatch.remedy.model.stored_offsets import reset_records, set_records
-
+from offsetwatch.remedy.model.stored_offsets import build_reset_records, build_set_records
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.remedy.plans import plan_of
@@ -38,7 +38,7 @@ FILE = '{"filename":"/x"}'
 KEY = b'["c",{"filename":"/x"}]'
 OTHER_KEY = b'["c",{"filename":"/y"}]'
 THEIRS = b'["d",{"filename":"/x"}]'
-WANTED = (Pair(FILE, '{"position":9}'),)
+WANTED = (PartitionOffset(FILE, '{"position":9}'),)
 WHERE = "east/offsets"
 
 
@@ -53,44 +53,44 @@ def kafka() -> FakeKafka:
     return made
 
 
-def storage_in(kafka: FakeKafka, fails: Written | None = None) -> TopicStorage:
+def storage_in(kafka: FakeKafka, fails: OffsetsWriteResult | None = None) -> TopicStorage:
     def write(_name, _properties, topic, records):
         done = records if fails is None else records[: fails.acknowledged]
         for at in done:
-            header = ((HEADER, b"1"),)
+            header = ((OWN_RECORD_HEADER, b"1"),)
             kafka.produce(topic, at.key, at.value, partition=at.kpartition, headers=header)
-        return Written(len(done), None, certain=False) if fails is None else fails
+        return OffsetsWriteResult(len(done), None, certain=False) if fails is None else fails
 
     return TopicStorage(
         "east",
         {},
         "offsets",
-        workers=Workers("connect", 65.0),
+        workers=WorkerGroup("connect", 65.0),
         admin=FakeAdmin(kafka),  # type: ignore[arg-type]
         open_reader=lambda: FakeReader(kafka),  # type: ignore[arg-type,return-value]
         write=write,
     )
 
 
-def driver_of(kafka: FakeKafka, fails: Written | None = None) -> StorageDriver:
+def driver_of(kafka: FakeKafka, fails: OffsetsWriteResult | None = None) -> StorageDriver:
     return StorageDriver(storage_in(kafka, fails), "c", kafka.clock)
 
 
-def frozen_by(driver: StorageDriver) -> Frozen:
+def frozen_by(driver: StorageDriver) -> FrozenOffsets:
     found = driver.offsets()
-    return Frozen(pairs=found.pairs, backup="b", backup_sha256="0", raw=found.raw)
+    return FrozenOffsets(pairs=found.pairs, backup="b", backup_sha256="0", raw=found.raw)
 
 
-def write_in(kafka: FakeKafka, wanted: tuple[Pair, ...] = WANTED) -> Write:
-    records = set_records(storage_in(kafka).contents(), "c", wanted)
+def write_in(kafka: FakeKafka, wanted: tuple[PartitionOffset, ...] = WANTED) -> Write:
+    records = build_set_records(storage_in(kafka).contents(), "c", wanted)
     return Write(where=WHERE, records=records, pairs=wanted)
 
 
 def test_what_is_kept_of_a_connector_is_every_record_of_its_own(kafka):
     found = driver_of(kafka).offsets()
     assert found.pairs == (
-        Pair(FILE, '{"position":1}'),
-        Pair('{"filename":"/y"}', '{"position":2}'),
+        PartitionOffset(FILE, '{"position":1}'),
+        PartitionOffset('{"filename":"/y"}', '{"position":2}'),
     )
     assert {(base64.b64decode(at.key), at.kpartition) for at in found.raw} == {
         (KEY, 2),
@@ -102,9 +102,9 @@ def test_what_is_kept_of_a_connector_is_every_record_of_its_own(kafka):
 def test_a_write_is_ready_then_done_and_leaves_all_else_as_it_is(kafka):
     driver, step = driver_of(kafka), write_in(kafka)
     frozen = frozen_by(driver)
-    assert driver.look(step, frozen).standing is Standing.READY
-    assert driver.carry_out(step, frozen).answer is Answer.ACK
-    assert driver.look(step, frozen).standing is Standing.DONE
+    assert driver.look(step, frozen).standing is StepStatus.READY
+    assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
+    assert driver.look(step, frozen).standing is StepStatus.DONE
     assert [at.end for at in kafka.logs("offsets")] == [1, 1, 2, 0]
     assert kafka.log("offsets", 2).records[1].key() == KEY
 
@@ -112,44 +112,44 @@ def test_a_write_is_ready_then_done_and_leaves_all_else_as_it_is(kafka):
 def test_a_reset_leaves_nothing_of_the_connector_and_everything_of_others(kafka):
     driver = driver_of(kafka)
     frozen = frozen_by(driver)
-    gone = tuple(Pair(at.partition, None) for at in frozen.pairs)
-    step = Write(WHERE, reset_records(storage_in(kafka).contents(), "c"), gone)
-    assert driver.carry_out(step, frozen).answer is Answer.ACK
-    assert driver.look(step, frozen).standing is Standing.DONE
+    gone = tuple(PartitionOffset(at.partition, None) for at in frozen.pairs)
+    step = Write(WHERE, build_reset_records(storage_in(kafka).contents(), "c"), gone)
+    assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
+    assert driver.look(step, frozen).standing is StepStatus.DONE
     assert driver.offsets() == ((), ())
     assert StorageDriver(storage_in(kafka), "d", kafka.clock).offsets().pairs != ()
 
 
 def test_half_a_write_is_partly_done_and_can_be_carried_out_again(kafka):
-    wanted = (*WANTED, Pair('{"filename":"/y"}', '{"position":9}'))
-    broken = Written(1, TimedOut("east", "no answer"), certain=False)
+    wanted = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
+    broken = OffsetsWriteResult(1, ResponseTimeout("east", "no answer"), certain=False)
     driver, step = driver_of(kafka, broken), write_in(kafka, wanted)
     frozen = frozen_by(driver)
     outcome = driver.carry_out(step, frozen)
-    assert outcome.answer is Answer.IN_DOUBT
+    assert outcome.answer is AttemptResult.IN_DOUBT
     assert "1 of 2" in outcome.said
-    assert driver.look(step, frozen).standing is Standing.PARTLY
-    assert driver_of(kafka).carry_out(step, frozen).answer is Answer.ACK
-    assert driver.look(step, frozen).standing is Standing.DONE
+    assert driver.look(step, frozen).standing is StepStatus.PARTLY
+    assert driver_of(kafka).carry_out(step, frozen).answer is AttemptResult.ACK
+    assert driver.look(step, frozen).standing is StepStatus.DONE
 
 
 def test_the_way_back_from_half_a_write_is_one_of_either_value(kafka):
-    wanted = (*WANTED, Pair('{"filename":"/y"}', '{"position":9}'))
+    wanted = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
     driver, step = driver_of(kafka), write_in(kafka, wanted)
     before = frozen_by(driver)
-    after = expected(before, (step,))
+    after = compute_expected_offsets(before, (step,))
     plan = plan_of(step)
-    (back,) = way_back(plan, before, frozenset({plan.steps.index(step)}))
+    (back,) = build_rollback_steps(plan, before, frozenset({plan.steps.index(step)}))
     kafka.produce("offsets", KEY, b'{"position":9}', partition=2)
-    assert driver.look(back, after).standing is Standing.PARTLY
-    assert driver.carry_out(back, after).answer is Answer.ACK
+    assert driver.look(back, after).standing is StepStatus.PARTLY
+    assert driver.carry_out(back, after).answer is AttemptResult.ACK
     assert driver.offsets().pairs == before.pairs
 
 
 def test_a_broker_that_says_no_has_written_nothing(kafka):
-    denied = Written(0, Denied("east", "no ACL"), certain=True)
+    denied = OffsetsWriteResult(0, AccessDenied("east", "no ACL"), certain=True)
     driver = driver_of(kafka, denied)
-    assert driver.carry_out(write_in(kafka), frozen_by(driver)).answer is Answer.NACK
+    assert driver.carry_out(write_in(kafka), frozen_by(driver)).answer is AttemptResult.NACK
 
 
 @pytest.mark.parametrize(("key", "said"), [(KEY, "neither"), (OTHER_KEY, "other offsets of c")])
@@ -158,9 +158,9 @@ def test_offsets_that_somebody_else_moved_are_not_written_over(kafka, key, said)
     frozen = frozen_by(driver)
     kafka.produce("offsets", key, b'{"position":5}', partition=2 if key == KEY else 1)
     looked = driver.look(step, frozen)
-    assert looked.standing is Standing.FOREIGN
+    assert looked.standing is StepStatus.FOREIGN
     assert said in looked.said
-    assert driver.carry_out(step, frozen).answer is Answer.NACK
+    assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
     assert [at.end for at in kafka.logs("offsets")] == (
         [1, 1, 2, 0] if key == KEY else [1, 2, 1, 0]
     )
@@ -170,36 +170,40 @@ def test_a_write_that_a_task_would_not_see_is_not_done(kafka):
     driver = driver_of(kafka)
     spaced = base64.b64encode(b'["c", {"filename":"/z"}]').decode()
     value = base64.b64encode(b'{"position":9}').decode()
-    step = Write(WHERE, (Raw(spaced, value, 0),), (Pair('{"filename":"/z"}', '{"position":9}'),))
+    step = Write(
+        WHERE,
+        (RawOffsetRecord(spaced, value, 0),),
+        (PartitionOffset('{"filename":"/z"}', '{"position":9}'),),
+    )
     frozen = frozen_by(driver)
-    assert driver.carry_out(step, frozen).answer is Answer.ACK
-    assert driver.look(step, frozen).standing is Standing.FOREIGN
+    assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
+    assert driver.look(step, frozen).standing is StepStatus.FOREIGN
 
 
 def test_it_settles_once_the_group_is_empty_and_a_flush_has_passed(kafka):
     driver = driver_of(kafka)
-    assert driver.look(Settle(), None).standing is Standing.DONE
+    assert driver.look(Settle(), None).standing is StepStatus.DONE
     kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
     looked = driver.look(Settle(), None)
-    assert looked.standing is Standing.NOT_YET
+    assert looked.standing is StepStatus.NOT_YET
     assert "connect-1 at /10.0.0.1" in looked.said
     kafka.members.clear()
     kafka.produce("offsets", THEIRS, b'{"position":4}')
     kafka.clock.advance(60.0)
     looked = driver.look(Settle(), None)
-    assert looked.standing is Standing.NOT_YET
+    assert looked.standing is StepStatus.NOT_YET
     kafka.clock.advance(64.0)
     assert driver.look(Settle(), None) == looked
     kafka.clock.advance(1.0)
-    assert driver.look(Settle(), None).standing is Standing.DONE
+    assert driver.look(Settle(), None).standing is StepStatus.DONE
     kafka.clock.advance(60.0 + 700.0)
-    assert driver_of(kafka).look(Settle(), None).standing is Standing.DONE
+    assert driver_of(kafka).look(Settle(), None).standing is StepStatus.DONE
 
 
 def test_what_we_wrote_ourselves_is_no_sign_of_a_worker(kafka):
     driver = driver_of(kafka)
-    assert driver.carry_out(write_in(kafka), frozen_by(driver)).answer is Answer.ACK
-    assert driver.look(Settle(), None).standing is Standing.DONE
+    assert driver.carry_out(write_in(kafka), frozen_by(driver)).answer is AttemptResult.ACK
+    assert driver.look(Settle(), None).standing is StepStatus.DONE
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0, 3600.0])
@@ -209,18 +213,18 @@ def test_a_commit_of_a_worker_that_is_about_to_end_is_waited_for_by_any_clock(ka
         at = kafka.clock.now() + skew_s
         kafka.produce("offsets", THEIRS, b'{"position":%d}' % number, at=at)
         kafka.clock.advance(1.0)
-        assert driver.look(Settle(), None).standing is Standing.NOT_YET
+        assert driver.look(Settle(), None).standing is StepStatus.NOT_YET
         kafka.clock.advance(63.0)
-        assert driver.look(Settle(), None).standing is Standing.NOT_YET
+        assert driver.look(Settle(), None).standing is StepStatus.NOT_YET
     kafka.clock.advance(2.0)
-    assert driver.look(Settle(), None).standing is Standing.DONE
+    assert driver.look(Settle(), None).standing is StepStatus.DONE
 
 
 def test_an_open_transaction_is_somebody_who_writes(kafka):
     kafka.log("offsets", 1).stable_end = 0
     driver = driver_of(kafka)
     looked = driver.look(Settle(), None)
-    assert looked.standing is Standing.NOT_YET
+    assert looked.standing is StepStatus.NOT_YET
     assert "transaction is open in partition 1" in looked.said
 
 
@@ -230,11 +234,11 @@ def test_where_nobody_tells_whether_workers_run_nothing_is_ever_written(kafka):
     admin = driver._storage._admin  # type: ignore[attr-defined]
 
     def denied(group: str) -> tuple[str, ...]:
-        raise Denied("east", f"group {group}: not authorised")
+        raise AccessDenied("east", f"group {group}: not authorised")
 
     admin.members = denied
-    assert driver.look(Settle(), None).standing is Standing.IMPOSSIBLE
-    assert driver.carry_out(step, frozen).answer is Answer.NACK
+    assert driver.look(Settle(), None).standing is StepStatus.IMPOSSIBLE
+    assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
     assert kafka.log("offsets", 2).end == 1
 
 
@@ -243,7 +247,7 @@ def test_a_worker_that_came_meanwhile_stops_the_write(kafka):
     frozen = frozen_by(driver)
     kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
     outcome = driver.carry_out(step, frozen)
-    assert outcome.answer is Answer.NACK
+    assert outcome.answer is AttemptResult.NACK
     assert "stop every worker" in outcome.said
     assert kafka.log("offsets", 2).end == 1
 
@@ -254,13 +258,13 @@ def test_a_worker_that_came_with_the_write_may_not_have_read_it(kafka):
     frozen = frozen_by(driver)
     write = storage._write
 
-    def and_then_it_comes(*given) -> Written:
+    def and_then_it_comes(*given) -> OffsetsWriteResult:
         kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
         return write(*given)
 
     storage._write = and_then_it_comes
     outcome = driver.carry_out(step, frozen)
-    assert outcome.answer is Answer.IN_DOUBT
+    assert outcome.answer is AttemptResult.IN_DOUBT
     assert "may have begun meanwhile" in outcome.said
 
 
@@ -270,39 +274,39 @@ def test_a_write_is_in_doubt_where_the_group_of_workers_cannot_be_read_afterward
     frozen = frozen_by(driver)
     write = storage._write
 
-    def write_and_lose_the_broker(*given) -> Written:
+    def write_and_lose_the_broker(*given) -> OffsetsWriteResult:
         done = write(*given)
-        kafka.mute = TimedOut("east", "no broker answers")
+        kafka.mute = ResponseTimeout("east", "no broker answers")
         return done
 
     storage._write = write_and_lose_the_broker
     outcome = driver.carry_out(step, frozen)
-    assert outcome.answer is Answer.IN_DOUBT
+    assert outcome.answer is AttemptResult.IN_DOUBT
     assert "no broker answers" in outcome.said
 
 
-@pytest.mark.parametrize("step", [ToState(State.STOPPED), Alter(WANTED)])
+@pytest.mark.parametrize("step", [ToState(RequestedState.STOPPED), Alter(WANTED)])
 def test_what_only_connect_can_do_is_impossible_here(kafka, step):
     driver = driver_of(kafka)
-    assert driver.look(step, None).standing is Standing.IMPOSSIBLE
-    assert driver.carry_out(step, None).answer is Answer.NACK
-    assert driver.look(Freeze(), None).standing is Standing.READY
+    assert driver.look(step, None).standing is StepStatus.IMPOSSIBLE
+    assert driver.carry_out(step, None).answer is AttemptResult.NACK
+    assert driver.look(Freeze(), None).standing is StepStatus.READY
 
 
 def test_a_plan_for_another_storage_is_impossible_here(kafka):
     driver = driver_of(kafka)
     step = Write("west/offsets", (), ())
-    assert driver.look(step, None).standing is Standing.IMPOSSIBLE
-    assert driver.carry_out(step, None).answer is Answer.NACK
+    assert driver.look(step, None).standing is StepStatus.IMPOSSIBLE
+    assert driver.carry_out(step, None).answer is AttemptResult.NACK
 
 
 def test_a_partition_that_the_topic_has_not_is_refused(kafka):
     driver = driver_of(kafka)
-    record = Raw(base64.b64encode(KEY).decode(), None, 9)
+    record = RawOffsetRecord(base64.b64encode(KEY).decode(), None, 9)
     step = Write(WHERE, (record,), ())
     frozen = frozen_by(driver)
     assert "no partition 9" in driver._storage.write((record,)).said
-    assert driver.look(step, frozen).standing is Standing.DONE  # nothing stands there
+    assert driver.look(step, frozen).standing is StepStatus.DONE  # nothing stands there
 
 
 # --- a file ------------------------------------------------------------------------------------
@@ -324,21 +328,21 @@ def driver_on(file: Path, *urls: str) -> StorageDriver:
     return StorageDriver(storage, "c", VirtualClock())
 
 
-def write_on(file: Path, wanted: tuple[Pair, ...] = WANTED) -> Write:
+def write_on(file: Path, wanted: tuple[PartitionOffset, ...] = WANTED) -> Write:
     storage = FileStorage(file, properties=file, urls=())
-    return Write(str(file), set_records(storage.contents(), "c", wanted), wanted)
+    return Write(str(file), build_set_records(storage.contents(), "c", wanted), wanted)
 
 
 def test_a_file_is_written_with_all_that_it_held(file):
     driver, step = driver_on(file), write_on(file)
     frozen = frozen_by(driver)
-    assert driver.look(Settle(), None).standing is Standing.DONE
-    assert driver.look(step, frozen).standing is Standing.READY
+    assert driver.look(Settle(), None).standing is StepStatus.DONE
+    assert driver.look(step, frozen).standing is StepStatus.READY
     outcome = driver.carry_out(step, frozen)
-    assert outcome.answer is Answer.ACK
+    assert outcome.answer is AttemptResult.ACK
     assert ".bak" in outcome.said
-    assert driver.look(step, frozen).standing is Standing.DONE
-    assert dict(entries_of(file)) == {
+    assert driver.look(step, frozen).standing is StepStatus.DONE
+    assert dict(read_offsets_entries(file)) == {
         KEY: b'{"position":9}',
         THEIRS: b'{"position":3}',
         b"gone": None,
@@ -349,7 +353,7 @@ def test_a_file_is_written_with_all_that_it_held(file):
 def test_a_file_that_is_not_there_yet_is_made(tmp_path):
     file = tmp_path / "new.offsets"
     driver, step = driver_on(file), write_on(file)
-    assert driver.carry_out(step, frozen_by(driver)).answer is Answer.ACK
+    assert driver.carry_out(step, frozen_by(driver)).answer is AttemptResult.ACK
     assert driver.offsets().pairs == WANTED
 
 
@@ -357,14 +361,14 @@ def test_a_file_is_left_alone_while_somebody_has_it(file):
     step, frozen = write_on(file), frozen_by(driver_on(file))
     with socket.create_server(("127.0.0.1", 0)) as server:
         driver = driver_on(file, f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert driver.look(Settle(), None).standing is Standing.NOT_YET
-        assert driver.carry_out(step, frozen).answer is Answer.NACK
+        assert driver.look(Settle(), None).standing is StepStatus.NOT_YET
+        assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
     driver = driver_on(file)
     with file.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert "lock" in driver.look(Settle(), None).said
-        assert driver.carry_out(step, frozen).answer is Answer.NACK
-    assert dict(entries_of(file))[KEY] == b'{"position":1}'
+        assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
+    assert dict(read_offsets_entries(file))[KEY] == b'{"position":1}'
 
 
 def test_half_a_file_is_not_written_over(file):
@@ -372,6 +376,6 @@ def test_half_a_file_is_not_written_over(file):
     half = file.read_bytes()[:40]
     file.write_bytes(half)
     outcome = driver_on(file).carry_out(step, frozen)
-    assert outcome.answer is Answer.RETRY
+    assert outcome.answer is AttemptResult.RETRY
     assert "nothing was written" in outcome.said
     assert file.read_bytes() == half

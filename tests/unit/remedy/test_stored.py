@@ -5,20 +5,21 @@ from __future__ import annotations
 import base64
 
 import pytest
+
 from offsetwatch.decode.partitioner import partition_of
-from offsetwatch.errors import Refused
-from offsetwatch.remedy.model.plan import Pair, Raw, RawFound
+from offsetwatch.errors import RemoteRefusal
+from offsetwatch.remedy.model.plan import LocatedRawRecord, PartitionOffset, RawOffsetRecord
 from offsetwatch.remedy.model.stored_offsets import (
-    Contents,
-    Stored,
-    connectors,
-    contents_by_key,
-    notes,
-    pairs,
-    raw,
-    reset_records,
-    set_records,
-    value_bytes,
+    OffsetStoreContents,
+    StoredOffsetRecord,
+    build_reset_records,
+    build_set_records,
+    decode_record_value,
+    index_by_key,
+    list_connectors,
+    list_notes,
+    list_pairs,
+    list_raw_records,
 )
 
 FILE = '{"filename":"/x"}'
@@ -31,12 +32,16 @@ AT_1 = b'{"position":1}'
 AT_2 = b'{"position":2}'
 
 
-def topic(*stored: Stored, keys: bool = False, values: bool = False) -> Contents:
-    return Contents("east/offsets", stored, 25, keys_in_envelope=keys, values_in_envelope=values)
+def topic(
+    *stored: StoredOffsetRecord, keys: bool = False, values: bool = False
+) -> OffsetStoreContents:
+    return OffsetStoreContents(
+        "east/offsets", stored, 25, keys_in_envelope=keys, values_in_envelope=values
+    )
 
 
-def record(key: bytes, value: bytes | None, kpartition: int | None) -> Raw:
-    return Raw(
+def record(key: bytes, value: bytes | None, kpartition: int | None) -> RawOffsetRecord:
+    return RawOffsetRecord(
         key=base64.b64encode(key).decode(),
         value=None if value is None else base64.b64encode(value).decode(),
         kpartition=kpartition,
@@ -45,78 +50,103 @@ def record(key: bytes, value: bytes | None, kpartition: int | None) -> Raw:
 
 def test_a_task_is_handed_what_stands_under_the_key_that_connect_looks_up():
     found = topic(
-        Stored(KEY, AT_1, 20),
-        Stored(MIRROR_VARIANT, b'{"offset":7}', 1),
-        Stored(b'["c",{"filename":"/gone"}]', None, 2),
-        Stored(None, AT_1, 0),
-        Stored(b"avro", AT_1, 0),
+        StoredOffsetRecord(KEY, AT_1, 20),
+        StoredOffsetRecord(MIRROR_VARIANT, b'{"offset":7}', 1),
+        StoredOffsetRecord(b'["c",{"filename":"/gone"}]', None, 2),
+        StoredOffsetRecord(None, AT_1, 0),
+        StoredOffsetRecord(b"avro", AT_1, 0),
     )
-    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
-    assert pairs(found, "m") == ()
-    two = topic(*(Stored(b'["c",{"filename":"/%s"}]' % name, AT_1, 1) for name in (b"b", b"a")))
-    assert [at.partition for at in pairs(two, "c")] == ['{"filename":"/a"}', '{"filename":"/b"}']
-    assert connectors(found) == ("c", "m")
-    assert connectors(topic(Stored(MIRROR_KEY, AT_1, 1), Stored(KEY, AT_1, 1))) == ("c", "m")
+    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert list_pairs(found, "m") == ()
+    two = topic(
+        *(StoredOffsetRecord(b'["c",{"filename":"/%s"}]' % name, AT_1, 1) for name in (b"b", b"a"))
+    )
+    assert [at.partition for at in list_pairs(two, "c")] == [
+        '{"filename":"/a"}',
+        '{"filename":"/b"}',
+    ]
+    assert list_connectors(found) == ("c", "m")
+    assert list_connectors(
+        topic(StoredOffsetRecord(MIRROR_KEY, AT_1, 1), StoredOffsetRecord(KEY, AT_1, 1))
+    ) == ("c", "m")
 
 
 @pytest.mark.parametrize("value", [b"null", b"", b"[1]", None])
 def test_a_task_is_handed_no_offset_that_is_none(value):
-    assert pairs(topic(Stored(KEY, value, 20)), "c") == ()
+    assert list_pairs(topic(StoredOffsetRecord(KEY, value, 20)), "c") == ()
 
 
 def test_all_records_of_a_connector_are_kept_byte_for_byte():
     spaced = b'["c", {"filename":"/x"}]'
-    found = topic(Stored(KEY, AT_1, 20), Stored(spaced, b"junk", 3), Stored(ENVELOPED, b"{}", 4))
+    found = topic(
+        StoredOffsetRecord(KEY, AT_1, 20),
+        StoredOffsetRecord(spaced, b"junk", 3),
+        StoredOffsetRecord(ENVELOPED, b"{}", 4),
+    )
     records = (record(KEY, AT_1, 20), record(spaced, b"junk", 3), record(ENVELOPED, b"{}", 4))
-    assert raw(found, "c") == tuple(
-        RawFound(at.key, at.value, at.kpartition, found.where) for at in records
+    assert list_raw_records(found, "c") == tuple(
+        LocatedRawRecord(at.key, at.value, at.kpartition, found.where) for at in records
     )
 
 
 def test_what_stands_where_is_told_byte_for_byte():
-    found = topic(Stored(KEY, AT_1, 20), Stored(KEY, None, 3))
-    assert contents_by_key(found) == {(KEY, 20): AT_1, (KEY, 3): None}
-    assert value_bytes(record(KEY, AT_1, 20)) == AT_1
-    assert value_bytes(record(KEY, None, 20)) is None
+    found = topic(StoredOffsetRecord(KEY, AT_1, 20), StoredOffsetRecord(KEY, None, 3))
+    assert index_by_key(found) == {(KEY, 20): AT_1, (KEY, 3): None}
+    assert decode_record_value(record(KEY, AT_1, 20)) == AT_1
+    assert decode_record_value(record(KEY, None, 20)) is None
 
 
 def test_a_new_key_goes_where_java_would_put_it():
-    wanted = (Pair(MIRROR, '{"offset":8}'),)
+    wanted = (PartitionOffset(MIRROR, '{"offset":8}'),)
     at = partition_of(MIRROR_KEY, 25)
-    assert set_records(topic(), "m", wanted) == (record(MIRROR_KEY, b'{"offset":8}', at),)
+    assert build_set_records(topic(), "m", wanted) == (record(MIRROR_KEY, b'{"offset":8}', at),)
 
 
 def test_a_key_that_stands_elsewhere_is_written_where_it_stands():
-    found = topic(Stored(KEY, AT_1, 3))
+    found = topic(StoredOffsetRecord(KEY, AT_1, 3))
     assert partition_of(KEY, 25) != 3
-    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+        record(KEY, AT_2, 3),
+    )
 
 
 def test_a_key_that_was_removed_comes_back_where_it_was():
-    found = topic(Stored(KEY, None, 3))
-    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 3),)
+    found = topic(StoredOffsetRecord(KEY, None, 3))
+    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+        record(KEY, AT_2, 3),
+    )
 
 
 def test_a_key_that_was_removed_twice_comes_back_at_its_home():
-    found = topic(Stored(KEY, None, 3, 7, 20.0), Stored(KEY, None, 20, 8, 10.0))
-    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 20),)
+    found = topic(
+        StoredOffsetRecord(KEY, None, 3, 7, 20.0), StoredOffsetRecord(KEY, None, 20, 8, 10.0)
+    )
+    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+        record(KEY, AT_2, 20),
+    )
 
 
 def test_a_key_that_stands_is_not_written_where_it_was_removed():
-    found = topic(Stored(KEY, AT_1, 20, 7, 10.0), Stored(KEY, None, 3, 8, 20.0))
-    assert set_records(found, "c", (Pair(FILE, '{"position":2}'),)) == (record(KEY, AT_2, 20),)
+    found = topic(
+        StoredOffsetRecord(KEY, AT_1, 20, 7, 10.0), StoredOffsetRecord(KEY, None, 3, 8, 20.0)
+    )
+    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+        record(KEY, AT_2, 20),
+    )
 
 
 def test_a_record_of_which_no_time_is_known_is_the_oldest():
-    found = topic(Stored(KEY, AT_1, 3, 7), Stored(KEY, AT_2, 20, 0, 20.0))
-    assert pairs(found, "c") == (Pair(FILE, '{"position":2}'),)
+    found = topic(StoredOffsetRecord(KEY, AT_1, 3, 7), StoredOffsetRecord(KEY, AT_2, 20, 0, 20.0))
+    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":2}'),)
 
 
 def test_records_are_written_in_the_order_of_topic_partitions_and_keys():
     spaced = [b'["c",%s{"filename":"/x"}]' % (b" " * count) for count in range(9)]
     there = [(spaced[at], at % 2) for at in (3, 7, 5, 8, 2, 1, 6, 4, 0)]
-    written = set_records(
-        topic(*(Stored(key, AT_1, at) for key, at in there)), "c", (Pair(FILE, '{"position":2}'),)
+    written = build_set_records(
+        topic(*(StoredOffsetRecord(key, AT_1, at) for key, at in there)),
+        "c",
+        (PartitionOffset(FILE, '{"position":2}'),),
     )
     assert [(base64.b64decode(at.key), at.kpartition) for at in written] == sorted(
         there, key=lambda at: (at[1], at[0])
@@ -129,14 +159,21 @@ AWAY, FARTHER = (HOME + 1) % 25, (HOME + 2) % 25
 
 def test_of_a_key_in_two_partitions_the_one_at_its_home_counts_whatever_the_clocks_say():
     """The topic had fewer partitions once, and who wrote then had a clock that was ahead."""
-    found = topic(Stored(KEY, AT_1, AWAY, 7, 2000.0), Stored(KEY, AT_2, HOME, 3, 1000.0))
-    assert pairs(found, "c") == (Pair(FILE, '{"position":2}'),)
-    assert (
-        f"Shown is the one in partition {HOME}, to which Connect writes it" in notes(found, "c")[0]
+    found = topic(
+        StoredOffsetRecord(KEY, AT_1, AWAY, 7, 2000.0),
+        StoredOffsetRecord(KEY, AT_2, HOME, 3, 1000.0),
     )
-    reset = topic(Stored(KEY, AT_1, AWAY, 7, 2000.0), Stored(KEY, None, HOME, 3, 1000.0))
-    assert pairs(reset, "c") == ()
-    assert set_records(reset, "c", (Pair(FILE, '{"position":2}'),)) == (
+    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":2}'),)
+    assert (
+        f"Shown is the one in partition {HOME}, to which Connect writes it"
+        in list_notes(found, "c")[0]
+    )
+    reset = topic(
+        StoredOffsetRecord(KEY, AT_1, AWAY, 7, 2000.0),
+        StoredOffsetRecord(KEY, None, HOME, 3, 1000.0),
+    )
+    assert list_pairs(reset, "c") == ()
+    assert build_set_records(reset, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
         *sorted(
             (record(KEY, AT_2, HOME), record(KEY, AT_2, AWAY)), key=lambda at: at.kpartition or 0
         ),
@@ -144,44 +181,55 @@ def test_of_a_key_in_two_partitions_the_one_at_its_home_counts_whatever_the_cloc
 
 
 def test_of_a_key_that_is_not_at_its_home_the_newest_counts_by_its_timestamp():
-    found = topic(Stored(KEY, AT_1, AWAY, 7, 2000.0), Stored(KEY, AT_2, FARTHER, 3, 1000.0))
-    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
-    assert f"Shown is the one in partition {AWAY}, the newest" in notes(found, "c")[0]
-    gone = topic(Stored(KEY, None, AWAY, 7, 2000.0), Stored(KEY, None, FARTHER, 3, 1000.0))
-    (written,) = set_records(gone, "c", (Pair(FILE, '{"position":2}'),))
+    found = topic(
+        StoredOffsetRecord(KEY, AT_1, AWAY, 7, 2000.0),
+        StoredOffsetRecord(KEY, AT_2, FARTHER, 3, 1000.0),
+    )
+    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert f"Shown is the one in partition {AWAY}, the newest" in list_notes(found, "c")[0]
+    gone = topic(
+        StoredOffsetRecord(KEY, None, AWAY, 7, 2000.0),
+        StoredOffsetRecord(KEY, None, FARTHER, 3, 1000.0),
+    )
+    (written,) = build_set_records(gone, "c", (PartitionOffset(FILE, '{"position":2}'),))
     assert written == record(KEY, AT_2, AWAY)
 
 
 def test_a_key_in_two_partitions_is_written_in_both():
-    found = topic(Stored(KEY, AT_1, 3, 0, 10.0), Stored(KEY, AT_2, 20, 0, 20.0))
-    assert pairs(found, "c") == (Pair(FILE, '{"position":2}'),)
-    wanted = (Pair(FILE, '{"position":9}'),)
-    assert set_records(found, "c", wanted) == (
+    found = topic(
+        StoredOffsetRecord(KEY, AT_1, 3, 0, 10.0), StoredOffsetRecord(KEY, AT_2, 20, 0, 20.0)
+    )
+    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":2}'),)
+    wanted = (PartitionOffset(FILE, '{"position":9}'),)
+    assert build_set_records(found, "c", wanted) == (
         record(KEY, b'{"position":9}', 3),
         record(KEY, b'{"position":9}', 20),
     )
-    assert "partitions 3, 20" in notes(found, "c")[0]
+    assert "partitions 3, 20" in list_notes(found, "c")[0]
 
 
 def test_where_only_other_bytes_stand_both_they_and_connects_own_are_written():
-    found = topic(Stored(MIRROR_VARIANT, b'{"offset":7}', 1))
-    written = set_records(found, "m", (Pair(MIRROR, '{"offset":8}'),))
+    found = topic(StoredOffsetRecord(MIRROR_VARIANT, b'{"offset":7}', 1))
+    written = build_set_records(found, "m", (PartitionOffset(MIRROR, '{"offset":8}'),))
     assert written == (
         record(MIRROR_VARIANT, b'{"offset":8}', 1),
         record(MIRROR_KEY, b'{"offset":8}', partition_of(MIRROR_KEY, 25)),
     )
-    assert "a task gets nothing" in notes(found, "m")[0]
+    assert "a task gets nothing" in list_notes(found, "m")[0]
 
 
 def test_what_has_its_offset_already_is_not_written_again():
-    found = topic(Stored(KEY, b'{ "position" : 1 }', 20))
-    assert set_records(found, "c", (Pair(FILE, '{"position":1}'),)) == ()
-    assert set_records(found, "c", (Pair(FILE, '{"position":1.0}'),)) != ()
+    found = topic(StoredOffsetRecord(KEY, b'{ "position" : 1 }', 20))
+    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":1}'),)) == ()
+    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":1.0}'),)) != ()
 
 
 def test_nothing_is_removed_that_is_not_there():
-    found = topic(Stored(KEY, None, 20))
-    assert set_records(found, "c", (Pair(FILE, None), Pair(MIRROR, None))) == ()
+    found = topic(StoredOffsetRecord(KEY, None, 20))
+    assert (
+        build_set_records(found, "c", (PartitionOffset(FILE, None), PartitionOffset(MIRROR, None)))
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,17 +243,23 @@ def test_nothing_is_removed_that_is_not_there():
 def test_an_offset_that_a_younger_record_in_another_partition_takes_back_is_written_anew(
     younger, written
 ):
-    found = topic(Stored(KEY, AT_1, 4, 5, 100.0), Stored(KEY, younger, 3, 1, 200.0))
-    wanted = Pair(FILE, '{"position":1}')
-    assert (wanted in pairs(found, "c")) is (not written)
-    assert set_records(found, "c", (wanted,)) == tuple(record(*at) for at in written)
+    found = topic(
+        StoredOffsetRecord(KEY, AT_1, 4, 5, 100.0), StoredOffsetRecord(KEY, younger, 3, 1, 200.0)
+    )
+    wanted = PartitionOffset(FILE, '{"position":1}')
+    assert (wanted in list_pairs(found, "c")) is (not written)
+    assert build_set_records(found, "c", (wanted,)) == tuple(record(*at) for at in written)
 
 
 def test_removing_takes_every_key_of_the_source_partition():
     spaced = b'["c", {"filename":"/x"}]'
     other = b'["c",{"filename":"/y"}]'
-    found = topic(Stored(KEY, AT_1, 20), Stored(spaced, AT_1, 3), Stored(other, AT_1, 4))
-    assert set_records(found, "c", (Pair(FILE, None),)) == (
+    found = topic(
+        StoredOffsetRecord(KEY, AT_1, 20),
+        StoredOffsetRecord(spaced, AT_1, 3),
+        StoredOffsetRecord(other, AT_1, 4),
+    )
+    assert build_set_records(found, "c", (PartitionOffset(FILE, None),)) == (
         record(KEY, None, 20),
         record(spaced, None, 3),
     )
@@ -214,13 +268,13 @@ def test_removing_takes_every_key_of_the_source_partition():
 def test_a_reset_removes_everything_under_the_name_and_nothing_else():
     null = b'["c",null]'
     found = topic(
-        Stored(KEY, AT_1, 20),
-        Stored(null, b"null", 1),
-        Stored(ENVELOPED, b"junk", 2),
-        Stored(MIRROR_KEY, b'{"offset":1}', 16),
-        Stored(b'["c",{"filename":"/gone"}]', None, 2),
+        StoredOffsetRecord(KEY, AT_1, 20),
+        StoredOffsetRecord(null, b"null", 1),
+        StoredOffsetRecord(ENVELOPED, b"junk", 2),
+        StoredOffsetRecord(MIRROR_KEY, b'{"offset":1}', 16),
+        StoredOffsetRecord(b'["c",{"filename":"/gone"}]', None, 2),
     )
-    assert reset_records(found, "c") == (
+    assert build_reset_records(found, "c") == (
         record(KEY, None, 20),
         record(null, None, 1),
         record(ENVELOPED, None, 2),
@@ -228,27 +282,30 @@ def test_a_reset_removes_everything_under_the_name_and_nothing_else():
 
 
 def test_a_file_has_no_partitions_and_does_not_tell_who_wrote_it():
-    found = Contents("/connect.offsets", (Stored(KEY, AT_1),), None)
+    found = OffsetStoreContents("/connect.offsets", (StoredOffsetRecord(KEY, AT_1),), None)
     assert not found.stored[0].ours
-    assert set_records(found, "c", (Pair('{"filename":"/y"}', '{"position":2}'),)) == (
-        record(b'["c",{"filename":"/y"}]', AT_2, None),
-    )
+    assert build_set_records(
+        found, "c", (PartitionOffset('{"filename":"/y"}', '{"position":2}'),)
+    ) == (record(b'["c",{"filename":"/y"}]', AT_2, None),)
 
 
 def test_a_connector_without_partitions_has_an_offset_too():
-    found = topic(Stored(b'["c",null]', AT_1, 1))
-    assert pairs(found, "c") == (Pair("null", '{"position":1}'),)
-    assert set_records(found, "c", (Pair("null", '{"position":2}'),)) == (
+    found = topic(StoredOffsetRecord(b'["c",null]', AT_1, 1))
+    assert list_pairs(found, "c") == (PartitionOffset("null", '{"position":1}'),)
+    assert build_set_records(found, "c", (PartitionOffset("null", '{"position":2}'),)) == (
         record(b'["c",null]', AT_2, 1),
     )
 
 
 def test_an_old_worker_finds_its_offsets_in_envelopes_and_new_ones_go_into_them():
     value = b'{"schema":null,"payload":{"position":1}}'
-    found = topic(Stored(ENVELOPED, value, 4), keys=True, values=True)
-    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
-    wanted = (Pair(FILE, '{"position":2}'), Pair('{"filename":"/y"}', '{"position":3}'))
-    written = set_records(found, "c", wanted)
+    found = topic(StoredOffsetRecord(ENVELOPED, value, 4), keys=True, values=True)
+    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    wanted = (
+        PartitionOffset(FILE, '{"position":2}'),
+        PartitionOffset('{"filename":"/y"}', '{"position":3}'),
+    )
+    written = build_set_records(found, "c", wanted)
     assert [(base64.b64decode(at.key), base64.b64decode(at.value or "")) for at in written] == [
         (ENVELOPED, b'{"schema":null,"payload":{"position":2}}'),
         (
@@ -259,31 +316,38 @@ def test_an_old_worker_finds_its_offsets_in_envelopes_and_new_ones_go_into_them(
 
 
 def test_an_old_worker_may_write_keys_alone_into_envelopes_or_values_alone():
-    wanted = (Pair(FILE, '{"position":2}'), Pair('{"filename":"/y"}', '{"position":2}'))
+    wanted = (
+        PartitionOffset(FILE, '{"position":2}'),
+        PartitionOffset('{"filename":"/y"}', '{"position":2}'),
+    )
     value = b'{"schema":null,"payload":{"position":1}}'
-    keys = topic(Stored(ENVELOPED, AT_1, 4), keys=True)
-    values = topic(Stored(KEY, value, 4), values=True)
-    assert pairs(keys, "c") == pairs(values, "c") == (Pair(FILE, '{"position":1}'),)
-    assert [(base64.b64decode(at.key)[:9], at.value) for at in set_records(keys, "c", wanted)] == [
-        (ENVELOPED[:9], record(KEY, AT_2, 4).value)
-    ] * 2
+    keys = topic(StoredOffsetRecord(ENVELOPED, AT_1, 4), keys=True)
+    values = topic(StoredOffsetRecord(KEY, value, 4), values=True)
+    assert (
+        list_pairs(keys, "c")
+        == list_pairs(values, "c")
+        == (PartitionOffset(FILE, '{"position":1}'),)
+    )
+    assert [
+        (base64.b64decode(at.key)[:9], at.value) for at in build_set_records(keys, "c", wanted)
+    ] == [(ENVELOPED[:9], record(KEY, AT_2, 4).value)] * 2
     enveloped = record(KEY, value.replace(b"1", b"2"), 4).value
     assert [
-        (base64.b64decode(at.key)[:4], at.value) for at in set_records(values, "c", wanted)
+        (base64.b64decode(at.key)[:4], at.value) for at in build_set_records(values, "c", wanted)
     ] == [(KEY[:4], enveloped)] * 2
 
 
 @pytest.mark.parametrize(
     "newer",
     [
-        pytest.param(Stored(KEY, None, 4, 9, 2.0), id="a-tombstone"),
-        pytest.param(Stored(None, AT_2, 4, 9, 2.0), id="a-record-without-a-key"),
-        pytest.param(Stored(KEY, AT_2, 4, 0, 1.0), id="one-of-the-same-time-before-it"),
+        pytest.param(StoredOffsetRecord(KEY, None, 4, 9, 2.0), id="a-tombstone"),
+        pytest.param(StoredOffsetRecord(None, AT_2, 4, 9, 2.0), id="a-record-without-a-key"),
+        pytest.param(StoredOffsetRecord(KEY, AT_2, 4, 0, 1.0), id="one-of-the-same-time-before-it"),
     ],
 )
 def test_whether_there_are_envelopes_the_newest_record_with_key_and_value_tells(newer):
     value = b'{"schema":null,"payload":{"position":1}}'
-    found = topic(newer, Stored(ENVELOPED, value, 4, 1, 1.0), keys=True, values=True)
+    found = topic(newer, StoredOffsetRecord(ENVELOPED, value, 4, 1, 1.0), keys=True, values=True)
     assert found.enveloped == (True, True)
 
 
@@ -292,39 +356,45 @@ def test_a_reader_of_envelopes_makes_nothing_of_what_is_in_none():
     other = b'["c",{"filename":"/y"}]'
     junk = b'["c",{"filename":"/z"}]'
     found = topic(
-        Stored(KEY, value, 4, 2, 2.0),
-        Stored(other, AT_1, 4, 0, 1.0),
-        Stored(junk, b"[1]", 4, 1, 1.0),
+        StoredOffsetRecord(KEY, value, 4, 2, 2.0),
+        StoredOffsetRecord(other, AT_1, 4, 0, 1.0),
+        StoredOffsetRecord(junk, b"[1]", 4, 1, 1.0),
         values=True,
     )
-    assert pairs(found, "c") == (Pair(FILE, '{"position":1}'),)
-    assert [note.partition("(")[2].partition(")")[0] for note in notes(found, "c")] == [
+    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert [note.partition("(")[2].partition(")")[0] for note in list_notes(found, "c")] == [
         "value_without_envelope",
         "value_shape",
     ]
 
 
 def test_envelopes_left_by_an_old_worker_are_nothing_to_a_new_one():
-    old = Stored(ENVELOPED, b'{"schema":null,"payload":{"position":1}}', 4, 0, 1.0)
-    new = Stored(KEY, AT_2, 20, 0, 2.0)
+    old = StoredOffsetRecord(ENVELOPED, b'{"schema":null,"payload":{"position":1}}', 4, 0, 1.0)
+    new = StoredOffsetRecord(KEY, AT_2, 20, 0, 2.0)
     for found in (topic(old), topic(old, new, keys=True, values=True)):
-        written = set_records(found, "c", (Pair(FILE, '{"position":3}'),))
+        written = build_set_records(found, "c", (PartitionOffset(FILE, '{"position":3}'),))
         assert written == (record(KEY, b'{"position":3}', 20),)
-    assert pairs(topic(old), "c") == ()
-    assert pairs(topic(old, new, keys=True, values=True), "c") == (Pair(FILE, '{"position":2}'),)
+    assert list_pairs(topic(old), "c") == ()
+    assert list_pairs(topic(old, new, keys=True, values=True), "c") == (
+        PartitionOffset(FILE, '{"position":2}'),
+    )
 
 
 def test_a_first_record_is_refused_where_nothing_tells_whether_it_belongs_in_an_envelope():
-    for found in (topic(keys=True), topic(values=True), topic(Stored(KEY, None, 3), keys=True)):
-        with pytest.raises(Refused, match="envelopes"):
-            set_records(found, "c", (Pair(FILE, '{"position":3}'),))
-    assert not Contents("/connect.offsets", (), None).undecided
+    for found in (
+        topic(keys=True),
+        topic(values=True),
+        topic(StoredOffsetRecord(KEY, None, 3), keys=True),
+    ):
+        with pytest.raises(RemoteRefusal, match="envelopes"):
+            build_set_records(found, "c", (PartitionOffset(FILE, '{"position":3}'),))
+    assert not OffsetStoreContents("/connect.offsets", (), None).undecided
 
 
 def test_a_partition_whose_bytes_cannot_be_told_is_refused():
-    for found in (topic(), topic(Stored(ENVELOPED, AT_1, 4), keys=True)):
-        with pytest.raises(Refused, match="are unknown"):
-            set_records(found, "c", (Pair('{"at":1.5e300}', '{"position":3}'),))
+    for found in (topic(), topic(StoredOffsetRecord(ENVELOPED, AT_1, 4), keys=True)):
+        with pytest.raises(RemoteRefusal, match="are unknown"):
+            build_set_records(found, "c", (PartitionOffset('{"at":1.5e300}', '{"position":3}'),))
 
 
 @pytest.mark.parametrize(
@@ -338,17 +408,23 @@ def test_a_partition_whose_bytes_cannot_be_told_is_refused():
     ],
 )
 def test_a_value_that_is_not_what_it_seems_is_said(value, said):
-    found = topic(Stored(KEY, value, 20))
-    assert [said in note for note in notes(found, "c")] == [True]
+    found = topic(StoredOffsetRecord(KEY, value, 20))
+    assert [said in note for note in list_notes(found, "c")] == [True]
 
 
 def test_oddities_are_told_in_the_order_of_the_partitions_each_with_a_key():
     keys = [b'["c", {"filename":"/%s"}]' % name for name in (b"y", b"x" * 177, b"x" * 178)]
-    told = notes(topic(*(Stored(key, AT_1, 1) for key in keys)), "c")
+    told = list_notes(topic(*(StoredOffsetRecord(key, AT_1, 1) for key in keys)), "c")
     texts = [key.decode() for key in (keys[1], keys[2], keys[0])]
     assert [len(text) for text in texts[:2]] == [200, 201]
     assert [note.rpartition("; ")[2] for note in told] == [texts[0], f"{texts[1][:200]}…", texts[2]]
 
 
 def test_what_is_as_it_should_be_is_not_said():
-    assert notes(topic(Stored(KEY, AT_1, 20), Stored(b'["c",null]', None, 1)), "c") == ()
+    assert (
+        list_notes(
+            topic(StoredOffsetRecord(KEY, AT_1, 20), StoredOffsetRecord(b'["c",null]', None, 1)),
+            "c",
+        )
+        == ()
+    )

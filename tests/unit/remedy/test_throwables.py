@@ -4,8 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from offsetwatch.remedy.classify.throwables import RULES, veto_of_place, word_of
-from offsetwatch.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, Hint
+
+from offsetwatch.remedy.classify.throwables import RULES, find_meaning, find_place_veto
+from offsetwatch.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, ThrowableHint
 from offsetwatch.remedy.classify.throwables.places import PLACES
 
 ERRORS = (Path(__file__).parent / "kafka_errors.txt").read_text().split()
@@ -14,7 +15,7 @@ NAMES = [name for rule in RULES for name in rule.names]
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_somebody_has_read_each_of_kafkas_errors(name):
-    assert word_of(f"org.apache.kafka.common.errors.{name}") is not None
+    assert find_meaning(f"org.apache.kafka.common.errors.{name}") is not None
 
 
 def test_no_class_has_two_rules():
@@ -35,7 +36,7 @@ def test_only_a_name_in_full_says_anything_but_that_it_forbids():
 def test_no_rule_names_a_kind_that_depends_on_where_it_happened():
     words = {rule.word for rule in RULES} | {kind for _, kind in PLACES}
     assert not words & SKIPPABLE
-    assert {word for word in words if isinstance(word, Hint)} == set(Hint)
+    assert {word for word in words if isinstance(word, ThrowableHint)} == set(ThrowableHint)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +44,13 @@ def test_no_rule_names_a_kind_that_depends_on_where_it_happened():
     [
         pytest.param("java.net.UnknownHostException", FailureKind.CONNECTIVITY, id="by-beginning"),
         pytest.param("java.net.SocketTimeoutException", FailureKind.TIMEOUT, id="in-full-first"),
-        pytest.param("java.net.URISyntaxException", Hint.VALUE, id="in-full-though-it-allows"),
+        pytest.param(
+            "java.net.URISyntaxException", ThrowableHint.VALUE, id="in-full-though-it-allows"
+        ),
         pytest.param("com.example.ReadTimeoutException", FailureKind.TIMEOUT, id="by-ending"),
-        pytest.param("org.apache.kafka.connect.errors.ConnectException", Hint.WRAPS, id="not-end"),
+        pytest.param(
+            "org.apache.kafka.connect.errors.ConnectException", ThrowableHint.WRAPS, id="not-end"
+        ),
         pytest.param(
             "io.netty.handler.timeout.ReadTimeoutException",
             FailureKind.TIMEOUT,
@@ -58,7 +63,7 @@ def test_no_rule_names_a_kind_that_depends_on_where_it_happened():
     ],
 )
 def test_the_closest_rule_speaks(name, word):
-    assert word_of(name) is word
+    assert find_meaning(name) is word
 
 
 @pytest.mark.parametrize(
@@ -75,4 +80,4 @@ def test_the_closest_rule_speaks(name, word):
     ],
 )
 def test_a_call_forbids_by_the_beginning_of_its_name(place, kind):
-    assert veto_of_place(place) is kind
+    assert find_place_veto(place) is kind

@@ -6,36 +6,37 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from offsetwatch.remedy.engine.progress import Progress
-from offsetwatch.remedy.model.driver import Answer
+
+from offsetwatch.remedy.engine.progress import PlanProgress
+from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
-    AbortAsked,
-    Answered,
+    AbortRequested,
+    ActionRefused,
     AnyRecord,
-    Approved,
     BreakerSet,
-    Cause,
-    Ended,
-    Ending,
-    IncidentOver,
-    IncidentSeen,
-    Intended,
-    Kept,
-    Lapsed,
-    Led,
+    GuardAnswerRecord,
+    IncidentDetected,
+    IncidentEnded,
+    LeadershipTaken,
     ModeSet,
-    Opened,
-    Parked,
+    OffsetsBackedUp,
     PauseSet,
-    Proposed,
-    Refused,
-    Rejected,
-    Replayed,
-    Resumed,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+    RecordReplayed,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
     StepRecord,
-    Told,
-    Turned,
-    Verified,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Alter,
@@ -46,36 +47,37 @@ from offsetwatch.remedy.model.plan import (
     DeleteTopic,
     Expect,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
     Prove,
-    Raw,
+    RawOffsetRecord,
+    RequestedState,
     Reset,
     Restart,
     Settle,
-    State,
     ToState,
     Write,
 )
 from offsetwatch.remedy.views import plan_text
-
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
-A, B = Pair("a", "1"), Pair("b", None)
-RAW = Raw("k", None, 0)
+A, B = PartitionOffset("a", "1"), PartitionOffset("b", None)
+RAW = RawOffsetRecord("k", None, 0)
 PLAN = plan_of()
-FROZEN = Frozen((A,), "/b/one backup", "sha")
-BEGUN = Progress(plan=PLAN, path=PLAN.steps, index=3, touched=frozenset({0, 3}), frozen=FROZEN)
+FROZEN = FrozenOffsets((A,), "/b/one backup", "sha")
+BEGUN = PlanProgress(plan=PLAN, path=PLAN.steps, index=3, touched=frozenset({0, 3}), frozen=FROZEN)
 NOWHERE = replace(BEGUN, plan=msgspec.structs.replace(PLAN, original=None))
-PARKED = Parked(at=1.0, ending=Ending.PARKED, cause=Cause.CHANGED, said="it moved")
-TURNED = Turned(at=1.0, steps=(), cause=Cause.REFUSED, said="HTTP 404")
+PARKED = PlanParked(
+    at=1.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
+)
+TURNED = RollbackStarted(at=1.0, steps=(), cause=PlanFailureCause.REFUSED, said="HTTP 404")
 RESUME = "`offsetwatch plan recover p1 --config F`"
 
 
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (ToState(State.PAUSED), "pause the connector"),
+        (ToState(RequestedState.PAUSED), "pause the connector"),
         (Settle(), "wait until the connector writes nothing"),
         (Freeze(), "read all offsets and back them up"),
         (Alter((A,)), "set the offsets of one source partition"),
@@ -94,78 +96,83 @@ RESUME = "`offsetwatch plan recover p1 --config F`"
     ids=lambda found: None if isinstance(found, str) else type(found).__name__,
 )
 def test_every_step_is_told(step: AnyStep, said: str) -> None:
-    assert plan_text.doing(step) == said
+    assert plan_text.describe_step(step) == said
 
 
 def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> None:
-    assert plan_text.pairs_of(Alter((A, B))) == ("a -> 1", "b -> none")
-    assert plan_text.pairs_of(Write("k/t", (RAW,), (A,))) == ("a -> 1",)
-    assert plan_text.pairs_of(Expect((A,))) == ()
+    assert plan_text.format_pairs(Alter((A, B))) == ("a -> 1", "b -> none")
+    assert plan_text.format_pairs(Write("k/t", (RAW,), (A,))) == ("a -> 1",)
+    assert plan_text.format_pairs(Expect((A,))) == ()
 
 
 @pytest.mark.parametrize(
     ("record", "said"),
     [
         (
-            Intended(at=1.0, index=3, undoing=False),
+            StepIntended(at=1.0, index=3, undoing=False),
             "orders: set the offsets of 2 source partitions",
         ),
-        (Kept(at=1.0, frozen=FROZEN), "1 offsets backed up in /b/one backup"),
-        (Answered(at=1.0, answer=Answer.ACK, said="ok"), ""),
-        (Answered(at=1.0, answer=Answer.RETRY, said="409"), "not yet: 409"),
-        (Answered(at=1.0, answer=Answer.NACK, said="404"), "refused: 404"),
+        (OffsetsBackedUp(at=1.0, frozen=FROZEN), "1 offsets backed up in /b/one backup"),
+        (StepAnswered(at=1.0, answer=AttemptResult.ACK, said="ok"), ""),
+        (StepAnswered(at=1.0, answer=AttemptResult.RETRY, said="409"), "not yet: 409"),
+        (StepAnswered(at=1.0, answer=AttemptResult.NACK, said="404"), "refused: 404"),
         (
-            Answered(at=1.0, answer=Answer.IN_DOUBT, said="500"),
+            StepAnswered(at=1.0, answer=AttemptResult.IN_DOUBT, said="500"),
             "in doubt, looking whether it happened: 500",
         ),
         (TURNED, "rolling back: HTTP 404"),
-        (Verified(at=1.0, index=3, undoing=False, said="is so"), "orders: is so"),
-        (Verified(at=1.0, index=3, undoing=False, said=""), ""),
-        (Opened(at=1.0, plan=PLAN), ""),
-        (Resumed(at=1.0), ""),
+        (StepVerified(at=1.0, index=3, undoing=False, said="is so"), "orders: is so"),
+        (StepVerified(at=1.0, index=3, undoing=False, said=""), ""),
+        (PlanOpened(at=1.0, plan=PLAN), ""),
+        (PlanResumed(at=1.0), ""),
         (PARKED, ""),
-        (Ended(at=1.0, ending=Ending.SUCCEEDED, said="done"), ""),
+        (PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done"), ""),
     ],
     ids=lambda found: None if isinstance(found, str) else type(found).__name__,
 )
 def test_a_record_says_what_is_new_while_the_plan_is_carried_out(
     record: StepRecord, said: str
 ) -> None:
-    assert plan_text.of_record(record, BEGUN) == said
+    assert plan_text.describe_live_record(record, BEGUN) == said
 
 
 @pytest.mark.parametrize(("sent", "again"), [(0, ""), (1, ""), (2, " (request 2)")])
 def test_a_request_that_is_made_again_is_numbered(sent: int, again: str) -> None:
-    record = Intended(at=1.0, index=3, undoing=False)
+    record = StepIntended(at=1.0, index=3, undoing=False)
     said = f"orders: set the offsets of 2 source partitions{again}"
-    assert plan_text.of_record(record, replace(BEGUN, sent=sent)) == said
+    assert plan_text.describe_live_record(record, replace(BEGUN, sent=sent)) == said
 
 
 def test_waiting_and_going_on_are_told() -> None:
-    assert (plan_text.waiting("for tasks"), plan_text.waiting("")) == ("waiting: for tasks", "")
+    assert (plan_text.describe_wait("for tasks"), plan_text.describe_wait("")) == (
+        "waiting: for tasks",
+        "",
+    )
     said = "continuing plan p1 (alter offsets), which was not finished"
-    assert plan_text.taken_up(BEGUN) == said
+    assert plan_text.describe_takeover(BEGUN) == said
 
 
 @pytest.mark.parametrize(
     ("ending", "said"),
     [
-        (Ending.SUCCEEDED, "orders: alter offsets: done and read back"),
-        (Ending.RESTORED, "orders: not done, and everything is as it was: x"),
-        (Ending.UNCHANGED, "orders: not done, nothing was changed: x"),
-        (Ending.INEFFECTIVE, "orders: alter offsets: done, and it did not help: x"),
-        (Ending.RESOLVED, "orders: closed by a person: x"),
+        (PlanEnding.SUCCEEDED, "orders: alter offsets: done and read back"),
+        (PlanEnding.RESTORED, "orders: not done, and everything is as it was: x"),
+        (PlanEnding.UNCHANGED, "orders: not done, nothing was changed: x"),
+        (PlanEnding.INEFFECTIVE, "orders: alter offsets: done, and it did not help: x"),
+        (PlanEnding.RESOLVED, "orders: closed by a person: x"),
     ],
 )
-def test_an_end_is_told(ending: Ending, said: str) -> None:
-    ended = replace(BEGUN, ended=Ended(at=1.0, ending=ending, said="x"))
-    assert plan_text.ending(ended, "") == said
+def test_an_end_is_told(ending: PlanEnding, said: str) -> None:
+    ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=ending, said="x"))
+    assert plan_text.describe_ending(ended, "") == said
 
 
 def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so() -> None:
-    ended = replace(BEGUN, ended=Ended(at=1.0, ending=Ending.SUCCEEDED, said=""))
+    ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said=""))
     vouched = {
-        definite: plan_text.ending(replace(ended, definite=definite), "").partition("back")[2]
+        definite: plan_text.describe_ending(replace(ended, definite=definite), "").partition(
+            "back"
+        )[2]
         for definite in (None, True, False)
     }
     assert vouched[None] == ""
@@ -216,11 +223,13 @@ def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so(
     ],
 )
 def test_of_a_plan_that_is_cut_off_it_is_told_what_may_be_and_how_to_go_on(
-    progress: Progress, said: str
+    progress: PlanProgress, said: str
 ) -> None:
-    told = plan_text.ending(progress, "--config F")
+    told = plan_text.describe_ending(progress, "--config F")
     assert told.startswith(f"{said}{RESUME}")
-    assert plan_text.cut_off(progress, "").startswith(f"{said}`offsetwatch plan recover p1`")
+    assert plan_text.describe_interruption(progress, "").startswith(
+        f"{said}`offsetwatch plan recover p1`"
+    )
 
 
 DOUBT = " The request may still take effect: "
@@ -238,7 +247,7 @@ BACK = " It had to be rolled back: HTTP 404."
             id="on-the-way-back",
         ),
         pytest.param(
-            {"parked": msgspec.structs.replace(PARKED, ending=Ending.IN_DOUBT)},
+            {"parked": msgspec.structs.replace(PARKED, ending=PlanEnding.IN_DOUBT)},
             (DOUBT,),
             (BACK,),
             id="in-doubt",
@@ -249,12 +258,12 @@ def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
     more: dict[str, object], parts: tuple[str, ...], missing: tuple[str, ...]
 ) -> None:
     progress = replace(BEGUN, **{"parked": PARKED, **more})  # type: ignore[arg-type]
-    told = plan_text.ending(progress, "--config F")
+    told = plan_text.describe_ending(progress, "--config F")
     assert told.startswith("orders: stopped half way, at the step: ")
     for part in ("source partitions: it moved.", "or some of each.", RESUME, *parts):
         assert part in told
     assert not [part for part in missing if part in told]
-    assert "`offsetwatch plan recover p1`" in plan_text.ending(progress, "")
+    assert "`offsetwatch plan recover p1`" in plan_text.describe_ending(progress, "")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +277,7 @@ def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
         ({}, "strimzi", "--strimzi kafka/mm2", "--strimzi kafka/mm2"),
         ({"touched": frozenset({0})}, "rest", "", None),
         ({"frozen": None}, "rest", "", None),
-        ({"frozen": Frozen((), FROZEN.backup, "sha")}, "rest", "", None),
+        ({"frozen": FrozenOffsets((), FROZEN.backup, "sha")}, "rest", "", None),
     ],
 )
 def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
@@ -277,7 +286,7 @@ def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
     subject = msgspec.structs.replace(PLAN.subject, driver=driver)
     plan = msgspec.structs.replace(PLAN, subject=subject)
     progress = replace(BEGUN, **{"plan": plan, "parked": PARKED, **more})  # type: ignore[arg-type]
-    told = plan_text.ending(progress, options)
+    told = plan_text.describe_ending(progress, options)
     begins = "for the old offsets, `offsetwatch offsets import --offsets '/b/one backup' "
     assert (begins in told) is (command is not None)
     assert command is None or f"{begins}{command}`" in told
@@ -286,44 +295,47 @@ def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
 def test_the_resource_that_a_plan_was_for_is_named() -> None:
     subject = msgspec.structs.replace(PLAN.subject, driver="strimzi", place="kafka/mm2")
     plan = msgspec.structs.replace(PLAN, subject=subject)
-    told = plan_text.ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
+    told = plan_text.describe_ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
     assert f"import --offsets '{FROZEN.backup}' --strimzi kafka/mm2 --config F`" in told
 
 
-REFUSED = Refused(
+REFUSED = ActionRefused(
     at=1.0,
     incident="i",
     connect_cluster="lab",
     connector="orders",
     action="stop",
     mode="observe",
-    answers=(Told(1, "pause", "deny", "held"), Told(2, "storm", "unknown", "nobody knows")),
+    answers=(
+        GuardAnswerRecord(1, "pause", "deny", "held"),
+        GuardAnswerRecord(2, "storm", "unknown", "nobody knows"),
+    ),
 )
 
 
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        (Opened(at=1.0, plan=PLAN), "orders: alter offsets"),
-        (Resumed(at=1.0), "taken up by another process"),
-        (Kept(at=1.0, frozen=FROZEN), "1 offsets in /b/one backup"),
-        (Intended(at=1.0, index=0, undoing=False), "forward, step 1 is about to be tried"),
-        (Intended(at=1.0, index=1, undoing=True), "back, step 2 is about to be tried"),
-        (Answered(at=1.0, answer=Answer.NACK, said="404"), "nack: 404"),
-        (Verified(at=1.0, index=0, undoing=False, said=""), "forward, step 1: done"),
-        (Verified(at=1.0, index=1, undoing=True, said="is so"), "back, step 2: is so"),
+        (PlanOpened(at=1.0, plan=PLAN), "orders: alter offsets"),
+        (PlanResumed(at=1.0), "taken up by another process"),
+        (OffsetsBackedUp(at=1.0, frozen=FROZEN), "1 offsets in /b/one backup"),
+        (StepIntended(at=1.0, index=0, undoing=False), "forward, step 1 is about to be tried"),
+        (StepIntended(at=1.0, index=1, undoing=True), "back, step 2 is about to be tried"),
+        (StepAnswered(at=1.0, answer=AttemptResult.NACK, said="404"), "nack: 404"),
+        (StepVerified(at=1.0, index=0, undoing=False, said=""), "forward, step 1: done"),
+        (StepVerified(at=1.0, index=1, undoing=True, said="is so"), "back, step 2: is so"),
         (TURNED, "refused: HTTP 404"),
         (PARKED, "changed: it moved"),
-        (Ended(at=1.0, ending=Ending.RESTORED, said="x"), "restored: x"),
+        (PlanEnded(at=1.0, ending=PlanEnding.RESTORED, said="x"), "restored: x"),
         (
-            Proposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
+            PlanProposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
             "orders: proposed: skip one record of orders",
         ),
-        (Approved(at=1.0, by="ada", plan_sha256="s"), "approved by ada"),
-        (Rejected(at=1.0, by="ada", because="no"), "rejected by ada: no"),
-        (AbortAsked(at=1.0, by="ada", because="no"), "rollback requested by ada: no"),
-        (Lapsed(at=1.0, void=True, said="x"), "void: x"),
-        (Lapsed(at=1.0, void=False, said="x"), "not approved in time: x"),
+        (PlanApproved(at=1.0, by="ada", plan_sha256="s"), "approved by ada"),
+        (PlanRejected(at=1.0, by="ada", because="no"), "rejected by ada: no"),
+        (AbortRequested(at=1.0, by="ada", because="no"), "rollback requested by ada: no"),
+        (PlanLapsed(at=1.0, void=True, said="x"), "void: x"),
+        (PlanLapsed(at=1.0, void=False, said="x"), "not approved in time: x"),
         (ModeSet(at=1.0, mode="auto", by="ada", because="x"), "mode auto by ada: x"),
         (ModeSet(at=1.0, mode=None, by="ada", because="x"), "mode as configured by ada: x"),
         (PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"), "paused by ada: x"),
@@ -337,25 +349,25 @@ REFUSED = Refused(
             "breaker of lab/orders closed by ada: x",
         ),
         (
-            IncidentSeen(
+            IncidentDetected(
                 at=1.0, incident="i", connect_cluster="lab", connector="m", what="frozen", said="x"
             ),
             "m: x",
         ),
-        (IncidentOver(at=1.0, incident="i"), "incident over: i"),
+        (IncidentEnded(at=1.0, incident="i"), "incident over: i"),
         (REFUSED, "orders: stop: pause: held; storm: nobody knows"),
         (
             msgspec.structs.replace(REFUSED, would=True),
             "orders: stop: would be done; the mode is observe",
         ),
-        (Replayed(at=1.0, receipt="r", to="k/t", by="ada"), "r written to k/t by ada"),
+        (RecordReplayed(at=1.0, receipt="r", to="k/t", by="ada"), "r written to k/t by ada"),
         (
-            Replayed(at=1.0, receipt="r", to="k/t", by="ada", failed=True),
+            RecordReplayed(at=1.0, receipt="r", to="k/t", by="ada", failed=True),
             "r was not written to k/t by ada",
         ),
-        (Led(at=1.0, name="one"), "one leads from here on"),
+        (LeadershipTaken(at=1.0, name="one"), "one leads from here on"),
     ],
     ids=lambda found: None if isinstance(found, str) else type(found).__name__,
 )
 def test_every_record_of_the_past_is_told(record: AnyRecord, said: str) -> None:
-    assert plan_text.recorded(record) == said
+    assert plan_text.describe_past_record(record) == said

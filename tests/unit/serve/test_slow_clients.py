@@ -10,15 +10,15 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
-from offsetwatch.serve.http import connection_limits, read_listener
-from offsetwatch.serve.metrics import render_cache
-from offsetwatch.serve.metrics.chunked_body import Pieces
 from structlog.testing import capture_logs
 
+from offsetwatch.serve.http import connection_limits, read_listener
+from offsetwatch.serve.metrics import render_cache
+from offsetwatch.serve.metrics.chunked_body import ChunkedBody
 from tests.changed import replace
+from tests.unit.serve.http.test_read_listener import World, samples, serving
 from tests.waiting import DEADLINE_S, until
 
-from .test_http import World, samples, serving
 from .worlds import full
 
 HOLD_S = 1.0  # a listener that bounds nothing would wait for ever
@@ -30,7 +30,7 @@ POST = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n"
 @pytest.fixture
 def hurried(monkeypatch):
     monkeypatch.setattr(connection_limits, "REQUEST_S", HOLD_S)
-    monkeypatch.setattr(connection_limits, "NEXT_S", HOLD_S)
+    monkeypatch.setattr(connection_limits, "KEEP_ALIVE_S", HOLD_S)
     monkeypatch.setattr(connection_limits, "LINGER_S", HOLD_S)
 
 
@@ -167,14 +167,14 @@ def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_connection_that_rests_holds_no_answer(client, monkeypatch, method):
-    made: list[Pieces] = []
-    answer = render_cache.Renders.answer
+    made: list[ChunkedBody] = []
+    answer = render_cache.RenderCache.answer
 
     def noted(self, body, content_type):
         made.append(answer(self, body, content_type))
         return made[-1]
 
-    monkeypatch.setattr(render_cache.Renders, "answer", noted)
+    monkeypatch.setattr(render_cache.RenderCache, "answer", noted)
     assert client.request(method, "/metrics").status_code == 200
     until(lambda: not made[0]._body, "its bytes are gone")
 

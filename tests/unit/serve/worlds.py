@@ -16,15 +16,15 @@ from offsetwatch.model.findings import (
 from offsetwatch.model.observations import CONNECT_REST, TAIL, InputId
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
-from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
+from offsetwatch.model.remediation import RemediationReported, ReplicaReported
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
-from offsetwatch.serve.metrics.families import Build, Reload, WebFile
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, WebConfigStatus
 from offsetwatch.serve.metrics.metric import INPUT
-from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.baseline_view import BaselinesView
 from offsetwatch.state.internal_topic_rules import TopicProblem
 from offsetwatch.state.pipeline_status import PipelineView
 from offsetwatch.state.snapshot import (
-    EMPTY,
+    EMPTY_SNAPSHOT,
     CheckpointView,
     ConnectorView,
     GroupView,
@@ -40,14 +40,16 @@ from offsetwatch.state.snapshot import (
     TailView,
     TopicRecreation,
 )
-
 from tests.changed import replace
 
-BUILD = Build(version="1.2.3", revision="abc123", python="3.11.7")
-RELOADED = Reload(
+BUILD = BuildInfo(version="1.2.3", revision="abc123", python="3.11.7")
+RELOADED = ConfigReloadStatus(
     successful=True,
     at=1_763_712_000.0,
-    web=(WebFile("control", successful=True, failures=0), WebFile("read", False, 2)),
+    web=(
+        WebConfigStatus("control", successful=True, failures=0),
+        WebConfigStatus("read", False, 2),
+    ),
     refused=(("handshake", 3), ("unauthorised", 1)),
 )
 FORGOTTEN = SourcePartitionView(
@@ -204,7 +206,7 @@ OFFSETS_INPUT = InputView(
 )
 
 
-REMEDIES = RemedySeen(
+REMEDIES = RemediationReported(
     at=1_800_000_100.0,
     mode="propose",
     plans=(("proposed", 1), ("approved", 0), ("running", 0), ("parked", 2)),
@@ -214,7 +216,7 @@ REMEDIES = RemedySeen(
 )
 
 
-REPLICA = ReplicaSeen(leading=True, leader="replica-1", since=1_800_000_000.0, seq=42)
+REPLICA = ReplicaReported(leading=True, leader="replica-1", since=1_800_000_000.0, seq=42)
 
 
 # By the hour of the snapshot below it advances once a minute, and at no other.
@@ -273,7 +275,7 @@ def full() -> Snapshot:
         numbers=(("lsn", 9_007_199_254_740_993), ("ts_ms", 1_763_712_000_123), ("x", 0.1)),
     )
     return replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         at=1_763_712_006.5,
         ready=True,
         waiting_for=(),
@@ -290,7 +292,7 @@ def full() -> Snapshot:
             unreadable=1,
         ),
         by_rest=(RestConnector("lab", "idle", sink=True),),
-        usual=UsualView(valid=True, of={("lab", "files"): USUAL, ("lab", "gone"): USUAL}),
+        usual=BaselinesView(valid=True, of={("lab", "files"): USUAL, ("lab", "gone"): USUAL}),
         inputs=(OFFSETS_INPUT, never, bootstrapping),
         connectors=(
             connector("files", tasks=(Task(0, "running"), Task(1, "failed"), Task(2, "running"))),
@@ -503,7 +505,7 @@ def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
     _expect_remedies(out, snapshot.remedies)
 
 
-def _expect_remedies(out: _Collected, seen: RemedySeen | None) -> None:
+def _expect_remedies(out: _Collected, seen: RemediationReported | None) -> None:
     if seen is None:
         return
     for mode in ("observe", "propose", "auto"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     TAIL,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
-from offsetwatch.model.observations import BaselinesSeen
-from offsetwatch.state.baseline_view import NOTHING_PUBLISHED, UsualBook
+from offsetwatch.model.observations import BaselinesRead
+from offsetwatch.state.baseline_view import NO_BASELINES, BaselinesBook
 
 KNOWN = Baseline(
     connect_cluster="lab",
@@ -18,16 +19,16 @@ KNOWN = Baseline(
     pause_s=None,
     quantiles=(1.0, 2.0, 4.0),
 )
-SEEN = BaselinesSeen(Baselines(made_at=1100.0, until=1000.0, connectors=(KNOWN,)))
+SEEN = BaselinesRead(Baselines(made_at=1100.0, until=1000.0, connectors=(KNOWN,)))
 
 
 @pytest.fixture
-def book() -> UsualBook:
-    return UsualBook()
+def book() -> BaselinesBook:
+    return BaselinesBook()
 
 
 def test_before_anything_is_published_nothing_is_said(book):
-    assert book.view(0.0) == NOTHING_PUBLISHED
+    assert book.view(0.0) == NO_BASELINES
 
 
 def test_it_counts_for_two_weeks(book):
@@ -39,15 +40,15 @@ def test_it_counts_for_two_weeks(book):
 
 def test_a_damaged_one_takes_what_was_known_away(book):
     book.read(SEEN)
-    book.read(BaselinesSeen(None, damaged=True))
+    book.read(BaselinesRead(None, damaged=True))
     assert (book.view(1000.0).valid, book.view(1000.0).of) == (False, {})
     book.read(SEEN)
     assert book.view(1000.0).valid
-    book.read(BaselinesSeen(None))
-    assert book.view(1000.0) == NOTHING_PUBLISHED
+    book.read(BaselinesRead(None))
+    assert book.view(1000.0) == NO_BASELINES
 
 
 def test_what_was_taken_away_does_not_grow_old(book):
     book.read(SEEN)
-    book.read(BaselinesSeen(None))
-    assert book.view(2000.0 + TOO_OLD_S) == NOTHING_PUBLISHED
+    book.read(BaselinesRead(None))
+    assert book.view(2000.0 + TOO_OLD_S) == NO_BASELINES

@@ -5,31 +5,32 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.model.baselines import Baselines
 from offsetwatch.model.connectors import ConnectorConfigured
-from offsetwatch.model.log_readings import ProbesRead
+from offsetwatch.model.log_readings import ProbeRoundRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
-    BaselinesSeen,
+    BaselinesRead,
     ConnectorsListed,
-    ControlSeen,
+    ControlRequestsCounted,
     InputId,
     InputSucceeded,
     ListingRecord,
     ListingTopicsFound,
     NotificationsFailed,
-    PipelineSeen,
+    PipelineStatusRead,
     SinkOffset,
 )
 from offsetwatch.model.pipeline_status import PipelineStatus
-from offsetwatch.model.remediation import RemedySeen, ReplicaSeen
+from offsetwatch.model.remediation import RemediationReported, ReplicaReported
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, StatusTopic
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.loss import persistence
-from offsetwatch.state.loss.flow import Fates
+from offsetwatch.state.loss.flow import LossAccounting
+from tests.unit.state.connect.test_state_history import STATUS, found
+from tests.unit.state.connect.test_topic_listing import CONFIGS, MM2
 
-from .test_histories import STATUS, found
-from .test_listing import CONFIGS, MM2
 from .worlds import FILE, OFFSETS, World, files, mirror, sink, source
 
 PROD = KafkaTopic("east", "prod-offsets")
@@ -48,13 +49,13 @@ def both() -> World:
 
 def test_what_nothing_else_depends_on_is_in_the_next_snapshot():
     world = World()
-    remedies = RemedySeen(at=world.now, mode="observe")
-    replica = ReplicaSeen(leading=True)
+    remedies = RemediationReported(at=world.now, mode="observe")
+    replica = ReplicaReported(leading=True)
     world.see(
-        PipelineSeen(PipelineStatus()),
-        BaselinesSeen(Baselines(made_at=world.now, until=world.now, connectors=())),
+        PipelineStatusRead(PipelineStatus()),
+        BaselinesRead(Baselines(made_at=world.now, until=world.now, connectors=())),
         NotificationsFailed((("timeout", 3),)),
-        ControlSeen(hooks=(("taken", 2),), refused=(("token", 1),)),
+        ControlRequestsCounted(hooks=(("taken", 2),), refused=(("token", 1),)),
         remedies,
         replica,
     )
@@ -74,7 +75,7 @@ def test_what_is_no_observation_is_a_mistake():
 def test_reads_of_single_records_are_counted_by_reason():
     world = World()
     for made in ((("stuck", 1), ("age", 2)), (("stuck", 3),)):
-        world.see(ProbesRead("west", world.now, (), made=made, skipped=(("z", 1), ("busy", 4))))
+        world.see(ProbeRoundRead("west", world.now, (), made=made, skipped=(("z", 1), ("busy", 4))))
     snapshot = world.snapshot()
     assert snapshot.probes == (("age", 2), ("stuck", 4))
     assert snapshot.probes_skipped == (("busy", 8), ("z", 2))
@@ -129,7 +130,7 @@ def test_a_status_topic_of_one_cluster_is_followed_whatever_the_others_have():
 
 
 def test_a_flow_that_one_clusters_topics_list_is_followed_whatever_the_others_have():
-    restless = ConnectSite(name="lab", kafka="east", rest=False)
+    restless = ConnectClusterSettings(name="lab", kafka="east", rest=False)
     world = World(sites=(restless, "prod"))
     world.listed(mirror("other"), site="prod")
     world.see(ListingTopicsFound(ListingTopics("lab", CONFIGS, None)))
@@ -170,11 +171,11 @@ def test_which_kafka_cluster_workers_use_is_remembered():
 def test_workers_that_are_configured_beside_another_kafka_may_use_it():
     world = World()
     answered(world, "ours")
-    moved = (ConnectSite(name="lab", kafka="west"),)
+    moved = (ConnectClusterSettings(name="lab", kafka="west"),)
     assert answered(recalled(world.book.remembered(), sites=moved), "theirs") == ("theirs", None)
 
 
 def test_a_document_from_before_connect_clusters_were_remembered_tells_nothing_of_them():
-    document = json.loads(persistence.remembered(Fates()))
+    document = json.loads(persistence.encode_losses(LossAccounting()))
     del document["sites"]
     assert answered(recalled(json.dumps(document).encode()), "theirs") == ("theirs", None)

@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+
 from offsetwatch.model.log_readings import FirstRecord, LogBounds
 from offsetwatch.model.observations import TAIL
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.serve.metrics.families import Build, Reload, collect
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
 from offsetwatch.serve.metrics.series_table import Family
 from offsetwatch.state import connector_series_budget
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.connector_series_budget import (
     PER_MIRROR_PARTITION,
     PER_SOURCE_PARTITION,
-    Budget,
+    ConnectorSeriesBudget,
 )
-
 from tests.changed import replace
 
 from .worlds import FILE, STALE_S, SYNCS, World, mirror, orders, record, source, sync
@@ -30,7 +30,7 @@ OWN = KafkaTopic("east", "own")
 
 def world_of(*connectors, series_max: int, by_topic: bool = False) -> World:
     world = World(
-        sites=(ConnectSite(name="lab", kafka="east", by_topic=by_topic),),
+        sites=(ConnectClusterSettings(name="lab", kafka="east", by_topic=by_topic),),
         series_per_connector_max=series_max,
     )
     world.listed(*connectors)
@@ -45,7 +45,9 @@ def file(number: int) -> dict:
 
 
 def served(world: World) -> Iterable[Family]:
-    return collect(world.snapshot(), Build("1", "1", "3"), Reload(successful=True, at=0.0))
+    return collect_families(
+        world.snapshot(), BuildInfo("1", "1", "3"), ConfigReloadStatus(successful=True, at=0.0)
+    )
 
 
 def rows(world: World, name: str) -> set[tuple[str, ...]]:
@@ -194,7 +196,7 @@ def test_what_came_and_went_is_counted_again_only_if_too_many_would_have_to_be_r
 def test_while_nothing_changes_it_is_answered_from_memory():
     world = three_files(2 * ONE_FILE)
     views = world.snapshot().source_partitions
-    known, mirrored = Budget(2 * ONE_FILE), ()
+    known, mirrored = ConnectorSeriesBudget(2 * ONE_FILE), ()
     first = known.within(views, ("one",), mirrored, (), frozenset())
     assert len(first.not_exported) == 1
     assert known.within((), ("one",), mirrored, (), frozenset()) is first

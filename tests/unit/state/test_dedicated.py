@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from offsetwatch.model.observations import TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
-
 from tests.changed import replace
 
 from .worlds import FILE, OFFSETS, STALE_S, World, mirror, orders, record, source

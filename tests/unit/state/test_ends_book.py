@@ -5,24 +5,24 @@ of it is new.
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SyncRecord
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
-from offsetwatch.state.mirror.lag import Seen
-from offsetwatch.state.mirror.oldest_record_age import Ages
+from offsetwatch.state.mirror.lag import MirrorPosition
+from offsetwatch.state.mirror.oldest_record_age import OldestRecordAges
 from offsetwatch.state.mirror.replicated_partitions import (
-    EndsBook,
-    Position,
+    LogEndsBook,
+    ReplicatedPartition,
     SyncBook,
-    place_of,
-    positions,
-    sync_views,
+    build_replicated_partitions,
+    build_sync_views,
+    find_partition_index,
 )
 from offsetwatch.state.mirror.sync_lead import SyncLeads
 from offsetwatch.state.snapshot import MirrorPartitionView
-
 from tests.changed import replace
 
 from .worlds import NOW, sync
@@ -33,18 +33,20 @@ ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
 NOTHING = (NOTHING_LOST, None)
 
 
-def at(*offsets: int, flow: MirrorFlow = FLOW) -> tuple[Position, ...]:
+def at(*offsets: int, flow: MirrorFlow = FLOW) -> tuple[ReplicatedPartition, ...]:
     """Committed offsets of orders-0, orders-1 and so on."""
     committed = {
-        MirrorPartition("west", "orders", number): Seen(offset, NOW)
+        MirrorPartition("west", "orders", number): MirrorPosition(offset, NOW)
         for number, offset in enumerate(offsets)
     }
-    return positions(flow, committed, None, SyncLeads(60.0), NOW)
+    return build_replicated_partitions(flow, committed, None, SyncLeads(60.0), NOW)
 
 
-def never(flow: MirrorFlow = FLOW) -> tuple[Position, ...]:
+def never(flow: MirrorFlow = FLOW) -> tuple[ReplicatedPartition, ...]:
     """orders-0 is copied, and has no commit."""
-    return positions(flow, {}, None, SyncLeads(60.0), NOW, assigned=frozenset({ZERO}))
+    return build_replicated_partitions(
+        flow, {}, None, SyncLeads(60.0), NOW, assigned=frozenset({ZERO})
+    )
 
 
 def to(*ends: int) -> dict[TopicPartition, LogBounds]:
@@ -52,18 +54,21 @@ def to(*ends: int) -> dict[TopicPartition, LogBounds]:
 
 
 def answered(
-    found: tuple[Position, ...], bounds: dict[TopicPartition, LogBounds], *, flow: MirrorFlow = FLOW
-) -> EndsBook:
-    book = EndsBook()
+    found: tuple[ReplicatedPartition, ...],
+    bounds: dict[TopicPartition, LogBounds],
+    *,
+    flow: MirrorFlow = FLOW,
+) -> LogEndsBook:
+    book = LogEndsBook()
     book.asked("west", 1, {flow: found}, at=NOW)
     book.read("west", 1, bounds)
     return book
 
 
 def pictured(
-    book: EndsBook, position: Position, *, headroom_s: float | None = None
+    book: LogEndsBook, position: ReplicatedPartition, *, headroom_s: float | None = None
 ) -> MirrorPartitionView:
-    return book.view(position, Ages(), live=True, told=(NOTHING_LOST, headroom_s))
+    return book.view(position, OldestRecordAges(), live=True, told=(NOTHING_LOST, headroom_s))
 
 
 # --- syncs ---------------------------------------------------------------------------------------
@@ -73,7 +78,7 @@ def test_records_add_to_those_before_them():
     book = SyncBook()
     book.apply((sync(10),), NOW)
     book.apply((sync(20, partition=1),), NOW)
-    assert (book.seen(ZERO), book.seen(ONE)) == (Seen(10, NOW), Seen(20, NOW))
+    assert (book.seen(ZERO), book.seen(ONE)) == (MirrorPosition(10, NOW), MirrorPosition(20, NOW))
 
 
 def test_a_topic_that_is_read_anew_tells_nothing_of_what_its_syncs_told_before():
@@ -97,7 +102,7 @@ def test_what_came_before_the_newest_sync_is_known_and_that_something_was_lost_b
 def test_syncs_are_told_by_partition_whichever_came_first():
     book = SyncBook()
     book.apply(tuple(sync(10, partition=at) for at in (2, 0, 1)), NOW)
-    assert [view.partition for view in sync_views(FLOW, book)] == [0, 1, 2]
+    assert [view.partition for view in build_sync_views(FLOW, book)] == [0, 1, 2]
 
 
 # --- positions -----------------------------------------------------------------------------------
@@ -105,7 +110,9 @@ def test_syncs_are_told_by_partition_whichever_came_first():
 
 def test_what_is_not_among_positions_has_no_place_wherever_it_would_be():
     found = tuple(one for one in at(5, 5, 5) if one.upstream != ONE)
-    places = [place_of(found, where) for where in (ZERO, ONE, TWO, TopicPartition("z", 0))]
+    places = [
+        find_partition_index(found, where) for where in (ZERO, ONE, TWO, TopicPartition("z", 0))
+    ]
     assert places == [0, None, 1, None]
 
 
@@ -113,7 +120,7 @@ def test_what_is_not_among_positions_has_no_place_wherever_it_would_be():
 
 
 def test_answers_that_are_of_use_are_counted():
-    book = EndsBook()
+    book = LogEndsBook()
     assert book.version("west") == 0
     for number in (1, 2, 3):
         book.asked("west", number, {}, at=NOW)
@@ -123,7 +130,7 @@ def test_answers_that_are_of_use_are_counted():
 
 
 def test_an_answer_for_one_position_of_many_flows_was_compared():
-    book = EndsBook()
+    book = LogEndsBook()
     book.asked("west", 1, {OTHER: ()}, at=NOW)
     book.read("west", 1, {})
     assert not book.compared("west")

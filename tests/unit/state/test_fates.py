@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.loss import flow as fate
 from offsetwatch.state.loss.flow import (
     GRACE_S,
-    TOLD_EVERY_S,
-    UNSEEN_S,
-    Activity,
-    Fates,
-    Round,
-    doing,
+    SAVE_INTERVAL_MAX_S,
+    UNUSED_TOPIC_TTL_S,
+    ConnectorActivity,
+    FlowInspection,
+    LossAccounting,
+    classify_activity,
 )
 from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.loss.rates import WINDOW_S
-from offsetwatch.state.loss.sync_gaps import News
+from offsetwatch.state.loss.sync_gaps import SyncsSinceLastPoll
 from offsetwatch.state.snapshot import Loss
-
 from tests.changed import replace
 
 from .worlds import NOW, World, mirror
@@ -35,7 +35,7 @@ class Looks:
     """Rounds of one flow, ten seconds apart unless it is said otherwise."""
 
     def __init__(self, flow: MirrorFlow = FLOW) -> None:
-        self.fates = Fates()
+        self.fates = LossAccounting()
         self.flow = flow
         self.now = NOW
 
@@ -46,14 +46,14 @@ class Looks:
         ids: dict[str, str | None] | None = None,
         bounds: dict[TopicPartition, LogBounds] | None = None,
         doing: str | None = None,
-        news: News | None = None,
+        news: SyncsSinceLastPoll | None = None,
         later_s: float = 10.0,
     ) -> frozenset[TopicPartition]:
         """`ends` are those of orders-0, orders-1 and so on."""
         self.now += later_s
         logs = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
         return self.fates.look(
-            Round(
+            FlowInspection(
                 now=self.now,
                 flow=self.flow,
                 known=known,
@@ -95,7 +95,13 @@ def test_before_anything_is_looked_at_there_is_nothing_to_remember():
 
 @pytest.mark.parametrize(
     ("later_s", "changed"),
-    [(0.0, False), (0.5, False), (TOLD_EVERY_S - 1, False), (TOLD_EVERY_S, True), (-1.0, True)],
+    [
+        (0.0, False),
+        (0.5, False),
+        (SAVE_INTERVAL_MAX_S - 1, False),
+        (SAVE_INTERVAL_MAX_S, True),
+        (-1.0, True),
+    ],
 )
 def test_that_all_is_as_it_was_is_told_once_an_hour_and_when_the_clock_goes_back(later_s, changed):
     look = Looks()
@@ -174,15 +180,17 @@ def test_of_what_rests_only_what_came_is_looked_at(committed):
     copied = {ZERO: 99 if committed else 119}
     assert look(copied, bounds=log) == {ZERO}
     assert look(copied, bounds=log) == frozenset()
-    assert look(copied, bounds=log, news=News(newest=119, came=True)) == {ZERO}
+    assert look(copied, bounds=log, news=SyncsSinceLastPoll(newest=119, came=True)) == {ZERO}
 
 
 def test_what_came_is_needed_while_it_is_open_what_became_of_records():
-    look, news = Looks(), News(newest=50, came=True)
+    look, news = Looks(), SyncsSinceLastPoll(newest=50, came=True)
     look({ZERO: 99}, 200)
     begins = {ZERO: LogBounds(150, 200, 200)}
     assert look({ZERO: 180}, bounds=begins, news=news) == frozenset()
-    assert look({ZERO: 190}, bounds=begins, news=News(newest=190, came=True)) == {ZERO}
+    assert look({ZERO: 190}, bounds=begins, news=SyncsSinceLastPoll(newest=190, came=True)) == {
+        ZERO
+    }
 
 
 def test_a_topic_whose_id_is_not_certain_waits_for_the_next_look():
@@ -271,7 +279,7 @@ def test_who_has_only_begun_to_run_has_met_no_end_yet():
 
 
 def test_old_syncs_do_not_hide_a_patch_while_it_is_stopped():
-    look, old = Looks(), News(newest=99)
+    look, old = Looks(), SyncsSinceLastPoll(newest=99)
     for _ in range(4):
         look({ZERO: 99}, 1000, doing="stopped", news=old)
     for _ in range(2):
@@ -290,8 +298,8 @@ def test_a_reset_ends_what_an_edit_began():
 
 
 def test_what_lasted_was_so_at_the_last_look_and_for_so_long():
-    assert Activity("running", since=NOW, looked_at=NOW).lasted("running", 0.0)
-    stopped = Activity("stopped", since=NOW, looked_at=NOW + GRACE_S)
+    assert ConnectorActivity("running", since=NOW, looked_at=NOW).lasted("running", 0.0)
+    stopped = ConnectorActivity("stopped", since=NOW, looked_at=NOW + GRACE_S)
     assert stopped.lasted("stopped", GRACE_S)
     assert not stopped.lasted("stopped", GRACE_S + 1)
     assert not stopped.lasted("running", 0.0)
@@ -315,12 +323,12 @@ RUNS, FAILED = Task(0, "running"), Task(1, "failed")
 )
 def test_a_connector_runs_or_is_stopped_if_that_is_certain(state, tasks, told):
     found = replace(mirror(), state=state, tasks=tasks)
-    assert doing(found, live=True) == told
-    assert doing(found, live=False) is None
+    assert classify_activity(found, live=True) == told
+    assert classify_activity(found, live=False) is None
 
 
 def test_of_a_connector_that_is_not_listed_nothing_is_known():
-    assert doing(None, live=True) is None
+    assert classify_activity(None, live=True) is None
 
 
 # --- what is kept --------------------------------------------------------------------------------
@@ -328,7 +336,7 @@ def test_of_a_connector_that_is_not_listed_nothing_is_known():
 
 def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_seen():
     look = at_rest()
-    look({ZERO: 99}, 100, later_s=UNSEEN_S + 1)
+    look({ZERO: 99}, 100, later_s=UNUSED_TOPIC_TTL_S + 1)
     look.fates.forget_unseen()
     assert look.fates.told(FLOW, ZERO) == (NOTHING_LOST, None)
     assert set(look.fates.flows) == {("lab", "mm2", "west", "east")}
@@ -337,7 +345,7 @@ def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_seen():
 def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_its_flow():
     look = at_rest()
     look.flow = replace(FLOW, connector="other")
-    for later_s, kept in ((DAY_S, {"mm2", "other"}), (UNSEEN_S, {"other"})):
+    for later_s, kept in ((DAY_S, {"mm2", "other"}), (UNUSED_TOPIC_TTL_S, {"other"})):
         look({ZERO: 99}, 100, later_s=later_s)
         look.fates.forget_unseen()
         assert {connector for _, connector, _, _ in look.fates.flows} == kept
@@ -345,7 +353,7 @@ def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_
 
 def test_the_oldest_range_makes_room_for_the_newest(monkeypatch):
     monkeypatch.setattr(fate, "LOSSES_MAX", 2)
-    fates = Fates()
+    fates = LossAccounting()
     for first in (10, 20, 30):
         fates.keep(Loss("lab", "mm2", "west", "east", "orders", 0, "retention", first, first, NOW))
     assert [loss.first for loss in fates.losses] == [20, 30]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,

@@ -1,7 +1,12 @@
 import pytest
+
 from offsetwatch.model.observations import TopicFactsRead
-from offsetwatch.model.topology import KafkaTopic, TopicFacts, TopicRole
-from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S, FACTS_STALE_S, INTRUDER_RECENT_S
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts
+from offsetwatch.state.internal_topic_facts import (
+    FACTS_EVERY_S,
+    FACTS_STALE_S,
+    FOREIGN_COMMIT_RECENT_S,
+)
 
 from .worlds import FILE, OFFSETS, World, source
 
@@ -10,7 +15,12 @@ OTHER = KafkaTopic("east", "other-offsets")
 
 def facts(at: KafkaTopic = OFFSETS, policy: str = "delete") -> TopicFacts:
     return TopicFacts(
-        at=at, role=TopicRole.OFFSETS, policy=policy, partitions=25, replication=1, brokers=1
+        at=at,
+        role=InternalTopicRole.OFFSETS,
+        policy=policy,
+        partitions=25,
+        replication=1,
+        brokers=1,
     )
 
 
@@ -80,7 +90,7 @@ def test_a_connector_of_another_cluster_that_commits_here_makes_the_topic_shared
 def test_a_foreign_commit_counts_for_ten_flushes_whatever_its_workers_clock_says(skew_s):
     world = two_sites()
     world.commit("theirs", FILE, {"position": 1}, at=world.now + skew_s)
-    world.now += INTRUDER_RECENT_S
+    world.now += FOREIGN_COMMIT_RECENT_S
     world.tail()
     assert problems(world) == [("east/connect-offsets", "shared")]
     world.now += 1

@@ -1,29 +1,29 @@
 import pytest
+
 from offsetwatch.model.topology import (
+    InternalTopicRole,
     KafkaTopic,
     ListingTopics,
     MirrorFlow,
     OffsetsTopic,
     TopicFacts,
-    TopicRole,
     Topology,
 )
 from offsetwatch.state.internal_topic_rules import (
-    RECORDS_FEW,
-    Intruder,
-    checkpoints_topic,
-    lint,
-    named_topics,
+    LONG_TOPIC_RECORDS_MIN,
+    ForeignWriter,
+    derive_checkpoints_topic,
+    find_internal_topics,
+    find_shared_topics,
+    find_topic_problems,
+    guess_sibling_names,
     role_of_key,
-    shared,
-    sibling_names,
 )
-
 from tests.changed import replace
 
 AT = KafkaTopic("east", "connect-offsets")
 SOUND = TopicFacts(
-    at=AT, role=TopicRole.OFFSETS, policy="compact", partitions=25, replication=3, brokers=5
+    at=AT, role=InternalTopicRole.OFFSETS, policy="compact", partitions=25, replication=3, brokers=5
 )
 FLOW = MirrorFlow(
     connect_cluster="lab",
@@ -35,7 +35,7 @@ FLOW = MirrorFlow(
 )
 
 
-def changed(role: TopicRole = TopicRole.OFFSETS, **changes) -> TopicFacts:
+def changed(role: InternalTopicRole = InternalTopicRole.OFFSETS, **changes) -> TopicFacts:
     return replace(SOUND, role=role, **changes)
 
 
@@ -47,22 +47,26 @@ def changed(role: TopicRole = TopicRole.OFFSETS, **changes) -> TopicFacts:
         pytest.param(changed(policy="compact,delete"), ["not_compacted"], id="compacted and cut"),
         pytest.param(changed(policy=None), [], id="a policy we may not see"),
         pytest.param(
-            changed(TopicRole.CHECKPOINTS, policy="delete", partitions=1),
+            changed(InternalTopicRole.CHECKPOINTS, policy="delete", partitions=1),
             ["not_compacted"],
             id="checkpoints deleted by time",
         ),
         pytest.param(
-            changed(TopicRole.CONFIG, partitions=2),
+            changed(InternalTopicRole.CONFIG, partitions=2),
             ["wrong_partitions"],
             id="two config partitions",
         ),
         pytest.param(
-            changed(TopicRole.OFFSET_SYNCS, partitions=3),
+            changed(InternalTopicRole.OFFSET_SYNCS, partitions=3),
             ["wrong_partitions"],
             id="three offset-syncs partitions",
         ),
-        pytest.param(changed(TopicRole.CONFIG, partitions=1), [], id="one config partition"),
-        pytest.param(changed(TopicRole.STATUS, partitions=5), [], id="five status partitions"),
+        pytest.param(
+            changed(InternalTopicRole.CONFIG, partitions=1), [], id="one config partition"
+        ),
+        pytest.param(
+            changed(InternalTopicRole.STATUS, partitions=5), [], id="five status partitions"
+        ),
         pytest.param(changed(replication=2), ["low_replication"], id="two replicas of five"),
         pytest.param(changed(replication=2, brokers=2), [], id="two replicas on two brokers"),
         pytest.param(
@@ -70,9 +74,11 @@ def changed(role: TopicRole = TopicRole.OFFSETS, **changes) -> TopicFacts:
         ),
         pytest.param(changed(replication=1, brokers=1), [], id="one replica on one broker"),
         pytest.param(
-            changed(records=RECORDS_FEW + 1, keys=10_000), ["oversize"], id="100 and a bit per key"
+            changed(records=LONG_TOPIC_RECORDS_MIN + 1, keys=10_000),
+            ["oversize"],
+            id="100 and a bit per key",
         ),
-        pytest.param(changed(records=RECORDS_FEW, keys=1), [], id="a million is few"),
+        pytest.param(changed(records=LONG_TOPIC_RECORDS_MIN, keys=1), [], id="a million is few"),
         pytest.param(changed(records=5_000_000, keys=50_000), [], id="many keys"),
         pytest.param(changed(records=5_000_000, keys=None), [], id="keys not counted"),
         pytest.param(changed(records=None, keys=5), [], id="records not counted"),
@@ -84,40 +90,43 @@ def changed(role: TopicRole = TopicRole.OFFSETS, **changes) -> TopicFacts:
     ],
 )
 def test_a_topic_has_exactly_these_problems(facts: TopicFacts, problems: list[str]) -> None:
-    found = lint((facts,))
+    found = find_topic_problems((facts,))
     assert [problem.problem for problem in found] == problems
     assert {problem.at for problem in found} <= {AT}
 
 
 def test_a_topic_in_two_roles_has_each_problem_once() -> None:
-    facts = (changed(policy="delete"), changed(TopicRole.CONFIG, policy="delete", partitions=1))
-    assert [problem.problem for problem in lint(facts)] == ["not_compacted"]
+    facts = (
+        changed(policy="delete"),
+        changed(InternalTopicRole.CONFIG, policy="delete", partitions=1),
+    )
+    assert [problem.problem for problem in find_topic_problems(facts)] == ["not_compacted"]
 
 
 def test_one_offsets_topic_of_two_connect_clusters_is_shared() -> None:
     topology = Topology(offsets_topics=(OffsetsTopic("one", AT), OffsetsTopic("two", AT)), flows=())
-    (problem,) = shared(topology, ())
+    (problem,) = find_shared_topics(topology, ())
     assert (problem.at, problem.problem) == (AT, "shared")
     assert "one and two" in problem.detail
 
 
 def test_a_foreign_connector_that_commits_makes_a_topic_shared() -> None:
     topology = Topology(offsets_topics=(OffsetsTopic("one", AT),), flows=())
-    (problem,) = shared(topology, (Intruder(at=AT, connector="jdbc", home="two"),))
+    (problem,) = find_shared_topics(topology, (ForeignWriter(at=AT, connector="jdbc", home="two"),))
     assert (problem.at, problem.problem) == (AT, "shared")
     assert "jdbc of Connect cluster two" in problem.detail
 
 
 def test_of_several_foreign_connectors_the_first_by_name_is_told() -> None:
-    intruders = (Intruder(AT, "jdbc", "two"), Intruder(AT, "files", "two"))
-    (problem,) = shared(Topology(offsets_topics=(), flows=()), intruders)
+    intruders = (ForeignWriter(AT, "jdbc", "two"), ForeignWriter(AT, "files", "two"))
+    (problem,) = find_shared_topics(Topology(offsets_topics=(), flows=()), intruders)
     assert "files of Connect cluster two" in problem.detail
 
 
 def test_topics_that_are_shared_are_told_in_order() -> None:
     other = KafkaTopic("west", "connect-offsets")
     clusters = (OffsetsTopic(name, at) for at in (other, AT) for name in ("one", "two"))
-    found = shared(Topology(offsets_topics=tuple(clusters), flows=()), ())
+    found = find_shared_topics(Topology(offsets_topics=tuple(clusters), flows=()), ())
     assert [problem.at for problem in found] == [AT, other]
 
 
@@ -126,15 +135,15 @@ def test_two_connect_clusters_with_a_topic_each_share_nothing() -> None:
     topology = Topology(
         offsets_topics=(OffsetsTopic("one", AT), OffsetsTopic("two", other)), flows=()
     )
-    assert shared(topology, ()) == ()
+    assert find_shared_topics(topology, ()) == ()
 
 
 def test_the_topics_to_look_at_follow_from_the_topology() -> None:
     topology = Topology(offsets_topics=(OffsetsTopic("lab", AT),), flows=(FLOW,))
-    assert named_topics(topology, {"lab": "east"}) == {
-        AT: TopicRole.OFFSETS,
-        KafkaTopic("west", "mm2-offset-syncs.east.internal"): TopicRole.OFFSET_SYNCS,
-        KafkaTopic("east", "west.checkpoints.internal"): TopicRole.CHECKPOINTS,
+    assert find_internal_topics(topology, {"lab": "east"}) == {
+        AT: InternalTopicRole.OFFSETS,
+        KafkaTopic("west", "mm2-offset-syncs.east.internal"): InternalTopicRole.OFFSET_SYNCS,
+        KafkaTopic("east", "west.checkpoints.internal"): InternalTopicRole.CHECKPOINTS,
     }
 
 
@@ -143,9 +152,9 @@ def test_topics_that_list_connectors_are_looked_at() -> None:
     topology = Topology(
         offsets_topics=(), flows=(), listings=(ListingTopics("lab", configs, status),)
     )
-    assert named_topics(topology, {"lab": "east"}) == {
-        configs: TopicRole.CONFIG,
-        status: TopicRole.STATUS,
+    assert find_internal_topics(topology, {"lab": "east"}) == {
+        configs: InternalTopicRole.CONFIG,
+        status: InternalTopicRole.STATUS,
     }
 
 
@@ -166,7 +175,7 @@ def test_the_checkpoints_topic_has_the_separator_of_the_syncs_topic(
     syncs: str | None, expected: str
 ) -> None:
     at = None if syncs is None else KafkaTopic("west", syncs)
-    assert checkpoints_topic(replace(FLOW, offset_syncs=at)) == expected
+    assert derive_checkpoints_topic(replace(FLOW, offset_syncs=at)) == expected
 
 
 @pytest.mark.parametrize(
@@ -180,28 +189,28 @@ def test_the_checkpoints_topic_has_the_separator_of_the_syncs_topic(
 def test_siblings_are_named_like_the_offsets_topic(
     offsets_topic: str, config: str, status: str
 ) -> None:
-    assert {config, status} <= set(sibling_names(offsets_topic))
+    assert {config, status} <= set(guess_sibling_names(offsets_topic))
 
 
 def test_a_name_without_the_word_has_no_siblings() -> None:
-    assert sibling_names("kc-1") == ()
+    assert guess_sibling_names("kc-1") == ()
 
 
 @pytest.mark.parametrize(
     ("key", "role"),
     [
-        (b"connector-jdbc", TopicRole.CONFIG),
-        (b"task-jdbc-0", TopicRole.CONFIG),
-        (b"commit-jdbc", TopicRole.CONFIG),
-        (b"target-state-jdbc", TopicRole.CONFIG),
-        (b"session-key", TopicRole.CONFIG),
-        (b"status-connector-jdbc", TopicRole.STATUS),
-        (b"status-task-jdbc-0", TopicRole.STATUS),
-        (b"status-topic-orders:connector-jdbc", TopicRole.STATUS),
+        (b"connector-jdbc", InternalTopicRole.CONFIG),
+        (b"task-jdbc-0", InternalTopicRole.CONFIG),
+        (b"commit-jdbc", InternalTopicRole.CONFIG),
+        (b"target-state-jdbc", InternalTopicRole.CONFIG),
+        (b"session-key", InternalTopicRole.CONFIG),
+        (b"status-connector-jdbc", InternalTopicRole.STATUS),
+        (b"status-task-jdbc-0", InternalTopicRole.STATUS),
+        (b"status-topic-orders:connector-jdbc", InternalTopicRole.STATUS),
         (b"order-4711", None),
         (b"connector-", None),
         (b"\xff\x00", None),
     ],
 )
-def test_a_key_tells_the_role_of_its_topic(key: bytes, role: TopicRole | None) -> None:
+def test_a_key_tells_the_role_of_its_topic(key: bytes, role: InternalTopicRole | None) -> None:
     assert role_of_key(key) is role

@@ -1,4 +1,4 @@
-from offsetwatch.model.observations import PipelineSeen
+from offsetwatch.model.observations import PipelineStatusRead
 from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 from offsetwatch.state.pipeline_status import PipelineBook
 
@@ -9,7 +9,7 @@ STATUS = PipelineStatus(batch_at=NOON, feeds=(FEED,), errors=(("reading", 1),))
 
 def book(status: PipelineStatus | None = STATUS) -> PipelineBook:
     made = PipelineBook(fresh_s=60.0)
-    made.read(PipelineSeen(status))
+    made.read(PipelineStatusRead(status))
     return made
 
 
@@ -39,13 +39,13 @@ def test_without_a_batch_nobody_knows_how_far_it_is():
 
 def test_a_file_that_is_gone_takes_everything_with_it():
     gone = book()
-    gone.read(PipelineSeen(None))
+    gone.read(PipelineStatusRead(None))
     assert gone.view(NOON).status is None
 
 
 def test_files_that_nobody_could_read_are_counted_through_those_that_could():
     seen = book()
-    for reading in (PipelineSeen(None, unreadable=True), PipelineSeen(STATUS)) * 2:
+    for reading in (PipelineStatusRead(None, unreadable=True), PipelineStatusRead(STATUS)) * 2:
         seen.read(reading)
     assert seen.view(NOON).status == STATUS
     assert seen.view(NOON).unreadable == 2

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.decode.javamap import connect_key, hash_map_order
-from offsetwatch.state.connect.source_offsets import SourceBook
 
+from offsetwatch.decode.javamap import build_connect_key, compute_hash_map_order
+from offsetwatch.state.connect.source_offsets import SourceBook
 from tests.unit.state.connect.test_rest_consistency import settled
 
 from .worlds import NOW, OFFSETS, World, files, orders, record, source
 
 PARTITION = {"name": "a.csv", "path": "/data/in"}
-REST = connect_key("files", PARTITION)
+REST = build_connect_key("files", PARTITION)
 OWN = b'["files",{%s}]' % b",".join(
     b'"%s":"%s"' % (name.encode(), PARTITION[name].encode())
-    for name in reversed(hash_map_order(tuple(PARTITION)))
+    for name in reversed(compute_hash_map_order(tuple(PARTITION)))
 )
 IDENTITY = '{"name":"a.csv","path":"/data/in"}'
 FILES = frozenset({"files"})

@@ -11,9 +11,8 @@ from offsetwatch.model.observations import (
     InputId,
 )
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.readiness import DENIALS
-
 from tests.changed import replace
 
 from .worlds import OFFSETS, SYNCS, World, files, mirror, mirrors, orders, record, sink, source
@@ -192,7 +191,9 @@ def test_a_syncs_topic_that_is_denied_for_good_is_not_waited_for():
 
 
 def test_a_denied_offsets_topic_is_waited_for_while_no_other_one_is_read():
-    sites = [ConnectSite(name=name, kafka="east", rest=False) for name in ("lab", "other")]
+    sites = [
+        ConnectClusterSettings(name=name, kafka="east", rest=False) for name in ("lab", "other")
+    ]
     other = replace(OFFSETS, topic="other-offsets")
     world = World(sites=tuple(sites))
     world.found()

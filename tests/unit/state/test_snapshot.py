@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from offsetwatch.state.snapshot import EMPTY
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 
 
 def test_before_the_first_tick_nothing_is_ready_and_it_is_no_time():
-    assert not EMPTY.ready
-    assert EMPTY.at == 0
-    assert EMPTY.waiting_for == ("the first tick",)
+    assert not EMPTY_SNAPSHOT.ready
+    assert EMPTY_SNAPSHOT.at == 0
+    assert EMPTY_SNAPSHOT.waiting_for == ("the first tick",)

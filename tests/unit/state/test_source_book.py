@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.offsets import FLOAT_EXACT_MAX, MirrorPartition
 from offsetwatch.state.connect.source_offsets import SourceBook
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.baselines import HOURS, Baseline
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import FindingName, Severity
@@ -13,17 +13,16 @@ from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
 from offsetwatch.model.series_limits import SeriesGroup
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.serve.metrics.families import Build, Reload, collect
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
 from offsetwatch.state import total_series_budget
-from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.baseline_view import BaselinesView
 from offsetwatch.state.snapshot import Snapshot
 from offsetwatch.state.total_series_budget import (
     PER_CONNECTOR,
-    UNLIMITED,
-    SeriesBound,
+    UNLIMITED_SERIES,
     SeriesLimits,
+    TotalSeriesBudget,
 )
-
 from tests.changed import replace
 from tests.unit.state.failover.test_groups import answered, checkpoint, checkpointed, readable
 from tests.unit.state.worlds import SYNCS, World, mirror, orders, sink, source, sync
@@ -55,7 +54,9 @@ def listed(*connectors, **limits) -> World:
 
 
 def exported(snapshot: Snapshot) -> Series:
-    families = collect(snapshot, Build("1", "1", "3"), Reload(successful=True, at=0.0))
+    families = collect_families(
+        snapshot, BuildInfo("1", "1", "3"), ConfigReloadStatus(successful=True, at=0.0)
+    )
     found: Series = {}
     for family in families:
         name = family.spec.name.removeprefix("offsetwatch_")
@@ -154,7 +155,7 @@ def test_a_state_that_is_new_to_us_is_reckoned_with():
 
 def test_what_is_usual_gives_way_with_its_connector():
     world = listed(source("a", tasks=()), source("b", tasks=()), series_max=1)
-    usual = UsualView(valid=True, of={("lab", "a"): BASELINE, ("lab", "b"): BASELINE})
+    usual = BaselinesView(valid=True, of={("lab", "a"): BASELINE, ("lab", "b"): BASELINE})
     world.book._usual._view = usual
     snapshot = world.snapshot()
     assert snapshot.left_out_of(SeriesGroup.CONNECTORS) == {("lab", "a"), ("lab", "b")}
@@ -208,12 +209,12 @@ def busy(**limits) -> World:
 
 def limited(world: World, room: int) -> Snapshot:
     """Its snapshot, with this limit from the beginning."""
-    world.book._series = SeriesBound(SeriesLimits(UNLIMITED.per_connector, room))
+    world.book._series = TotalSeriesBudget(SeriesLimits(UNLIMITED_SERIES.per_connector, room))
     return world.snapshot()
 
 
 def judged(snapshot: Snapshot) -> Snapshot:
-    return Judge(Settings()).judged(snapshot)
+    return SnapshotJudge(JudgeSettings()).judged(snapshot)
 
 
 def owners(found: Series) -> dict[tuple[str, tuple[str, ...]], int]:
@@ -288,7 +289,7 @@ def test_a_sink_of_too_many_partitions_is_left_out_alone():
 
 def test_what_was_cut_is_counted_once_and_named():
     world = three_tasks(series_max=room_for(three_tasks().snapshot()) - 1)
-    judge = Judge(Settings())
+    judge = SnapshotJudge(JudgeSettings())
     for _ in range(3):
         (finding,) = [
             at for at in judge.judged(world.snapshot()).findings if at.name == "series_dropped"

@@ -6,11 +6,11 @@ import sys
 from dataclasses import fields
 
 import pytest
-from offsetwatch.state import trends as module
-from offsetwatch.state.snapshot import EMPTY, Snapshot
-from offsetwatch.state.trend_marks import Column, Marks, unpacked
-from offsetwatch.state.trends import EVERY_S, MARKS_MAX, Trends
 
+from offsetwatch.state import trends as module
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
+from offsetwatch.state.trend_marks import TrendColumn, TrendMarks, unpack_numbers
+from offsetwatch.state.trends import MARK_INTERVAL_S, MARKS_MAX, Trends
 from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK
 
@@ -19,11 +19,11 @@ MIB = 1024 * 1024
 
 
 def seen(at: float, *, lag: int | None = 15, name: str = "out") -> Snapshot:
-    return replace(EMPTY, at=at, sink_partitions=(replace(SINK, connector=name, lag=lag),))
+    return replace(EMPTY_SNAPSHOT, at=at, sink_partitions=(replace(SINK, connector=name, lag=lag),))
 
 
-def records(marks: Marks) -> list[float | None]:
-    return [unpacked(mark.connectors.lag_records)[0] for mark in marks]
+def records(marks: TrendMarks) -> list[float | None]:
+    return [unpack_numbers(mark.connectors.lag_records)[0] for mark in marks]
 
 
 def test_within_a_minute_there_is_one_mark():
@@ -36,21 +36,21 @@ def test_within_a_minute_there_is_one_mark():
 def test_an_hour_is_kept_and_no_more():
     trends = Trends()
     for minute in range(200):
-        trends.see(seen(START + minute * EVERY_S, lag=minute))
+        trends.see(seen(START + minute * MARK_INTERVAL_S, lag=minute))
     assert records(trends.marks) == list(range(200 - MARKS_MAX, 200))
 
 
 def test_what_is_not_known_is_a_gap_and_not_0():
     trends = Trends()
     for minute, lag in enumerate((4, None, 0)):
-        trends.see(seen(START + minute * EVERY_S, lag=lag))
+        trends.see(seen(START + minute * MARK_INTERVAL_S, lag=lag))
     assert records(trends.marks) == [4, None, 0]
 
 
 def test_minutes_that_nobody_saw_are_not_filled():
     trends = Trends()
     trends.see(seen(START))
-    trends.see(seen(START + 10 * EVERY_S))
+    trends.see(seen(START + 10 * MARK_INTERVAL_S))
     assert [mark.at - START for mark in trends.marks] == [0.0, 600.0]
 
 
@@ -63,8 +63,8 @@ def test_after_a_pause_of_an_hour_nothing_old_is_left():
 def test_a_clock_that_is_set_back_takes_the_marks_of_the_future_away():
     trends = Trends()
     for minute in range(5):
-        trends.see(seen(START + minute * EVERY_S))
-    back = START + 2.5 * EVERY_S
+        trends.see(seen(START + minute * MARK_INTERVAL_S))
+    back = START + 2.5 * MARK_INTERVAL_S
     assert [mark.at for mark in trends.see(seen(back))][-1] == back
     assert all(mark.at <= back for mark in trends.marks)
 
@@ -77,33 +77,33 @@ def test_a_number_that_would_be_rounded_is_a_gap():
 
 def test_a_source_is_told_by_the_time_since_it_advanced():
     view = replace(FORGOTTEN, advanced_at=START - 42.0)
-    (mark,) = Trends().see(replace(EMPTY, at=START, source_partitions=(view,)))
+    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, source_partitions=(view,)))
     assert mark.connectors.keys == (("lab", "files"),)
-    assert unpacked(mark.connectors.quiet_seconds) == (42.0,)
-    assert unpacked(mark.connectors.lag_seconds) == (None,)
+    assert unpack_numbers(mark.connectors.quiet_seconds) == (42.0,)
+    assert unpack_numbers(mark.connectors.lag_seconds) == (None,)
 
 
 @pytest.mark.parametrize(("before_s", "quiet_s"), [(0.5, 0.5), (-7.0, 0.0)], ids=["just", "will"])
 def test_what_is_yet_to_advance_by_our_clock_is_not_quiet(before_s, quiet_s):
     view = replace(FORGOTTEN, advanced_at=START - before_s)
-    (mark,) = Trends().see(replace(EMPTY, at=START, source_partitions=(view,)))
-    assert unpacked(mark.connectors.quiet_seconds) == (quiet_s,)
+    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, source_partitions=(view,)))
+    assert unpack_numbers(mark.connectors.quiet_seconds) == (quiet_s,)
 
 
 def test_subjects_are_told_by_name():
     sinks = tuple(replace(SINK, connector=name) for name in "cab")
-    (mark,) = Trends().see(replace(EMPTY, at=START, sink_partitions=sinks))
+    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
     assert [name for _, name in mark.connectors.keys] == [*"abc"]
 
 
 def test_beyond_the_bound_they_are_cut_and_counted(monkeypatch):
     monkeypatch.setattr(module, "SUBJECTS_MAX", 3)
     sinks = tuple(replace(SINK, connector=f"out-{number}") for number in range(5))
-    (mark,) = Trends().see(replace(EMPTY, at=START, sink_partitions=sinks))
+    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
     assert (len(mark.connectors.keys), mark.left_out) == (3, 2)
 
 
-def size_of(marks: Marks) -> int:
+def size_of(marks: TrendMarks) -> int:
     """Bytes, each object once."""
     seen: dict[int, int] = {}
 
@@ -114,7 +114,7 @@ def size_of(marks: Marks) -> int:
         if isinstance(found, tuple):
             for each in found:
                 count(each)
-        elif isinstance(found, Column):
+        elif isinstance(found, TrendColumn):
             for field in fields(found):
                 count(getattr(found, field.name))
 
@@ -133,8 +133,10 @@ def test_an_hour_of_2000_connectors_and_500_flows_takes_less_than_10_mib(changin
     for minute in range(MARKS_MAX):
         # With one that comes and goes no two columns have the same keys.
         fresh = replace(SINK, connector=f"new-{minute if changing else 0}")
-        at = START + minute * EVERY_S
-        trends.see(replace(EMPTY, at=at, sink_partitions=(*sinks, fresh), mirror_partitions=flows))
+        at = START + minute * MARK_INTERVAL_S
+        trends.see(
+            replace(EMPTY_SNAPSHOT, at=at, sink_partitions=(*sinks, fresh), mirror_partitions=flows)
+        )
     size = size_of(trends.marks)
     print(f"{size / MIB:.1f} MiB")  # noqa: T201 - pytest -rP
     assert size <= 10 * MIB

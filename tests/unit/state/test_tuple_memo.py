@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from offsetwatch.state.tuple_memo import Joined
+from offsetwatch.state.tuple_memo import TupleMemo
 
 
 def test_parts_are_joined_once_for_as_long_as_they_are_the_very_same():
-    joined: Joined[int] = Joined()
+    joined: TupleMemo[int] = TupleMemo()
     first, second = (1, 2), (3,)
     whole = joined.of((first, second))
     assert whole == (1, 2, 3)
@@ -15,5 +15,5 @@ def test_parts_are_joined_once_for_as_long_as_they_are_the_very_same():
 
 def test_a_part_alone_is_the_whole():
     part = (1, 2)
-    assert Joined[int]().of((part,)) is part
-    assert Joined[int]().of(()) == ()
+    assert TupleMemo[int]().of((part,)) is part
+    assert TupleMemo[int]().of(()) == ()

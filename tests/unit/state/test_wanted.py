@@ -5,11 +5,10 @@ from __future__ import annotations
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.serve.documents.api import connectors as connectors_json
-from offsetwatch.serve.documents.api import flows as flows_json
-from offsetwatch.serve.metrics.families import Build, Reload, collect
-from offsetwatch.state.connect.connect_cluster import ConnectSite
-
+from offsetwatch.serve.documents.api import encode_connectors as connectors_json
+from offsetwatch.serve.documents.api import encode_flows as flows_json
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from tests.changed import replace
 
 from .worlds import FILE, SYNCS, World, mirror, orders, sink, source
@@ -110,17 +109,17 @@ def test_a_named_flow_shows_nothing_of_a_connector_that_was_deleted():
 # --- include and exclude --------------------------------------------------------------------------
 
 
-def site(**changes) -> ConnectSite:
-    return ConnectSite(name="lab", kafka="east", **changes)
+def site(**changes) -> ConnectClusterSettings:
+    return ConnectClusterSettings(name="lab", kafka="east", **changes)
 
 
 def everything_said(world: World) -> str:
     """All series and all documents of the API."""
     snapshot = world.snapshot()
-    build, last = Build("1", "1", "3"), Reload(successful=True, at=0.0)
+    build, last = BuildInfo("1", "1", "3"), ConfigReloadStatus(successful=True, at=0.0)
     rows = [
         (family.spec.name, *row)
-        for family in collect(snapshot, build, last)
+        for family in collect_families(snapshot, build, last)
         if not family.spec.name.startswith("offsetwatch_tail_")
         for row in family.rows()
     ]
@@ -189,8 +188,8 @@ def test_a_connector_that_nobody_asked_for_is_no_intruder_in_its_own_topic():
 
 
 def topic_lag(world: World) -> dict[str, float]:
-    build, last = Build("1", "1", "3"), Reload(successful=True, at=0.0)
-    for family in collect(world.snapshot(), build, last):
+    build, last = BuildInfo("1", "1", "3"), ConfigReloadStatus(successful=True, at=0.0)
+    for family in collect_families(world.snapshot(), build, last):
         if family.spec.name == "offsetwatch_mm2_topic_replication_lag_records":
             return {labels[-1]: number for labels, number in family.rows()}
     raise AssertionError

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from itertools import count
 
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.model.connectors import (
@@ -17,13 +17,13 @@ from offsetwatch.model.connectors import (
     Task,
 )
 from offsetwatch.model.log_readings import (
-    EndsAsked,
-    EndsRead,
     FirstRecord,
     LogBounds,
-    NothingUpTo,
-    Probed,
-    ProbesRead,
+    LogEndsRead,
+    LogEndsRequested,
+    NoRecordBefore,
+    ProbeResult,
+    ProbeRoundRead,
 )
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -41,26 +41,26 @@ from offsetwatch.model.observations import (
     OffsetsPolled,
     OffsetsTopicFound,
     PartitionsAssigned,
-    RestOffsetsAsked,
     RestOffsetsRead,
+    RestOffsetsRequested,
     SinkOffset,
     SinkOffsetsRead,
     SourceRecord,
     SyncRecord,
     TailRead,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 from offsetwatch.model.offsets import MirrorPartition, OffsetSync, SourceKey
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.book import Book
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
 )
-from offsetwatch.state.total_series_budget import UNLIMITED, SeriesLimits
+from offsetwatch.state.total_series_budget import UNLIMITED_SERIES, SeriesLimits
 
 NOW = 1_800_000_000.0
 STALE_S = {TAIL: 20.0, CONNECT_REST: 30.0, GROUPS: 30.0, LOG_ENDS: 30.0, REST_OFFSETS: 190.0}
@@ -123,7 +123,7 @@ def record(
     raw_key: bytes | None = None,
 ) -> SourceRecord:
     """A record of an offsets topic. `offset` as a dict is written as JSON, None is a tombstone."""
-    raw = raw_key if raw_key is not None else connect_key(connector, partition)
+    raw = raw_key if raw_key is not None else build_connect_key(connector, partition)
     key = decode_key(raw)
     assert isinstance(key, SourceKey), key
     value = json.dumps(offset).encode() if isinstance(offset, dict) else offset
@@ -162,16 +162,16 @@ class World:
     def __init__(
         self,
         *,
-        sites: tuple[str | ConnectSite, ...] = ("lab",),
+        sites: tuple[str | ConnectClusterSettings, ...] = ("lab",),
         source_partitions_max: int = 1000,
-        series_per_connector_max: int = UNLIMITED.per_connector,
-        series_max: int = UNLIMITED.total,
+        series_per_connector_max: int = UNLIMITED_SERIES.per_connector,
+        series_max: int = UNLIMITED_SERIES.total,
         **more,
     ) -> None:
         self.now = NOW
         self.book = Book(
             sites=tuple(
-                ConnectSite(name=site, kafka="east") if isinstance(site, str) else site
+                ConnectClusterSettings(name=site, kafka="east") if isinstance(site, str) else site
                 for site in sites
             ),
             kafkas={"east": frozenset({"east:9092"}), "west": frozenset({"west:9092"})},
@@ -216,7 +216,7 @@ class World:
     ) -> None:
         """Ask and be answered, with nothing in between."""
         self.see(
-            RestOffsetsAsked("lab", connector),
+            RestOffsetsRequested("lab", connector),
             RestOffsetsRead("lab", connector, tuple(offsets.items()), whole),
         )
 
@@ -234,11 +234,11 @@ class World:
         )
         self.see(
             OffsetsPolled(site, connector, pairs, self.now, whole),
-            InputSucceeded(rest_offsets_input(site, connector), self.now),
+            InputSucceeded(build_rest_offsets_input(site, connector), self.now),
         )
 
     def poll_failed(self, connector: str, reason: str = "timeout", *, site: str = "lab") -> None:
-        self.see(InputFailed(rest_offsets_input(site, connector), reason, "no luck"))
+        self.see(InputFailed(build_rest_offsets_input(site, connector), reason, "no luck"))
 
     def offsets_differ(self) -> int:
         views = {view.id: view for view in self.snapshot().inputs}
@@ -341,7 +341,7 @@ class World:
 
     def ask_ends(self, kafka: str = "west") -> int:
         number = next(self._askings)
-        self.see(EndsAsked(kafka=kafka, number=number))
+        self.see(LogEndsRequested(kafka=kafka, number=number))
         return number
 
     def ends(
@@ -360,7 +360,7 @@ class World:
         if isinstance(bounds, int):
             bounds = {TopicPartition("orders", 0): LogBounds(0, bounds, bounds)}
         self.see(
-            EndsRead(
+            LogEndsRead(
                 kafka=kafka, number=asked, bounds=bounds, ids=ids, partitions=partitions or {}
             ),
             InputSucceeded(InputId(LOG_ENDS, kafka=kafka), self.now),
@@ -369,7 +369,7 @@ class World:
     def probed(
         self,
         start: int,
-        found: FirstRecord | NothingUpTo,
+        found: FirstRecord | NoRecordBefore,
         *,
         asked_at: float | None = None,
         partition: int = 0,
@@ -378,7 +378,9 @@ class World:
         who = ("lab", "mm2", MirrorPartition("west", "orders", partition))
         at = self.now if asked_at is None else asked_at
         self.see(
-            ProbesRead(kafka="west", at=at, answers=(Probed(of=who, start=start, found=found),))
+            ProbeRoundRead(
+                kafka="west", at=at, answers=(ProbeResult(of=who, start=start, found=found),)
+            )
         )
 
     def sinks(self, *offsets: SinkOffset) -> None:

@@ -6,22 +6,34 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import pytest
+
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import (
     Alter,
     DeleteTopic,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
+    PlanSubject,
+    RequestedState,
     Reset,
     Settle,
-    State,
-    Subject,
     ToState,
 )
-from offsetwatch.toolbox.change import Asked, Author, Effect, Prepared, Standing, prepare
-from offsetwatch.toolbox.validation import Facts, LogBounds, Problem, Request
-
+from offsetwatch.toolbox.change import (
+    Author,
+    ChangeSteps,
+    ConnectorChangeRequest,
+    PreparedChange,
+    StateBeforeChange,
+    prepare_change,
+)
+from offsetwatch.toolbox.validation import (
+    OffsetsRequest,
+    ReadableRange,
+    ValidationFacts,
+    ValidationProblem,
+)
 from tests.unit.toolbox.worlds import mirror
 
 ORDERS = '{"cluster":"west","partition":0,"topic":"orders"}'
@@ -34,9 +46,9 @@ class Place:
     """One connector's offsets."""
 
     name: str = "lab"
-    held: tuple[Pair, ...] = ()
+    held: tuple[PartitionOffset, ...] = ()
 
-    def pairs(self, connector: str) -> tuple[Pair, ...]:
+    def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         return self.held
 
     def notes(self, connector: str) -> tuple[str, ...]:
@@ -47,56 +59,68 @@ class Place:
 class Way:
     """See changes.Way: a mirror over REST."""
 
-    state: State | None = State.RUNNING
-    known: Facts = field(default_factory=mirror)
+    state: RequestedState | None = RequestedState.RUNNING
+    known: ValidationFacts = field(default_factory=mirror)
     place: Place = field(default_factory=Place)
 
     def lock(self, connector: str) -> str:
         return "lab"
 
-    def standing(self, connector: str) -> Standing | Problem:
+    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
         if connector != NAME:
-            return Problem(connector, "is not there", "")
-        return Standing(Subject("rest", "lab", connector, "mirror"), self.state, ("as it is",))
+            return ValidationProblem(connector, "is not there", "")
+        return StateBeforeChange(
+            PlanSubject("rest", "lab", connector, "mirror"), self.state, ("as it is",)
+        )
 
     def facts(
-        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
-    ) -> Facts:
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
         logs = {at: log for at, log in self.known.logs.items() if at in wanted}
         return replace(self.known, present=present, logs=logs)
 
-    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
-        return Effect((Reset() if whole else Alter(pairs),), ("by request",))
+    def effect(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
+        return ChangeSteps((Reset() if whole else Alter(pairs),), ("by request",))
 
     def driver(self, connector: str) -> None:
         return None
 
 
-def way(*held: tuple[str, str | None], state: State | None = State.RUNNING) -> Way:
-    return Way(state=state, place=Place(held=tuple(Pair(*pair) for pair in held)))
+def way(
+    *held: tuple[str, str | None], state: RequestedState | None = RequestedState.RUNNING
+) -> Way:
+    return Way(state=state, place=Place(held=tuple(PartitionOffset(*pair) for pair in held)))
 
 
-def prepared(at: Way, *pairs: tuple[str, str | None], **more: object) -> Prepared:
-    request = Request(NAME, tuple(Pair(*pair) for pair in pairs), NAME)
-    asked = Asked(request, "alter", **more)  # type: ignore[arg-type]
-    return prepare(at, asked, Author("id", 1.0, "me"))  # type: ignore[arg-type]
+def prepared(at: Way, *pairs: tuple[str, str | None], **more: object) -> PreparedChange:
+    request = OffsetsRequest(NAME, tuple(PartitionOffset(*pair) for pair in pairs), NAME)
+    asked = ConnectorChangeRequest(request, "alter", **more)  # type: ignore[arg-type]
+    return prepare_change(at, asked, Author("id", 1.0, "me"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("state", "around"),
     [
-        (State.RUNNING, (ToState(State.STOPPED), ToState(State.RUNNING))),
-        (State.PAUSED, (ToState(State.STOPPED), ToState(State.PAUSED))),
-        (State.STOPPED, (ToState(State.STOPPED),)),
+        (
+            RequestedState.RUNNING,
+            (ToState(RequestedState.STOPPED), ToState(RequestedState.RUNNING)),
+        ),
+        (RequestedState.PAUSED, (ToState(RequestedState.STOPPED), ToState(RequestedState.PAUSED))),
+        (RequestedState.STOPPED, (ToState(RequestedState.STOPPED),)),
         (None, ()),
     ],
 )
 def test_a_connector_is_stopped_and_is_then_what_it_was(
-    state: State | None, around: tuple[ToState, ...]
+    state: RequestedState | None, around: tuple[ToState, ...]
 ) -> None:
     plan = prepared(way((ORDERS, '{"offset":9}'), state=state), (ORDERS, '{"offset":5}')).plan
     assert plan is not None
-    between = (Settle(), Freeze(), Alter((Pair(ORDERS, '{"offset":5}'),)))
+    between = (Settle(), Freeze(), Alter((PartitionOffset(ORDERS, '{"offset":5}'),)))
     assert plan.steps == (*around[:1], *between, *around[1:])
     assert (plan.original, plan.final) == (state, state)
 
@@ -105,7 +129,7 @@ def test_only_what_differs_is_asked_for() -> None:
     at = way((ORDERS, '{"offset":9}'), (EU, '{"offset":3}'))
     found = prepared(at, (ORDERS, '{"offset":9}'), (EU, '{"offset":4}'))
     assert found.plan is not None
-    assert Alter((Pair(EU, '{"offset":4}'),)) in found.plan.steps
+    assert Alter((PartitionOffset(EU, '{"offset":4}'),)) in found.plan.steps
     forward = "1 partition(s) go forward: the records in between are skipped for good"
     assert found.notes == ("as it is", "odd", forward, "by request")
 
@@ -123,8 +147,8 @@ def test_a_problem_makes_no_plan_and_shows_what_was_meant() -> None:
 
 
 def test_a_connector_that_cannot_be_changed_is_not_looked_into_any_further() -> None:
-    request = Request("other", (), "other")
-    found = prepare(way(), Asked(request, "x"), Author("id", 1.0, "me"))  # type: ignore[arg-type]
+    request = OffsetsRequest("other", (), "other")
+    found = prepare_change(way(), ConnectorChangeRequest(request, "x"), Author("id", 1.0, "me"))  # type: ignore[arg-type]
     assert [str(at) for at in found.problems] == ["other: is not there"]
 
 
@@ -143,8 +167,8 @@ def test_what_is_to_be_done_besides_is_done_while_the_connector_is_stopped() -> 
     assert plan.steps[1:-1] == (Settle(), Freeze(), besides)
 
 
-def frozen(*pairs: tuple[str, str]) -> Frozen:
-    return Frozen(tuple(Pair(*pair) for pair in pairs), "backup", "sha")
+def frozen(*pairs: tuple[str, str]) -> FrozenOffsets:
+    return FrozenOffsets(tuple(PartitionOffset(*pair) for pair in pairs), "backup", "sha")
 
 
 def test_what_has_moved_the_same_way_on_is_no_reason_to_go_back() -> None:
@@ -165,7 +189,7 @@ def test_a_log_that_was_cut_meanwhile_is_said() -> None:
     at = way((ORDERS, '{"offset":9}'))
     recheck = prepared(at, (ORDERS, '{"offset":5}')).recheck
     assert recheck is not None
-    logs = {TopicPartition("orders", 0): LogBounds(1000, 5000)}
+    logs = {TopicPartition("orders", 0): ReadableRange(1000, 5000)}
     at.known = replace(at.known, logs=logs)
     (said,) = recheck(frozen((ORDERS, '{"offset":9}')))
     assert "5 is before the first record of orders-0, which is 1000" in said

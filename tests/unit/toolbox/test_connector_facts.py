@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+
 from offsetwatch.config import Connect, Kafka, parse
-from offsetwatch.errors import Malformed, NotFound, TimedOut
+from offsetwatch.errors import MalformedResponse, NotFound, ResponseTimeout
 from offsetwatch.model.connectors import (
     ConnectorKind,
     ConnectorSettings,
@@ -18,17 +19,16 @@ from offsetwatch.model.connectors import (
     SinkSettings,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox import connector_facts
-from offsetwatch.toolbox.connector_facts import Kafkas
-from offsetwatch.toolbox.validation import LogBounds
-
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool
+from offsetwatch.toolbox.validation import ReadableRange
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.worker import ok, serving
 from tests.unit.toolbox.mirror.test_copy_costs import mirror
 
 ORDERS, MISSING = TopicPartition("orders", 0), TopicPartition("missing", 0)
-PRESENT = (Pair('{"a":1}', '{"b":2}'),)
+PRESENT = (PartitionOffset('{"a":1}', '{"b":2}'),)
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,9 @@ def west() -> Iterator[MockBroker]:
 
 
 @pytest.fixture
-def kafkas(west: MockBroker) -> Iterator[Kafkas]:
+def kafkas(west: MockBroker) -> Iterator[KafkaClusterPool]:
     east = MockBroker()
-    made = Kafkas(
+    made = KafkaClusterPool(
         {"west": Kafka(bootstrap=west.bootstrap), "east": Kafka(bootstrap=east.bootstrap)}
     )
     yield made
@@ -59,9 +59,11 @@ def from_west(west: MockBroker, **changes) -> ConnectorSettings:
     return of(replace(mirror(), source_addresses=frozenset({west.bootstrap}), **changes))
 
 
-def gathered(kafkas: Kafkas, settings: ConnectorSettings | None, **more) -> connector_facts.Facts:
+def gathered(
+    kafkas: KafkaClusterPool, settings: ConnectorSettings | None, **more
+) -> connector_facts.ValidationFacts:
     wanted = (ORDERS, MISSING, TopicPartition("orders", PARTITIONS), TopicPartition("orders", -1))
-    return connector_facts.gather(
+    return connector_facts.gather_facts(
         "c", settings, PRESENT, wanted, kafkas=kafkas, home="east", **more
     )
 
@@ -69,14 +71,14 @@ def gathered(kafkas: Kafkas, settings: ConnectorSettings | None, **more) -> conn
 def test_a_mirrors_logs_are_those_of_the_cluster_that_its_addresses_name(west, kafkas):
     found = gathered(kafkas, from_west(west))
     assert found.topics == {"orders": PARTITIONS}
-    assert found.logs == {ORDERS: LogBounds(0, 5)}
+    assert found.logs == {ORDERS: ReadableRange(0, 5)}
     assert (found.present, found.unknown) == (PRESENT, ())
     assert found.mirror is not None
 
 
 def test_the_configuration_can_name_what_no_address_tells(kafkas):
     found = gathered(kafkas, of(mirror()), upstream="west")
-    assert found.logs == {ORDERS: LogBounds(0, 5)}
+    assert found.logs == {ORDERS: ReadableRange(0, 5)}
 
 
 def test_a_cluster_that_nobody_knows_is_said_with_what_to_configure(kafkas):
@@ -89,13 +91,13 @@ def test_a_cluster_that_nobody_knows_is_said_with_what_to_configure(kafkas):
 def test_a_sink_reads_where_it_was_told_to_and_else_where_its_workers_are(west, kafkas):
     away = SinkSettings("connect-c", frozenset({west.bootstrap}))
     sink = ConnectorSettings(kind=ConnectorKind.SINK, class_name="S", sink=away)
-    assert gathered(kafkas, sink).logs == {ORDERS: LogBounds(0, 5)}
+    assert gathered(kafkas, sink).logs == {ORDERS: ReadableRange(0, 5)}
     usual = replace(sink, sink=SinkSettings("connect-c", frozenset()))
-    at_home = connector_facts.gather("c", usual, (), (ORDERS,), kafkas=kafkas, home="west")
-    assert at_home.logs == {ORDERS: LogBounds(0, 5)}
+    at_home = connector_facts.gather_facts("c", usual, (), (ORDERS,), kafkas=kafkas, home="west")
+    assert at_home.logs == {ORDERS: ReadableRange(0, 5)}
     lost = replace(sink, sink=SinkSettings("connect-c", frozenset({"far:1"})))
     assert "far:1" in gathered(kafkas, lost).unknown[0]
-    homeless = connector_facts.gather("c", usual, (), (ORDERS,), kafkas=kafkas, home=None)
+    homeless = connector_facts.gather_facts("c", usual, (), (ORDERS,), kafkas=kafkas, home=None)
     assert "--kafka" in homeless.unknown[0]
 
 
@@ -112,18 +114,18 @@ def test_without_a_configuration_nothing_is_known_and_that_is_said(kafkas):
 
 
 def test_a_position_is_as_old_as_the_record_that_stands_there(kafkas):
-    found = connector_facts.record_times(kafkas, "west", {ORDERS: 3}, committed=False)
+    found = connector_facts.read_record_times(kafkas, "west", {ORDERS: 3}, committed=False)
     assert found == {ORDERS: 103.0}
-    assert connector_facts.record_times(kafkas, "west", {ORDERS: 5}, committed=False) == {}
-    assert connector_facts.record_times(kafkas, "west", {}, committed=False) == {}
+    assert connector_facts.read_record_times(kafkas, "west", {ORDERS: 5}, committed=False) == {}
+    assert connector_facts.read_record_times(kafkas, "west", {}, committed=False) == {}
 
 
 def test_a_position_whose_record_does_not_come_in_time_is_not_one_without_an_age(
     kafkas, monkeypatch
 ):
     monkeypatch.setattr(connector_facts.ProbeReader, "first", lambda *_: {})
-    with pytest.raises(TimedOut, match="no record of orders-0 came within 30 s"):
-        connector_facts.record_times(kafkas, "west", {ORDERS: 3}, committed=False)
+    with pytest.raises(ResponseTimeout, match="no record of orders-0 came within 30 s"):
+        connector_facts.read_record_times(kafkas, "west", {ORDERS: 3}, committed=False)
 
 
 def worker(body: object) -> Iterator[Connect]:
@@ -138,18 +140,21 @@ def entry(name: str, **config: str) -> dict[str, object]:
 
 def test_a_connector_is_found_by_its_name_with_its_settings():
     for connect in worker(entry("c", **{"connector.class": "FileStreamSource", "file": "/in"})):
-        assert connector_facts.settings_of(connector_facts.one_of(connect, "c")).filename == "/in"
+        assert (
+            connector_facts.extract_settings(connector_facts.find_connector(connect, "c")).filename
+            == "/in"
+        )
         with pytest.raises(NotFound, match=r"no connector d \(it has: c\)"):
-            connector_facts.one_of(connect, "d")
+            connector_facts.find_connector(connect, "d")
     for connect in worker(entry("orders-source")):
         with pytest.raises(NotFound, match="did you mean orders-source"):
-            connector_facts.one_of(connect, "order-source")
+            connector_facts.find_connector(connect, "order-source")
 
 
 def test_a_worker_that_lists_something_else_is_not_believed():
     for connect in worker([]):
-        with pytest.raises(Malformed):
-            connector_facts.listed(connect)
+        with pytest.raises(MalformedResponse):
+            connector_facts.list_connectors(connect)
 
 
 def test_a_named_flow_says_where_its_connector_copies_from():
@@ -163,6 +168,8 @@ def test_a_named_flow_says_where_its_connector_copies_from():
         },
         {},
     )
-    assert connector_facts.named_upstream(config, "mm2", "MirrorSourceConnector") == "west"
-    assert connector_facts.named_upstream(config, "mm2", "other") is None
-    assert connector_facts.named_upstream(config, "lab", "MirrorSourceConnector") is None
+    assert (
+        connector_facts.find_configured_upstream(config, "mm2", "MirrorSourceConnector") == "west"
+    )
+    assert connector_facts.find_configured_upstream(config, "mm2", "other") is None
+    assert connector_facts.find_configured_upstream(config, "lab", "MirrorSourceConnector") is None

@@ -9,16 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from offsetwatch.config import Config, Kafka
 from offsetwatch.config import Connect as ConnectConfig
-from offsetwatch.errors import Malformed
-from offsetwatch.remedy.execute.runner import Result, Runner
+from offsetwatch.errors import MalformedResponse
+from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.journal_records import Ending
-from offsetwatch.remedy.model.plan import Create, State
-from offsetwatch.toolbox.change import Author, Prepared
-from offsetwatch.toolbox.creation import CreationRequest, Wanted, parse_request, prepare_create
-
+from offsetwatch.remedy.model.journal_records import PlanEnding
+from offsetwatch.remedy.model.plan import Create, RequestedState
+from offsetwatch.toolbox.change import Author, PreparedChange
+from offsetwatch.toolbox.creation import (
+    CreationRequest,
+    NewConnector,
+    parse_request,
+    prepare_create,
+)
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.fakes.connect_model.answers import NOT_MODIFIABLE
@@ -47,20 +52,20 @@ def document(*pairs: tuple[dict[str, Any], Any]) -> bytes:
 BEGIN = document((HERE, {"position": 7}))
 
 
-def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -> Prepared:
+def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -> PreparedChange:
     connect = ConnectConfig(name="cc", kafka="k", url=worker.url)
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
-    wanted = Wanted(
+    wanted = NewConnector(
         name="new",
         config={**FILE, **more.pop("config", {})},
         offsets=offsets,
-        state=more.pop("state", State.RUNNING),
+        state=more.pop("state", RequestedState.RUNNING),
         **more,
     )
     return prepare_create(config, connect, wanted, Author("p-1", 0.0, "me"), clock=CLOCK)
 
 
-def carried_out(found: Prepared, folder: Path) -> tuple[Result, list[str]]:
+def carried_out(found: PreparedChange, folder: Path) -> tuple[PlanResult, list[str]]:
     said: list[str] = []
     assert found.plan is not None, found.problems
     with closing(Journal(folder)) as journal:
@@ -76,11 +81,15 @@ def carried_out(found: Prepared, folder: Path) -> tuple[Result, list[str]]:
 
 @pytest.mark.parametrize(
     ("state", "expected"),
-    [(State.RUNNING, "RUNNING"), (State.PAUSED, "PAUSED"), (State.STOPPED, "STOPPED")],
+    [
+        (RequestedState.RUNNING, "RUNNING"),
+        (RequestedState.PAUSED, "PAUSED"),
+        (RequestedState.STOPPED, "STOPPED"),
+    ],
 )
 def test_it_begins_at_its_offsets_in_the_state_that_is_asked_for(worker, tmp_path, state, expected):
     result, _ = carried_out(prepared(worker, state=state), tmp_path)
-    assert result.ending is Ending.SUCCEEDED
+    assert result.ending is PlanEnding.SUCCEEDED
     assert worker.connectors["new"].state == expected
     assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
     (created,) = [body for method, path, body in worker.requests if (method, path) == POST]
@@ -93,7 +102,7 @@ POST = ("POST", "/connectors")
 def test_what_a_namesake_left_is_backed_up_and_not_merged(worker, tmp_path):
     worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
     result, _ = carried_out(prepared(worker), tmp_path)
-    assert result.ending is Ending.SUCCEEDED
+    assert result.ending is PlanEnding.SUCCEEDED
     assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
     assert json.loads(Path(result.backup).read_text()) == {
         "new": [{"partition": {"filename": "/long/gone"}, "offset": {"position": 99}}]
@@ -104,7 +113,7 @@ def test_offsets_that_the_connector_refuses_undo_its_creation(worker, tmp_path):
     worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
     worker.fail("PATCH", "/offsets", 500, "Partition objects should contain the key 'x'")
     result, said = carried_out(prepared(worker), tmp_path)
-    assert result.ending is Ending.RESTORED
+    assert result.ending is PlanEnding.RESTORED
     assert result.exit_code == 3
     assert "new" not in worker.connectors
     assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
@@ -122,7 +131,7 @@ def test_a_configuration_that_connect_refuses_leaves_nothing_and_says_which_sett
         "Invalid value hunter2 for configuration database.password: too short",
     )
     result, said = carried_out(prepared(worker), tmp_path)
-    assert result.ending is not Ending.SUCCEEDED
+    assert result.ending is not PlanEnding.SUCCEEDED
     assert worker.connectors == {}
     assert "database.password" in result.said
     assert "hunter2" not in "".join((result.said, *said))
@@ -132,7 +141,7 @@ def test_a_creation_that_is_carried_out_late_is_deleted_again(worker, tmp_path):
     worker.fail(*POST, 500, fake.TIMED_OUT, late=3)
     worker.fail("PATCH", "/offsets", 500, "Offset objects should either be null or something")
     result, _ = carried_out(prepared(worker), tmp_path)
-    assert result.ending is Ending.RESTORED
+    assert result.ending is PlanEnding.RESTORED
     assert worker.connectors == {}
 
 
@@ -177,7 +186,7 @@ def test_a_class_that_may_be_a_plugin_that_cannot_be_read_is_not_said_to_be_miss
     worker.odd_plugins = ["org.example.Text"]
     assert prepared(worker).problems == ()
     worker.plugins = {"org.example.Other": "sink"}
-    with pytest.raises(Malformed, match=r'without a class: 1 .*"org.example.Text"'):
+    with pytest.raises(MalformedResponse, match=r'without a class: 1 .*"org.example.Text"'):
         prepared(worker)
 
 
@@ -204,11 +213,11 @@ def test_one_body_holds_the_offsets_and_the_state_too(worker, tmp_path):
     raw = json.dumps(body).encode()[:-1] + b', "initial_offsets": ' + pairs + b"}"
     found = parse_request("new", raw)
     assert isinstance(found, CreationRequest)
-    assert (found.offsets, found.state) == (pairs, State.PAUSED)
+    assert (found.offsets, found.state) == (pairs, RequestedState.PAUSED)
     assert "hunter2" not in repr(found)
     small = pairs.replace(b"12345678901234567890", b"7")
-    result, _ = carried_out(prepared(worker, small, state=State.PAUSED), tmp_path)
-    assert result.ending is Ending.SUCCEEDED
+    result, _ = carried_out(prepared(worker, small, state=RequestedState.PAUSED), tmp_path)
+    assert result.ending is PlanEnding.SUCCEEDED
     assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
 
 
@@ -217,7 +226,7 @@ def test_without_offsets_it_begins_as_connect_lets_it(worker, tmp_path):
     found = prepared(worker, None)
     assert "continues from offsets that an earlier connector" in found.notes[0]
     result, _ = carried_out(found, tmp_path)
-    assert result.ending is Ending.SUCCEEDED
+    assert result.ending is PlanEnding.SUCCEEDED
     assert worker.connectors["new"].state == "RUNNING"
     assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
 
@@ -233,7 +242,7 @@ def test_a_connector_that_takes_no_offsets_is_deleted_again_at_once(worker, tmp_
     worker.fail("PATCH", "/offsets", 500, message)
     began = CLOCK.now()
     result, said = carried_out(prepared(worker), tmp_path)
-    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
     assert "new" not in worker.connectors
     assert message in result.said
     assert sum(method == "PATCH" for method, _, _ in worker.requests) == 1
@@ -263,5 +272,5 @@ def test_a_configuration_that_is_none_is_refused_without_its_values(raw, wrong):
 
 
 def test_a_plan_that_was_made_does_not_show_the_configuration():
-    wanted = Wanted("new", FILE, b"", State.RUNNING)
+    wanted = NewConnector("new", FILE, b"", RequestedState.RUNNING)
     assert "hunter2" not in repr(wanted)

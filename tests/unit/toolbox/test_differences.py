@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.offsets import Order
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.differences import Kind, between, change, changes, directions
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.differences import (
+    OffsetChangeKind,
+    compute_change,
+    compute_changes,
+    compute_differences,
+    describe_directions,
+)
 
 A, B, C = '{"filename":"a"}', '{"filename":"b"}', '{"filename":"c"}'
 
@@ -16,44 +23,50 @@ def at(position: object) -> str:
     return f'{{"position":{position}}}'
 
 
-NOW = (Pair(A, at(5)), Pair(B, at(6)))
+NOW = (PartitionOffset(A, at(5)), PartitionOffset(B, at(6)))
 
 
 def test_what_is_the_same_or_not_named_is_no_change() -> None:
-    assert changes(NOW, (Pair(A, at(5)), Pair(C, None))) == ()
+    assert compute_changes(NOW, (PartitionOffset(A, at(5)), PartitionOffset(C, None))) == ()
 
 
 def test_what_is_added_changed_and_removed_is_told_apart() -> None:
-    found = changes(NOW, (Pair(C, at(1)), Pair(A, at(4)), Pair(B, None)))
+    found = compute_changes(
+        NOW, (PartitionOffset(C, at(1)), PartitionOffset(A, at(4)), PartitionOffset(B, None))
+    )
     assert [(one.partition, one.kind) for one in found] == [
-        (C, Kind.ADDED),
-        (A, Kind.CHANGED),
-        (B, Kind.REMOVED),
+        (C, OffsetChangeKind.ADDED),
+        (A, OffsetChangeKind.CHANGED),
+        (B, OffsetChangeKind.REMOVED),
     ]
-    assert found[1].pair == Pair(A, at(4))
+    assert found[1].pair == PartitionOffset(A, at(4))
 
 
 def test_a_number_and_the_same_number_with_a_fraction_differ() -> None:
-    assert len(changes((Pair(A, at(5)),), (Pair(A, at("5.0")),))) == 1
+    assert len(compute_changes((PartitionOffset(A, at(5)),), (PartitionOffset(A, at("5.0")),))) == 1
 
 
 def test_a_partition_that_is_listed_without_an_offset_has_none() -> None:
-    (found,) = changes((Pair(A, None),), (Pair(A, at(5)),))
-    assert found.kind is Kind.ADDED
+    (found,) = compute_changes((PartitionOffset(A, None),), (PartitionOffset(A, at(5)),))
+    assert found.kind is OffsetChangeKind.ADDED
 
 
 def test_between_two_states_what_only_the_first_has_differs_too() -> None:
-    assert [one.partition for one in between(NOW, (Pair(A, at(5)),))] == [B]
-    assert between(NOW, NOW) == ()
+    assert [one.partition for one in compute_differences(NOW, (PartitionOffset(A, at(5)),))] == [B]
+    assert compute_differences(NOW, NOW) == ()
 
 
 def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
-    found = changes(NOW, (Pair(A, at(6)), Pair(B, at(1)), Pair(C, at(1))), FILES)
-    assert directions(found) == (
+    found = compute_changes(
+        NOW,
+        (PartitionOffset(A, at(6)), PartitionOffset(B, at(1)), PartitionOffset(C, at(1))),
+        FILES,
+    )
+    assert describe_directions(found) == (
         "1 partition(s) go forward: the records in between are skipped for good",
         "1 partition(s) go back: the records in between are processed again",
     )
-    assert directions(found[2:]) == ()
+    assert describe_directions(found[2:]) == ()
 
 
 @pytest.mark.parametrize(
@@ -93,20 +106,24 @@ def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
 def test_a_direction_is_told_where_the_connector_keeps_one(
     partition: str, before: str | None, after: str | None, order: Order | None
 ) -> None:
-    assert change(partition, before, after, class_name=FILES).order == order
+    assert compute_change(partition, before, after, class_name=FILES).order == order
 
 
 @pytest.mark.parametrize("class_name", ["", "MirrorSourceConnector"])
 def test_a_direction_of_mirrormaker_is_told_by_its_shape(class_name: str) -> None:
     partition = '{"cluster":"w","partition":0,"topic":"t"}'
-    found = change(partition, '{"offset":5}', '{"offset":9}', class_name=class_name)
+    found = compute_change(partition, '{"offset":5}', '{"offset":9}', class_name=class_name)
     assert (found.order, found.distance) == (Order.AHEAD, 4)
 
 
 @pytest.mark.parametrize("class_name", ["", "com.example.CameraSource"])
 def test_an_offset_of_another_meaning_has_neither_direction_nor_distance(class_name: str) -> None:
-    (found,) = between((Pair(A, at(7)),), (Pair(A, at(5)),), class_name)
+    (found,) = compute_differences(
+        (PartitionOffset(A, at(7)),), (PartitionOffset(A, at(5)),), class_name
+    )
     assert found.order is Order.UNORDERED
     assert found.distance is None
-    (known,) = between((Pair(A, at(7)),), (Pair(A, at(5)),), FILES)
+    (known,) = compute_differences(
+        (PartitionOffset(A, at(7)),), (PartitionOffset(A, at(5)),), FILES
+    )
     assert (known.order, known.distance) == (Order.BEHIND, -2)

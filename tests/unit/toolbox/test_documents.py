@@ -5,8 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.documents import Document, Section, kip199, parse, parse_pair
+
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.documents import (
+    OffsetsDocument,
+    OffsetsSection,
+    format_kip199,
+    parse_document,
+    parse_pair,
+)
 
 # The sample of KIP-199, with the brace that it forgets.
 SAMPLE = b"""{
@@ -21,22 +28,22 @@ SAMPLE = b"""{
 
 
 def mistakes(raw: bytes, patch_of: str | None = None, *, list_of: str | None = None) -> list[str]:
-    found = parse(raw, patch_of=patch_of, list_of=list_of)
+    found = parse_document(raw, patch_of=patch_of, list_of=list_of)
     assert isinstance(found, tuple), found
     return [f"{problem.where}: {problem.wrong}" for problem in found]
 
 
 def test_the_sample_of_kip_199_is_read() -> None:
-    assert parse(SAMPLE) == Document(
+    assert parse_document(SAMPLE) == OffsetsDocument(
         (
-            Section(
+            OffsetsSection(
                 "MyConnector",
                 (
-                    Pair(
+                    PartitionOffset(
                         '{"file":"a"}',
                         '{"offsetKey1":"offsetValue1","offsetKey2":"offsetValue2"}',
                     ),
-                    Pair('{"file":"b"}', None),
+                    PartitionOffset('{"file":"b"}', None),
                 ),
                 "MyConnector",
             ),
@@ -46,24 +53,26 @@ def test_the_sample_of_kip_199_is_read() -> None:
 
 def test_what_is_written_is_read_again_to_the_last_digit() -> None:
     pairs = (
-        Pair('{"a":1,"é😀":"\\u0001"}', '{"big":9223372036854775807,"half":5.0,"none":null}'),
-        Pair("null", "{}"),
-        Pair('{"a":2}', None),
+        PartitionOffset(
+            '{"a":1,"é😀":"\\u0001"}', '{"big":9223372036854775807,"half":5.0,"none":null}'
+        ),
+        PartitionOffset("null", "{}"),
+        PartitionOffset('{"a":2}', None),
     )
-    text = kip199([('c "1"', pairs), ("empty", ())])
+    text = format_kip199([('c "1"', pairs), ("empty", ())])
     assert json.loads(text)['c "1"'][2] == {"partition": {"a": 2}, "offset": None}
-    document = parse(text.encode())
-    assert isinstance(document, Document)
+    document = parse_document(text.encode())
+    assert isinstance(document, OffsetsDocument)
     assert document.sections == (
-        Section('c "1"', pairs, 'c "1"'),
-        Section("empty", (), "empty"),
+        OffsetsSection('c "1"', pairs, 'c "1"'),
+        OffsetsSection("empty", (), "empty"),
     )
-    assert kip199(()) == "{}\n"
-    assert parse(b"{}") == Document(())
+    assert format_kip199(()) == "{}\n"
+    assert parse_document(b"{}") == OffsetsDocument(())
 
 
 def test_a_byte_order_mark_is_no_mistake() -> None:
-    assert parse(b"\xef\xbb\xbf{}") == Document(())
+    assert parse_document(b"\xef\xbb\xbf{}") == OffsetsDocument(())
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,7 @@ def test_a_number_of_thousands_of_digits_is_a_mistake_and_no_crash() -> None:
 
 
 def test_all_mistakes_are_told_at_once_and_a_misspelt_name_with_what_it_meant() -> None:
-    found = parse(b'{"a": [{"partition": {}, "ofset": {}}], "b": 3}')
+    found = parse_document(b'{"a": [{"partition": {}, "ofset": {}}], "b": 3}')
     assert isinstance(found, tuple)
     assert [problem.where for problem in found] == ["a[0].ofset", "a[0]", "b"]
     assert found[0].right == "did you mean `offset`?"
@@ -135,22 +144,24 @@ def test_numbers_and_texts_and_fractions_are_other_partitions() -> None:
     raw = b'{"a": [%s]}' % b",".join(
         b'{"partition": {"x": %s}, "offset": {}}' % text for text in (b"1", b'"1"', b"1.0", b"true")
     )
-    assert isinstance(parse(raw), Document)
+    assert isinstance(parse_document(raw), OffsetsDocument)
 
 
 def test_a_patch_body_is_about_the_connector_that_was_named() -> None:
     body = b'{"offsets": [{"partition": {"x": 1}, "offset": null}]}'
-    document = parse(body, patch_of="c")
-    assert document == Document((Section("c", (Pair('{"x":1}', None),), "offsets"),))
-    unnamed = parse(body)
-    assert isinstance(unnamed, Document)
+    document = parse_document(body, patch_of="c")
+    assert document == OffsetsDocument(
+        (OffsetsSection("c", (PartitionOffset('{"x":1}', None),), "offsets"),)
+    )
+    unnamed = parse_document(body)
+    assert isinstance(unnamed, OffsetsDocument)
     assert unnamed.connectors() == ("offsets",)
 
 
 def test_a_list_alone_is_about_the_connector_that_was_named_as_kip_995_writes_it() -> None:
     alone = b'[{"partition": {"x": 1}, "offset": {"y": 2}}]'
-    wanted = Document((Section("c", (Pair('{"x":1}', '{"y":2}'),), "$"),))
-    assert parse(alone, list_of="c") == wanted
+    wanted = OffsetsDocument((OffsetsSection("c", (PartitionOffset('{"x":1}', '{"y":2}'),), "$"),))
+    assert parse_document(alone, list_of="c") == wanted
     assert mistakes(alone, patch_of="c") == ["$: a list and no object"]
     assert mistakes(b'[{"partition": {}}]', list_of="c") == [
         "$[0]: `offset` is missing, which Connect would take for a reset of this partition"
@@ -158,8 +169,8 @@ def test_a_list_alone_is_about_the_connector_that_was_named_as_kip_995_writes_it
 
 
 def test_a_document_of_kip_199_is_read_where_a_patch_body_could_be() -> None:
-    document = parse(SAMPLE, patch_of="MyConnector")
-    assert isinstance(document, Document)
+    document = parse_document(SAMPLE, patch_of="MyConnector")
+    assert isinstance(document, OffsetsDocument)
     assert document.connectors() == ("MyConnector",)
 
 
@@ -174,7 +185,9 @@ def test_what_stands_beside_offsets_in_a_patch_is_a_mistake() -> None:
 
 
 def test_a_pair_of_a_command_line_is_read_like_one_of_a_document() -> None:
-    assert parse_pair('{"b": 1, "a": 2}', "null", "--partition") == Pair('{"a":2,"b":1}', None)
+    assert parse_pair('{"b": 1, "a": 2}', "null", "--partition") == PartitionOffset(
+        '{"a":2,"b":1}', None
+    )
     (wrong,) = _problems(parse_pair("{", '{"x": 1}', "pair 1"))
     assert wrong.startswith("pair 1.partition: not JSON")
     (wrong,) = _problems(parse_pair("{}", '{"x": []}', "pair 1"))

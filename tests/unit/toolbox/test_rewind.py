@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Alter, Frozen, Pair, State
+from offsetwatch.remedy.model.plan import Alter, FrozenOffsets, PartitionOffset, RequestedState
 from offsetwatch.toolbox.mirror.flow_reset import FlowChange
 from offsetwatch.toolbox.rewind import prepare_rewind
-from offsetwatch.toolbox.validation import LogBounds, Request
-
+from offsetwatch.toolbox.validation import OffsetsRequest, ReadableRange
 from tests.unit.toolbox import worlds
 from tests.unit.toolbox.mirror.test_copy_costs import pair
 from tests.unit.toolbox.mirror.test_flow_reset import AUTHOR, EU, ORDERS, World
@@ -13,8 +12,8 @@ from tests.unit.toolbox.mirror.test_flow_reset import AUTHOR, EU, ORDERS, World
 SHARD = '{"shard":"eu-1"}'
 
 
-def rewound(world: World, *pairs: Pair, allow_skip: bool = False) -> FlowChange:
-    request = Request("mm2-source", pairs, "mm2-source")
+def rewound(world: World, *pairs: PartitionOffset, allow_skip: bool = False) -> FlowChange:
+    request = OffsetsRequest("mm2-source", pairs, "mm2-source")
     return prepare_rewind(world, request, "noon", AUTHOR, allow_skip=allow_skip)
 
 
@@ -42,7 +41,7 @@ def test_what_would_start_over_now_is_no_way_back_either():
 
 def test_of_an_offset_without_an_order_it_is_said_that_the_direction_is_not_known():
     world = World(worlds.unknown_type())
-    found = rewound(world, Pair(SHARD, '{"at":3,"mark":"b"}'))
+    found = rewound(world, PartitionOffset(SHARD, '{"at":3,"mark":"b"}'))
     assert found.prepared.plan is not None
     assert found.counts == ()
     assert any("it is unknown whether" in note for note in found.prepared.notes)
@@ -55,12 +54,12 @@ def test_what_is_wrong_with_the_offsets_of_that_moment_is_refused_first():
 
 
 def test_the_count_is_made_again_once_it_has_stopped():
-    world = World(state=State.PAUSED)
+    world = World(state=RequestedState.PAUSED)
     recheck = rewound(world, pair(4000, ORDERS)).prepared.recheck
     assert recheck is not None
-    frozen = Frozen((pair(4999, ORDERS),), backup="b", backup_sha256="0")
+    frozen = FrozenOffsets((pair(4999, ORDERS),), backup="b", backup_sha256="0")
     assert recheck(frozen) == ()
-    world.facts_now = worlds.mirror(logs={TopicPartition("orders", 0): LogBounds(4500, 5000)})
+    world.facts_now = worlds.mirror(logs={TopicPartition("orders", 0): ReadableRange(4500, 5000)})
     assert recheck(frozen)
     world.facts_now = worlds.mirror()
-    assert recheck(Frozen((pair(20, ORDERS),), backup="b", backup_sha256="0"))
+    assert recheck(FrozenOffsets((pair(20, ORDERS),), backup="b", backup_sha256="0"))

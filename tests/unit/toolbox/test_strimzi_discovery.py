@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from offsetwatch import config
-from offsetwatch.toolbox.strimzi_discovery import Resources, found_in, text_of
+from offsetwatch.toolbox.strimzi_discovery import (
+    NamespaceResources,
+    build_file_text,
+    discover_config,
+)
 
 KAFKA = {
     "metadata": {"name": "main"},
@@ -40,8 +45,10 @@ def secret(**data: str) -> dict[str, Any]:
     "bootstrap", [SERVICE, "10.0.0.7:9093", "main-kafka-bootstrap.ns.svc:9093"]
 )
 def test_the_kafka_of_a_connect_cluster_is_known_by_any_of_its_addresses(bootstrap: str) -> None:
-    resources = Resources("ns", kafkas=(KAFKA,), connects=(connect(bootstrapServers=bootstrap),))
-    found = found_in(resources, folder="f")
+    resources = NamespaceResources(
+        "ns", kafkas=(KAFKA,), connects=(connect(bootstrapServers=bootstrap),)
+    )
+    found = discover_config(resources, folder="f")
     assert found.kafka == {"main": {"bootstrap": bootstrap}}
     assert found.connect == [
         {
@@ -93,13 +100,13 @@ def test_the_kafka_of_a_connect_cluster_is_known_by_any_of_its_addresses(bootstr
 def test_credentials_become_properties_that_name_files(
     how: dict[str, Any], properties: dict[str, str]
 ) -> None:
-    resources = Resources("ns", kafkas=(KAFKA,), connects=(connect(**how),))
-    assert found_in(resources, folder="f").kafka["main"]["properties"] == properties
+    resources = NamespaceResources("ns", kafkas=(KAFKA,), connects=(connect(**how),))
+    assert discover_config(resources, folder="f").kafka["main"]["properties"] == properties
 
 
 def test_an_authentication_that_is_not_known_is_said_and_not_guessed() -> None:
-    resources = Resources("ns", connects=(connect(authentication={"type": "oauth"}),))
-    found = found_in(resources, folder="f")
+    resources = NamespaceResources("ns", connects=(connect(authentication={"type": "oauth"}),))
+    found = discover_config(resources, folder="f")
     assert "properties" not in found.kafka["main-kafka-bootstrap"]
     assert any("oauth" in note for note in found.notes)
 
@@ -145,8 +152,8 @@ def test_an_authentication_that_is_not_known_is_said_and_not_guessed() -> None:
 def test_a_mirror_maker_is_a_connect_cluster_beside_the_clusters_it_copies_from(
     spec: dict[str, Any],
 ) -> None:
-    resources = Resources("ns", mirrors=({"metadata": {"name": "mm"}, "spec": spec},))
-    found = found_in(resources, folder="f")
+    resources = NamespaceResources("ns", mirrors=({"metadata": {"name": "mm"}, "spec": spec},))
+    found = discover_config(resources, folder="f")
     assert {name: at["bootstrap"] for name, at in found.kafka.items()} == {
         "east": "east:9092",
         "west": "west:9092",
@@ -159,7 +166,7 @@ def test_a_mirror_maker_is_a_connect_cluster_beside_the_clusters_it_copies_from(
 
 def test_what_is_found_is_a_configuration_that_loads(tmp_path: Path) -> None:
     labels = {"strimzi.io/cluster": "my-connect"}
-    resources = Resources(
+    resources = NamespaceResources(
         "ns",
         kafkas=(KAFKA,),
         connects=(connect(tls=TLS, authentication=SCRAM),),
@@ -168,13 +175,13 @@ def test_what_is_found_is_a_configuration_that_loads(tmp_path: Path) -> None:
             {"metadata": {"name": "other", "labels": {"strimzi.io/cluster": "else"}}},
         ),
     )
-    found = found_in(resources, folder=str(tmp_path))
+    found = discover_config(resources, folder=str(tmp_path))
     secrets = {
         "main-cluster-ca-cert": secret(**{"ca.crt": "a certificate"}),
         "app": secret(password="hidden"),
     }
     for name, parts in found.files.items():
-        (tmp_path / name).write_text(text_of(parts, secrets))
+        (tmp_path / name).write_text(build_file_text(parts, secrets))
         (tmp_path / name).chmod(0o600)
     assert found.owners == {("my-connect", "orders"): "KafkaConnector orders"}
     loaded = config.parse({"kafka": found.kafka, "connect": found.connect}, {})
@@ -184,6 +191,6 @@ def test_what_is_found_is_a_configuration_that_loads(tmp_path: Path) -> None:
 
 def test_certificates_that_a_pattern_names_are_all_taken() -> None:
     secrets = {"s": secret(**{"a.crt": "one", "b.crt": "two\n", "c.key": "no"})}
-    assert text_of([("s", "*.crt")], secrets) == "one\ntwo\n"
+    assert build_file_text([("s", "*.crt")], secrets) == "one\ntwo\n"
     with pytest.raises(KeyError, match="has no x"):
-        text_of([("s", "x")], secrets)
+        build_file_text([("s", "x")], secrets)

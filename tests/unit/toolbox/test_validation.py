@@ -11,20 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox import documents
 from offsetwatch.toolbox.validation import (
-    Facts,
-    LogBounds,
-    Problem,
-    Request,
-    named_partitions,
-    notes,
-    problems,
+    OffsetsRequest,
+    ReadableRange,
+    ValidationFacts,
+    ValidationProblem,
+    collect_notes,
+    find_named_partitions,
+    find_problems,
 )
-
 from tests.unit.toolbox.worlds import file_source, mirror, mirror_settings, sink, unknown_type
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "connect-alter.json").read_text())
@@ -111,14 +111,14 @@ ACCEPTED_THOUGH_WRONG = {
 }
 
 
-def found(case: dict[str, object], facts: Facts) -> tuple[Problem, ...]:
+def found(case: dict[str, object], facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
     """What we say of a PATCH body, all the way."""
     connector = str(case["connector"])
-    document = documents.parse(str(case["body"]).encode(), patch_of=connector)
-    if not isinstance(document, documents.Document):
+    document = documents.parse_document(str(case["body"]).encode(), patch_of=connector)
+    if not isinstance(document, documents.OffsetsDocument):
         return document
     (section,) = document.sections
-    return problems(Request(connector, section.pairs, section.where), facts)
+    return find_problems(OffsetsRequest(connector, section.pairs, section.where), facts)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
@@ -146,15 +146,17 @@ def test_no_case_that_connect_accepts_is_left_unjudged() -> None:
     assert accepted == SOUND | set(ACCEPTED_THOUGH_WRONG)
 
 
-def ask(facts: Facts, *pairs: tuple[str, str | None], allow_new: bool = False) -> list[str]:
-    request = Request(
-        facts.connector, tuple(Pair(*pair) for pair in pairs), "c", allow_new=allow_new
+def ask(
+    facts: ValidationFacts, *pairs: tuple[str, str | None], allow_new: bool = False
+) -> list[str]:
+    request = OffsetsRequest(
+        facts.connector, tuple(PartitionOffset(*pair) for pair in pairs), "c", allow_new=allow_new
     )
-    return [str(problem) for problem in problems(request, facts)]
+    return [str(problem) for problem in find_problems(request, facts)]
 
 
 def test_an_entry_without_an_offset_is_no_reset() -> None:
-    said = documents.parse(b'{"c": [{"partition": {"filename": "/data/t.txt"}}]}')
+    said = documents.parse_document(b'{"c": [{"partition": {"filename": "/data/t.txt"}}]}')
     (problem,) = said if isinstance(said, tuple) else ()
     assert "take for a reset" in problem.wrong
     assert '"offset": null' in problem.right
@@ -175,7 +177,7 @@ ORDERS = '{"cluster":"west","partition":0,"topic":"orders"}'
 def test_a_mirror_has_copied_a_record_that_is_there_or_the_one_before_the_first(
     offset: int, ends: str | None
 ) -> None:
-    facts = mirror(logs={TopicPartition("orders", 0): LogBounds(100, 5000)})
+    facts = mirror(logs={TopicPartition("orders", 0): ReadableRange(100, 5000)})
     said = ask(facts, (ORDERS, f'{{"offset":{offset}}}'))
     assert [line.split(";")[0] for line in said] == ([] if ends is None else [ends])
 
@@ -184,13 +186,13 @@ def test_a_mirror_has_copied_a_record_that_is_there_or_the_one_before_the_first(
 def test_a_sink_reads_a_record_next_that_is_there_or_the_one_to_come(
     offset: int, sound: bool
 ) -> None:
-    facts = sink(logs={TopicPartition("tlines", 0): LogBounds(100, 500)})
+    facts = sink(logs={TopicPartition("tlines", 0): ReadableRange(100, 500)})
     pair = ('{"kafka_partition":0,"kafka_topic":"tlines"}', f'{{"kafka_offset":{offset}}}')
     assert (ask(facts, pair) == []) is sound
 
 
 def test_of_an_empty_partition_no_record_can_have_been_copied() -> None:
-    facts = mirror(logs={TopicPartition("orders", 0): LogBounds(0, 0)})
+    facts = mirror(logs={TopicPartition("orders", 0): ReadableRange(0, 0)})
     (said,) = ask(facts, (ORDERS, '{"offset":0}'))
     assert said.endswith(
         "orders-0 is empty, its next record will be 0; only null: null starts at the first record"
@@ -201,14 +203,14 @@ def test_null_is_not_called_the_first_record_where_it_is_the_end() -> None:
     facts = mirror(mirror=mirror_settings(from_start=False))
     (said,) = ask(facts, (ORDERS, '{"offset":5000}'))
     assert said.endswith("null starts at the END")
-    (note,) = notes(Request("c", (Pair(ORDERS, None),), "c"), facts)
+    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(ORDERS, None),), "c"), facts)
     assert "starts at the END" in note
 
 
 def test_zero_is_allowed_and_said_to_skip_record_0() -> None:
     pair = (ORDERS, '{"offset":0}')
     assert ask(mirror(), pair) == []
-    (note,) = notes(Request("c", (Pair(*pair),), "c"), mirror())
+    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(*pair),), "c"), mirror())
     assert "the next is record 1; null starts with record 0" in note
 
 
@@ -253,13 +255,15 @@ def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -
     facts = mirror(topics=None, logs={}, mirror=None)
     assert len(ask(facts, (ORDERS, '{"offset":1}'))) == 2  # neither its alias nor its log
     assert ask(facts, (ORDERS, '{"offset":1}'), allow_new=True) == []
-    request = Request("c", (Pair(ORDERS, '{"offset":1}'),), "c", allow_new=True)
-    (note,) = notes(request, facts)
+    request = OffsetsRequest("c", (PartitionOffset(ORDERS, '{"offset":1}'),), "c", allow_new=True)
+    (note,) = collect_notes(request, facts)
     assert "orders-0 has records of these offsets could not be read" in note
 
 
 def test_a_connector_of_which_nobody_tells_the_type_may_be_a_mirror() -> None:
-    facts = Facts("c", ConnectorKind.UNKNOWN, "", present=(Pair(ORDERS, '{"offset":1}'),))
+    facts = ValidationFacts(
+        "c", ConnectorKind.UNKNOWN, "", present=(PartitionOffset(ORDERS, '{"offset":1}'),)
+    )
     (said,) = ask(facts, (ORDERS, '{"offset":2}'))
     assert "orders-0 cannot be read" in said
     assert ask(facts, (ORDERS, '{"offset":2}'), allow_new=True) == []
@@ -267,13 +271,13 @@ def test_a_connector_of_which_nobody_tells_the_type_may_be_a_mirror() -> None:
 
 def test_a_partition_that_is_removed_needs_no_log() -> None:
     assert ask(mirror(topics=None, logs={}), (ORDERS, None)) == []
-    assert named_partitions((Pair(ORDERS, None),)) == frozenset()
-    assert named_partitions((Pair(ORDERS, "{}"),)) == {TopicPartition("orders", 0)}
+    assert find_named_partitions((PartitionOffset(ORDERS, None),)) == frozenset()
+    assert find_named_partitions((PartitionOffset(ORDERS, "{}"),)) == {TopicPartition("orders", 0)}
 
 
 def test_a_dead_entry_can_be_removed_whatever_it_looks_like() -> None:
     dead = '{"cluster":"north","partition":"0","topic":"orders","x":1}'
-    facts = mirror(present=(Pair(dead, '{"offset":4000}'),))
+    facts = mirror(present=(PartitionOffset(dead, '{"offset":4000}'),))
     assert ask(facts, (dead, None)) == []
     assert ask(facts, (dead, '{"offset":3}')) != []
 
@@ -347,7 +351,7 @@ def test_text_where_a_task_of_this_shape_expects_a_long_is_written_only_if_it_is
     None
 ):
     pair = ('{"table":"t"}', '{"incrementing":"3"}')
-    nameless = unknown_type(present=(Pair(*pair),), class_name="")
+    nameless = unknown_type(present=(PartitionOffset(*pair),), class_name="")
     (said,) = ask(nameless, pair)
     assert "at which a task of jdbc would fail" in said
     assert "--allow-new" in said
@@ -365,36 +369,38 @@ def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
         "Checkpoint": '{"group":"g","partition":0,"topic":"west.orders"}',
         "Heartbeat": '{"sourceClusterAlias":"west","targetClusterAlias":"east"}',
     }[kind]
-    facts = Facts(
+    facts = ValidationFacts(
         connector="c",
         kind=ConnectorKind.MIRROR,
         class_name=f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
-        present=(Pair(partition, '{"offset":0}'),),
+        present=(PartitionOffset(partition, '{"offset":0}'),),
     )
     (said,) = ask(facts, (partition, '{"offset":5}'))
     assert f'5, where a Mirror{kind}Connector has 0; {{"offset":0}}' in said
     assert len(ask(facts, (partition, '{"offset":false}'))) == 1
     assert ask(facts, (partition, None)) == []
     assert ask(replace(facts, present=()), (partition, '{"offset":0}')) == []  # put back
-    (note,) = notes(Request("c", (Pair(partition, None),), "c"), facts)
+    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(partition, None),), "c"), facts)
     assert "this changes nothing" in note
 
 
 def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_meant() -> None:
     count = 10_000
-    present = tuple(Pair(f'{{"shard":"eu-{at}"}}', '{"at":1}') for at in range(count))
+    present = tuple(PartitionOffset(f'{{"shard":"eu-{at}"}}', '{"at":1}') for at in range(count))
     facts = unknown_type(present=present)
     said = ask(facts, *((f'{{"shard":"us-{at}"}}', '{"at":1}') for at in range(count)))
     assert len(said) == count
     assert "did you mean" in said[0]
     assert said[-1] == "c[9999].partition: never there before; --allow-new if it is to be made"
-    request = Request("c", tuple(Pair(f'{{"s":{at}}}', None) for at in range(count)), "c")
-    (note,) = notes(request, facts)
+    request = OffsetsRequest(
+        "c", tuple(PartitionOffset(f'{{"s":{at}}}', None) for at in range(count)), "c"
+    )
+    (note,) = collect_notes(request, facts)
     assert "and 9995 more: has no offset" in note
 
 
 def test_nothing_to_remove_is_said_and_not_refused() -> None:
     facts = replace(mirror(), present=())
     assert ask(facts, (ORDERS, None)) == []
-    (note,) = notes(Request("c", (Pair(ORDERS, None),), "c"), facts)
+    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(ORDERS, None),), "c"), facts)
     assert "nothing to remove" in note

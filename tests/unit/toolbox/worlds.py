@@ -6,8 +6,8 @@ from typing import Any
 
 from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.validation import Facts, LogBounds
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.validation import ReadableRange, ValidationFacts
 
 MIRROR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 FILE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -26,65 +26,69 @@ def mirror_settings(**changed: Any) -> MirrorSettings:
     return MirrorSettings(**{**settings, **changed})
 
 
-def mirror(**changed: Any) -> Facts:
+def mirror(**changed: Any) -> ValidationFacts:
     """Copies `orders` (0 to 4999) and `orders-eu` (0 to 299) from west."""
     facts: dict[str, Any] = {
         "connector": "mm2-source",
         "kind": ConnectorKind.MIRROR,
         "class_name": MIRROR_CLASS,
         "present": (
-            Pair('{"cluster":"west","partition":0,"topic":"orders"}', '{"offset":4999}'),
-            Pair('{"cluster":"west","partition":0,"topic":"orders-eu"}', '{"offset":299}'),
+            PartitionOffset('{"cluster":"west","partition":0,"topic":"orders"}', '{"offset":4999}'),
+            PartitionOffset(
+                '{"cluster":"west","partition":0,"topic":"orders-eu"}', '{"offset":299}'
+            ),
         ),
         "mirror": mirror_settings(),
         "topics": {"orders": 1, "orders-eu": 1, "payments": 2},
         "logs": {
-            TopicPartition("orders", 0): LogBounds(0, 5000),
-            TopicPartition("orders-eu", 0): LogBounds(0, 300),
-            TopicPartition("payments", 0): LogBounds(0, 10),
-            TopicPartition("payments", 1): LogBounds(0, 10),
+            TopicPartition("orders", 0): ReadableRange(0, 5000),
+            TopicPartition("orders-eu", 0): ReadableRange(0, 300),
+            TopicPartition("payments", 0): ReadableRange(0, 10),
+            TopicPartition("payments", 1): ReadableRange(0, 10),
         },
     }
-    return Facts(**{**facts, **changed})
+    return ValidationFacts(**{**facts, **changed})
 
 
-def sink(**changed: Any) -> Facts:
+def sink(**changed: Any) -> ValidationFacts:
     """Reads `tlines`, whose records are 0 to 499."""
     facts: dict[str, Any] = {
         "connector": "t-sink",
         "kind": ConnectorKind.SINK,
         "class_name": "org.apache.kafka.connect.file.FileStreamSinkConnector",
-        "present": (Pair('{"kafka_partition":0,"kafka_topic":"tlines"}', '{"kafka_offset":500}'),),
+        "present": (
+            PartitionOffset('{"kafka_partition":0,"kafka_topic":"tlines"}', '{"kafka_offset":500}'),
+        ),
         "sink": SinkSettings(
             group="connect-t-sink", addresses=frozenset(), topics=frozenset({"tlines"})
         ),
         "topics": {"tlines": 1, "lines": 1},
         "logs": {
-            TopicPartition("tlines", 0): LogBounds(0, 500),
-            TopicPartition("lines", 0): LogBounds(0, 500),
+            TopicPartition("tlines", 0): ReadableRange(0, 500),
+            TopicPartition("lines", 0): ReadableRange(0, 500),
         },
     }
-    return Facts(**{**facts, **changed})
+    return ValidationFacts(**{**facts, **changed})
 
 
-def file_source(**changed: Any) -> Facts:
+def file_source(**changed: Any) -> ValidationFacts:
     """Reads /data/t.txt."""
     facts: dict[str, Any] = {
         "connector": "t-src",
         "kind": ConnectorKind.SOURCE,
         "class_name": FILE_CLASS,
-        "present": (Pair('{"filename":"/data/t.txt"}', '{"position":4390}'),),
+        "present": (PartitionOffset('{"filename":"/data/t.txt"}', '{"position":4390}'),),
         "filename": "/data/t.txt",
     }
-    return Facts(**{**facts, **changed})
+    return ValidationFacts(**{**facts, **changed})
 
 
-def unknown_type(**changed: Any) -> Facts:
+def unknown_type(**changed: Any) -> ValidationFacts:
     """A connector of which nothing is known but what it wrote."""
     facts: dict[str, Any] = {
         "connector": "pg",
         "kind": ConnectorKind.SOURCE,
         "class_name": "com.example.Exotic",
-        "present": (Pair('{"shard":"eu-1"}', '{"at":17,"mark":"a"}'),),
+        "present": (PartitionOffset('{"shard":"eu-1"}', '{"at":17,"mark":"a"}'),),
     }
-    return Facts(**{**facts, **changed})
+    return ValidationFacts(**{**facts, **changed})

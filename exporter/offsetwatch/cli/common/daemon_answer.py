@@ -19,26 +19,26 @@ import msgspec
 from offsetwatch import config as configuration
 from offsetwatch import documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.unread_clusters import Unread, unread
-from offsetwatch.cli.remote.own_daemon import Answer
-from offsetwatch.cli.remote.read_client import ASK_S, ReadListener, document
+from offsetwatch.cli.common.unread_clusters import UnreadCluster, collect_unread_clusters
+from offsetwatch.cli.remote.own_daemon import DaemonResponse
+from offsetwatch.cli.remote.read_client import REQUEST_TIMEOUT_S, ReadListener, fetch_document
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
-from offsetwatch.config.identity import clusters_of, differences
+from offsetwatch.config.identity import describe_differences, format_cluster_hashes
 from offsetwatch.daemon import state_dir
-from offsetwatch.errors import ClientError, ConfigError, Denied, Malformed
+from offsetwatch.errors import AccessDenied, ClientError, ConfigError, MalformedResponse
 from offsetwatch.model.moments import Moment
 from offsetwatch.serve.documents.status import UnreadInput
 from offsetwatch.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from offsetwatch.cli.common.own_inspection import OwnLook
+    from offsetwatch.cli.common.own_inspection import OwnInspection
 
 STALE_S: Final = 60.0
 DIFFERENCES_MAX: Final = 3
 
 
-class Reading(NamedTuple):
+class ReadOptions(NamedTuple):
     """How a verb that reads is to read.
 
     config_path    None where only a daemon elsewhere is named
@@ -65,7 +65,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAnswer:
+class SourcedDocument:
     """A document, and where it is from.
 
     look    the look of our own that it was made of; None where a daemon answered
@@ -73,52 +73,56 @@ class ReadAnswer:
 
     body: bytes
     by: str
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadCluster, ...]
     config: Config | None
-    look: OwnLook | None = None
+    look: OwnInspection | None = None
 
 
-class _Input(UnreadInput, frozen=True):
+class _InputStatus(UnreadInput, frozen=True):
     up: bool = True
 
 
-class _OfCluster(msgspec.Struct):
+class _JudgementCluster(msgspec.Struct):
     connect_cluster: str = ""
 
 
-class _Head(msgspec.Struct):
+class _DocumentHead(msgspec.Struct):
     """What the documents have in common, as far as it is needed here."""
 
     at: Moment
     ready: bool | None = None
     waiting_for: tuple[str, ...] = ()
     unread: tuple[UnreadInput, ...] = ()
-    inputs: tuple[_Input, ...] = ()
+    inputs: tuple[_InputStatus, ...] = ()
     connect_cluster: str | None = None
-    judgements: tuple[_OfCluster, ...] = ()
+    judgements: tuple[_JudgementCluster, ...] = ()
 
 
 @contextmanager
-def answer(reading: Reading, path: str, make: Callable[[Snapshot], bytes]) -> Iterator[ReadAnswer]:
+def open_document(
+    reading: ReadOptions, path: str, make: Callable[[Snapshot], bytes]
+) -> Iterator[SourcedDocument]:
     """The document at `path` of a daemon, or what `make` makes of an own look. Raises ConfigError,
     TimedOut where nothing could be read, and ClientError where only a daemon could be asked.
     """
     began = time.monotonic()
-    told = of_daemon(reading, path)
+    told = read_daemon_document(reading, path)
     if told is not None:
         yield told
         return
     loaded = reading.required()
     left_s = max(0.1, reading.timeout_s - (time.monotonic() - began))
-    from offsetwatch.cli.common.own_inspection import looked  # noqa: PLC0415 - the clients, which take longest to load
+    from offsetwatch.cli.common.own_inspection import inspect_clusters  # noqa: PLC0415 - the clients, which take longest to load
 
-    with looked(loaded, left_s) as look:
+    with inspect_clusters(loaded, left_s) as look:
         if look.empty:
             raise look.failure()
-        yield ReadAnswer(make(look.snapshot), _own(loaded), look.unread, loaded, look)
+        yield SourcedDocument(
+            make(look.snapshot), _describe_own_source(loaded), look.unread, loaded, look
+        )
 
 
-def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
+def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | None:
     """Return the document at `path` of the daemon; None where it is better to look oneself. Raises
     ClientError where a daemon elsewhere was named and does not answer, and ConfigError.
     """
@@ -127,46 +131,50 @@ def of_daemon(reading: Reading, path: str) -> ReadAnswer | None:
     loaded, elsewhere = reading.loaded(), reading.url is not None
     listener = ReadListener(loaded, reading.url)
     try:
-        answer = document(listener, path, min(ASK_S, reading.timeout_s))
+        answer = fetch_document(listener, path, min(REQUEST_TIMEOUT_S, reading.timeout_s))
         if answer is None:
             return None  # of a version that has no such document
         if (
             loaded is not None
             and not elsewhere
-            and _is_of_others(answer, loaded, reading, listener)
+            and _is_other_daemon(answer, loaded, reading, listener)
         ):
             return None
-        head = documents.decode(answer.body, _Head)
+        head = documents.decode(answer.body, _DocumentHead)
     except ClientError as exc:
         if elsewhere:
             raise
-        if isinstance(exc, Denied):
-            output.client_error(exc, "asking without the daemon")
+        if isinstance(exc, AccessDenied):
+            output.print_client_error(exc, "asking without the daemon")
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         if elsewhere:
-            raise Malformed(listener.where, "this is not a document of offsetwatch") from exc
+            raise MalformedResponse(
+                listener.where, "this is not a document of offsetwatch"
+            ) from exc
         return None
     old_s = max(0.0, SystemClock().now() - head.at)
-    if loaded is not None and not elsewhere and not _serves(head, loaded, old_s):
+    if loaded is not None and not elsewhere and not _may_serve(head, loaded, old_s):
         return None
     missing = (*head.unread, *(at for at in head.inputs if not at.up))
-    return ReadAnswer(
+    return SourcedDocument(
         body=answer.body,
-        by=f"the daemon on {listener.where}, {output.age(old_s)} old",
-        unread=unread(missing, head.waiting_for, config=loaded),
+        by=f"the daemon on {listener.where}, {output.format_age(old_s)} old",
+        unread=collect_unread_clusters(missing, head.waiting_for, config=loaded),
         config=loaded,
     )
 
 
-def _is_of_others(answer: Answer, config: Config, reading: Reading, listener: ReadListener) -> bool:
+def _is_other_daemon(
+    answer: DaemonResponse, config: Config, reading: ReadOptions, listener: ReadListener
+) -> bool:
     """Say on standard error that the daemon is about other clusters than the file, if it is."""
     if answer.clusters is None:
         return False  # of a version that does not say
-    other = differences(clusters_of(config), answer.clusters)
+    other = describe_differences(format_cluster_hashes(config), answer.clusters)
     if other:
         more = f", and {len(other) - DIFFERENCES_MAX} more" if len(other) > DIFFERENCES_MAX else ""
-        output.error(
+        output.print_error(
             f"the daemon on {listener.where} has another configuration than {reading.config_path} "
             f"({'; '.join(other[:DIFFERENCES_MAX])}{more}): reading without it. If it is this "
             "file's daemon, let it read the file again (SIGHUP)"
@@ -174,15 +182,15 @@ def _is_of_others(answer: Answer, config: Config, reading: Reading, listener: Re
     return bool(other)
 
 
-def _serves(head: _Head, config: Config, old_s: float) -> bool:
+def _may_serve(head: _DocumentHead, config: Config, old_s: float) -> bool:
     """Return whether the daemon of this address can tell: it is about these clusters, is not stuck,
     and knows anything at all.
     """
     knows = head.ready is not False or bool(head.judgements)
-    return old_s <= STALE_S and knows and _is_of(head, config)
+    return old_s <= STALE_S and knows and _has_known_clusters(head, config)
 
 
-def _is_of(head: _Head, config: Config) -> bool:
+def _has_known_clusters(head: _DocumentHead, config: Config) -> bool:
     """Return whether it is about the clusters of this configuration: another daemon may have the
     address.
     """
@@ -192,9 +200,9 @@ def _is_of(head: _Head, config: Config) -> bool:
     return there <= {at.name for at in config.connect}
 
 
-def _own(config: Config) -> str:
+def _describe_own_source(config: Config) -> str:
     folder = Path(config.state_dir)
-    if state_dir.read(folder, "judge") is not None:
+    if state_dir.read_document(folder, "judge") is not None:
         return f"this command, from the clusters and from the state of a daemon in {folder}"
     where = ReadListener(config).where
     return (

@@ -10,13 +10,13 @@ from typing import TextIO, cast
 
 import structlog
 
-from offsetwatch.cli.common.output import visible
+from offsetwatch.cli.common.output import escape_controls
 
 
-def configure(level: str, style: str) -> None:
+def configure_logging(level: str, style: str) -> None:
     """Set up structlog; libraries' own records below WARNING are dropped."""
     renderers: list[structlog.typing.Processor] = (
-        [_for_a_terminal, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        [_escape_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         if style == "console"
         else [structlog.processors.JSONRenderer()]
     )
@@ -32,13 +32,15 @@ def configure(level: str, style: str) -> None:
             logging.getLevelNamesMapping()[level.upper()]
         ),
         # It is written to and flushed, and nothing else.
-        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", _Lines(sys.stderr))),
+        logger_factory=structlog.PrintLoggerFactory(
+            file=cast("TextIO", _TolerantStream(sys.stderr))
+        ),
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
 
 
-class _Lines(io.TextIOBase):
+class _TolerantStream(io.TextIOBase):
     """A stream for a log. What cannot be written is left out: where a log goes the disk may be
     full, or whoever listened gone, and that is no reason to stop what the log is about.
     """
@@ -56,8 +58,8 @@ class _Lines(io.TextIOBase):
             self._to.flush()
 
 
-def _for_a_terminal(
+def _escape_event(
     _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """Names in it are written by others. What is no text is shown by its repr, JSON escapes all."""
-    return {key: visible(at) if isinstance(at, str) else at for key, at in event.items()}
+    return {key: escape_controls(at) if isinstance(at, str) else at for key, at in event.items()}

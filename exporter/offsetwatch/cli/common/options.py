@@ -18,18 +18,18 @@ from click.core import ParameterSource
 from offsetwatch.cli.common.output import OutputFormat
 
 if TYPE_CHECKING:
-    from offsetwatch.cli.common.daemon_answer import Reading
+    from offsetwatch.cli.common.daemon_answer import ReadOptions
 
 CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
-READ_VARIABLE: Final = "OFFSETWATCH_URL"
-_JSON: Final = "offsetwatch.json"
+READ_URL_VARIABLE: Final = "OFFSETWATCH_URL"
+_JSON_META_KEY: Final = "offsetwatch.json"
 CONFIG_DEFAULT: Final = Path("/etc/offsetwatch/config.yaml")
 _NO_CONFIG: Final = f"Name the file, or set {CONFIG_VARIABLE}; there is no {CONFIG_DEFAULT}"
 _NO_DAEMON: Final = (
-    f"{_NO_CONFIG}. To ask a daemon on another host: --url http://host:9640, or {READ_VARIABLE}"
+    f"{_NO_CONFIG}. To ask a daemon on another host: --url http://host:9640, or {READ_URL_VARIABLE}"
 )
 
-Declared = TypeVar("Declared", bound=Callable[..., Any])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 
 
 def is_typed(context: click.Context, name: str) -> bool:
@@ -37,7 +37,7 @@ def is_typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def with_config(command: str) -> str:
+def add_config_option(command: str) -> str:
     """Return a command of ours with the configuration that was typed for this one, so that it runs
     as it is printed.
     """
@@ -49,17 +49,17 @@ def with_config(command: str) -> str:
     return shlex.join((*words[:at], "--config", str(context.params["config_path"]), *words[at:]))
 
 
-def _default_config() -> Path | None:
+def _find_default_config() -> Path | None:
     return CONFIG_DEFAULT if CONFIG_DEFAULT.exists() else None
 
 
-def _required(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
+def _require_config(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
     if value is None:
         raise click.MissingParameter(_NO_CONFIG, context, parameter)
     return value
 
 
-def _optional(
+def _allow_no_config(
     context: click.Context, parameter: click.Parameter, value: Path | None
 ) -> Path | None:
     """What is typed is processed first: a worker's own file needs no configuration beside it."""
@@ -67,7 +67,9 @@ def _optional(
     return None if alone and not is_typed(context, parameter.name or "") else value
 
 
-def _config(text: str, callback: Callable[..., Path | None]) -> Callable[[Declared], Declared]:
+def _build_config_option(
+    text: str, callback: Callable[..., Path | None]
+) -> Callable[[CommandFunction], CommandFunction]:
     return click.option(
         "-c",
         "--config",
@@ -75,26 +77,26 @@ def _config(text: str, callback: Callable[..., Path | None]) -> Callable[[Declar
         type=click.Path(dir_okay=False, path_type=Path),
         envvar=CONFIG_VARIABLE,
         show_envvar=True,
-        default=_default_config,
+        default=_find_default_config,
         show_default=str(CONFIG_DEFAULT),
         callback=callback,
         help=text,
     )
 
 
-config_option = _config("The YAML file.", _required)
+config_option = _build_config_option("The YAML file.", _require_config)
 
 
-def optional_config_option(text: str) -> Callable[[Declared], Declared]:
+def optional_config_option(text: str) -> Callable[[CommandFunction], CommandFunction]:
     """Of a verb that may be told otherwise where to look."""
-    return _config(text, _optional)
+    return _build_config_option(text, _allow_no_config)
 
 
-def _url_or_config(
+def _require_url_or_config(
     context: click.Context, parameter: click.Parameter, value: Path | None
 ) -> Path | None:
     """What is typed is processed first: an address that was typed does without."""
-    if value is None and not (is_typed(context, "url") or os.environ.get(READ_VARIABLE)):
+    if value is None and not (is_typed(context, "url") or os.environ.get(READ_URL_VARIABLE)):
         raise click.MissingParameter(_NO_DAEMON, context, parameter)
     return value
 
@@ -145,14 +147,16 @@ class DurationType(click.ParamType[float]):
         return seconds
 
 
-def apply_options(verb: Declared, *options: Callable[[Declared], Declared]) -> Declared:
+def apply_options(
+    verb: CommandFunction, *options: Callable[[CommandFunction], CommandFunction]
+) -> CommandFunction:
     """Return the verb with these options. Help shows them in the reverse order."""
     for option in options:
         verb = option(verb)
     return verb
 
 
-def timeout_option(default: str = "30s") -> Callable[[Declared], Declared]:
+def timeout_option(default: str = "30s") -> Callable[[CommandFunction], CommandFunction]:
     """Return the `--timeout` of a command. A change has a longer default: Strimzi's operator may
     take two minutes to begin with one.
     """
@@ -166,7 +170,7 @@ def timeout_option(default: str = "30s") -> Callable[[Declared], Declared]:
     )
 
 
-def daemon_options(verb: Declared) -> Declared:
+def daemon_options(verb: CommandFunction) -> CommandFunction:
     """How the daemon is asked first, of a verb with a configuration of its own kind."""
     return apply_options(
         verb,
@@ -174,29 +178,29 @@ def daemon_options(verb: Declared) -> Declared:
         click.option("--direct", is_flag=True, help="Read from the clusters, not from the daemon."),
         click.option(
             "--url",
-            envvar=READ_VARIABLE,
+            envvar=READ_URL_VARIABLE,
             show_envvar=True,
             help="The read listener of a daemon, as http://host:9640; by default that of --config.",
         ),
     )
 
 
-def reading_options(verb: Declared) -> Declared:
+def read_options(verb: CommandFunction) -> CommandFunction:
     """Those of a verb that asks the daemon first, and otherwise the clusters."""
-    return _config("The YAML file.", _url_or_config)(daemon_options(verb))
+    return _build_config_option("The YAML file.", _require_url_or_config)(daemon_options(verb))
 
 
-def reading_of(options: dict[str, Any]) -> Reading:
+def take_read_options(options: dict[str, Any]) -> ReadOptions:
     """Take out what reading_options say. A configuration that was typed goes before the daemon of
     the environment.
     """
-    from offsetwatch.cli.common.daemon_answer import Reading  # noqa: PLC0415 - heavy
+    from offsetwatch.cli.common.daemon_answer import ReadOptions  # noqa: PLC0415 - heavy
 
     context = click.get_current_context()
     url = options.pop("url")
     if is_typed(context, "config_path") and not is_typed(context, "url"):
         url = None
-    found = Reading(
+    found = ReadOptions(
         options.pop("config_path"), url, options.pop("timeout_s"), direct=options.pop("direct")
     )
     if found.direct and found.config_path is None:
@@ -205,19 +209,21 @@ def reading_of(options: dict[str, Any]) -> Reading:
 
 
 def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature
-    context.meta[_JSON] = value
+    context.meta[_JSON_META_KEY] = value
 
 
-def _output_format(context: click.Context, parameter: click.Parameter, value: str) -> OutputFormat:
+def _choose_output_format(
+    context: click.Context, parameter: click.Parameter, value: str
+) -> OutputFormat:
     chosen = OutputFormat(value)
-    if not context.meta.get(_JSON):
+    if not context.meta.get(_JSON_META_KEY):
         return chosen
     if is_typed(context, parameter.name or "") and chosen is not OutputFormat.JSON:
         raise click.UsageError(f"--json is -o json: leave one of --json and -o {value} out")
     return OutputFormat.JSON
 
 
-def output_options(verb: Declared) -> Declared:
+def output_options(verb: CommandFunction) -> CommandFunction:
     """How a command that lists or shows prints: `output_format`."""
     return apply_options(
         verb,
@@ -235,13 +241,13 @@ def output_options(verb: Declared) -> Declared:
             type=click.Choice([at.value for at in OutputFormat]),
             default=OutputFormat.TABLE.value,
             show_default=True,
-            callback=_output_format,
+            callback=_choose_output_format,
             help="What to print: a table, or all of it as one document.",
         ),
     )
 
 
-def watch_options(verb: Declared) -> Declared:
+def watch_options(verb: CommandFunction) -> CommandFunction:
     """Those of a verb that may be drawn again and again; see `runner_of`."""
     return apply_options(
         verb,
@@ -261,7 +267,7 @@ def watch_options(verb: Declared) -> Declared:
     )
 
 
-def runner_of(
+def take_watch_options(
     options: dict[str, Any], output_format: OutputFormat
 ) -> Callable[[Callable[[], int]], int]:
     """Take out what watch_options say, and return what runs the verb: once, or until Ctrl-C."""

@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch import documents
-from offsetwatch.clock import utc
-from offsetwatch.errors import ClientError, NothingRead
+from offsetwatch.clock import to_utc
+from offsetwatch.errors import ClientError, NoReadableCluster
 
 # Of cells in columns that hold a condition, by their first word. Only a terminal shows them.
-_CONDITIONS: Final = frozenset({"state", "verdict", "severity"})
+_CONDITION_COLUMNS: Final = frozenset({"state", "verdict", "severity"})
 _STYLES: Final = {
     **dict.fromkeys(("FAILED", "critical"), "bold red"),
     **dict.fromkeys(("failed", "stalled", "silent", "rewound"), "red"),
@@ -39,7 +39,7 @@ class OutputFormat(StrEnum):
     YAML = "yaml"
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Nothing that moves a terminal's cursor or turns its text round: much of what is printed here
     was written by somebody else.
     """
@@ -48,15 +48,15 @@ def visible(text: str) -> str:
     return "".join(at if at.isprintable() or at == "\n" else ascii(at)[1:-1] for at in text)
 
 
-def error(text: str) -> None:
+def print_error(text: str) -> None:
     """One line on standard error, without the number and the quotes that Python puts around what
     the operating system said.
     """
     plain = _PATH_OF_ERROR.sub(r": \1", _ERROR_NUMBER.sub("", text))
-    sys.stderr.write(f"{visible(plain)}\n")
+    sys.stderr.write(f"{escape_controls(plain)}\n")
 
 
-def client_text(failed: ClientError, then: str = "") -> str:
+def format_client_error(failed: ClientError, then: str = "") -> str:
     """Return what a cluster or server did not do, `then` what became of the command, and what to
     do about it.
     """
@@ -64,22 +64,24 @@ def client_text(failed: ClientError, then: str = "") -> str:
     return f"{said}; {failed.advice}" if failed.advice else said
 
 
-def client_error(failed: ClientError, then: str = "") -> None:
+def print_client_error(failed: ClientError, then: str = "") -> None:
     """Print the text of an error (client_text); where nothing was read, a line for each cluster."""
-    if isinstance(failed, NothingRead):
+    if isinstance(failed, NoReadableCluster):
         for line in failed.lines:
-            error(line)
-        error(f"{failed.target}: `offsetwatch doctor` checks each of them and says what to do")
+            print_error(line)
+        print_error(
+            f"{failed.target}: `offsetwatch doctor` checks each of them and says what to do"
+        )
         return
-    error(client_text(failed, then))
+    print_error(format_client_error(failed, then))
 
 
-def lines(title: str, rows: Iterable[str]) -> None:
+def print_lines(title: str, rows: Iterable[str]) -> None:
     """Lines that are not broken up, to be copied."""
-    sys.stdout.write("".join(f"{visible(line)}\n" for line in (title, *rows)))
+    sys.stdout.write("".join(f"{escape_controls(line)}\n" for line in (title, *rows)))
 
 
-def take_every_character() -> None:
+def escape_unencodable_output() -> None:
     """Have standard output escape what its encoding (by the locale) cannot hold: a connector's name
     would otherwise end a command.
     """
@@ -92,7 +94,7 @@ def is_utf8() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
-def json_text(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Print indented JSON; integers of any size stay exact, moments are RFC 3339. ASCII where the
     locale is not UTF-8.
     """
@@ -103,23 +105,23 @@ def json_text(value: Any) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def document(output_format: OutputFormat, value: Any) -> None:
+def print_document(output_format: OutputFormat, value: Any) -> None:
     """Print a value as JSON or YAML; numbers stay as exact as they are."""
     if output_format is OutputFormat.YAML:
         from offsetwatch.cli.common.yaml import print_yaml  # noqa: PLC0415 - a tenth of a verb's start
 
         print_yaml(value)
     else:
-        json_text(value)
+        print_json(value)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table; a column named with a trailing `#` holds numbers and is aligned right. On a terminal
     states, verdicts and severities have colours. Without rows there is a title alone.
     """
     rows = list(rows)
     if not rows:
-        sys.stdout.write(f"{visible(title)}: none\n")
+        sys.stdout.write(f"{escape_controls(title)}: none\n")
         return
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.table import Table  # noqa: PLC0415
@@ -127,7 +129,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
 
     # As text and not as markup: what stands in square brackets would vanish.
     drawn = Table(
-        title=Text(visible(title), style="table.title"),
+        title=Text(escape_controls(title), style="table.title"),
         title_justify="left",
         box=None,
         pad_edge=False,
@@ -140,10 +142,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
             column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
         )
     for row in rows:
-        texts = (_text(cell) for cell in row)
+        texts = (_format_cell(cell) for cell in row)
         drawn.add_row(
             *(
-                Text(text, style=_style(column, text))
+                Text(text, style=_choose_style(column, text))
                 for column, text in zip(columns, texts, strict=True)
             )
         )
@@ -151,7 +153,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     console.print(drawn)
 
 
-def entry(condition: str, headline: str, details: Iterable[str]) -> None:
+def print_entry(condition: str, headline: str, details: Iterable[str]) -> None:
     """A condition with its headline, and its details below, each a line of its own that nothing
     breaks up: a command among them can be copied from a terminal of any width.
     """
@@ -159,26 +161,26 @@ def entry(condition: str, headline: str, details: Iterable[str]) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     drawn = Text()
-    drawn.append(f"{visible(condition):<8}", style=_STYLES.get(condition, ""))
-    drawn.append(f"  {visible(headline)}")
+    drawn.append(f"{escape_controls(condition):<8}", style=_STYLES.get(condition, ""))
+    drawn.append(f"  {escape_controls(headline)}")
     for detail in details:
-        drawn.append(f"\n{' ' * 10}{visible(detail)}")
+        drawn.append(f"\n{' ' * 10}{escape_controls(detail)}")
     Console(soft_wrap=True).print(drawn, highlight=False)
 
 
-def _text(cell: object) -> str:
+def _format_cell(cell: object) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return visible(str(cell))
+    return escape_controls(str(cell))
 
 
-def _style(column: str, text: str) -> str:
-    return _STYLES.get(text.partition(" ")[0], "") if column in _CONDITIONS else ""
+def _choose_style(column: str, text: str) -> str:
+    return _STYLES.get(text.partition(" ")[0], "") if column in _CONDITION_COLUMNS else ""
 
 
-def age(seconds: float | None) -> str | None:
+def format_age(seconds: float | None) -> str | None:
     """A span of time in its two largest units."""
     if seconds is None:
         return None
@@ -193,8 +195,8 @@ def age(seconds: float | None) -> str | None:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def moment(at: float | None) -> str | None:
+def format_moment(at: float | None) -> str | None:
     """Unix seconds as people on call write them to each other."""
     if at is None:
         return None
-    return utc(at).strftime("%Y-%m-%d %H:%M:%SZ")
+    return to_utc(at).strftime("%Y-%m-%d %H:%M:%SZ")

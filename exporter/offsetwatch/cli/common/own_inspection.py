@@ -10,41 +10,43 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.cli.common.process_exit import leave_threads
-from offsetwatch.cli.common.reachability import SILENT_S, Reach
+from offsetwatch.cli.common.process_exit import record_remaining_threads
+from offsetwatch.cli.common.reachability import SILENT_S, ReachabilityProbe
 from offsetwatch.cli.common.unread_clusters import (
     CONNECT,
     KAFKA,
     ClusterName,
-    Unread,
-    unread,
-    waits_on,
+    UnreadCluster,
+    collect_unread_clusters,
+    find_awaited_clusters,
 )
 from offsetwatch.config import Config
 from offsetwatch.daemon import state_dir
-from offsetwatch.daemon.monitor import Edge
-from offsetwatch.errors import NothingRead, TimedOut
-from offsetwatch.serve.documents.status import unread_inputs
+from offsetwatch.daemon.monitor import ClusterMonitor
+from offsetwatch.errors import NoReadableCluster, ResponseTimeout
+from offsetwatch.serve.documents.status import list_unread_inputs
 from offsetwatch.state.snapshot import Snapshot
 from offsetwatch.state.trend_marks import ConnectorKey
 
-ANSWERS_S: Final = 0.05
+ANSWER_POLL_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
 QUIET_S: Final = 2.0  # without progress, where a cluster does not answer
-IN_VAIN_S: Final = 0.5  # the same, where all that is waited for is asked of such a cluster: what
+UNANSWERED_TIMEOUT_S: Final = (
+    0.5  # the same, where all that is waited for is asked of such a cluster: what
+)
 # was found is read from the next reconciliation on
 STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so long
 
 
 @dataclass(frozen=True, slots=True)
-class OwnLook:
+class OwnInspection:
     """What could be read, and which clusters could not.
 
     complete   whether all that was needed could be read
     """
 
     snapshot: Snapshot
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadCluster, ...]
     complete: bool
 
     @property
@@ -54,65 +56,67 @@ class OwnLook:
         known = seen.connectors or seen.source_partitions or seen.mirror_partitions
         return not (seen.ready or known)
 
-    def failure(self) -> TimedOut:
+    def failure(self) -> ResponseTimeout:
         """Return the error that says what is missing."""
         lines = tuple(at.text for at in self.unread)
         if self.empty:
-            return NothingRead(lines)
-        return TimedOut("the clusters could not be read whole", "; ".join(lines))
+            return NoReadableCluster(lines)
+        return ResponseTimeout("the clusters could not be read whole", "; ".join(lines))
 
 
 @contextmanager
-def caught_up(config: Config, timeout_s: float) -> Iterator[Snapshot]:
+def read_complete_snapshot(config: Config, timeout_s: float) -> Iterator[Snapshot]:
     """A complete snapshot, for what must not rest on a part. Raises TimedOut naming what is
     missing.
     """
-    with _looked(config, timeout_s) as look:
+    with _inspect_clusters(config, timeout_s) as look:
         if not look.complete:
             raise look.failure()
         yield look.snapshot
 
 
 @contextmanager
-def caught_up_on(config: Config, timeout_s: float, key: ConnectorKey) -> Iterator[OwnLook]:
+def inspect_for_connector(
+    config: Config, timeout_s: float, key: ConnectorKey
+) -> Iterator[OwnInspection]:
     """A snapshot that is complete in what one connector depends on, with the changes of state that
     its cluster's status topic has, where that is found. Other clusters may be unread. Raises
     TimedOut naming what is missing.
     """
-    with _looked(config, timeout_s, needed_by=key) as look:
+    with _inspect_clusters(config, timeout_s, needed_by=key) as look:
         if not look.complete:
             raise look.failure()
         yield look
 
 
 @contextmanager
-def looked(config: Config, timeout_s: float) -> Iterator[OwnLook]:
+def inspect_clusters(config: Config, timeout_s: float) -> Iterator[OwnInspection]:
     """What could be seen within `timeout_s`. A cluster that does not answer is not waited for, and
     the others are, as long as they get on.
     """
-    with _looked(config, timeout_s, partly=True) as look:
+    with _inspect_clusters(config, timeout_s, partly=True) as look:
         yield look
 
 
 @contextmanager
-def _looked(
+def _inspect_clusters(
     config: Config,
     timeout_s: float,
     *,
     partly: bool = False,
     needed_by: ConnectorKey | None = None,
-) -> Iterator[OwnLook]:
+) -> Iterator[OwnInspection]:
     deadline = time.monotonic() + timeout_s
-    reach = Reach(config)
-    asked, without = _without_rest(config, reach, deadline) if partly else (config, {})
-    edge = Edge(
+    reach = ReachabilityProbe(config)
+    asked, without = _drop_silent_rest(config, reach, deadline) if partly else (config, {})
+    edge = ClusterMonitor(
         asked.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}),
         reconcile_s=CATCH_UP_TICK_S,
     )
-    edge.recall_with(partial(state_dir.look, Path(config.state_dir)))
+    edge.recall_with(partial(state_dir.load_document, Path(config.state_dir)))
     edge.start()
     try:
-        _wait(edge, reach, config, deadline)
+        _wait_until_settled(edge, reach, config, deadline)
         complete = _is_complete(edge.snapshot, reach.silent(), config, needed_by)
         if complete:
             edge.wait_for_ages(max(0.0, deadline - time.monotonic()))
@@ -121,17 +125,17 @@ def _looked(
                 _wait_until(edge, has_changes, min(deadline, time.monotonic() + STATUS_TOPIC_S))
         snapshot = edge.snapshot
         silent = without if snapshot.ready else reach.silent()
-        yield OwnLook(snapshot, unread_of(snapshot, config, silent), complete)
+        yield OwnInspection(snapshot, find_unread_clusters(snapshot, config, silent), complete)
     finally:
         if edge.snapshot.ready and not without and not reach.silent():
             edge.stop()
         else:
-            leave_threads("an incomplete read of the clusters")
+            record_remaining_threads("an incomplete read of the clusters")
             edge.stop(wait=False)
 
 
-def _without_rest(
-    config: Config, reach: Reach, deadline: float
+def _drop_silent_rest(
+    config: Config, reach: ReachabilityProbe, deadline: float
 ) -> tuple[Config, dict[ClusterName, str]]:
     """Return the configuration without the addresses of Connect clusters that do not answer and
     whose topics are known, and these clusters. Their topics are read as those of a dedicated
@@ -144,7 +148,7 @@ def _without_rest(
     }
     until = min(deadline, time.monotonic() + SILENT_S)
     while not reach.answered(known) and time.monotonic() < until:
-        time.sleep(ANSWERS_S)
+        time.sleep(ANSWER_POLL_S)
     without = {at: why for at, why in reach.silent(SILENT_S).items() if at in known}
     connects = [
         at.model_copy(update={"url": None, "urls": None})
@@ -155,44 +159,48 @@ def _without_rest(
     return config.model_copy(update={"connect": connects}), without
 
 
-def unread_of(
+def find_unread_clusters(
     snapshot: Snapshot, config: Config, silent: dict[ClusterName, str] | None = None
-) -> tuple[Unread, ...]:
+) -> tuple[UnreadCluster, ...]:
     """Return what is missing of a snapshot, by cluster."""
-    return unread(unread_inputs(snapshot), snapshot.waiting_for, config=config, silent=silent)
+    return collect_unread_clusters(
+        list_unread_inputs(snapshot), snapshot.waiting_for, config=config, silent=silent
+    )
 
 
-def _wait(edge: Edge, reach: Reach, config: Config, deadline: float) -> None:
+def _wait_until_settled(
+    edge: ClusterMonitor, reach: ReachabilityProbe, config: Config, deadline: float
+) -> None:
     seen: Hashable = None
     since = time.monotonic()
     while not edge.failed and time.monotonic() < deadline:
         snapshot, silent = edge.snapshot, reach.silent()
         if snapshot.ready:
             return
-        progress = _progress(snapshot)
+        progress = _read_progress(snapshot)
         if progress != seen:
             seen, since = progress, time.monotonic()
         if (
             silent
             and reach.is_settled
-            and _is_over(snapshot, silent, config, time.monotonic() - since)
+            and _is_wait_over(snapshot, silent, config, time.monotonic() - since)
         ):
             return
         time.sleep(CATCH_UP_TICK_S)
 
 
-def _is_over(
+def _is_wait_over(
     snapshot: Snapshot, silent: dict[ClusterName, str], config: Config, quiet_s: float
 ) -> bool:
     """Return whether everything is waited for in vain."""
-    waiting = [waits_on(text, config) for text in snapshot.waiting_for]
+    waiting = [find_awaited_clusters(text, config) for text in snapshot.waiting_for]
     in_vain = bool(snapshot.at and waiting) and not any(
         asked.isdisjoint(silent) for asked in waiting
     )
-    return quiet_s >= (IN_VAIN_S if in_vain else QUIET_S)
+    return quiet_s >= (UNANSWERED_TIMEOUT_S if in_vain else QUIET_S)
 
 
-def _progress(snapshot: Snapshot) -> Hashable:
+def _read_progress(snapshot: Snapshot) -> Hashable:
     return (
         tuple(text.partition(" (")[0] for text in snapshot.waiting_for),
         len(snapshot.connectors),
@@ -209,12 +217,14 @@ def _is_complete(
     """Return whether nothing is missing but of clusters that are silent and not needed."""
     if snapshot.ready or needed_by is None or not snapshot.at:
         return snapshot.ready
-    holding = [waits_on(text, config) & {*silent} for text in snapshot.waiting_for]
-    needed = _needed(snapshot, config, needed_by)
+    holding = [find_awaited_clusters(text, config) & {*silent} for text in snapshot.waiting_for]
+    needed = _find_needed_clusters(snapshot, config, needed_by)
     return all(clusters and clusters.isdisjoint(needed) for clusters in holding)
 
 
-def _needed(snapshot: Snapshot, config: Config, key: ConnectorKey) -> set[ClusterName]:
+def _find_needed_clusters(
+    snapshot: Snapshot, config: Config, key: ConnectorKey
+) -> set[ClusterName]:
     """Return the clusters that a plan for a connector rests on: its Connect cluster, the Kafka
     clusters of that one's topics, and those that the connector reads from and writes to.
     """
@@ -241,6 +251,6 @@ def _has_changes(snapshot: Snapshot, *, cluster: str) -> bool:
     return any(at.connect_cluster == cluster for at in snapshot.histories)
 
 
-def _wait_until(edge: Edge, holds: Callable[[Snapshot], bool], deadline: float) -> None:
+def _wait_until(edge: ClusterMonitor, holds: Callable[[Snapshot], bool], deadline: float) -> None:
     while not edge.failed and time.monotonic() < deadline and not holds(edge.snapshot):
         time.sleep(CATCH_UP_TICK_S)

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
-from offsetwatch.cli.common.process_exit import leave_threads
+from offsetwatch.cli.common.process_exit import record_remaining_threads
 from offsetwatch.config.durations import format_duration
-from offsetwatch.errors import ClientError, TimedOut
+from offsetwatch.errors import ClientError, ResponseTimeout
 
-AT_ONCE: Final = 8
+PARALLEL_MAX: Final = 8
 
 Reply = TypeVar("Reply")
 
@@ -23,13 +23,13 @@ def ask_all(
     has none within `timeout_s` of the start of all.
     """
     deadline = time.monotonic() + timeout_s
-    free = threading.BoundedSemaphore(AT_ONCE)
+    free = threading.BoundedSemaphore(PARALLEL_MAX)
     asked = [(name, _Question(name, ask, free)) for name, ask in asks]
     for name, question in asked:
         question.done.wait(max(0.0, deadline - time.monotonic()))
         if not question.done.is_set():
-            leave_threads(name)
-            yield name, TimedOut(name, f"no answer within {format_duration(timeout_s)}")
+            record_remaining_threads(name)
+            yield name, ResponseTimeout(name, f"no answer within {format_duration(timeout_s)}")
             continue
         if question.bug is not None:
             raise question.bug

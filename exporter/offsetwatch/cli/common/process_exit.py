@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import sys
 
-_left: list[str] = []
+_remaining_threads: list[str] = []
 
 
-def leave_threads(where: str) -> None:
+def record_remaining_threads(where: str) -> None:
     """Note that threads of this process may not end by themselves."""
-    _left.append(where)
+    _remaining_threads.append(where)
 
 
-def end_now(code: object) -> None:
+def exit_if_threads_remain(code: object) -> None:
     """End the process with this code of a SystemExit if threads were left; return otherwise."""
-    if not _left:
+    if not _remaining_threads:
         return
     sys.stdout.flush()
     sys.stderr.flush()

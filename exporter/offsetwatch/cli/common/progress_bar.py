@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Bar:
+class ProgressBar:
     """See toolbox.place.Progress. Drawn while there is something left to be done."""
 
     def __init__(self, what: str) -> None:
@@ -34,22 +34,22 @@ class Bar:
 
 
 @contextmanager
-def bar(what: str) -> Iterator[Bar | None]:
+def show_progress(what: str) -> Iterator[ProgressBar | None]:
     """None where nobody would see it."""
     if not sys.stderr.isatty():
         yield None
         return
-    drawn = Bar(what)
+    drawn = ProgressBar(what)
     try:
         yield drawn
     finally:
         drawn.close()
 
 
-def each(what: str, items: Iterable[T]) -> Iterator[T]:
+def iterate_with_progress(what: str, items: Iterable[T]) -> Iterator[T]:
     """The items, with a bar over them."""
     listed = tuple(items)
-    with bar(what) as drawn:
+    with show_progress(what) as drawn:
         for number, item in enumerate(listed):
             if drawn is not None:
                 drawn(number, len(listed))

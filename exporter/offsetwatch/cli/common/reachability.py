@@ -14,29 +14,29 @@ from typing import Final
 
 from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName
 from offsetwatch.clients.connect.reader import reader_of
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.config import Config, Connect
-from offsetwatch.errors import ClientError, CutOff, TimedOut, Unreachable
+from offsetwatch.errors import ClientError, IncompleteResponse, ResponseTimeout, TargetUnreachable
 
 SILENT_S: Final = 1.5
 
 
-class Reach:
+class ReachabilityProbe:
     """Asks when it is made. `silent` tells which clusters have not answered, and why."""
 
     def __init__(self, config: Config) -> None:
         self._began = time.monotonic()
         self._answers: dict[ClusterName, str | None] = {}
-        self._kafkas: dict[ClusterName, KafkaFacts] = {}
+        self._kafkas: dict[ClusterName, KafkaInspector] = {}
         self._troubles: dict[ClusterName, str] = {}
         self._asked: list[ClusterName] = []
         for name, kafka in config.kafka.items():
-            facts = KafkaFacts(name, kafka.client_properties())
+            facts = KafkaInspector(name, kafka.client_properties())
             self._kafkas[ClusterName(KAFKA, name)] = facts
             self._ask(ClusterName(KAFKA, name), facts.cluster)
         for connect in config.connect:
             if connect.worker_urls:
-                self._ask(ClusterName(CONNECT, connect.name), partial(_root, connect))
+                self._ask(ClusterName(CONNECT, connect.name), partial(_read_root, connect))
 
     def answered(self, clusters: Collection[ClusterName]) -> bool:
         """Return whether all of these have answered, or failed."""
@@ -77,7 +77,7 @@ class Reach:
     def _answer(self, cluster: ClusterName, question: Callable[[], object]) -> None:
         try:
             question()
-        except (Unreachable, TimedOut, CutOff) as exc:
+        except (TargetUnreachable, ResponseTimeout, IncompleteResponse) as exc:
             self._answers[cluster] = exc.detail
         except ClientError:
             self._answers[cluster] = None  # it said no, which is an answer
@@ -85,7 +85,7 @@ class Reach:
             self._answers[cluster] = None
 
 
-def _root(connect: Connect) -> bytes:
+def _read_root(connect: Connect) -> bytes:
     reader = reader_of(connect, connect.poll.timeout_s)
     try:
         return reader.root()

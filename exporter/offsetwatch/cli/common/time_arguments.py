@@ -18,12 +18,12 @@ def parse_time(text: str, now: float, option: str = "--time") -> float:
     try:
         if bare.endswith("ago"):
             return now - parse_duration(bare.removesuffix("ago"))
-        return float(bare) if re.fullmatch(r"\d+(\.\d+)?", bare) else _moment(bare)
+        return float(bare) if re.fullmatch(r"\d+(\.\d+)?", bare) else _parse_moment(bare)
     except ValueError as exc:
         raise ConfigError((f"{option} {text}: {exc}",)) from exc
 
 
-def _moment(text: str) -> float:
+def _parse_moment(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -15,10 +15,10 @@ from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_
 from offsetwatch.serve.documents.status import UnreadInput
 
 KAFKA, CONNECT = "Kafka", "Connect"
-_KINDS: Final = frozenset({CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL})
+_INPUT_KINDS: Final = frozenset({CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL})
 
 
-_WORDS: Final = {
+_INPUT_WORDS: Final = {
     CONNECT_REST: "connectors and their states",
     GROUPS: "groups of sinks",
     LOG_ENDS: "log ends",
@@ -33,7 +33,7 @@ class ClusterName(NamedTuple):
     name: str
 
 
-class Unread(msgspec.Struct, frozen=True):
+class UnreadCluster(msgspec.Struct, frozen=True):
     """A cluster that could not be read, or could not be read whole.
 
     address    None where no configuration tells it
@@ -52,8 +52,10 @@ class Unread(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """Return it in one line."""
         where = "" if self.address is None else f" ({self.address})"
-        since = "never read" if self.since is None else f"last read {output.moment(self.since)}"
-        names = [_in_words(kind, name) for kind, name in self._pairs()]
+        since = (
+            "never read" if self.since is None else f"last read {output.format_moment(self.since)}"
+        )
+        names = [_describe_input(kind, name) for kind, name in self._pairs()]
         missing = f"; missing: {', '.join(names)}" if names else ""
         why = self.why.removeprefix(f"{self.cluster}: ")
         return f"not read: {self.kind} cluster {self.cluster}{where}: {why}; {since}{missing}"
@@ -63,27 +65,27 @@ class Unread(msgspec.Struct, frozen=True):
         return [(kind, name) for kind, _, name in split]
 
 
-def _in_words(kind: str, name: str) -> str:
+def _describe_input(kind: str, name: str) -> str:
     """Return what is missing, and which one where its cluster has several."""
     if kind == GROUPS and "/" in name:
         return f"groups of {name.partition('/')[2]}"
     if kind == TAIL:
         return f"topic {name}" if "/" in name else f"offsets topic of {name}"
-    return _WORDS.get(kind, f"{kind} {name}")
+    return _INPUT_WORDS.get(kind, f"{kind} {name}")
 
 
-def unread(
+def collect_unread_clusters(
     inputs: Iterable[UnreadInput],
     waiting_for: Iterable[str],
     *,
     config: Config | None,
     silent: Mapping[ClusterName, str] | None = None,
-) -> tuple[Unread, ...]:
+) -> tuple[UnreadCluster, ...]:
     """Return the clusters that inputs, or those that are waited for, are missing of."""
     silent = {} if silent is None else silent
     missing: dict[ClusterName, dict[str, UnreadInput]] = defaultdict(dict)
-    for at in (*(_waited(text) for text in waiting_for), *inputs):
-        asked = clusters_of(at.kind, at.input, config)
+    for at in (*(_parse_waiting_line(text) for text in waiting_for), *inputs):
+        asked = find_input_clusters(at.kind, at.input, config)
         found = missing[next((cluster for cluster in asked if cluster in silent), asked[0])]
         before = found.get(f"{at.kind} {at.input}")
         if before is None or at.last_error is not None:
@@ -91,59 +93,59 @@ def unread(
     for cluster in silent:
         missing.setdefault(cluster, {})
     return tuple(
-        _of_cluster(cluster, found, silent.get(cluster), config)
+        _build_unread_cluster(cluster, found, silent.get(cluster), config)
         for cluster, found in sorted(missing.items())
     )
 
 
-def _of_cluster(
+def _build_unread_cluster(
     cluster: ClusterName,
     found: Mapping[str, UnreadInput],
     silent: str | None,
     config: Config | None,
-) -> Unread:
+) -> UnreadCluster:
     errors = [at.last_error for at in found.values() if at.last_error]
     read = [at.last_success_at for at in found.values() if at.last_success_at is not None]
-    return Unread(
+    return UnreadCluster(
         kind=cluster.kind,
         cluster=cluster.name,
-        address=None if config is None else _address(config, cluster),
+        address=None if config is None else _find_address(config, cluster),
         why=silent or next(iter(errors), "not read to its end yet"),
         since=max(read, default=None),
         inputs=tuple(found),
     )
 
 
-def waits_on(text: str, config: Config) -> frozenset[ClusterName]:
+def find_awaited_clusters(text: str, config: Config) -> frozenset[ClusterName]:
     """Return the clusters that have to answer before a line of `waiting_for` goes."""
-    at = _waited(text)
-    return frozenset(clusters_of(at.kind, at.input, config))
+    at = _parse_waiting_line(text)
+    return frozenset(find_input_clusters(at.kind, at.input, config))
 
 
-def _waited(text: str) -> UnreadInput:
+def _parse_waiting_line(text: str) -> UnreadInput:
     """Lines of state/readiness.py are `KIND INPUT: waiting for WHAT (ERROR)`."""
     head, _, said = text.partition(": waiting for ")
     kind, _, name = head.partition(" ")
-    if kind not in _KINDS:
+    if kind not in _INPUT_KINDS:
         return UnreadInput("", head, last_error=said or None)
     _, bracket, error = said.partition(" (")
     return UnreadInput(kind, name, last_error=error.removesuffix(")") if bracket else None)
 
 
-def clusters_of(kind: str, name: str, config: Config | None) -> tuple[ClusterName, ...]:
+def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[ClusterName, ...]:
     """Return the clusters that are asked for an input; the first is the one that it is of.
 
     Groups of a flow are asked of both of its clusters, of which nothing here tells the upstream: it
     may be any.
     """
-    first = cluster_of(kind, name, config)
+    first = find_input_cluster(kind, name, config)
     if kind != GROUPS or "/" not in name or config is None:
         return (first,)
     others = (ClusterName(KAFKA, kafka) for kafka in config.kafka)
     return (first, *(cluster for cluster in others if cluster != first))
 
 
-def cluster_of(kind: str, name: str, config: Config | None) -> ClusterName:
+def find_input_cluster(kind: str, name: str, config: Config | None) -> ClusterName:
     """Return the cluster that an input is of."""
     first = name.partition("/")[0]
     homes = {} if config is None else {at.name: at.kafka for at in config.connect}
@@ -157,7 +159,7 @@ def cluster_of(kind: str, name: str, config: Config | None) -> ClusterName:
     return ClusterName(CONNECT, first)
 
 
-def _address(config: Config, cluster: ClusterName) -> str | None:
+def _find_address(config: Config, cluster: ClusterName) -> str | None:
     if cluster.kind == KAFKA:
         kafka = config.kafka.get(cluster.name)
         return None if kafka is None else kafka.bootstrap

@@ -13,15 +13,15 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.clock import SystemClock
 from offsetwatch.config.durations import format_duration
-from offsetwatch.errors import ClientError, Denied, SettingsRefused
+from offsetwatch.errors import AccessDenied, ClientError, SettingsRefused
 
 OK: Final = 0
 
-Draw = Callable[[], object]
+DrawFunction = Callable[[], object]
 
 
 def watch(
-    draw: Draw,
+    draw: DrawFunction,
     every_s: float,
     output_format: OutputFormat,
     wait: Callable[[float], None] = time.sleep,
@@ -32,34 +32,34 @@ def watch(
     """
     try:
         if sys.stdout.isatty():
-            _redraw(draw, every_s, wait)
+            _redraw_screen(draw, every_s, wait)
         else:
-            _append(draw, every_s, output_format, wait)
+            _append_outputs(draw, every_s, output_format, wait)
     except KeyboardInterrupt:
         return OK
 
 
-def _draw_or_say(draw: Draw) -> None:
+def _draw_or_print_error(draw: DrawFunction) -> None:
     try:
         draw()
-    except (Denied, SettingsRefused):
+    except (AccessDenied, SettingsRefused):
         raise
     except ClientError as exc:
-        output.client_error(exc)
+        output.print_client_error(exc)
 
 
-def _append(
-    draw: Draw, every_s: float, output_format: OutputFormat, wait: Callable[[float], None]
+def _append_outputs(
+    draw: DrawFunction, every_s: float, output_format: OutputFormat, wait: Callable[[float], None]
 ) -> NoReturn:
     while True:
         if output_format is OutputFormat.YAML:
             sys.stdout.write("---\n")
-        _draw_or_say(draw)
+        _draw_or_print_error(draw)
         sys.stdout.flush()
         wait(every_s)
 
 
-def _redraw(draw: Draw, every_s: float, wait: Callable[[float], None]) -> NoReturn:
+def _redraw_screen(draw: DrawFunction, every_s: float, wait: Callable[[float], None]) -> NoReturn:
     """Draw on a screen of its own; the last output stays on the terminal afterwards."""
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.live import Live  # noqa: PLC0415
@@ -77,8 +77,10 @@ def _redraw(draw: Draw, every_s: float, wait: Callable[[float], None]) -> NoRetu
     try:
         with drawn:
             while True:
-                last = _captured(draw)
-                head = f"Every {format_duration(every_s)}, {output.moment(SystemClock().now())}"
+                last = _capture_output(draw)
+                head = (
+                    f"Every {format_duration(every_s)}, {output.format_moment(SystemClock().now())}"
+                )
                 lines = last.count("\n")
                 if lines >= console.height:
                     head += f", the first of {lines} lines"
@@ -88,22 +90,22 @@ def _redraw(draw: Draw, every_s: float, wait: Callable[[float], None]) -> NoRetu
         sys.stdout.write(last)
 
 
-def _captured(draw: Draw) -> str:
+def _capture_output(draw: DrawFunction) -> str:
     """Return what is printed, errors among it, as for a terminal."""
-    frame = _Frame()
-    with redirect_stdout(frame), redirect_stderr(_Errors(frame)):
-        _draw_or_say(draw)
+    frame = _TerminalBuffer()
+    with redirect_stdout(frame), redirect_stderr(_ErrorStream(frame)):
+        _draw_or_print_error(draw)
     return frame.getvalue()
 
 
-class _Frame(io.StringIO):
+class _TerminalBuffer(io.StringIO):
     """Standard output on its way to the terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
-class _Errors(io.TextIOBase):
+class _ErrorStream(io.TextIOBase):
     """Standard error into the same place, without the progress bars of a terminal."""
 
     def __init__(self, frame: io.StringIO) -> None:

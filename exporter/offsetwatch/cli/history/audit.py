@@ -15,33 +15,38 @@ import msgspec
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.own_inspection import caught_up
+from offsetwatch.cli.common.own_inspection import read_complete_snapshot
 from offsetwatch.cli.common.time_arguments import parse_time
-from offsetwatch.cli.offsets.execute import state_folder
+from offsetwatch.cli.offsets.execute import find_state_folder
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
-from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1
 
 try:
-    from offsetwatch.history.audit.differences import Finding, Span
-    from offsetwatch.history.audit.explanations import Skip, Transforms, skips, transforms
-    from offsetwatch.history.audit.job import Audited, AuditSpec, audit
-    from offsetwatch.history.audit.scope import Bounds, Pinned, Sides, pin
-    from offsetwatch.history.audit.spark_reader import Clusters
+    from offsetwatch.history.audit.differences import AuditFinding, Span
+    from offsetwatch.history.audit.explanations import (
+        PlannedReposition,
+        Transforms,
+        find_repositions,
+        parse_transforms,
+    )
+    from offsetwatch.history.audit.job import AuditSpec, PartitionAudit, audit
+    from offsetwatch.history.audit.scope import AuditBounds, AuditClients, AuditScope, resolve_scope
+    from offsetwatch.history.audit.spark_reader import SparkReadOptions
     from offsetwatch.history.spark.security import kafka_options
 except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditOptions:
     """The options, as they were given."""
 
     config_path: Path
@@ -62,48 +67,50 @@ class Asked:
     timeout_s: float
 
 
-def print_audit(asked: Asked) -> int:
+def print_audit(asked: AuditOptions) -> int:
     """Audit, and tell what was found; the exit code."""
     loaded = config.load(asked.config_path)
-    configure(loaded.log.level, loaded.log.format)
-    bounds, named = _bounds(asked), _named(asked.copy_topics)
-    with caught_up(loaded, asked.timeout_s) as snapshot:
-        flow = _flow(snapshot.topology, asked)
-        replicated = _replicated(snapshot, flow)
+    configure_logging(loaded.log.level, loaded.log.format)
+    bounds, named = _parse_bounds(asked), _parse_copy_topics(asked.copy_topics)
+    with read_complete_snapshot(loaded, asked.timeout_s) as snapshot:
+        flow = _find_flow(snapshot.topology, asked)
+        replicated = _list_replicated_offsets(snapshot, flow)
         partial = (flow.connect_cluster, flow.connector) in snapshot.partial
-    sides = Sides({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
-    through = _transforms(loaded, flow)
-    pinned = pin(flow, replicated, asked.topics, bounds, sides, named)
+    sides = AuditClients({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
+    through = _read_transforms(loaded, flow)
+    pinned = resolve_scope(flow, replicated, asked.topics, bounds, sides, named)
     if partial:
-        output.error(f"{flow.connector} may copy partitions that are not known here: not audited")
-    for note in (*pinned.notes, *_cost(pinned)):
-        output.error(note)
+        output.print_error(
+            f"{flow.connector} may copy partitions that are not known here: not audited"
+        )
+    for note in (*pinned.notes, *_describe_cost(pinned)):
+        output.print_error(note)
     spec = AuditSpec(
         pinned=pinned,
-        clusters=_clusters(flow, sides, headers=asked.headers),
-        skips=_skips(state_folder(None, loaded), snapshot.topology, flow),
+        clusters=_build_clusters(flow, sides, headers=asked.headers),
+        skips=_read_skips(find_state_folder(None, loaded), snapshot.topology, flow),
         transforms=through,
         master=loaded.history.master,
         heap=loaded.history.heap,
     )
-    found = audit(spec, output.error)
-    document = _document(flow, found, bounds, asked)
+    found = audit(spec, output.print_error)
+    document = _build_document(flow, found, bounds, asked)
     if asked.report is not None:
-        _write(asked.report, document)
+        _write_report(asked.report, document)
     if asked.output_format is not OutputFormat.TABLE:
-        output.document(asked.output_format, document)
+        output.print_document(asked.output_format, document)
     else:
-        _print(flow, found, bounds)
+        _print_tables(flow, found, bounds)
     return FINDINGS if document["unexplained"] else OK
 
 
-def _bounds(asked: Asked) -> Bounds:
+def _parse_bounds(asked: AuditOptions) -> AuditBounds:
     by_offset = asked.from_offset is not None or asked.to_offset is not None
     by_time = asked.since is not None or asked.until is not None
     if by_offset and by_time:
         raise ConfigError(("--from-offset and --to-offset do not go with --since and --until",))
     now = SystemClock().now()
-    return Bounds(
+    return AuditBounds(
         first=asked.from_offset,
         end=asked.to_offset,
         since=None if asked.since is None else parse_time(asked.since, now, "--since"),
@@ -113,7 +120,7 @@ def _bounds(asked: Asked) -> Bounds:
     )
 
 
-def _named(options: Sequence[str]) -> dict[str, str]:
+def _parse_copy_topics(options: Sequence[str]) -> dict[str, str]:
     """What copies are called, from `TOPIC=COPY`."""
     found = {}
     for option in options:
@@ -124,7 +131,7 @@ def _named(options: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _flow(topology: Topology, asked: Asked) -> MirrorFlow:
+def _find_flow(topology: Topology, asked: AuditOptions) -> MirrorFlow:
     found = [
         at
         for at in topology.flows
@@ -141,7 +148,9 @@ def _flow(topology: Topology, asked: Asked) -> MirrorFlow:
     raise ConfigError((f"several flows could be meant: {there}; name one: --flow, --connect",))
 
 
-def _replicated(snapshot: Snapshot, flow: MirrorFlow) -> dict[TopicPartition, int | None]:
+def _list_replicated_offsets(
+    snapshot: Snapshot, flow: MirrorFlow
+) -> dict[TopicPartition, int | None]:
     return {
         TopicPartition(at.topic, at.partition): at.replicated
         for at in snapshot.mirror_partitions
@@ -149,7 +158,7 @@ def _replicated(snapshot: Snapshot, flow: MirrorFlow) -> dict[TopicPartition, in
     }
 
 
-def _clusters(flow: MirrorFlow, sides: Sides, *, headers: bool) -> Clusters:
+def _build_clusters(flow: MirrorFlow, sides: AuditClients, *, headers: bool) -> SparkReadOptions:
     assert flow.upstream is not None
     assert flow.downstream is not None
     up = kafka_options(flow.upstream, sides.kafka[flow.upstream])
@@ -157,36 +166,40 @@ def _clusters(flow: MirrorFlow, sides: Sides, *, headers: bool) -> Clusters:
         # What was aborted upstream was copied too.
         up["kafka.isolation.level"] = "read_uncommitted"
     down = kafka_options(flow.downstream, sides.kafka[flow.downstream])
-    return Clusters((up, down), headers=headers)
+    return SparkReadOptions((up, down), headers=headers)
 
 
-def _transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
+def _read_transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
     """What may explain a difference; nothing does where the configuration cannot be read."""
     for connect in loaded.connect:
         if connect.name == flow.connect_cluster and connect.worker_urls:
             reader = reader_of(connect, connect.poll.timeout_s)
             try:
-                found = transforms(msgspec.json.decode(reader.connector_config(flow.connector)))
+                found = parse_transforms(
+                    msgspec.json.decode(reader.connector_config(flow.connector))
+                )
                 return replace(found, routes=bool(flow.routers))
             except (ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-                output.error(f"{flow.connector}: its transforms are not known: {exc}")
+                output.print_error(f"{flow.connector}: its transforms are not known: {exc}")
             finally:
                 reader.close()
     return Transforms(routes=bool(flow.routers), names=tuple(at.class_name for at in flow.routers))
 
 
-def _skips(folder: Path, topology: Topology, flow: MirrorFlow) -> tuple[Skip, ...]:
+def _read_skips(
+    folder: Path, topology: Topology, flow: MirrorFlow
+) -> tuple[PlannedReposition, ...]:
     """Of the journal, if there is one."""
-    if not (folder / NAME).exists():
+    if not (folder / FILE_NAME).exists():
         return ()
     places = {flow.connect_cluster} | {
         str(at.at) for at in topology.offsets_topics if at.connect_cluster == flow.connect_cluster
     }
     with closing(Journal(folder)) as journal:
-        return skips(journal.every(), frozenset(places), flow.connector, flow.source)
+        return find_repositions(journal.every(), frozenset(places), flow.connector, flow.source)
 
 
-def _cost(pinned: Pinned) -> Iterator[str]:
+def _describe_cost(pinned: AuditScope) -> Iterator[str]:
     """What will be read, before it is."""
     flow = pinned.flow
     slices = [of for at in pinned.reaches for of in at.slices]
@@ -205,18 +218,18 @@ def _cost(pinned: Pinned) -> Iterator[str]:
         yield f"{pending} upstream offsets are not replicated yet, and are not missed"
 
 
-def _share(found: Sequence[Audited]) -> float | None:
+def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
     """Of the upstream offsets that were asked for and are replicated, what was looked at."""
     asked = sum(at.reach.wanted - at.reach.pending for at in found)
     looked = sum(of.judged[1] - of.judged[0] for at in found for of in at.reach.slices)
     return looked / asked if asked else None
 
 
-def _document(
-    flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds, asked: Asked
+def _build_document(
+    flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds, asked: AuditOptions
 ) -> dict[str, object]:
     rows = [(at, one) for at in found for one in at.findings]
-    unexplained = [one for _, one in rows if not _excused(one, accept=asked.accept_transforms)]
+    unexplained = [one for _, one in rows if not _is_excused(one, accept=asked.accept_transforms)]
     return {
         "flow": f"{flow.source}->{flow.target}",
         "connect_cluster": flow.connect_cluster,
@@ -224,7 +237,7 @@ def _document(
         "sample": bounds.share,
         "seed": bounds.seed,
         "headers": asked.headers,
-        "looked_at": _share(found),
+        "looked_at": _compute_share(found),
         "unexplained": len(unexplained),
         "partitions": [
             {
@@ -244,19 +257,19 @@ def _document(
     }
 
 
-def _excused(one: Finding, *, accept: bool) -> bool:
+def _is_excused(one: AuditFinding, *, accept: bool) -> bool:
     return bool(one.explained) and (one.certain or accept)
 
 
-def _write(path: Path, document: dict[str, object]) -> None:
+def _write_report(path: Path, document: dict[str, object]) -> None:
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
     except OSError as exc:
         raise ConfigError((f"--report {path}: {exc.strerror}",)) from exc
 
 
-def _print(flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds) -> None:
-    output.table(
+def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds) -> None:
+    output.print_table(
         f"{flow.source}->{flow.target} ({flow.connector})",
         (
             "partition",
@@ -271,7 +284,7 @@ def _print(flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds) -> None:
         (
             (
                 f"{at.reach.at.topic}-{at.reach.at.partition}",
-                _judged(at),
+                _format_judged_range(at),
                 at.up_records,
                 at.down_records,
                 at.reach.deleted,
@@ -284,7 +297,7 @@ def _print(flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds) -> None:
     )
     rows = [(at, one) for at in found for one in at.findings]
     if rows:
-        output.table(
+        output.print_table(
             "Findings",
             ("partition", "what", "records#", "upstream", "downstream", "explained by"),
             (
@@ -292,23 +305,23 @@ def _print(flow: MirrorFlow, found: Sequence[Audited], bounds: Bounds) -> None:
                     f"{at.reach.at.topic}-{at.reach.at.partition}",
                     one.kind.value,
                     one.records,
-                    _span(one.up),
-                    _span(one.down),
+                    _format_span(one.up),
+                    _format_span(one.down),
                     one.explained or None,
                 )
                 for at, one in rows
             ),
         )
-    share = _share(found)
-    where = "" if bounds.share >= 1 else f" in what was inspected, {_percent(share)} of it"
-    output.lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())
+    share = _compute_share(found)
+    where = "" if bounds.share >= 1 else f" in what was inspected, {_format_percent(share)} of it"
+    output.print_lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     return "nothing" if share is None else f"{share:.1%}"
 
 
-def _judged(at: Audited) -> str | None:
+def _format_judged_range(at: PartitionAudit) -> str | None:
     of = at.reach.slices
     if not of:
         return None
@@ -316,7 +329,7 @@ def _judged(at: Audited) -> str | None:
     return f"{of[0].judged[0]}-{of[-1].judged[1] - 1}{more}"
 
 
-def _span(span: Span | None) -> str | None:
+def _format_span(span: Span | None) -> str | None:
     if span is None:
         return None
     return str(span.first) if span.first == span.last else f"{span.first}-{span.last}"

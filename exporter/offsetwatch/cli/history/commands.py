@@ -52,7 +52,7 @@ def history_run(
         raise click.UsageError("say --available-now or --continuous")
     if mode == "continuous" and up_to is not None:
         raise click.UsageError("--up-to goes with --available-now")
-    pipeline.run(
+    pipeline.run_pipeline(
         config_path,
         continuous=mode == "continuous",
         up_to=up_to,
@@ -90,7 +90,7 @@ def history_as_of(**asked: Any) -> None:
     """
     from offsetwatch.cli.history.queries import asof  # noqa: PLC0415
 
-    sys.exit(asof.print_as_of(asof.Asked(**asked)))
+    sys.exit(asof.print_as_of(asof.AsOfOptions(**asked)))
 
 
 @history.command("timeline")
@@ -111,7 +111,7 @@ def history_timeline(**asked: Any) -> None:
     """
     from offsetwatch.cli.history.queries import timeline  # noqa: PLC0415
 
-    sys.exit(timeline.print_timeline(timeline.Asked(**asked)))
+    sys.exit(timeline.print_timeline(timeline.TimelineOptions(**asked)))
 
 
 @history.command("report")
@@ -137,7 +137,7 @@ def history_report(**asked: Any) -> None:
     """
     from offsetwatch.cli.history.queries import failover_report  # noqa: PLC0415
 
-    sys.exit(failover_report.print_report(failover_report.Asked(**asked)))
+    sys.exit(failover_report.print_report(failover_report.FailoverReportOptions(**asked)))
 
 
 @history.command("audit")
@@ -181,7 +181,7 @@ def history_audit(**asked: Any) -> None:
     """
     from offsetwatch.cli.history import audit  # noqa: PLC0415
 
-    sys.exit(audit.print_audit(audit.Asked(**asked)))
+    sys.exit(audit.print_audit(audit.AuditOptions(**asked)))
 
 
 @history.command("baselines")
@@ -193,7 +193,7 @@ def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
     """
     from offsetwatch.cli.history import pipeline  # noqa: PLC0415
 
-    pipeline.baselines(config_path, output_format=output_format)
+    pipeline.learn_baselines(config_path, output_format=output_format)
 
 
 @history.command("maintain")
@@ -205,7 +205,7 @@ def history_maintain(config_path: Path, output_format: OutputFormat) -> None:
     """
     from offsetwatch.cli.history import pipeline  # noqa: PLC0415
 
-    sys.exit(pipeline.maintain(config_path, output_format=output_format))
+    sys.exit(pipeline.maintain_tables(config_path, output_format=output_format))
 
 
 @history.command("package")
@@ -222,4 +222,4 @@ def history_package(output: Path, output_format: OutputFormat) -> None:
     """
     from offsetwatch.cli.history import pipeline  # noqa: PLC0415
 
-    pipeline.package(output, output_format=output_format)
+    pipeline.write_package(output, output_format=output_format)

@@ -14,9 +14,9 @@ from msgspec.structs import asdict
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.own_inspection import caught_up
+from offsetwatch.cli.common.own_inspection import read_complete_snapshot
 from offsetwatch.cli.history import topics
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import ConfigError, HistoryError
@@ -24,7 +24,7 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.model.topology import KafkaTopic
 
 
-def run(
+def run_pipeline(
     path: Path,
     *,
     continuous: bool,
@@ -35,20 +35,20 @@ def run(
     """Run the pipeline once or until a signal, and print what it did."""
     loaded = config.load(path)
     cut = None if up_to is None else read_cut(up_to)
-    configure(loaded.log.level, loaded.log.format)
+    configure_logging(loaded.log.level, loaded.log.format)
     try:
         from offsetwatch.history.pipeline import run as jobs  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
-    with caught_up(loaded, timeout_s) as snapshot:
+    with read_complete_snapshot(loaded, timeout_s) as snapshot:
         topology = snapshot.topology
-    too = topics.beside(loaded, topology)
+    too = topics.find_readable_topics(loaded, topology)
     wanted = (*topology.recorded(), *(each.at for each in too))
     spec = jobs.PipelineSpec(
         base=Path(loaded.history.path),
         topology=topology,
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
-        topic_ids=topic_ids(loaded, wanted),
+        topic_ids=read_topic_ids(loaded, wanted),
         beside=too,
         cadence_s=loaded.history.cadence_s,
         refine_s=loaded.history.refine_s,
@@ -60,13 +60,13 @@ def run(
         report = jobs.run_continuous(spec, _stop_on_signal())
     else:
         report = jobs.run_available_now(spec, cut)
-    _print(report, output_format=output_format)
+    _print_report(report, output_format=output_format)
 
 
-def maintain(path: Path, *, output_format: OutputFormat) -> int:
+def maintain_tables(path: Path, *, output_format: OutputFormat) -> int:
     """Look after the tables, and print what was done; the exit code."""
     loaded = config.load(path)
-    configure(loaded.log.level, loaded.log.format)
+    configure_logging(loaded.log.level, loaded.log.format)
     try:
         from offsetwatch.history.pipeline import maintenance as upkeep  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
@@ -74,7 +74,7 @@ def maintain(path: Path, *, output_format: OutputFormat) -> int:
     base = Path(loaded.history.path)
     done = upkeep.maintain(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
-        output.document(
+        output.print_document(
             output_format,
             {
                 "tables": {
@@ -86,20 +86,22 @@ def maintain(path: Path, *, output_format: OutputFormat) -> int:
             },
         )
     else:
-        output.table(
+        output.print_table(
             "Tables",
             ("table", "files before#", "files#"),
             ((table.path, table.files_before, table.files_after) for table in done.tables),
         )
     if done.doubled:
-        output.error(f"{done.doubled} records are in bronze more than once, of {done.rows} rows")
+        output.print_error(
+            f"{done.doubled} records are in bronze more than once, of {done.rows} rows"
+        )
     return 1 if done.doubled else 0
 
 
-def baselines(path: Path, *, output_format: OutputFormat) -> None:
+def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
     """Learn and publish what is usual, and print it."""
     loaded = config.load(path)
-    configure(loaded.log.level, loaded.log.format)
+    configure_logging(loaded.log.level, loaded.log.format)
     try:
         from offsetwatch.history.baselines import job as learning  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
@@ -112,10 +114,10 @@ def baselines(path: Path, *, output_format: OutputFormat) -> None:
             for at in found.connectors
         ]
         moments = {"made_at": Moment(found.made_at), "until": Moment(found.until)}
-        output.document(output_format, {**asdict(found), **moments, "connectors": of_each})
+        output.print_document(output_format, {**asdict(found), **moments, "connectors": of_each})
         return
-    output.table(
-        f"What is usual, learned from before {output.moment(found.until)}",
+    output.print_table(
+        f"What is usual, learned from before {output.format_moment(found.until)}",
         (
             "connector",
             "place",
@@ -130,24 +132,24 @@ def baselines(path: Path, *, output_format: OutputFormat) -> None:
             (
                 at.connector,
                 at.connect_cluster,
-                output.moment(at.since),
-                None if at.commit_s is None else output.age(at.commit_s[0]),
+                output.format_moment(at.since),
+                None if at.commit_s is None else output.format_age(at.commit_s[0]),
                 at.advances,
-                output.age(at.interval_s(found.until, 0)),
-                output.age(at.pause_s),
+                output.format_age(at.interval_s(found.until, 0)),
+                output.format_age(at.pause_s),
                 None if at.pause_advances is None else f"{at.pause_advances:.1f}",
             )
             for at in found.connectors
         ),
     )
     for few in found.insufficient:
-        output.error(
+        output.print_error(
             f"{few.connect_cluster}/{few.connector}: insufficient history, {few.had} of "
             f"{few.wanted} weeks"
         )
 
 
-def package(folder: Path, *, output_format: OutputFormat) -> None:
+def write_package(folder: Path, *, output_format: OutputFormat) -> None:
     """Write what spark-submit needs, and print how it is given."""
     try:
         from offsetwatch.history.spark import package as packaging  # noqa: PLC0415 - see `run`
@@ -156,7 +158,7 @@ def package(folder: Path, *, output_format: OutputFormat) -> None:
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     if output_format is not OutputFormat.TABLE:
-        output.document(
+        output.print_document(
             output_format,
             {
                 "archive": str(made.archive),
@@ -173,7 +175,7 @@ def package(folder: Path, *, output_format: OutputFormat) -> None:
     )
 
 
-def topic_ids(loaded: config.Config, wanted: Collection[KafkaTopic]) -> dict[KafkaTopic, str]:
+def read_topic_ids(loaded: config.Config, wanted: Collection[KafkaTopic]) -> dict[KafkaTopic, str]:
     """Kafka's own identity of each topic to be read."""
     found: dict[KafkaTopic, str] = {}
     for kafka in sorted({topic.kafka for topic in wanted}):
@@ -209,13 +211,13 @@ def _stop_on_signal() -> threading.Event:
     return stop
 
 
-def _print(report: object, *, output_format: OutputFormat) -> None:
+def _print_report(report: object, *, output_format: OutputFormat) -> None:
     from offsetwatch.history.pipeline.run import RunReport  # noqa: PLC0415 - needs the extra
 
     assert isinstance(report, RunReport)
     rows = {str(topic): count for topic, count in report.rows_read.items()}
     if output_format is not OutputFormat.TABLE:
-        output.document(
+        output.print_document(
             output_format,
             {
                 "rows_read": rows,
@@ -230,11 +232,11 @@ def _print(report: object, *, output_format: OutputFormat) -> None:
             },
         )
         return
-    output.table("Read into bronze", ("topic", "new rows#"), rows.items())
-    output.table(
+    output.print_table("Read into bronze", ("topic", "new rows#"), rows.items())
+    output.print_table(
         "Gold",
         ("table", "rows#"),
         (("progress", report.progress_rows), ("flow_progress", report.flow_rows)),
     )
     for notice in report.notices:
-        output.error(notice)
+        output.print_error(notice)

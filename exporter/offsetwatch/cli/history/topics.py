@@ -14,32 +14,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import structlog
 
 from offsetwatch.clients.kafka.clients import TailReader
-from offsetwatch.clients.kafka.inspector import KafkaFacts, TopicShape
+from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicShape
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.internal_topics_poll import read_siblings
-from offsetwatch.model.topic_kinds import TopicRole
-from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
-from offsetwatch.model.topology import TopicRole as InternalTopic
-from offsetwatch.state.mirror.mm2_names import checkpoints_of
+from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, Topology
+from offsetwatch.model.topology import InternalTopicRole as InternalTopic
+from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 
-_ROLES = {InternalTopic.CONFIG: TopicRole.CONFIGS, InternalTopic.STATUS: TopicRole.STATUS}
+_ROLES = {InternalTopic.CONFIG: TopicKind.CONFIGS, InternalTopic.STATUS: TopicKind.STATUS}
 _log = structlog.get_logger()
 
 
-Reader = Callable[[str], TailReader]
+ReaderFactory = Callable[[str], TailReader]
 """Opens one for a Kafka cluster."""
 
 
-def beside(loaded: Config, topology: Topology) -> tuple[BesideTopic, ...]:
+def find_readable_topics(loaded: Config, topology: Topology) -> tuple[AuxiliaryTopic, ...]:
     """Those that there are and that we may read, in a stable order. One that several Connect
     clusters could mean, or that holds offsets, is left out.
     """
     properties = {name: kafka.client_properties() for name, kafka in loaded.kafka.items()}
-    admins = {name: KafkaFacts(name, at) for name, at in properties.items()}
+    admins = {name: KafkaInspector(name, at) for name, at in properties.items()}
     try:
-        return choose(
+        return choose_topics(
             loaded.connect, topology, admins, lambda name: TailReader(name, properties[name])
         )
     finally:
@@ -47,34 +47,37 @@ def beside(loaded: Config, topology: Topology) -> tuple[BesideTopic, ...]:
             admin.close()
 
 
-def choose(
+def choose_topics(
     connects: Iterable[Connect],
     topology: Topology,
-    admins: Mapping[str, KafkaFacts],
-    open_reader: Reader,
-) -> tuple[BesideTopic, ...]:
+    admins: Mapping[str, KafkaInspector],
+    open_reader: ReaderFactory,
+) -> tuple[AuxiliaryTopic, ...]:
     """The same, of clients that are there."""
-    found = {*_checkpoints(topology), *_of_connects(connects, topology, admins, open_reader)}
+    found = {
+        *_find_checkpoints_topics(topology),
+        *_find_connect_topics(connects, topology, admins, open_reader),
+    }
     claims = Counter(each.at for each in found)
     recorded = set(topology.recorded())
     alone = [each for each in found if claims[each.at] == 1 and each.at not in recorded]
-    readable = _readable(admins, {each.at for each in alone})
+    readable = _select_readable(admins, {each.at for each in alone})
     return tuple(sorted((each for each in alone if each.at in readable), key=lambda at: at.at))
 
 
-def _checkpoints(topology: Topology) -> Iterator[BesideTopic]:
+def _find_checkpoints_topics(topology: Topology) -> Iterator[AuxiliaryTopic]:
     for flow in topology.flows:
-        at = checkpoints_of(flow)
+        at = locate_checkpoints(flow)
         if at is not None:
-            yield BesideTopic(at, TopicRole.CHECKPOINTS, None)
+            yield AuxiliaryTopic(at, TopicKind.CHECKPOINTS, None)
 
 
-def _of_connects(
+def _find_connect_topics(
     connects: Iterable[Connect],
     topology: Topology,
-    admins: Mapping[str, KafkaFacts],
-    open_reader: Reader,
-) -> Iterator[BesideTopic]:
+    admins: Mapping[str, KafkaInspector],
+    open_reader: ReaderFactory,
+) -> Iterator[AuxiliaryTopic]:
     """The topics that are named; those that are not, by the names that go with the offsets topic's,
     where keys say that it is so.
     """
@@ -84,19 +87,21 @@ def _of_connects(
         if topic.connector is None
     }
     for connect in connects:
-        named = {TopicRole.CONFIGS: connect.config_topic, TopicRole.STATUS: connect.status_topic}
+        named = {TopicKind.CONFIGS: connect.config_topic, TopicKind.STATUS: connect.status_topic}
         for role, name in named.items():
             if name is not None:
-                yield BesideTopic(KafkaTopic(connect.home, name), role, connect.name)
+                yield AuxiliaryTopic(KafkaTopic(connect.home, name), role, connect.name)
         home = homes.get(connect.name)
         if home is None or home.kafka != connect.kafka or None not in named.values():
             continue
-        for name, role in _siblings(home, admins[home.kafka], open_reader).items():
+        for name, role in _find_sibling_topics(home, admins[home.kafka], open_reader).items():
             if named[role] is None:
-                yield BesideTopic(KafkaTopic(home.kafka, name), role, connect.name)
+                yield AuxiliaryTopic(KafkaTopic(home.kafka, name), role, connect.name)
 
 
-def _siblings(home: KafkaTopic, admin: KafkaFacts, open_reader: Reader) -> dict[str, TopicRole]:
+def _find_sibling_topics(
+    home: KafkaTopic, admin: KafkaInspector, open_reader: ReaderFactory
+) -> dict[str, TopicKind]:
     """Of two that both look like one, nobody can tell which it is."""
     try:
         found = read_siblings(admin, lambda: open_reader(home.kafka), home.topic, SystemClock())
@@ -107,7 +112,9 @@ def _siblings(home: KafkaTopic, admin: KafkaFacts, open_reader: Reader) -> dict[
     return {name: _ROLES[role] for name, role in found.items() if times[role] == 1}
 
 
-def _readable(admins: Mapping[str, KafkaFacts], topics: set[KafkaTopic]) -> set[KafkaTopic]:
+def _select_readable(
+    admins: Mapping[str, KafkaInspector], topics: set[KafkaTopic]
+) -> set[KafkaTopic]:
     found: set[KafkaTopic] = set()
     for kafka in sorted({topic.kafka for topic in topics}):
         names = sorted(topic.topic for topic in topics if topic.kafka == kafka)

@@ -13,9 +13,9 @@ import click
 import msgspec
 
 from offsetwatch.cli.common import output
-from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.roles import decode_record, format_record
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topic_kinds import TopicRole
+from offsetwatch.model.topic_kinds import TopicKind
 
 OK, FINDINGS, USAGE = 0, 1, 2
 
@@ -26,15 +26,15 @@ class _UnusableError(Exception):
     """This record of the input is none; the argument says why."""
 
 
-def decode(path: str, role: TopicRole, encoding: str | None) -> int:
+def decode_file(path: str, role: TopicKind, encoding: str | None) -> int:
     """Decode every record of the file and print one line for each. Returns the exit code."""
     worst = OK
     with click.open_file(path, "rb") as source:
-        for place, record in _records(source):
+        for place, record in _read_records(source):
             try:
-                found = _decoded(record, role, encoding)
+                found = _decode_entry(record, role, encoding)
             except _UnusableError as exc:
-                output.error(f"{place}: {exc}")
+                output.print_error(f"{place}: {exc}")
                 worst = USAGE
                 continue
             if "undecodable" in found:
@@ -43,19 +43,19 @@ def decode(path: str, role: TopicRole, encoding: str | None) -> int:
     return worst
 
 
-def _records(source: IO[bytes]) -> Iterator[tuple[str, Any]]:
+def _read_records(source: IO[bytes]) -> Iterator[tuple[str, Any]]:
     """Each record and where it stands: JSON lines, or one JSON array."""
     for number, line in enumerate(source, start=1):
         if not line.strip():
             continue
         if line.lstrip().startswith(b"["):
-            yield from _array(line + source.read(), number)
+            yield from _read_array(line + source.read(), number)
             return
-        yield f"line {number}", _parsed(line)
+        yield f"line {number}", _parse_json(line)
 
 
-def _array(text: bytes, line: int) -> Iterator[tuple[str, Any]]:
-    records = _parsed(text)
+def _read_array(text: bytes, line: int) -> Iterator[tuple[str, Any]]:
+    records = _parse_json(text)
     if not isinstance(records, list):
         yield f"line {line}", None
         return
@@ -63,7 +63,7 @@ def _array(text: bytes, line: int) -> Iterator[tuple[str, Any]]:
         yield f"record {number}", record
 
 
-def _parsed(text: bytes) -> Any:
+def _parse_json(text: bytes) -> Any:
     """None is no record, like everything else that is no map."""
     try:
         return msgspec.json.decode(text)
@@ -71,7 +71,7 @@ def _parsed(text: bytes) -> Any:
         return None
 
 
-def _decoded(record: object, role: TopicRole, encoding: str | None) -> dict[str, Any]:
+def _decode_entry(record: object, role: TopicKind, encoding: str | None) -> dict[str, Any]:
     """The record's other fields, and its observation or the reason why there is none."""
     if not isinstance(record, dict):
         raise _UnusableError("not a JSON map")
@@ -80,20 +80,22 @@ def _decoded(record: object, role: TopicRole, encoding: str | None) -> dict[str,
             raise _UnusableError(f'no "{name}" in {encoding or "hex or base64"}, and not null')
     carried = {name: value for name, value in record.items() if name not in {"key", "value"}}
     key, value = record["key"], record["value"]
-    chosen = encoding or _encoding(key, value)
-    noun = decode_record(role, _bytes("key", key, chosen), _bytes("value", value, chosen))
+    chosen = encoding or _guess_encoding(key, value)
+    noun = decode_record(
+        role, _decode_text("key", key, chosen), _decode_text("value", value, chosen)
+    )
     if isinstance(noun, Undecodable):
         return {**carried, "undecodable": noun.reason}
-    return {**carried, "observation": msgspec.Raw(observation(noun).encode())}
+    return {**carried, "observation": msgspec.Raw(format_record(noun).encode())}
 
 
-def _encoding(key: str | None, value: str | None) -> str:
+def _guess_encoding(key: str | None, value: str | None) -> str:
     """One for both: a short value in base64 may look like hex, but hardly its key as well."""
     texts = [text for text in (key, value) if text is not None]
     return "hex" if all(_HEX.fullmatch(text) for text in texts) else "base64"
 
 
-def _bytes(name: str, text: str | None, encoding: str) -> bytes | None:
+def _decode_text(name: str, text: str | None, encoding: str) -> bytes | None:
     if text is None:
         return None
     if encoding == "hex":

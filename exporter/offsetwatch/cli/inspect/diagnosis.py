@@ -13,19 +13,19 @@ from typing import Final, Literal
 from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
 from offsetwatch.decode.connect_root import ConnectRoot
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
-    CutOff,
-    Denied,
-    Malformed,
+    IncompleteResponse,
+    MalformedResponse,
     NotFound,
+    ResponseTimeout,
     ServerError,
     SettingsRefused,
-    TimedOut,
-    TooLarge,
-    Unreachable,
+    SizeLimitExceeded,
+    TargetUnreachable,
 )
 from offsetwatch.model.connectors import Connector
-from offsetwatch.model.topology import MirrorFlow, TopicFacts, TopicRole, Topology
+from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, TopicFacts, Topology
 from offsetwatch.state.internal_topic_rules import (
     LOW_REPLICATION,
     NOT_COMPACTED,
@@ -34,54 +34,56 @@ from offsetwatch.state.internal_topic_rules import (
     WRONG_PARTITIONS,
     TopicProblem,
 )
-from offsetwatch.state.mirror.mm2_names import contradicted_copy, stated_copy
-from offsetwatch.toolbox.suggestions import nearest
+from offsetwatch.state.mirror.mm2_names import find_configured_copy, find_copy_conflict
+from offsetwatch.toolbox.suggestions import find_nearest
 
 SKEW_S_MAX: Final = 5.0
 FREE_BYTES_MIN: Final = 2**30  # a day of commits of ten thousand source partitions
 NAMED_MAX: Final = 5  # of many things, so many are named
 
-Verdict = Literal["ok", "warn", "fail", "unknown"]
+CheckVerdict = Literal["ok", "warn", "fail", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DoctorCheck:
     """One check. `unreachable`: the outside world did not answer at all."""
 
     about: str
     check: str
-    verdict: Verdict
+    verdict: CheckVerdict
     found: str
     advice: str | None = None
     unreachable: bool = False
 
 
 # Where nothing more is known, by class; the first that fits counts.
-_OTHER_ADVICE: Final[tuple[tuple[type[ClientError], str], ...]] = (
-    (Unreachable, "check that it runs, its address and port, and the network to it"),
-    (TimedOut, "check that it is not frozen or overloaded, and the network to it"),
-    (Denied, "check the credentials, and the rights that docs/acls.md lists"),
+_ERROR_ADVICE: Final[tuple[tuple[type[ClientError], str], ...]] = (
+    (TargetUnreachable, "check that it runs, its address and port, and the network to it"),
+    (ResponseTimeout, "check that it is not frozen or overloaded, and the network to it"),
+    (AccessDenied, "check the credentials, and the rights that docs/acls.md lists"),
     (NotFound, "check the name, and the right to describe it (docs/acls.md)"),
-    (CutOff, "check that the address is of the right service, and what stands between"),
+    (IncompleteResponse, "check that the address is of the right service, and what stands between"),
     (ServerError, "read its log around this time"),
     (
-        Malformed,
+        MalformedResponse,
         "check that the address is that of the service, and not of a proxy or a login page",
     ),
-    (TooLarge, "watch fewer connectors with one worker, or raise the bound"),
+    (SizeLimitExceeded, "watch fewer connectors with one worker, or raise the bound"),
     (ClientError, "read its log around this time, and run doctor again"),
 )
 
 
-def broken(about: str, check: str, error: ClientError, advice: str | None = None) -> Line:
+def report_failed_check(
+    about: str, check: str, error: ClientError, advice: str | None = None
+) -> DoctorCheck:
     """A check that could not be made, because the outside world said no, or nothing."""
-    away = isinstance(error, (Unreachable, TimedOut))
+    away = isinstance(error, (TargetUnreachable, ResponseTimeout))
     if advice is None:
         advice = error.advice
     if advice is None and isinstance(error, SettingsRefused):
         advice = f"correct kafka.{error.target}.properties; check names all that is wrong with them"
-    advice = advice or next(text for kind, text in _OTHER_ADVICE if isinstance(error, kind))
-    return Line(
+    advice = advice or next(text for kind, text in _ERROR_ADVICE if isinstance(error, kind))
+    return DoctorCheck(
         about=about,
         check=check,
         verdict="fail",
@@ -94,26 +96,28 @@ def broken(about: str, check: str, error: ClientError, advice: str | None = None
 # --- Kafka ---------------------------------------------------------------------------------------
 
 
-def cluster(about: str, facts: ClusterFacts) -> Line:
+def check_cluster(about: str, facts: ClusterFacts) -> DoctorCheck:
     """It answers."""
     found = f"{facts.brokers} broker(s), {len(facts.topics)} topic(s), cluster id"
-    return Line(about, "reachable", "ok", f"{found} {facts.cluster_id or 'cluster id unknown'}")
+    return DoctorCheck(
+        about, "reachable", "ok", f"{found} {facts.cluster_id or 'cluster id unknown'}"
+    )
 
 
-def version(about: str, release: str | None) -> Line:
+def check_version(about: str, release: str | None) -> DoctorCheck:
     """Which release it is, as far as its protocol tells."""
     if release is None:
-        return Line(about, "version", "unknown", "cannot be asked with these TLS settings")
-    return Line(about, "version", "ok", f"Kafka {release}, by its protocol")
+        return DoctorCheck(about, "version", "unknown", "cannot be asked with these TLS settings")
+    return DoctorCheck(about, "version", "ok", f"Kafka {release}, by its protocol")
 
 
-def topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> Line:
+def check_topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> DoctorCheck:
     """Does it give topics an identity (KIP-516)?"""
     seen = [shape for shape in shapes.values() if isinstance(shape, TopicShape)]
     if not seen:
-        return Line(about, "topic ids", "unknown", "no topic that offsetwatch may describe")
+        return DoctorCheck(about, "topic ids", "unknown", "no topic that offsetwatch may describe")
     if any(shape.topic_id is None for shape in seen):
-        return Line(
+        return DoctorCheck(
             about,
             "topic ids",
             "warn",
@@ -121,15 +125,15 @@ def topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> Lin
             "Kafka gives them from 2.8 on; without them a topic that was deleted and created again "
             "is noticed only once its end lies before our position",
         )
-    return Line(about, "topic ids", "ok", "topics have ids")
+    return DoctorCheck(about, "topic ids", "ok", "topics have ids")
 
 
-def permissions(
+def check_permissions(
     about: str,
     shapes: Mapping[str, TopicShape | ClientError],
     groups: Mapping[str, frozenset[str] | ClientError | None],
     there: Collection[str] = (),
-) -> Iterator[Line]:
+) -> Iterator[DoctorCheck]:
     """What we may do with the topics and groups that we need. `shapes` are those we must read;
     `there` are the names of topics to suggest one from.
     """
@@ -137,15 +141,18 @@ def permissions(
     silent = False
     for topic, shape in sorted(shapes.items()):
         if isinstance(shape, NotFound):
-            yield Line(
+            yield DoctorCheck(
                 about,
                 "topic",
                 "fail",
-                f"{topic}: no such topic, or no permission to describe it{_near(topic, there)}",
+                f"{topic}: no such topic, or no permission to describe "
+                f"it{_suggest_name(topic, there)}",
                 f"create it, correct its name, or allow Describe and Read on topic {topic}",
             )
         elif isinstance(shape, ClientError):
-            refused = broken(about, "topic", shape, f"allow Describe and Read on topic {topic}")
+            refused = report_failed_check(
+                about, "topic", shape, f"allow Describe and Read on topic {topic}"
+            )
             yield replace(refused, found=f"{topic}: {refused.found}")
         elif shape.operations is None:
             silent = True
@@ -155,28 +162,31 @@ def permissions(
                     missing.setdefault(operation, []).append(topic)
     for operation, topics in missing.items():
         needed = operation != "DESCRIBE_CONFIGS"
-        yield Line(
+        yield DoctorCheck(
             about,
             "topic ACLs",
             "fail" if needed else "warn",
-            f"no {operation} on {_named(topics)}",
+            f"no {operation} on {_format_names(topics)}",
             f"allow {operation} on these topics"
             + ("" if needed else ": the offsets topic is found and topics are linted by it"),
         )
     if silent:
-        yield Line(about, "topic ACLs", "unknown", "the broker does not report these rights")
+        yield DoctorCheck(about, "topic ACLs", "unknown", "the broker does not report these rights")
     elif shapes and not missing:
         readable = [topic for topic, shape in shapes.items() if isinstance(shape, TopicShape)]
         if readable:
-            yield Line(
-                about, "topic ACLs", "ok", f"all required rights on {_named(sorted(readable))}"
+            yield DoctorCheck(
+                about,
+                "topic ACLs",
+                "ok",
+                f"all required rights on {_format_names(sorted(readable))}",
             )
-    yield from _group_permissions(about, groups)
+    yield from _check_group_permissions(about, groups)
 
 
-def _group_permissions(
+def _check_group_permissions(
     about: str, groups: Mapping[str, frozenset[str] | ClientError | None]
-) -> Iterator[Line]:
+) -> Iterator[DoctorCheck]:
     refused = [
         name
         for name, found in groups.items()
@@ -184,25 +194,25 @@ def _group_permissions(
         or (found is not None and not found & {"DESCRIBE", "READ", "ALL"})
     ]
     if refused:
-        yield Line(
+        yield DoctorCheck(
             about,
             "group ACLs",
             "fail",
-            f"no DESCRIBE on {_named(sorted(refused))}",
+            f"no DESCRIBE on {_format_names(sorted(refused))}",
             "allow Describe on these groups: without it their sinks have no lag",
         )
     elif None in groups.values():
-        yield Line(about, "group ACLs", "unknown", "the broker does not report these rights")
+        yield DoctorCheck(about, "group ACLs", "unknown", "the broker does not report these rights")
     elif groups:
-        yield Line(about, "group ACLs", "ok", f"Describe on {_named(sorted(groups))}")
+        yield DoctorCheck(about, "group ACLs", "ok", f"Describe on {_format_names(sorted(groups))}")
 
 
-def _near(name: str, there: Collection[str]) -> str:
-    meant = nearest(name, there)
+def _suggest_name(name: str, there: Collection[str]) -> str:
+    meant = find_nearest(name, there)
     return f"; did you mean {meant}?" if meant else ""
 
 
-def _named(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     more = len(names) - NAMED_MAX
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
@@ -210,23 +220,23 @@ def _named(names: list[str]) -> str:
 # --- Connect -------------------------------------------------------------------------------------
 
 
-def worker(about: str, found: ConnectRoot) -> Line:
+def check_worker(about: str, found: ConnectRoot) -> DoctorCheck:
     """It answers."""
-    return Line(about, "reachable", "ok", f"Connect {found.version}")
+    return DoctorCheck(about, "reachable", "ok", f"Connect {found.version}")
 
 
-def mapping(
+def check_mapping(
     about: str, configured: str, worker_says: str | None, ids: Mapping[str, str | None]
-) -> Line:
+) -> DoctorCheck:
     """Is `kafka:` of this Connect cluster the one that its workers use?"""
     expected = ids.get(configured)
     if worker_says is None or expected is None:
         who = "the worker" if worker_says is None else configured
-        return Line(about, "kafka", "unknown", f"{who} returns no cluster id")
+        return DoctorCheck(about, "kafka", "unknown", f"{who} returns no cluster id")
     if worker_says == expected:
-        return Line(about, "kafka", "ok", f"its Kafka cluster is {configured}")
+        return DoctorCheck(about, "kafka", "ok", f"its Kafka cluster is {configured}")
     real = next((name for name, known in ids.items() if known == worker_says), None)
-    return Line(
+    return DoctorCheck(
         about,
         "kafka",
         "fail",
@@ -237,21 +247,21 @@ def mapping(
     )
 
 
-def listed(about: str, connectors: Collection[Connector]) -> Line:
+def check_connectors(about: str, connectors: Collection[Connector]) -> DoctorCheck:
     """There is something to watch."""
     if not connectors:
-        return Line(about, "connectors", "warn", "it has none", "there is nothing to watch")
+        return DoctorCheck(about, "connectors", "warn", "it has none", "there is nothing to watch")
     kinds = sorted({at.kind.value for at in connectors})
     counts = ", ".join(f"{sum(at.kind == kind for at in connectors)} {kind}" for kind in kinds)
-    return Line(about, "connectors", "ok", counts)
+    return DoctorCheck(about, "connectors", "ok", counts)
 
 
-def offsets_endpoint(about: str, error: ClientError | None) -> Line:
+def check_offsets_endpoint(about: str, error: ClientError | None) -> DoctorCheck:
     """GET /connectors/{c}/offsets works."""
     if error is None:
-        return Line(about, "REST offsets", "ok", "answered")
+        return DoctorCheck(about, "REST offsets", "ok", "answered")
     if isinstance(error, NotFound):
-        return Line(
+        return DoctorCheck(
             about,
             "REST offsets",
             "warn",
@@ -259,7 +269,7 @@ def offsets_endpoint(about: str, error: ClientError | None) -> Line:
             "Connect has them from 3.5 on: without them what we read from the topics is not "
             "compared with what Connect would load",
         )
-    return Line(
+    return DoctorCheck(
         about,
         "REST offsets",
         "warn",
@@ -268,9 +278,9 @@ def offsets_endpoint(about: str, error: ClientError | None) -> Line:
     )
 
 
-def addresses(
+def check_addresses(
     about: str, connector: Connector, configured: Mapping[str, frozenset[str]]
-) -> Line | None:
+) -> DoctorCheck | None:
     """Is the Kafka cluster that a connector names one of ours? None if it names none."""
     if connector.mirror is not None:
         wanted, what = connector.mirror.source_addresses, "upstream"
@@ -281,11 +291,11 @@ def addresses(
     matches = sorted(name for name, known in configured.items() if known & wanted)
     text = ", ".join(sorted(wanted)) or "no address"
     if len(matches) == 1:
-        return Line(about, connector.name, "ok", f"{what} {matches[0]} ({text})")
+        return DoctorCheck(about, connector.name, "ok", f"{what} {matches[0]} ({text})")
     found = f"{what} {text}: no cluster under kafka answers there"
     if matches:
         found = f"{what} {text}: that is {' and '.join(matches)}"
-    return Line(
+    return DoctorCheck(
         about,
         connector.name,
         "fail",
@@ -297,15 +307,17 @@ def addresses(
 # --- the rest ------------------------------------------------------------------------------------
 
 
-def worker_clock(about: str, theirs: float | None, before: float, after: float) -> Line:
+def check_worker_clock(
+    about: str, theirs: float | None, before: float, after: float
+) -> DoctorCheck:
     """A worker's clock against ours; its Date header is cut to the second."""
     if theirs is None:
-        return Line(about, "clock", "unknown", "the worker's answer has no time")
+        return DoctorCheck(about, "clock", "unknown", "the worker's answer has no time")
     skew = max(0.0, theirs - after, before - (theirs + 1.0))
     ahead = "ahead of" if theirs > after else "behind"
     if skew <= SKEW_S_MAX:
-        return Line(about, "clock", "ok", f"within {SKEW_S_MAX:.0f} s of this machine's")
-    return Line(
+        return DoctorCheck(about, "clock", "ok", f"within {SKEW_S_MAX:.0f} s of this machine's")
+    return DoctorCheck(
         about,
         "clock",
         "warn",
@@ -314,13 +326,13 @@ def worker_clock(about: str, theirs: float | None, before: float, after: float) 
     )
 
 
-def record_clock(newest: float | None, now: float) -> Line:
+def check_record_clock(newest: float | None, now: float) -> DoctorCheck:
     """Records from the future: somebody's clock is wrong. From the past they may just be old."""
     if newest is None:
-        return Line("clock", "records", "unknown", "no record was read")
+        return DoctorCheck("clock", "records", "unknown", "no record was read")
     if newest - now <= SKEW_S_MAX:
-        return Line("clock", "records", "ok", "no commit is from the future")
-    return Line(
+        return DoctorCheck("clock", "records", "ok", "no commit is from the future")
+    return DoctorCheck(
         "clock",
         "records",
         "warn",
@@ -329,22 +341,24 @@ def record_clock(newest: float | None, now: float) -> Line:
     )
 
 
-def disk(path: str, *, writable: bool, free_bytes: int) -> Line:
+def check_disk(path: str, *, writable: bool, free_bytes: int) -> DoctorCheck:
     """Can the pipeline write its tables?"""
     free = f"{free_bytes / 2**30:.1f} GiB free"
     if not writable:
-        return Line(
+        return DoctorCheck(
             "disk", "history.path", "fail", f"{path}: not writable", "set history.path, or chown it"
         )
     if free_bytes < FREE_BYTES_MIN:
-        return Line("disk", "history.path", "warn", f"{path}: {free}", "make room for the tables")
-    return Line("disk", "history.path", "ok", f"{path}: {free}")
+        return DoctorCheck(
+            "disk", "history.path", "warn", f"{path}: {free}", "make room for the tables"
+        )
+    return DoctorCheck("disk", "history.path", "ok", f"{path}: {free}")
 
 
-def extra(*, spark: bool, java: bool) -> Line:
+def check_history_extra(*, spark: bool, java: bool) -> DoctorCheck:
     """Is the pipeline installed, and can it run?"""
     if not spark:
-        return Line(
+        return DoctorCheck(
             "history",
             "extra",
             "ok",
@@ -352,14 +366,14 @@ def extra(*, spark: bool, java: bool) -> Line:
             "offsetwatch[history]",
         )
     if not java:
-        return Line(
+        return DoctorCheck(
             "history",
             "extra",
             "warn",
             "pyspark is installed, and no java was found",
             "install a Java 17 runtime, or set JAVA_HOME",
         )
-    return Line("history", "extra", "ok", "pyspark and java are there")
+    return DoctorCheck("history", "extra", "ok", "pyspark and java are there")
 
 
 _ADVICE: Final = {
@@ -373,15 +387,15 @@ _ADVICE: Final = {
 }
 
 
-def linted(
+def check_internal_topics(
     about: str, facts: Collection[TopicFacts], problems: Iterable[TopicProblem]
-) -> Iterator[Line]:
+) -> Iterator[DoctorCheck]:
     """What the rules on internal topics say."""
     sound = True
     for problem in problems:
         sound = False
         lost = problem.problem in {NOT_COMPACTED, SHARED}
-        yield Line(
+        yield DoctorCheck(
             about,
             "internal topics",
             "fail" if lost else "warn",
@@ -390,19 +404,24 @@ def linted(
         )
     hidden = sorted(at.at.topic for at in facts if at.policy is None)
     if hidden:
-        yield Line(
+        yield DoctorCheck(
             about,
             "internal topics",
             "unknown",
-            f"cleanup.policy of {_named(hidden)} is hidden from offsetwatch",
+            f"cleanup.policy of {_format_names(hidden)} is hidden from offsetwatch",
             "allow DescribeConfigs on these topics",
         )
     roles = {at.role for at in facts}
     seen = sorted(at.at.topic for at in facts if at.policy is not None)
     if sound and seen:
-        yield Line(about, "internal topics", "ok", f"nothing wrong with {_named(seen)}")
-    if TopicRole.OFFSETS in roles and not roles >= {TopicRole.CONFIG, TopicRole.STATUS}:
-        yield Line(
+        yield DoctorCheck(
+            about, "internal topics", "ok", f"nothing wrong with {_format_names(seen)}"
+        )
+    if InternalTopicRole.OFFSETS in roles and not roles >= {
+        InternalTopicRole.CONFIG,
+        InternalTopicRole.STATUS,
+    }:
+        yield DoctorCheck(
             about,
             "internal topics",
             "unknown",
@@ -410,7 +429,7 @@ def linted(
         )
 
 
-def status_topic(connect_cluster: str, topology: Topology) -> Iterator[Line]:
+def check_status_topic(connect_cluster: str, topology: Topology) -> Iterator[DoctorCheck]:
     """Warn of a Connect cluster whose status topic cannot be found: its name is derived from that
     of the offsets topic, which sinks alone do not lead to. A task that fails between two polls is
     then not counted.
@@ -418,7 +437,7 @@ def status_topic(connect_cluster: str, topology: Topology) -> Iterator[Line]:
     found = {at.connect_cluster for at in topology.statuses}
     found |= {at.connect_cluster for at in topology.offsets_topics if at.connector is None}
     if connect_cluster not in found:
-        yield Line(
+        yield DoctorCheck(
             f"connect {connect_cluster}",
             "status topic",
             "warn",
@@ -427,7 +446,9 @@ def status_topic(connect_cluster: str, topology: Topology) -> Iterator[Line]:
         )
 
 
-def copies(flow: MirrorFlow, topics: Collection[str], there: Collection[str]) -> Iterator[Line]:
+def check_copies(
+    flow: MirrorFlow, topics: Collection[str], there: Collection[str]
+) -> Iterator[DoctorCheck]:
     """Warn of names of copies (`flows[].copies`) that the connector's own settings contradict, or
     that no topic has.
 
@@ -436,10 +457,10 @@ def copies(flow: MirrorFlow, topics: Collection[str], there: Collection[str]) ->
     """
     about, check = f"connect {flow.connect_cluster}", f"copies of {flow.connector}"
     for topic in sorted(topics):
-        stated, two = stated_copy(flow, topic), contradicted_copy(flow, topic)
+        stated, two = find_configured_copy(flow, topic), find_copy_conflict(flow, topic)
         if two is not None:
             found = f"{topic} is copied to {two[1]} by its settings: {two[0]} is not used"
-            yield Line(about, check, "warn", found, "correct flows[].copies")
+            yield DoctorCheck(about, check, "warn", found, "correct flows[].copies")
         elif stated is not None and there and stated not in there:
             found = f"{topic}: there is no topic {stated} on {flow.downstream}"
-            yield Line(about, check, "warn", found, "correct flows[].copies")
+            yield DoctorCheck(about, check, "warn", found, "correct flows[].copies")

@@ -14,49 +14,58 @@ from typing import Final
 import yaml
 
 from offsetwatch.cli.common import output
-from offsetwatch.clients.kubernetes.access import access_of
+from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.errors import ConfigError, NotFound
-from offsetwatch.toolbox.strimzi_discovery import Found, Resources, found_in, text_of
+from offsetwatch.toolbox.strimzi_discovery import (
+    NamespaceResources,
+    StrimziDiscoveryResult,
+    build_file_text,
+    discover_config,
+)
 
 OK: Final = 0
-FOLDER: Final = "secrets"
+SECRETS_FOLDER: Final = "secrets"
 
 
-def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> int:
+def discover_strimzi(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> int:
     """Raises ConfigError, ClientError."""
-    reader = KubeReader(access_of(kubeconfig))
-    resources = Resources(
+    reader = KubeReader(find_kubernetes_access(kubeconfig))
+    resources = NamespaceResources(
         namespace,
         *(
             tuple(reader.resources(plural, namespace))
             for plural in ("kafkas", "kafkaconnects", "kafkamirrormaker2s", "kafkaconnectors")
         ),
     )
-    folder = FOLDER if secrets_to is None else str(secrets_to.resolve())
-    found = found_in(resources, folder=folder)
+    folder = SECRETS_FOLDER if secrets_to is None else str(secrets_to.resolve())
+    found = discover_config(resources, folder=folder)
     if not found.connect:
         raise ConfigError((f"--strimzi: no KafkaConnect and no KafkaMirrorMaker2 in {namespace}",))
     if secrets_to is not None:
-        _write(reader, namespace, found, secrets_to)
+        _write_secrets(reader, namespace, found, secrets_to)
     document = {"kafka": found.kafka, "connect": found.connect}
     sys.stdout.write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
-    _tell(found, written=secrets_to is not None)
+    _print_notes(found, written=secrets_to is not None)
     return OK
 
 
-def _tell(found: Found, *, written: bool) -> None:
+def _print_notes(found: StrimziDiscoveryResult, *, written: bool) -> None:
     for (connect, connector), owner in sorted(found.owners.items()):
-        output.error(f"{connect}/{connector}: owned by {owner}")
+        output.print_error(f"{connect}/{connector}: owned by {owner}")
     for note in found.notes:
-        output.error(note)
+        output.print_error(note)
     if found.files and not written:
         for name, parts in sorted(found.files.items()):
             named = ", ".join(f"{key} of Secret {secret}" for secret, key in parts)
-            output.error(f"{FOLDER}/{name}: to be made of {named}; --secrets-to FOLDER does it")
+            output.print_error(
+                f"{SECRETS_FOLDER}/{name}: to be made of {named}; --secrets-to FOLDER does it"
+            )
 
 
-def _write(reader: KubeReader, namespace: str, found: Found, folder: Path) -> None:
+def _write_secrets(
+    reader: KubeReader, namespace: str, found: StrimziDiscoveryResult, folder: Path
+) -> None:
     """All of them, or none."""
     secrets = {}
     for parts in found.files.values():
@@ -67,7 +76,7 @@ def _write(reader: KubeReader, namespace: str, found: Found, folder: Path) -> No
                 except NotFound as exc:
                     raise ConfigError((f"--secrets-to: no Secret {namespace}/{name}",)) from exc
     try:
-        texts = {name: text_of(parts, secrets) for name, parts in found.files.items()}
+        texts = {name: build_file_text(parts, secrets) for name, parts in found.files.items()}
     except KeyError as exc:
         raise ConfigError((f"--secrets-to: {exc.args[0]}",)) from exc
     try:

@@ -22,73 +22,81 @@ from typing import Final
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.own_inspection import looked
+from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.inspect import diagnosis, doctor_remediation
-from offsetwatch.cli.inspect.diagnosis import Line, broken
-from offsetwatch.clients.connect.clock_probe import worker_time
+from offsetwatch.cli.inspect.diagnosis import DoctorCheck, report_failed_check
+from offsetwatch.clients.connect.clock_probe import read_worker_clock
 from offsetwatch.clients.connect.reader import ConnectReader, reader_of
-from offsetwatch.clients.http.auth import CannotIdentify, TlsContext
+from offsetwatch.clients.http.auth import TlsContext, UnusableCredentials
 from offsetwatch.clients.kafka.clients import TailReader
-from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaFacts, release
+from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaInspector, detect_release
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.daemon.replicas import settings_of
+from offsetwatch.daemon.replicas import build_replica_settings
 from offsetwatch.decode.connect_root import ConnectRoot, decode_root
-from offsetwatch.errors import ClientError, Malformed, NotFound, SettingsRefused
+from offsetwatch.errors import ClientError, MalformedResponse, NotFound, SettingsRefused
 from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_facts
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topology import TopicRole
-from offsetwatch.state.internal_topic_rules import SHARED, lint, named_topics
+from offsetwatch.model.topology import InternalTopicRole
+from offsetwatch.state.internal_topic_rules import SHARED, find_internal_topics, find_topic_problems
 from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS, UNREACHABLE = 0, 1, 7
 WIDTH: Final = 100
-_ORDER: Final = ("fail", "warn", "unknown", "ok")
-_BAD: Final = {"fail", "warn"}
+_VERDICT_ORDER: Final = ("fail", "warn", "unknown", "ok")
+_BAD_VERDICTS: Final = {"fail", "warn"}
 _PHASE_PART: Final = 0.5  # of the time that is left, for clusters and workers, then for topics
-_LOOK_PART: Final = 0.7
+_INSPECTION_PART: Final = 0.7
 
-_WAITING: Final = "see what fails above for its cluster; nothing of it is shown until it answers"
+_WAITING_ADVICE: Final = (
+    "see what fails above for its cluster; nothing of it is shown until it answers"
+)
 
-Ask = Callable[[], Iterable[Line]]
+CheckFunction = Callable[[], Iterable[DoctorCheck]]
 
 
-def doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> int:
+def run_doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> int:
     """Print one line for each check. Raises ConfigError; then there is nothing to reach."""
     loaded = config.load(path)
-    configure("error", "console")
-    with _working("asking clusters and workers"):
+    configure_logging("error", "console")
+    with _show_spinner("asking clusters and workers"):
         lines = Doctor(loaded, timeout_s).lines()
     if output_format is not OutputFormat.TABLE:
-        output.document(
-            output_format, {"verdict": worst(lines), "checks": [_document(line) for line in lines]}
+        output.print_document(
+            output_format,
+            {
+                "verdict": find_worst_verdict(lines),
+                "checks": [_build_document(line) for line in lines],
+            },
         )
     else:
-        sys.stdout.write(report(path.name, lines))
-    return exit_code(lines)
+        sys.stdout.write(format_report(path.name, lines))
+    return compute_exit_code(lines)
 
 
-def report(title: str, lines: Collection[Line]) -> str:
+def format_report(title: str, lines: Collection[DoctorCheck]) -> str:
     """Return the checks as text of at most WIDTH columns, what failed first."""
     counts = Counter(line.verdict for line in lines)
-    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
-    text = [f"{output.visible(title)}: {worst(lines)} ({counted})"]
-    for line in sorted(lines, key=lambda line: _ORDER.index(line.verdict)):
-        head = output.visible(f"{line.about}, {line.check}: {line.found}")
-        text += _wrapped(
-            f"{line.verdict.upper() if line.verdict in _BAD else line.verdict:<8}", head
+    counted = ", ".join(
+        f"{counts[verdict]} {verdict}" for verdict in _VERDICT_ORDER if counts[verdict]
+    )
+    text = [f"{output.escape_controls(title)}: {find_worst_verdict(lines)} ({counted})"]
+    for line in sorted(lines, key=lambda line: _VERDICT_ORDER.index(line.verdict)):
+        head = output.escape_controls(f"{line.about}, {line.check}: {line.found}")
+        text += _wrap_text(
+            f"{line.verdict.upper() if line.verdict in _BAD_VERDICTS else line.verdict:<8}", head
         )
-        if line.advice is not None and line.verdict in _BAD:
-            text += _wrapped(" " * 8, f"-> {output.visible(line.advice)}")
+        if line.advice is not None and line.verdict in _BAD_VERDICTS:
+            text += _wrap_text(" " * 8, f"-> {output.escape_controls(line.advice)}")
     return "\n".join(text) + "\n"
 
 
-def _wrapped(first: str, text: str) -> list[str]:
+def _wrap_text(first: str, text: str) -> list[str]:
     return textwrap.wrap(
         text,
         WIDTH,
@@ -98,20 +106,20 @@ def _wrapped(first: str, text: str) -> list[str]:
     )
 
 
-def worst(lines: Collection[Line]) -> str:
+def find_worst_verdict(lines: Collection[DoctorCheck]) -> str:
     """The verdict on all of it. What could not be found out is no finding."""
     verdicts = {line.verdict for line in lines}
     return "fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "ok"
 
 
-def exit_code(lines: Collection[Line]) -> int:
+def compute_exit_code(lines: Collection[DoctorCheck]) -> int:
     """What did not answer outweighs what was found."""
     if any(line.unreachable for line in lines):
         return UNREACHABLE
-    return OK if worst(lines) == "ok" else FINDINGS
+    return OK if find_worst_verdict(lines) == "ok" else FINDINGS
 
 
-def _document(line: Line) -> dict[str, object]:
+def _build_document(line: DoctorCheck) -> dict[str, object]:
     return {
         "about": line.about,
         "check": line.check,
@@ -122,7 +130,7 @@ def _document(line: Line) -> dict[str, object]:
     }
 
 
-def _working(text: str) -> AbstractContextManager[object]:
+def _show_spinner(text: str) -> AbstractContextManager[object]:
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
@@ -137,16 +145,16 @@ class Doctor:
         self._config = loaded
         self._deadline = time.monotonic() + timeout_s
         self._clock = SystemClock()
-        self._admins: dict[str, KafkaFacts] = {}
+        self._admins: dict[str, KafkaInspector] = {}
         self._clusters: dict[str, ClusterFacts] = {}
         self._workers: dict[tuple[str, str], ConnectRoot] = {}
         self._listed: dict[str, tuple[Connector, ...]] = {}
 
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[DoctorCheck, ...]:
         """Everything, in the order of the configuration: clusters, workers, the rest."""
         kafkas, connects = self._config.kafka, self._config.connect
         found = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
-        lines = [Line("configuration", "loads", "ok", found)]
+        lines = [DoctorCheck("configuration", "loads", "ok", found)]
         lines += self._all(
             [
                 *((f"kafka {name}", partial(self._kafka, name)) for name in kafkas),
@@ -157,38 +165,42 @@ class Doctor:
         lines += self._mappings()
         lines += self._addresses()
         lines += self._seen()
-        lines.append(_disk(Path(self._config.history.path)))
-        lines.append(diagnosis.extra(spark=_installed("pyspark"), java=_java()))
+        lines.append(_check_disk(Path(self._config.history.path)))
+        lines.append(
+            diagnosis.check_history_extra(spark=_is_installed("pyspark"), java=_has_java())
+        )
         return tuple(lines)
 
-    def _seen(self) -> list[Line]:
+    def _seen(self) -> list[DoctorCheck]:
         """What the daemon would see. It does not start with a property that librdkafka refuses."""
         try:
-            with looked(self._config, self._left_s(_LOOK_PART)) as look:
+            with inspect_clusters(self._config, self._left_s(_INSPECTION_PART)) as look:
                 snapshot = look.snapshot
                 lines = list(self._inputs(snapshot))
         except SettingsRefused as exc:
-            return [broken("catch-up", "inputs", exc)]
+            return [report_failed_check("catch-up", "inputs", exc)]
         lines += self._all(
             [(f"kafka {name}", partial(self._topics, name, snapshot)) for name in self._clusters]
         )
-        lines.append(diagnosis.record_clock(_newest(snapshot), snapshot.at))
+        lines.append(diagnosis.check_record_clock(_find_newest_timestamp(snapshot), snapshot.at))
         return lines
 
-    def _all(self, asks: list[tuple[str, Ask]]) -> Iterator[Line]:
+    def _all(self, asks: list[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
         """All at once, each for as long as it may take."""
         for about, found in ask_all(
-            ((about, partial(_attempt, about, ask)) for about, ask in asks),
+            ((about, partial(_run_check, about, ask)) for about, ask in asks),
             self._left_s(_PHASE_PART),
         ):
             if isinstance(found, ClientError):
                 admin = self._admins.get(about.removeprefix("kafka "))
                 trouble = None if admin is None else admin.trouble()
                 if trouble is not None:
-                    yield broken(about, "reachable", trouble)
+                    yield report_failed_check(about, "reachable", trouble)
                     continue
                 advice = "check that it is not frozen or overloaded, and the network to it"
-                yield Line(about, "reachable", "fail", found.detail, advice, unreachable=True)
+                yield DoctorCheck(
+                    about, "reachable", "fail", found.detail, advice, unreachable=True
+                )
             else:
                 yield from found
 
@@ -196,16 +208,16 @@ class Doctor:
         """Return a part of the time that is left, for what still has others to come after it."""
         return max(1.0, part * (self._deadline - time.monotonic()))
 
-    def _of_remedies(self) -> list[tuple[str, Ask]]:
+    def _of_remedies(self) -> list[tuple[str, CheckFunction]]:
         """What remedies rest on, and nobody else."""
-        asks: list[tuple[str, Ask]] = []
-        settings = settings_of(self._config)
+        asks: list[tuple[str, CheckFunction]] = []
+        settings = build_replica_settings(self._config)
         if settings is not None:
             about = f"journal {settings.kafka}/{settings.wanted.topic}"
-            asks.append((about, partial(doctor_remediation.journal, settings)))
+            asks.append((about, partial(doctor_remediation.check_journal, settings)))
         acts = self._config.remedy.mode != "observe"
         asks += [
-            (f"connect {at.name}", partial(doctor_remediation.strimzi, at, acts=acts))
+            (f"connect {at.name}", partial(doctor_remediation.check_strimzi, at, acts=acts))
             for at in self._config.connect
             if at.strimzi is not None
         ]
@@ -213,82 +225,90 @@ class Doctor:
 
     # --- Kafka -----------------------------------------------------------------------------------
 
-    def _kafka(self, name: str) -> Iterator[Line]:
+    def _kafka(self, name: str) -> Iterator[DoctorCheck]:
         about = f"kafka {name}"
         properties = self._config.kafka[name].client_properties()
-        self._admins[name] = admin = KafkaFacts(name, properties)
+        self._admins[name] = admin = KafkaInspector(name, properties)
         self._clusters[name] = found = admin.cluster()
-        yield diagnosis.cluster(about, found)
+        yield diagnosis.check_cluster(about, found)
         try:
-            yield diagnosis.version(about, release(name, properties))
+            yield diagnosis.check_version(about, detect_release(name, properties))
         except ClientError as exc:
-            yield Line(about, "version", "unknown", f"{exc.reason}: {exc.detail}", exc.advice)
+            yield DoctorCheck(
+                about, "version", "unknown", f"{exc.reason}: {exc.detail}", exc.advice
+            )
 
-    def _topics(self, name: str, snapshot: Snapshot) -> Iterator[Line]:
+    def _topics(self, name: str, snapshot: Snapshot) -> Iterator[DoctorCheck]:
         about, admin = f"kafka {name}", self._admins[name]
         homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
         named = {
             at.topic: role
-            for at, role in named_topics(snapshot.topology, homes).items()
+            for at, role in find_internal_topics(snapshot.topology, homes).items()
             if at.kafka == name
         }
-        needed = [topic for topic, role in named.items() if role is not TopicRole.CHECKPOINTS]
+        needed = [
+            topic for topic, role in named.items() if role is not InternalTopicRole.CHECKPOINTS
+        ]
         shapes = admin.shapes(needed or sorted(self._clusters[name].topics)[:1])
-        yield diagnosis.topic_ids(about, shapes)
+        yield diagnosis.check_topic_ids(about, shapes)
         groups = sorted({at.group for at in snapshot.topology.sinks if at.kafka == name})
         allowed = admin.group_operations(groups)
         there = self._clusters[name].topics
-        yield from diagnosis.permissions(about, shapes if needed else {}, allowed, there)
+        yield from diagnosis.check_permissions(about, shapes if needed else {}, allowed, there)
         facts = read_topic_facts(admin, lambda: self._open(name), named, TopicMemory(), self._clock)
         sharing = [
             at for at in snapshot.topic_problems if at.problem == SHARED and at.at.kafka == name
         ]
-        yield from diagnosis.linted(about, facts, [*lint(facts), *sharing])
+        yield from diagnosis.check_internal_topics(
+            about, facts, [*find_topic_problems(facts), *sharing]
+        )
 
     def _open(self, kafka: str) -> TailReader:
         return TailReader(kafka, self._config.kafka[kafka].client_properties())
 
     # --- Connect ---------------------------------------------------------------------------------
 
-    def _connect(self, connect: Connect) -> Iterator[Line]:
+    def _connect(self, connect: Connect) -> Iterator[DoctorCheck]:
         about = f"connect {connect.name}"
         if not connect.worker_urls:
-            yield Line(about, "REST", "ok", "no url: its topics are all there is")
+            yield DoctorCheck(about, "REST", "ok", "no url: its topics are all there is")
             return
         for url in connect.worker_urls:
             yield from self._worker(connect, url)
         reader = reader_of(connect, connect.poll.timeout_s)
         try:
-            listed = connect_rest.listed(reader)
+            listed = connect_rest.list_connectors(reader)
             self._listed[connect.name] = listed
-            yield diagnosis.listed(about, listed)
+            yield diagnosis.check_connectors(about, listed)
             for connector in listed[:1]:
-                yield diagnosis.offsets_endpoint(about, _offsets_error(reader, connector.name))
+                yield diagnosis.check_offsets_endpoint(
+                    about, _find_offsets_error(reader, connector.name)
+                )
         except ClientError as exc:
-            yield broken(about, "connectors", exc)
+            yield report_failed_check(about, "connectors", exc)
         finally:
             reader.close()
 
-    def _worker(self, connect: Connect, url: str) -> Iterator[Line]:
+    def _worker(self, connect: Connect, url: str) -> Iterator[DoctorCheck]:
         about = f"worker {url}"
         one = connect.model_copy(update={"url": url, "urls": None})
         reader = reader_of(one, connect.poll.timeout_s)
         try:
             found = decode_root(reader.root())
             if isinstance(found, Undecodable):
-                raise Malformed(connect.name, "GET /: this is no Connect worker")
+                raise MalformedResponse(connect.name, "GET /: this is no Connect worker")
         except ClientError as exc:
-            yield broken(about, "reachable", exc, _other_than_connect(exc))
+            yield report_failed_check(about, "reachable", exc, _suggest_url(exc))
             return
         finally:
             reader.close()
         self._workers[connect.name, url] = found
-        yield diagnosis.worker(about, found)
+        yield diagnosis.check_worker(about, found)
         before = self._clock.now()
-        theirs = _time_of(connect, url)
-        yield diagnosis.worker_clock(about, theirs, before, self._clock.now())
+        theirs = _read_worker_time(connect, url)
+        yield diagnosis.check_worker_clock(about, theirs, before, self._clock.now())
 
-    def _mappings(self) -> Iterator[Line]:
+    def _mappings(self) -> Iterator[DoctorCheck]:
         ids = {
             name: self._clusters[name].cluster_id if name in self._clusters else None
             for name in self._config.kafka
@@ -296,9 +316,11 @@ class Doctor:
         homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
         for (name, url), found in sorted(self._workers.items()):
             if name in homes:
-                yield diagnosis.mapping(f"worker {url}", homes[name], found.kafka_cluster_id, ids)
+                yield diagnosis.check_mapping(
+                    f"worker {url}", homes[name], found.kafka_cluster_id, ids
+                )
 
-    def _addresses(self) -> Iterator[Line]:
+    def _addresses(self) -> Iterator[DoctorCheck]:
         """Configured bootstrap servers, and what the brokers call themselves, against what
         connectors name. A flow that the configuration spells out needs no such match.
         """
@@ -311,7 +333,7 @@ class Doctor:
             for connector in self._listed.get(connect.name, ()):
                 if (connect.name, connector.name) in spelt_out:
                     continue
-                line = diagnosis.addresses(f"connect {connect.name}", connector, known)
+                line = diagnosis.check_addresses(f"connect {connect.name}", connector, known)
                 if line is not None and connect.connectors.allows(connector.name):
                     yield line
 
@@ -321,7 +343,7 @@ class Doctor:
 
     # --- what the daemon would see ---------------------------------------------------------------
 
-    def _inputs(self, snapshot: Snapshot) -> Iterator[Line]:
+    def _inputs(self, snapshot: Snapshot) -> Iterator[DoctorCheck]:
         configured = {at.name: at.offsets_topic for at in self._config.connect}
         for topic in snapshot.topology.offsets_topics:
             how = "configured" if configured[topic.connect_cluster] else "found"
@@ -329,11 +351,11 @@ class Doctor:
             cluster = self._clusters.get(topic.at.kafka)
             if cluster is None or topic.at.topic not in cluster.topics:
                 continue  # what is wrong with it is told with its Kafka cluster
-            yield Line(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
+            yield DoctorCheck(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
         for connect in self._config.connect:
             listed = self._listed.get(connect.name, ())
             if listed and connect.kafka is not None:
-                yield from diagnosis.status_topic(connect.name, snapshot.topology)
+                yield from diagnosis.check_status_topic(connect.name, snapshot.topology)
         for flow in snapshot.topology.flows:
             target = self._clusters.get(flow.downstream or "")
             copied = {
@@ -341,50 +363,52 @@ class Doctor:
                 for at in snapshot.mirror_partitions
                 if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
             }
-            yield from diagnosis.copies(flow, copied, () if target is None else target.topics)
+            yield from diagnosis.check_copies(flow, copied, () if target is None else target.topics)
         for text in snapshot.waiting_for:
-            yield Line("catch-up", "inputs", "fail", text, _WAITING)
+            yield DoctorCheck("catch-up", "inputs", "fail", text, _WAITING_ADVICE)
         waiting = " ".join(snapshot.waiting_for)
         for view in snapshot.inputs:
             name = f"{view.id.kind} {view.id.input}"
             if not view.up and view.last_error is not None and f"{name}:" not in waiting:
-                yield Line("catch-up", name, "fail", view.last_error, _WAITING)
+                yield DoctorCheck("catch-up", name, "fail", view.last_error, _WAITING_ADVICE)
         if snapshot.ready:
-            yield Line("catch-up", "inputs", "ok", "every topic was read to its end")
+            yield DoctorCheck("catch-up", "inputs", "ok", "every topic was read to its end")
 
 
-def _attempt(about: str, ask: Ask) -> list[Line]:
+def _run_check(about: str, ask: CheckFunction) -> list[DoctorCheck]:
     """The lines up to the question that failed, and one for that."""
-    lines: list[Line] = []
+    lines: list[DoctorCheck] = []
     try:
         for line in ask():
             lines.append(line)  # noqa: PERF402 - what came before a failure is kept
     except ClientError as exc:
-        lines.append(broken(about, "reachable", exc))
+        lines.append(report_failed_check(about, "reachable", exc))
     except Exception as exc:  # noqa: BLE001 - one surprise must not keep the others from being told
         found = f"unexpected {type(exc).__name__}"
-        lines.append(Line(about, "reachable", "fail", found, "a bug: please report it"))
+        lines.append(DoctorCheck(about, "reachable", "fail", found, "a bug: please report it"))
     return lines
 
 
-def _offsets_error(reader: ConnectReader, connector: str) -> ClientError | None:
+def _find_offsets_error(reader: ConnectReader, connector: str) -> ClientError | None:
     try:
-        return connect_rest.readable_offsets(reader.name, connector, reader.offsets(connector))[1]
+        return connect_rest.parse_readable_offsets(
+            reader.name, connector, reader.offsets(connector)
+        )[1]
     except ClientError as exc:
         return exc
 
 
-def _time_of(connect: Connect, url: str) -> float | None:
+def _read_worker_time(connect: Connect, url: str) -> float | None:
     try:
         verify = TlsContext(connect.tls).get() if url.startswith("https:") else True
-    except CannotIdentify:
+    except UnusableCredentials:
         return None
-    return worker_time(url, connect.poll.timeout_s, verify=verify)
+    return read_worker_clock(url, connect.poll.timeout_s, verify=verify)
 
 
-def _other_than_connect(error: ClientError) -> str | None:
+def _suggest_url(error: ClientError) -> str | None:
     """What to do where something answers that is no worker."""
-    if not isinstance(error, Malformed | NotFound):
+    if not isinstance(error, MalformedResponse | NotFound):
         return None
     return (
         "let url lead to the REST API of a worker, with the path that a proxy puts before it: "
@@ -392,29 +416,29 @@ def _other_than_connect(error: ClientError) -> str | None:
     )
 
 
-def _newest(snapshot: Snapshot) -> float | None:
+def _find_newest_timestamp(snapshot: Snapshot) -> float | None:
     """The newest record timestamp that was read."""
     times = [at.committed_at for at in snapshot.source_partitions if at.committed_at is not None]
     return max([*times, *(at.at for at in snapshot.syncs)], default=None)
 
 
-def _disk(path: Path) -> Line:
+def _check_disk(path: Path) -> DoctorCheck:
     """Where the tables would be made: the nearest folder that exists."""
     place = path.resolve()
     while not place.exists():
         place = place.parent
-    return diagnosis.disk(
+    return diagnosis.check_disk(
         str(path),
         writable=place.is_dir() and os.access(place, os.W_OK | os.X_OK),
         free_bytes=shutil.disk_usage(place).free,
     )
 
 
-def _installed(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     """Looked for, not imported: that would take a second."""
     return importlib.util.find_spec(module) is not None
 
 
-def _java() -> bool:
+def _has_java() -> bool:
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin" if home else None) is not None

@@ -9,25 +9,29 @@ import msgspec
 
 from offsetwatch import documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.daemon_answer import ReadAnswer, Reading, answer
-from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.daemon_answer import ReadOptions, SourcedDocument, open_document
+from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.unread_clusters import Unread, clusters_of
+from offsetwatch.cli.common.unread_clusters import UnreadCluster, find_input_clusters
 from offsetwatch.cli.inspect import finding_tables as told
 from offsetwatch.cli.inspect.remediation_preview import (
-    Considered,
-    as_documents,
-    considered,
-    print_considered,
+    RemediationPreview,
+    build_preview_documents,
+    preview_remediation,
+    print_previews,
 )
-from offsetwatch.cli.inspect.remediation_state import as_document, print_remedied, remedied
-from offsetwatch.cli.inspect.status import text_of
-from offsetwatch.cli.offsets.open_store import connect_named
+from offsetwatch.cli.inspect.remediation_state import (
+    build_remediation_document,
+    print_connector_remediation,
+    read_connector_remediation,
+)
+from offsetwatch.cli.inspect.status import format_raw_json
+from offsetwatch.cli.offsets.open_store import find_connect
 from offsetwatch.clock import SystemClock
-from offsetwatch.errors import ConfigError, Malformed, TimedOut
-from offsetwatch.model.connector_conditions import shown_state, worst_state
+from offsetwatch.errors import ConfigError, MalformedResponse, ResponseTimeout
+from offsetwatch.model.connector_conditions import find_worst_state, format_state
 from offsetwatch.serve.documents import failover
-from offsetwatch.serve.documents.explain import explained
+from offsetwatch.serve.documents.explain import encode_explain
 from offsetwatch.serve.documents.types import (
     DatedOffset,
     ExplainBody,
@@ -41,75 +45,84 @@ from offsetwatch.state.snapshot import Snapshot
 OK, FINDINGS = 0, 1
 
 
-def explain(
-    reading: Reading, name: str, cluster: str | None, *, output_format: OutputFormat
+def explain_connector(
+    reading: ReadOptions, name: str, cluster: str | None, *, output_format: OutputFormat
 ) -> int:
     """Print all that is known of one connector; of its inputs, what could not be read is named
     beside it. Raises ConfigError if there is no such connector, or several, and TimedOut where
     there may be one in what could not be read.
     """
-    configure("error", "console")
+    configure_logging("error", "console")
     ours = None if reading.url is not None else reading.loaded()
     if ours is not None and cluster is not None:
-        connect_named(ours, cluster)
+        find_connect(ours, cluster)
     asked = {"connector": name} | ({} if cluster is None else {"connect_cluster": cluster})
     path = f"/api/v1/explain?{urlencode(asked)}"
-    with answer(reading, path, partial(_explained, name=name, cluster=cluster)) as answered:
+    with open_document(
+        reading, path, partial(_build_explanation, name=name, cluster=cluster)
+    ) as answered:
         if not answered.body:
             for cluster_unread in answered.unread:
-                output.error(cluster_unread.text)
-            raise TimedOut(f"connector {name}", "it is not in what could be read")
-        found = _decoded(answered)
+                output.print_error(cluster_unread.text)
+            raise ResponseTimeout(f"connector {name}", "it is not in what could be read")
+        found = _decode_explanation(answered)
         whose = (found["connect_cluster"], found["name"])
-        missing = _missing(found, answered)
+        missing = _find_missing_clusters(found, answered)
         config, look = answered.config, answered.look
-        asked_now: tuple[Considered, ...] = ()
+        asked_now: tuple[RemediationPreview, ...] = ()
         if config is not None and look is not None:
-            asked_now = considered(config, look.snapshot, *whose)
-    held = None if config is None else remedied(config, *whose, SystemClock().now())
+            asked_now = preview_remediation(config, look.snapshot, *whose)
+    held = (
+        None if config is None else read_connector_remediation(config, *whose, SystemClock().now())
+    )
     named = tuple(f"input {name} " for at in missing for name in at.inputs)
     said = [at for at in found["problems"] if not named or not at.startswith(named)]
     problems = [*(at.text for at in missing), *said]
     if output_format is not OutputFormat.TABLE:
-        more = {"remedy": as_document(held), "considered": as_documents(asked_now)}
+        more = {
+            "remedy": build_remediation_document(held),
+            "considered": build_preview_documents(asked_now),
+        }
         shown = {**found, "problems": problems, "unread": missing}
-        output.document(output_format, {**shown, "told_by": answered.by, **more})
+        output.print_document(output_format, {**shown, "told_by": answered.by, **more})
     else:
         told.print_findings(found["findings"], answered.by)
         _print_head(found)
         told.print_verdicts(found["judgements"], answered.by)
-        _print(found)
-        print_remedied(held)
-        print_considered(asked_now)
+        _print_tables(found)
+        print_connector_remediation(held)
+        print_previews(asked_now)
         for problem in problems:
-            output.error(problem)
+            output.print_error(problem)
     loud = any(map(told.is_loud, found["findings"]))
     return FINDINGS if problems or loud else OK
 
 
-def _explained(snapshot: Snapshot, *, name: str, cluster: str | None) -> bytes:
+def _build_explanation(snapshot: Snapshot, *, name: str, cluster: str | None) -> bytes:
     """Return the document; nothing where the connector may be in what was not read."""
     try:
-        return explained(snapshot, name, cluster)
+        return encode_explain(snapshot, name, cluster)
     except ConfigError:
         if snapshot.ready:
             raise
         return b""
 
 
-def _decoded(answered: ReadAnswer) -> ExplainBody:
+def _decode_explanation(answered: SourcedDocument) -> ExplainBody:
     try:
         return documents.decode(answered.body, ExplainBody)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Malformed(answered.by, f"this is not a document of offsetwatch: {exc}") from exc
+        raise MalformedResponse(
+            answered.by, f"this is not a document of offsetwatch: {exc}"
+        ) from exc
 
 
-def _missing(found: ExplainBody, answered: ReadAnswer) -> list[Unread]:
+def _find_missing_clusters(found: ExplainBody, answered: SourcedDocument) -> list[UnreadCluster]:
     """Return the clusters that could not be read, of those that the connector rests on."""
     rests_on = {
         cluster
         for each in found["inputs"]
-        for cluster in clusters_of(each["kind"], each["input"], answered.config)
+        for cluster in find_input_clusters(each["kind"], each["input"], answered.config)
     }
     down = {f"{at['kind']} {at['input']}" for at in found["inputs"] if not at["up"]}
     return [
@@ -121,7 +134,7 @@ def _missing(found: ExplainBody, answered: ReadAnswer) -> list[Unread]:
 
 def _print_head(found: ExplainBody) -> None:
     tasks = [task["state"] for task in found["tasks"]]
-    state = shown_state(worst_state(found["state"], tasks))
+    state = format_state(find_worst_state(found["state"], tasks))
     head = [("state", state), *((key, found[key]) for key in ("kind", "class", "version"))]
     head.append(
         ("tasks", " ".join(f"{task['task']}:{task['state']}" for task in found["tasks"]) or "none")
@@ -135,7 +148,7 @@ def _print_head(found: ExplainBody) -> None:
             ("upstream cluster", flow["upstream"] or "unknown"),
             ("offset syncs", flow["offset_syncs"] or "none"),
         ]
-        head += [("copies", _renamed(router)) for router in flow["routers"]]
+        head += [("copies", _describe_router(router)) for router in flow["routers"]]
         head += [
             ("copies", f"of {'other topics' if topic == '*' else topic}: {name} (configured)")
             for topic, name in flow.get("copies", {}).items()
@@ -145,10 +158,10 @@ def _print_head(found: ExplainBody) -> None:
         head.append(("group", f"{group['group']} on {kafka}"))
         if group.get("lag_unknown"):
             head.append(("lag", f"unknown: {group['lag_unknown']}"))
-    output.table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
+    output.print_table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
 
 
-def _print(found: ExplainBody) -> None:
+def _print_tables(found: ExplainBody) -> None:
     flow, group = found["flow"], found["group"]
     if found["source_partitions"]:
         _print_sources(found["source_partitions"])
@@ -156,9 +169,9 @@ def _print(found: ExplainBody) -> None:
     if flow is not None and flow["partitions"]:
         _print_flow(flow["partitions"])
     if flow is not None:
-        _print_fates(flow)
+        _print_losses(flow)
     if group is not None and group["partitions"]:
-        output.table(
+        output.print_table(
             "Sink offsets (the next record)",
             ("topic", "partition#", "committed#", "log end#", "lag#", "oldest waits#", "from"),
             (
@@ -168,19 +181,19 @@ def _print(found: ExplainBody) -> None:
                     at["committed"],
                     at["log_end"],
                     at["lag_records"],
-                    output.age(at["lag_seconds"]),
+                    output.format_age(at["lag_seconds"]),
                     at["from"],
                 )
                 for at in group["partitions"]
             ),
         )
     if found["failover"]:
-        output.table(
+        output.print_table(
             "Failover (where a group would start if it moved to the target now)",
             failover.HEADINGS,
-            map(failover.table_row, found["failover"]),
+            map(failover.format_table_row, found["failover"]),
         )
-    output.table(
+    output.print_table(
         "Rests on",
         ("input", "kind", "up", "last read", "last error"),
         (
@@ -188,7 +201,7 @@ def _print(found: ExplainBody) -> None:
                 at["input"],
                 at["kind"],
                 at["up"],
-                output.moment(at["last_success_at"]),
+                output.format_moment(at["last_success_at"]),
                 at["last_error"],
             )
             for at in found["inputs"]
@@ -197,15 +210,15 @@ def _print(found: ExplainBody) -> None:
 
 
 def _print_sources(rows: list[SourcePartition]) -> None:
-    output.table(
+    output.print_table(
         "Source offsets",
         ("source partition", "offset", "last commit", "last advance", "kind", "variants#", "from"),
         (
             (
                 at.label,
-                text_of(at.offset),
-                output.moment(at.committed_at),
-                output.moment(at.advanced_at),
+                format_raw_json(at.offset),
+                output.format_moment(at.committed_at),
+                output.format_moment(at.advanced_at),
                 at.dialect,
                 at.variants or None,
                 at.origin,
@@ -215,7 +228,7 @@ def _print_sources(rows: list[SourcePartition]) -> None:
     )
 
 
-def _renamed(router: RouterRow) -> str:
+def _describe_router(router: RouterRow) -> str:
     said = f"have other names, which are unknown ({router['class']})"
     if router["regex"] is not None:
         said = f"renamed by {router['class']}: {router['regex']} -> {router['replacement'] or ''}"
@@ -236,15 +249,15 @@ def _print_raw_keys(rows: list[SourcePartition]) -> None:
         elif isinstance(at.raw_keys_unsure, tuple):
             found += ((at.label, one.raw_key, one.offset) for one in at.raw_keys_unsure)
     if found:
-        output.table(
+        output.print_table(
             "Raw keys (of several for one source partition, its task looks up one)",
             ("source partition", "raw key", "offset"),
-            ((label, key, text_of(offset)) for label, key, offset in found),
+            ((label, key, format_raw_json(offset)) for label, key, offset in found),
         )
 
 
 def _print_flow(rows: list[ExplainedMirrorPartition]) -> None:
-    output.table(
+    output.print_table(
         "Replication (the last record replicated, and when each number was true)",
         (
             *("topic", "partition#", "committed", "synced", "replicated#", "log end", "lag#"),
@@ -254,31 +267,31 @@ def _print_flow(rows: list[ExplainedMirrorPartition]) -> None:
             (
                 at["topic"],
                 at["partition"],
-                _timed(at["committed"]),
-                _timed(at["synced"]),
+                _format_dated_offset(at["committed"]),
+                _format_dated_offset(at["synced"]),
                 # The one that the shown lag belongs to; a newer one waits for the next log end.
                 at["replicated"] if at["lag_position"] is None else at["lag_position"],
-                _timed(at["log_end"]),
+                _format_dated_offset(at["log_end"]),
                 at["lag_records"],
-                output.age(at["lag_seconds"]),
-                _headroom(at),
+                output.format_age(at["lag_seconds"]),
+                _format_headroom(at),
             )
             for at in rows
         ),
     )
 
 
-def _headroom(at: ExplainedMirrorPartition) -> str | None:
+def _format_headroom(at: ExplainedMirrorPartition) -> str | None:
     """In records, and in time where retention comes closer."""
     records, seconds = at["headroom_records"], at["headroom_seconds"]
     if records is None:
         return None
-    return str(records) if seconds is None else f"{records} ({output.age(seconds)})"
+    return str(records) if seconds is None else f"{records} ({output.format_age(seconds)})"
 
 
-def _print_fates(flow: ExplainedFlow) -> None:
+def _print_losses(flow: ExplainedFlow) -> None:
     if flow["losses"]:
-        output.table(
+        output.print_table(
             "Lost (upstream offsets that can no longer be replicated)",
             ("topic", "partition#", "cause", "first#", "last#", "records#", "found"),
             (
@@ -289,20 +302,20 @@ def _print_fates(flow: ExplainedFlow) -> None:
                     at["first"],
                     at["last"],
                     at["records"],
-                    output.moment(at["at"]),
+                    output.format_moment(at["at"]),
                 )
                 for at in reversed(flow["losses"])
             ),
         )
     if flow["recreations"]:
-        output.table(
+        output.print_table(
             "Recreated topics",
             ("topic", "times#", "last found", "id before", "id now"),
             (
                 (
                     at["topic"],
                     at["count"],
-                    output.moment(at["at"]),
+                    output.format_moment(at["at"]),
                     at["id_before"] or "not known",
                     at["id_after"] or "not known",
                 )
@@ -311,5 +324,5 @@ def _print_fates(flow: ExplainedFlow) -> None:
         )
 
 
-def _timed(told: DatedOffset | None) -> str | None:
-    return None if told is None else f"{told['offset']} @ {output.moment(told['at'])}"
+def _format_dated_offset(told: DatedOffset | None) -> str | None:
+    return None if told is None else f"{told['offset']} @ {output.format_moment(told['at'])}"

@@ -6,72 +6,72 @@ from collections.abc import Sequence
 from typing import Final
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import with_config
-from offsetwatch.judge.progress.verdict_rules import LAWS
-from offsetwatch.model.evidence import Evidence, item_text
+from offsetwatch.cli.common.options import add_config_option
+from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
+from offsetwatch.model.evidence import Evidence, format_item
 from offsetwatch.model.findings import FINDINGS_MAX, Severity
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow
 
-_QUIET: Final = frozenset({Severity.INFO})
+_QUIET_SEVERITIES: Final = frozenset({Severity.INFO})
 
 
 def is_loud(finding: FindingRow) -> bool:
     """Return whether a command ends with exit code 1 for it, as for an unknown severity."""
-    return finding.severity not in _QUIET
+    return finding.severity not in _QUIET_SEVERITIES
 
 
 def print_findings(found: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
     """What is wrong, the worst first, each with what to run next and what shows it."""
-    output.lines(f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}", ())
+    output.print_lines(f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}", ())
     for finding in found:
-        since = output.moment(finding.since)
-        details = [f"{_of(finding)}: {finding.name} since {since}"]
+        since = output.format_moment(finding.since)
+        details = [f"{_format_subject(finding)}: {finding.name} since {since}"]
         if finding.next_command:
-            details.append(f"next: {with_config(finding.next_command)}")
+            details.append(f"next: {add_config_option(finding.next_command)}")
         if finding.evidence:
-            details.append(evidence(finding.evidence))
-        output.entry(str(finding.severity), finding.summary, details)
+            details.append(format_evidence(finding.evidence))
+        output.print_entry(str(finding.severity), finding.summary, details)
     if left_out:
-        output.error(
+        output.print_error(
             f"{left_out} more findings, none of them more severe, are not listed: a document lists "
             f"{FINDINGS_MAX} of them; offsetwatch_findings counts all"
         )
 
 
-def evidence(shown: Evidence) -> str:
+def format_evidence(shown: Evidence) -> str:
     """On one line."""
-    return "; ".join(map(item_text, shown))
+    return "; ".join(map(format_item, shown))
 
 
 def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
     """Of one connector: how it goes, by which law, and what that rests on."""
-    output.table(
+    output.print_table(
         f"Verdicts, by {by}",
         ("of", "verdict", "since", "rule#", "why", "evidence"),
         (
             (
                 at.subject or at.scope,
                 at.verdict,
-                output.moment(at.since),
+                output.format_moment(at.since),
                 at.rule or None,
                 at.reason,
-                evidence(at.evidence),
+                format_evidence(at.evidence),
             )
             for at in judgements
         ),
     )
-    laws = sorted({at.rule for at in judgements if at.rule in LAWS})
-    output.table("Rules", ("",), ((LAWS[number],) for number in laws))
+    laws = sorted({at.rule for at in judgements if at.rule in RULE_TEXTS})
+    output.print_table("Rules", ("",), ((RULE_TEXTS[number],) for number in laws))
 
 
-def verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:
+def index_verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:
     """(scope, Connect cluster, connector, subject) -> the verdict, for a column of a table."""
     return {
         (at.scope, at.connect_cluster, at.connector, at.subject): at.verdict for at in judgements
     }
 
 
-def _of(finding: FindingRow) -> str:
+def _format_subject(finding: FindingRow) -> str:
     name = finding.connect_cluster
     if finding.connector is not None:
         name = f"{name}/{finding.connector}"

@@ -14,19 +14,19 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.plans.print import print_guards
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.wiring.remediation import parts_of
+from offsetwatch.daemon.wiring.remediation import open_remediation_parts
 from offsetwatch.errors import ClientError
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.guards import Permission, permission
-from offsetwatch.remedy.journal.journal import NAME
-from offsetwatch.remedy.model.incidents import Incident, incidents
-from offsetwatch.remedy.model.service_api import GuardTold
-from offsetwatch.remedy.planner import Planner, told
+from offsetwatch.remedy.guards import Permission, derive_permission
+from offsetwatch.remedy.journal.journal import FILE_NAME
+from offsetwatch.remedy.model.incidents import Incident, find_incidents
+from offsetwatch.remedy.model.service_api import GuardAnswerRow
+from offsetwatch.remedy.planner import Planner, build_answer_records
 from offsetwatch.remedy.views import plan_view
 from offsetwatch.state.snapshot import Snapshot
 
-_OF_A_START: Final = frozenset({"start_grace"})
-_COMES_TO: Final = {
+_STARTUP_GUARDS: Final = frozenset({"start_grace"})
+_OUTCOME_WORDS: Final = {
     Permission.NO: "it is not done",
     Permission.WOULD: "it would be done; the mode is to observe",
     Permission.PROPOSE: "it is proposed to people",
@@ -34,7 +34,7 @@ _COMES_TO: Final = {
 }
 
 
-class Considered(NamedTuple):
+class RemediationPreview(NamedTuple):
     """Of one incident. plan: in words, None where none can be made, and `said` is why."""
 
     incident: Incident
@@ -42,48 +42,48 @@ class Considered(NamedTuple):
     comes_to: Permission
     plan: str | None
     said: str
-    guards: tuple[GuardTold, ...]
+    guards: tuple[GuardAnswerRow, ...]
     recommend: tuple[str, ...]
 
 
-def considered(
+def preview_remediation(
     config: Config, snapshot: Snapshot, cluster: str, connector: str
-) -> tuple[Considered, ...]:
+) -> tuple[RemediationPreview, ...]:
     """Nothing where nothing is wrong, or no daemon has kept a journal yet."""
     folder = Path(config.state_dir)
     stop_on = frozenset(config.remedy.stop_on)
     found = [
         at
-        for at in incidents(snapshot, stop_on)
+        for at in find_incidents(snapshot, stop_on)
         if (at.connect_cluster, at.connector) == (cluster, connector)
     ]
-    if not found or not (folder / NAME).exists():
+    if not found or not (folder / FILE_NAME).exists():
         return ()
     try:
-        with parts_of(
+        with open_remediation_parts(
             config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
         ) as parts:
-            return tuple(_asked(parts.planner, at) for at in found)
+            return tuple(_preview_incident(parts.planner, at) for at in found)
     except ClientError as exc:
-        output.error(f"remediation was not evaluated: {output.client_text(exc)}")
+        output.print_error(f"remediation was not evaluated: {output.format_client_error(exc)}")
         return ()
 
 
-def _asked(planner: Planner, incident: Incident) -> Considered:
+def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
     found = planner.consider(planner.case_of(incident))
-    answers = tuple(at for at in found.answers if at.guard not in _OF_A_START)
-    return Considered(
+    answers = tuple(at for at in found.answers if at.guard not in _STARTUP_GUARDS)
+    return RemediationPreview(
         incident=incident,
         action=found.action.value,
-        comes_to=permission(answers),
+        comes_to=derive_permission(answers),
         plan=None if found.plan is None else found.plan.verb,
         said=found.said,
-        guards=tuple(plan_view.guard(at) for at in told(answers)),
+        guards=tuple(plan_view.build_guard_row(at) for at in build_answer_records(answers)),
         recommend=found.recommend,
     )
 
 
-def as_documents(found: tuple[Considered, ...]) -> list[Mapping[str, Any]]:
+def build_preview_documents(found: tuple[RemediationPreview, ...]) -> list[Mapping[str, Any]]:
     """As JSON."""
     return [
         {
@@ -101,13 +101,13 @@ def as_documents(found: tuple[Considered, ...]) -> list[Mapping[str, Any]]:
     ]
 
 
-def print_considered(found: tuple[Considered, ...]) -> None:
+def print_previews(found: tuple[RemediationPreview, ...]) -> None:
     """The same, as tables."""
     for at in found:
         if at.plan is None:
-            output.lines(f"{at.action}, asked just now: no plan can be made: {at.said}", ())
+            output.print_lines(f"{at.action}, asked just now: no plan can be made: {at.said}", ())
         else:
-            title = f"{at.action}, asked just now: {at.plan}: {_COMES_TO[at.comes_to]}"
+            title = f"{at.action}, asked just now: {at.plan}: {_OUTCOME_WORDS[at.comes_to]}"
             print_guards(title, at.guards)
         if at.recommend:
-            output.lines("Better than that", [f"  {said}" for said in at.recommend])
+            output.print_lines("Better than that", [f"  {said}" for said in at.recommend])

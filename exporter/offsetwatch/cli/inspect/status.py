@@ -13,35 +13,45 @@ import msgspec
 
 from offsetwatch import config, documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.daemon_answer import ReadAnswer, Reading, answer, of_daemon
-from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.daemon_answer import (
+    ReadOptions,
+    SourcedDocument,
+    open_document,
+    read_daemon_document,
+)
+from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
-from offsetwatch.cli.common.unread_clusters import CONNECT, Unread, unread
+from offsetwatch.cli.common.unread_clusters import CONNECT, UnreadCluster, collect_unread_clusters
 from offsetwatch.cli.inspect import finding_tables as told
 from offsetwatch.cli.remote import own_daemon
 from offsetwatch.clients.connect.reader import reader_of
-from offsetwatch.decode.source_offsets import partition_label
+from offsetwatch.decode.source_offsets import format_partition_label
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
     ConfigError,
-    Denied,
-    Malformed,
-    NothingRead,
-    Unreachable,
+    MalformedResponse,
+    NoReadableCluster,
+    TargetUnreachable,
 )
 from offsetwatch.ingest import connect_rest
-from offsetwatch.model.connector_conditions import condition, shown_state, urgency, worst_state
+from offsetwatch.model.connector_conditions import (
+    compute_urgency,
+    find_worst_state,
+    format_condition,
+    format_state,
+)
 from offsetwatch.model.findings import Scope
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
 from offsetwatch.serve.documents import failover
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
 from offsetwatch.serve.documents.status import UnreadInput
-from offsetwatch.serve.documents.status import status as status_of
+from offsetwatch.serve.documents.status import encode_status as status_of
 from offsetwatch.serve.documents.types import GroupRow
 from offsetwatch.serve.metrics import catalog
-from offsetwatch.toolbox.suggestions import suggestion
+from offsetwatch.toolbox.suggestions import suggest_name
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 HEALTH_S: Final = 5.0
@@ -51,7 +61,7 @@ OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
 NULL: Final = msgspec.Raw(b"null")
 
 
-def text_of(raw: msgspec.Raw) -> str | None:
+def format_raw_json(raw: msgspec.Raw) -> str | None:
     """Return JSON as it was written; None for null."""
     text = bytes(raw).decode()
     return None if text == "null" else text
@@ -101,7 +111,7 @@ class ConnectorRow(msgspec.Struct):
     @property
     def worst_state(self) -> str | None:
         """Return the most urgent state of the connector and its tasks."""
-        return worst_state(self.state, (at.state for at in self.tasks))
+        return find_worst_state(self.state, (at.state for at in self.tasks))
 
     @property
     def failed(self) -> bool:
@@ -168,30 +178,30 @@ class _Parts(msgspec.Struct):
 
 
 @contextmanager
-def status_answer(reading: Reading) -> Iterator[tuple[StatusDocument, ReadAnswer]]:
+def open_status(reading: ReadOptions) -> Iterator[tuple[StatusDocument, SourcedDocument]]:
     """/api/v1/status of the daemon, or of an own look. Raises as answers.answer."""
-    with answer(reading, "/api/v1/status", status_of) as found:
+    with open_document(reading, "/api/v1/status", status_of) as found:
         yield parse_status(found), found
 
 
-def parse_status(found: ReadAnswer) -> StatusDocument:
+def parse_status(found: SourcedDocument) -> StatusDocument:
     """Return the document in it. Raises Malformed."""
     try:
         return documents.decode(found.body, StatusDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Malformed(found.by, f"this is not a document of offsetwatch: {exc}") from exc
+        raise MalformedResponse(found.by, f"this is not a document of offsetwatch: {exc}") from exc
 
 
-def status(reading: Reading, *, output_format: OutputFormat) -> int:
+def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     """Print what is wrong, then everything that is known; what could not be read is named beside
     it. Raises TimedOut where nothing could be read.
     """
-    configure("error", "console")
-    with status_answer(reading) as (shown, found):
+    configure_logging("error", "console")
+    with open_status(reading) as (shown, found):
         told_in = shown.told
         if output_format is not OutputFormat.TABLE:
             parts = msgspec.json.decode(found.body, type=_Parts)
-            output.document(
+            output.print_document(
                 output_format,
                 {
                     **msgspec.structs.asdict(told_in),
@@ -204,15 +214,15 @@ def status(reading: Reading, *, output_format: OutputFormat) -> int:
             )
         else:
             told.print_findings(told_in.findings, found.by, shown.findings_left_out)
-            _print_status(shown)
+            _print_tables(shown)
             for said in (*(at.text for at in found.unread), *shown.problems):
-                output.error(said)
+                output.print_error(said)
         loud = any(map(told.is_loud, shown.findings))
         return FINDINGS if found.unread or shown.problems or loud else OK
 
 
-def _print_status(shown: StatusDocument) -> None:
-    verdicts = told.verdicts(shown.told.judgements)
+def _print_tables(shown: StatusDocument) -> None:
+    verdicts = told.index_verdicts(shown.told.judgements)
 
     states = {(at.connect_cluster, at.name): at.worst_state for at in shown.connectors.connectors}
 
@@ -221,24 +231,24 @@ def _print_status(shown: StatusDocument) -> None:
 
     def of_partition(cluster: str, name: str, label: str) -> str | None:
         verdict = verdicts.get((Scope.PARTITION, cluster, name, label))
-        return condition(states.get((cluster, name)), verdict)
+        return format_condition(states.get((cluster, name)), verdict)
 
     rows = sorted(
-        shown.connectors.connectors, key=lambda at: urgency(at.worst_state, verdict_of(at))
+        shown.connectors.connectors, key=lambda at: compute_urgency(at.worst_state, verdict_of(at))
     )
     places = {(at.connect_cluster, at.name): place for place, at in enumerate(rows)}
     flows = sorted(
         shown.flows.flows,
         key=lambda at: places.get((at.connect_cluster, at.connector), len(places)),
     )
-    output.table(
+    output.print_table(
         "Connectors",
         ("cluster", "connector", "state", "verdict", "kind", "tasks"),
         (
             (
                 at.connect_cluster,
                 at.name,
-                shown_state(at.worst_state),
+                format_state(at.worst_state),
                 verdict_of(at),
                 at.kind,
                 at.tasks_in_words,
@@ -246,7 +256,7 @@ def _print_status(shown: StatusDocument) -> None:
             for at in rows
         ),
     )
-    output.table(
+    output.print_table(
         "Source offsets",
         ("cluster", "connector", "source partition", "state", "offset", "last commit", "from"),
         (
@@ -255,15 +265,15 @@ def _print_status(shown: StatusDocument) -> None:
                 of.name,
                 at.label,
                 of_partition(of.connect_cluster, of.name, at.label),
-                text_of(at.offset),
-                output.moment(at.committed_at),
+                format_raw_json(at.offset),
+                output.format_moment(at.committed_at),
                 at.source,
             )
             for of in rows
             for at in of.source_partitions
         ),
     )
-    output.table(
+    output.print_table(
         "Replication",
         (
             *("cluster", "connector", "flow", "topic", "partition#", "state", "replicated#"),
@@ -276,29 +286,29 @@ def _print_status(shown: StatusDocument) -> None:
                 f"{flow.source}->{flow.target}",
                 at.topic,
                 at.partition,
-                of_partition(flow.connect_cluster, flow.connector, _label(flow.source, at)),
+                of_partition(flow.connect_cluster, flow.connector, _format_label(flow.source, at)),
                 at.replicated if at.lag_position is None else at.lag_position,
                 at.log_end,
                 at.lag_records,
-                output.age(at.lag_seconds),
+                output.format_age(at.lag_seconds),
             )
             for flow in flows
             for at in flow.partitions
         ),
     )
-    output.table(
+    output.print_table(
         "Failover",
         ("cluster", *failover.HEADINGS),
         (
             (
                 flow.connect_cluster,
-                *failover.table_row({"flow": f"{flow.source}->{flow.target}", **group}),
+                *failover.format_table_row({"flow": f"{flow.source}->{flow.target}", **group}),
             )
             for flow in flows
             for group in flow.groups
         ),
     )
-    output.table(
+    output.print_table(
         "Sinks",
         (
             *("cluster", "connector", "state", "topic", "partition#", "committed#"),
@@ -308,13 +318,13 @@ def _print_status(shown: StatusDocument) -> None:
             (
                 of.connect_cluster,
                 of.name,
-                condition(of.worst_state, verdict_of(of)),
+                format_condition(of.worst_state, verdict_of(of)),
                 at.topic,
                 at.partition,
                 at.committed,
                 at.log_end,
                 at.lag_records,
-                output.age(at.lag_seconds),
+                output.format_age(at.lag_seconds),
                 at.source,
             )
             for of in rows
@@ -323,26 +333,28 @@ def _print_status(shown: StatusDocument) -> None:
     )
 
 
-def _label(source: str, at: _MirrorRow) -> str:
-    return partition_label({"cluster": source, "partition": at.partition, "topic": at.topic})
+def _format_label(source: str, at: _MirrorRow) -> str:
+    return format_partition_label({"cluster": source, "partition": at.partition, "topic": at.topic})
 
 
-def connectors_status(reading: Reading, name: str | None, *, output_format: OutputFormat) -> int:
+def print_connectors_status(
+    reading: ReadOptions, name: str | None, *, output_format: OutputFormat
+) -> int:
     """Print states: the daemon's, or of one REST call to each Connect cluster. A cluster that
     cannot be read is named, and the others are printed.
     """
-    known, by, missing = _states(reading)
+    known, by, missing = _read_states(reading)
     rows = [at for at in known if name in {None, at.name}]
     if name is not None and not rows:
-        right = suggestion(name, (at.name for at in known), "known")
+        right = suggest_name(name, (at.name for at in known), "known")
         said = f"no connector {name} in any Connect cluster ({right})"
         if missing:
-            raise Unreachable(said, "; ".join(at.text for at in missing))
+            raise TargetUnreachable(said, "; ".join(at.text for at in missing))
         raise ConfigError((said,))
     if missing and not rows:
-        raise Unreachable("states", "; ".join(at.text for at in missing))
+        raise TargetUnreachable("states", "; ".join(at.text for at in missing))
     if output_format is not OutputFormat.TABLE:
-        output.document(
+        output.print_document(
             output_format,
             [
                 {
@@ -358,30 +370,30 @@ def connectors_status(reading: Reading, name: str | None, *, output_format: Outp
             ],
         )
     else:
-        output.table(
+        output.print_table(
             f"Connectors, by {by}",
             ("cluster", "connector", "state", "kind", "tasks", "class"),
             (
                 (
                     at.connect_cluster,
                     at.name,
-                    shown_state(at.worst_state),
+                    format_state(at.worst_state),
                     at.kind,
                     at.tasks_in_words,
                     at.class_name,
                 )
-                for at in sorted(rows, key=lambda at: urgency(at.worst_state, None))
+                for at in sorted(rows, key=lambda at: compute_urgency(at.worst_state, None))
             ),
         )
     for at in missing:
-        output.error(at.text)
+        output.print_error(at.text)
     return FINDINGS if missing or any(at.failed for at in rows) else OK
 
 
-def _states(
-    reading: Reading,
-) -> tuple[list[ConnectorRow], str, tuple[Unread, ...]]:
-    found = of_daemon(reading, "/api/v1/status")
+def _read_states(
+    reading: ReadOptions,
+) -> tuple[list[ConnectorRow], str, tuple[UnreadCluster, ...]]:
+    found = read_daemon_document(reading, "/api/v1/status")
     if found is not None:
         shown = parse_status(found)
         return (
@@ -393,24 +405,24 @@ def _states(
     asked = [at for at in loaded.connect if at.worker_urls]
     rows: list[ConnectorRow] = []
     failed: dict[str, ClientError] = {}
-    asks = [(at.name, partial(_listed, at)) for at in asked]
+    asks = [(at.name, partial(_list_connectors, at)) for at in asked]
     for cluster, answered in ask_all(asks, reading.timeout_s):
         if isinstance(answered, ClientError):
             failed[cluster] = answered
         else:
             rows += answered
     inputs = (UnreadInput(CONNECT_REST, at, None, str(exc)) for at, exc in failed.items())
-    missing = unread(inputs, (), config=loaded)
+    missing = collect_unread_clusters(inputs, (), config=loaded)
     if len(failed) == len(asked) > 0:
-        denied = (error for error in failed.values() if isinstance(error, Denied))
-        raise next(denied, NothingRead(cluster.text for cluster in missing))
+        denied = (error for error in failed.values() if isinstance(error, AccessDenied))
+        raise next(denied, NoReadableCluster(cluster.text for cluster in missing))
     return rows, "Connect itself, just now", missing
 
 
-def _listed(connect: config.Connect) -> tuple[ConnectorRow, ...]:
+def _list_connectors(connect: config.Connect) -> tuple[ConnectorRow, ...]:
     reader = reader_of(connect, connect.poll.timeout_s)
     try:
-        listed = connect_rest.listed(reader)
+        listed = connect_rest.list_connectors(reader)
     finally:
         reader.close()
     return tuple(
@@ -427,24 +439,26 @@ def _listed(connect: config.Connect) -> tuple[ConnectorRow, ...]:
     )
 
 
-def rest_offsets(
+def read_rest_offsets(
     connect: config.Connect, connector: str
-) -> tuple[tuple[tuple[str, str | None], ...], Malformed | None]:
+) -> tuple[tuple[tuple[str, str | None], ...], MalformedResponse | None]:
     """What Connect would hand to a task now: (source partition, offset or None), both as JSON; and
     what is to be said of entries of another shape.
     """
     reader = reader_of(connect, OFFSETS_TIMEOUT_S)
     try:
-        return connect_rest.readable_offsets(connect.name, connector, reader.offsets(connector))
+        return connect_rest.parse_readable_offsets(
+            connect.name, connector, reader.offsets(connector)
+        )
     finally:
         reader.close()
 
 
-def metrics(*, output_format: OutputFormat) -> None:
+def print_metrics(*, output_format: OutputFormat) -> None:
     """The catalogue: the documentation page is this output."""
-    rows = catalog.describe()
+    rows = catalog.describe_metrics()
     if output_format is not OutputFormat.TABLE:
-        output.document(
+        output.print_document(
             output_format,
             [
                 {"name": name, "type": kind, "labels": labels, "help": text}
@@ -452,25 +466,27 @@ def metrics(*, output_format: OutputFormat) -> None:
             ],
         )
     else:
-        output.table(
+        output.print_table(
             "Metrics",
             ("metric", "type", "labels", "meaning"),
             ((name, kind, ", ".join(labels), text) for name, kind, labels, text in rows),
         )
 
 
-def healthcheck(path: Path) -> int:
+def check_health(path: Path) -> int:
     """Ask the daemon that this file configures."""
     loaded = config.load(path)
     try:
-        answer = own_daemon.get(loaded, "/-/healthy", HEALTH_S)
+        answer = own_daemon.request_document(loaded, "/-/healthy", HEALTH_S)
     except ClientError as exc:
-        output.error(f"no daemon answers: {exc}")
+        output.print_error(f"no daemon answers: {exc}")
         return UNREACHABLE
     if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        output.error(f"{own_daemon.address(loaded)} does not know us: see own_access")
+        output.print_error(
+            f"{own_daemon.find_daemon_address(loaded)} does not know us: see own_access"
+        )
         return UNAUTHORISED
     if answer.status != HTTPStatus.OK:
-        output.error(answer.body.decode(errors="replace").strip())
+        output.print_error(answer.body.decode(errors="replace").strip())
         return FINDINGS
     return OK

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class OffsetStoreOptions:
     """One Connect cluster over REST, the storage that a worker's properties file names, or the
     resources of Strimzi.
 
@@ -49,7 +49,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DocumentOptions:
     """A document, and how it is to be read.
 
     document    its path, `-` or None for standard input
@@ -68,7 +68,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Changing:
+class ChangeOptions:
     """How a change is to be made. See `--help` of any."""
 
     dry_run: bool
@@ -79,7 +79,7 @@ class Changing:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowAsked:
+class FlowResetOptions:
     """Where a replication flow is to go on, as it was typed; at most one of the three, none for the
     start of each log.
 

@@ -17,36 +17,41 @@ from offsetwatch.cli.common.options import (
     daemon_options,
     optional_config_option,
     output_options,
-    reading_of,
-    runner_of,
+    take_read_options,
+    take_watch_options,
     watch_options,
 )
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.offsets.arguments import Changing, FlowAsked, Wanted, Where
+from offsetwatch.cli.offsets.arguments import (
+    ChangeOptions,
+    DocumentOptions,
+    FlowResetOptions,
+    OffsetStoreOptions,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _path(**more: Any) -> click.Path:
+def _build_path_type(**more: Any) -> click.Path:
     return click.Path(dir_okay=False, path_type=Path, **more)
 
 
-def _all(function: F, options: tuple[Callable[[F], F], ...]) -> F:
+def _apply_in_order(function: F, options: tuple[Callable[[F], F], ...]) -> F:
     for option in reversed(options):
         function = option(function)
     return function
 
 
-def where_options(function: F) -> F:
+def store_options(function: F) -> F:
     """Where offsets are: one Connect cluster over REST, or a worker's storage."""
-    return _all(
+    return _apply_in_order(
         function,
         (
             click.option("--connect", help="A Connect cluster of --config, over REST."),
             optional_config_option("The YAML file."),
             click.option(
                 "--worker-config",
-                type=_path(),
+                type=_build_path_type(),
                 help="A worker's or MirrorMaker's properties file: change its storage directly.",
             ),
             click.option(
@@ -57,7 +62,9 @@ def where_options(function: F) -> F:
                 metavar="NAMESPACE/NAME",
                 help="A KafkaConnect or KafkaMirrorMaker2, changed through Strimzi's operator.",
             ),
-            click.option("--kubeconfig", type=_path(), help="With --strimzi: the kubeconfig."),
+            click.option(
+                "--kubeconfig", type=_build_path_type(), help="With --strimzi: the kubeconfig."
+            ),
             click.option(
                 "--even-if-gitops",
                 is_flag=True,
@@ -70,7 +77,7 @@ def where_options(function: F) -> F:
 
 def flow_options(function: F) -> F:
     """Where a replication flow is to go on."""
-    return _all(
+    return _apply_in_order(
         function,
         (
             click.option(
@@ -101,7 +108,7 @@ def flow_options(function: F) -> F:
     )
 
 
-skip_option = click.option(
+allow_skip_option = click.option(
     "--allow-skip",
     is_flag=True,
     help="Accept that records are never copied: they are lost, unless they are there already.",
@@ -110,7 +117,7 @@ skip_option = click.option(
 
 def rename_options(function: F) -> F:
     """Names that are others where the offsets go."""
-    return _all(
+    return _apply_in_order(
         function,
         (
             click.option(
@@ -126,12 +133,12 @@ def rename_options(function: F) -> F:
     )
 
 
-def where_of(options: dict[str, Any], *, everywhere: bool = False) -> Where:
+def take_store_options(options: dict[str, Any], *, everywhere: bool = False) -> OffsetStoreOptions:
     """Takes its options out; a usage error if they do not go together.
 
     everywhere  without a place, all Connect clusters of the configuration are meant
     """
-    where = Where(
+    where = OffsetStoreOptions(
         connect=options.pop("connect"),
         config_path=options.pop("config_path"),
         worker_config=options.pop("worker_config"),
@@ -142,7 +149,7 @@ def where_of(options: dict[str, Any], *, everywhere: bool = False) -> Where:
         even_if_gitops=options.pop("even_if_gitops"),
     )
     if where.strimzi is not None:
-        return _of_strimzi(where)
+        return _check_strimzi_options(where)
     if where.kubeconfig is not None or where.even_if_gitops:
         raise click.UsageError("--kubeconfig and --even-if-gitops go with --strimzi")
     if where.connect is not None and where.worker_config is not None:
@@ -158,11 +165,11 @@ def where_of(options: dict[str, Any], *, everywhere: bool = False) -> Where:
     if where.kafka is not None and where.config_path is None:
         raise click.UsageError("--kafka names a cluster of --config")
     if where.flow is not None:
-        aliases_of(where.flow)
+        parse_aliases(where.flow)
     return where
 
 
-def _of_strimzi(where: Where) -> Where:
+def _check_strimzi_options(where: OffsetStoreOptions) -> OffsetStoreOptions:
     namespace, slash, name = str(where.strimzi).partition("/")
     if not (namespace and slash and name) or "/" in name:
         raise click.UsageError("--strimzi NAMESPACE/NAME: of the KafkaConnect or KafkaMirrorMaker2")
@@ -178,7 +185,7 @@ def _of_strimzi(where: Where) -> Where:
     return where
 
 
-def aliases_of(flow: str) -> tuple[str, str]:
+def parse_aliases(flow: str) -> tuple[str, str]:
     """The aliases in `A->B`; a usage error for anything else. An alias may be empty, as where
     source.cluster.alias is so that topics keep their names.
     """
@@ -188,9 +195,9 @@ def aliases_of(flow: str) -> tuple[str, str]:
     return source, target
 
 
-def changing_of(options: dict[str, Any]) -> Changing:
+def take_change_options(options: dict[str, Any]) -> ChangeOptions:
     """Takes the options of a change out."""
-    return Changing(
+    return ChangeOptions(
         dry_run=options.pop("dry_run"),
         yes=options.pop("yes"),
         state_dir=options.pop("state_dir"),
@@ -199,7 +206,7 @@ def changing_of(options: dict[str, Any]) -> Changing:
     )
 
 
-def _names(connectors: str | None) -> frozenset[str] | None:
+def _parse_names(connectors: str | None) -> frozenset[str] | None:
     r"""Names between commas; a comma in a name is written as `\,`."""
     if connectors is None:
         return None
@@ -207,7 +214,7 @@ def _names(connectors: str | None) -> frozenset[str] | None:
     return frozenset(part.replace("\\,", ",") for part in parts) - {""}
 
 
-def _renamed(
+def _parse_renames(
     option: str, given: tuple[str, ...], *, empty: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Names and their new names; with `empty` one of them may be no text at all."""
@@ -220,12 +227,12 @@ def _renamed(
     return tuple(found.items())
 
 
-def _wanted(options: dict[str, Any]) -> Wanted:
-    return Wanted(
+def _take_document_options(options: dict[str, Any]) -> DocumentOptions:
+    return DocumentOptions(
         document=options.pop("offsets", None),
-        connectors=_names(options.pop("connectors", None)),
-        rename=_renamed("--rename", options.pop("rename", ())),
-        rename_alias=_renamed("--rename-alias", options.pop("rename_alias", ()), empty=True),
+        connectors=_parse_names(options.pop("connectors", None)),
+        rename=_parse_renames("--rename", options.pop("rename", ())),
+        rename_alias=_parse_renames("--rename-alias", options.pop("rename_alias", ()), empty=True),
     )
 
 
@@ -233,7 +240,10 @@ connectors_option = click.option(
     "--connectors", help="Only these connectors, comma-separated; \\, is a comma in a name."
 )
 document_option = click.option(
-    "--offsets", type=_path(allow_dash=True), metavar="FILE", help="KIP-199 JSON; - to read it."
+    "--offsets",
+    type=_build_path_type(allow_dash=True),
+    metavar="FILE",
+    help="KIP-199 JSON; - to read it.",
 )
 
 
@@ -243,7 +253,7 @@ def offsets() -> None:
 
 
 @offsets.command("list")
-@where_options
+@store_options
 @connectors_option
 @daemon_options
 @output_options
@@ -252,35 +262,37 @@ def offsets_list(connectors: str | None, *, output_format: OutputFormat, **optio
     """List the offsets that Connect would give to a task now: from the daemon, else from Connect,
     else from the topics. Without --connect: of all Connect clusters.
     """
-    run = runner_of(options, output_format)
-    reading = reading_of({**options})
+    run = take_watch_options(options, output_format)
+    reading = take_read_options({**options})
     for name in ("url", "direct", "timeout_s"):
         del options[name]
     if reading.url is not None and options["config_path"] is None:
         options["config_path"] = Path()  # only the daemon is asked
-    where = where_of(options, everywhere=True)
+    where = take_store_options(options, everywhere=True)
     from offsetwatch.cli.offsets import documents as offsets  # noqa: PLC0415 - see the module
     from offsetwatch.cli.offsets import list as listing  # noqa: PLC0415 - see the module
 
-    names = _names(connectors)
+    names = _parse_names(connectors)
     if where.worker_config is not None or where.strimzi is not None:
-        sys.exit(run(partial(offsets.show, where, names, output_format=output_format)))
-    shown = partial(listing.show, where.connect, reading, names, output_format=output_format)
+        sys.exit(run(partial(offsets.print_offsets, where, names, output_format=output_format)))
+    shown = partial(
+        listing.print_cluster_offsets, where.connect, reading, names, output_format=output_format
+    )
     sys.exit(run(shown))
 
 
 @offsets.command("export")
-@where_options
+@store_options
 @connectors_option
 @click.option("--from-beginning", is_flag=True, help="Include records that were overwritten since.")
-@click.option("--output", type=_path(), help="A file instead of standard output.")
+@click.option("--output", type=_build_path_type(), help="A file instead of standard output.")
 def offsets_export(
     connectors: str | None, *, from_beginning: bool, output: Path | None, **options: Any
 ) -> None:
     """Print offsets as KIP-199 JSON, which `import` takes. Exit code 1 if a connector could not be
     read: it is named and left out.
     """
-    where = where_of(options)
+    where = take_store_options(options)
     if from_beginning and where.connect is not None:
         raise click.UsageError(
             "--from-beginning: Connect returns only current offsets; its storage has the past: "
@@ -288,11 +300,15 @@ def offsets_export(
         )
     from offsetwatch.cli.offsets import documents as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.export(where, _names(connectors), from_beginning=from_beginning, into=output))
+    sys.exit(
+        verbs.export_offsets(
+            where, _parse_names(connectors), from_beginning=from_beginning, into=output
+        )
+    )
 
 
 @offsets.command("diff")
-@where_options
+@store_options
 @document_option
 @rename_options
 @output_options
@@ -300,16 +316,16 @@ def offsets_diff(*, output_format: OutputFormat, **options: Any) -> None:
     """Compare a document with the current offsets. Exit code 1 if anything differs, or if a
     connector could not be read: it is named and not compared.
     """
-    where, wanted = where_of(options), _wanted(options)
+    where, wanted = take_store_options(options), _take_document_options(options)
     if wanted.document is None:
         raise click.UsageError("--offsets is missing: the document, or -")
     from offsetwatch.cli.offsets import documents as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.diff(where, wanted, output_format=output_format))
+    sys.exit(verbs.print_diff(where, wanted, output_format=output_format))
 
 
 @offsets.command("import")
-@where_options
+@store_options
 @document_option
 @connectors_option
 @rename_options
@@ -318,15 +334,15 @@ def offsets_import(**options: Any) -> None:
     """Set the offsets in a document, from a file or from standard input. null removes an offset;
     offsets that are not in the document are not changed.
     """
-    where, changing = where_of(options), changing_of(options)
+    where, changing = take_store_options(options), take_change_options(options)
     from offsetwatch.cli.offsets import change as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.import_document(where, _wanted(options), changing))
+    sys.exit(verbs.import_offsets(where, _take_document_options(options), changing))
 
 
 @offsets.command("alter")
 @click.argument("connector")
-@where_options
+@store_options
 @click.option("--partition", multiple=True, metavar="JSON", help="A source partition, and")
 @click.option("--offset", multiple=True, metavar="JSON", help="its offset, or null.")
 @document_option
@@ -335,7 +351,11 @@ def offsets_alter(
     connector: str, partition: tuple[str, ...], offset: tuple[str, ...], **options: Any
 ) -> None:
     """Set offsets of one connector, from pairs or from a document (KIP-199, or a PATCH body)."""
-    where, changing, wanted = where_of(options), changing_of(options), _wanted(options)
+    where, changing, wanted = (
+        take_store_options(options),
+        take_change_options(options),
+        _take_document_options(options),
+    )
     if len(partition) != len(offset):
         raise click.UsageError("as many --partition as --offset, in the same order")
     if bool(partition) == (wanted.document is not None):
@@ -343,21 +363,21 @@ def offsets_alter(
     from offsetwatch.cli.offsets import change as verbs  # noqa: PLC0415
 
     pairs = tuple(zip(partition, offset, strict=True))
-    sys.exit(verbs.alter(where, connector, pairs, wanted, changing))
+    sys.exit(verbs.alter_offsets(where, connector, pairs, wanted, changing))
 
 
 @offsets.command("reset")
 @click.argument("connector", required=False)
-@where_options
+@store_options
 @flow_options
-@skip_option
+@allow_skip_option
 @change_options
 def offsets_reset(connector: str | None, **options: Any) -> None:
     """Remove all offsets of a connector, so that it starts over. Or, with --flow and no CONNECTOR,
     set a replication flow of MirrorMaker to the start of each log, or as the options say.
     """
-    where, changing = where_of(options), changing_of(options)
-    asked = _flow_of(where, options)
+    where, changing = take_store_options(options), take_change_options(options)
+    asked = _take_flow_options(where, options)
     if connector is None:
         if asked is None:
             raise click.UsageError("which CONNECTOR, or which --flow?")
@@ -370,10 +390,12 @@ def offsets_reset(connector: str | None, **options: Any) -> None:
         raise click.UsageError(f"{asked.more} goes with --flow, and without a CONNECTOR")
     from offsetwatch.cli.offsets import change as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.reset(where, connector, changing))
+    sys.exit(verbs.reset_offsets(where, connector, changing))
 
 
-def _flow_of(where: Where, options: dict[str, Any]) -> FlowAsked | None:
+def _take_flow_options(
+    where: OffsetStoreOptions, options: dict[str, Any]
+) -> FlowResetOptions | None:
     """Takes the options of a flow out; None where no flow is named and none is given."""
     given = {
         "--to-offset": options.pop("to_offset"),
@@ -383,7 +405,7 @@ def _flow_of(where: Where, options: dict[str, Any]) -> FlowAsked | None:
     targets = [name for name, value in given.items() if value is not None]
     if len(targets) > 1:
         raise click.UsageError(f"{' or '.join(targets)}, not both")
-    topics = _names(options.pop("topics"))
+    topics = _parse_names(options.pop("topics"))
     clear_syncs, allow_skip = options.pop("clear_syncs"), options.pop("allow_skip")
     more = [*targets]
     more += ["--topics"] if topics is not None else []
@@ -393,9 +415,9 @@ def _flow_of(where: Where, options: dict[str, Any]) -> FlowAsked | None:
         if more:
             raise click.UsageError(f"{more[0]} goes with --flow")
         return None
-    return FlowAsked(
+    return FlowResetOptions(
         flow=where.flow,
-        aliases=aliases_of(where.flow),
+        aliases=parse_aliases(where.flow),
         to_offset=given["--to-offset"],
         to_time=given["--to-time"],
         by=given["--by"],
@@ -408,18 +430,18 @@ def _flow_of(where: Where, options: dict[str, Any]) -> FlowAsked | None:
 
 @offsets.command("rewind")
 @click.argument("connector")
-@where_options
+@store_options
 @click.option(
     "--to",
     "moment",
     required=True,
     help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
 )
-@skip_option
+@allow_skip_option
 @change_options
 def offsets_rewind(connector: str, moment: str, **options: Any) -> None:
     """Set a connector back to its offsets at a moment, from the tables of `history run`."""
-    where, changing = where_of(options), changing_of(options)
+    where, changing = take_store_options(options), take_change_options(options)
     allow_skip = options.pop("allow_skip")
     if where.connect is None:
         raise click.UsageError("--connect is missing: the Connect cluster of --config")
@@ -427,4 +449,4 @@ def offsets_rewind(connector: str, moment: str, **options: Any) -> None:
         raise click.UsageError("--flow goes with `offsets reset`")
     from offsetwatch.cli.offsets import rewind  # noqa: PLC0415
 
-    sys.exit(rewind.rewind(where, connector, moment, changing, allow_skip=allow_skip))
+    sys.exit(rewind.rewind_connector(where, connector, moment, changing, allow_skip=allow_skip))

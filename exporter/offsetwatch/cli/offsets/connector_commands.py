@@ -21,23 +21,23 @@ from offsetwatch.cli.common.options import (
     is_typed,
     optional_config_option,
     output_options,
-    reading_of,
-    reading_options,
-    runner_of,
+    read_options,
     state_dir_option,
+    take_read_options,
+    take_watch_options,
     watch_options,
     yes_option,
 )
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans.options import (
     CONTROL_VARIABLE,
-    access,
-    because_if_option,
+    build_service_access,
     listener_options,
+    optional_because_option,
 )
 
 if TYPE_CHECKING:
-    from offsetwatch.cli.plans.service_access import Access
+    from offsetwatch.cli.plans.service_access import ServiceAccess
 
 
 @click.group()
@@ -45,12 +45,12 @@ def connectors() -> None:
     """Connectors and their states."""
 
 
-def _life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+def _lifecycle_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Of verbs that change no offset."""
-    return config_option(_shared_life_options(verb))
+    return config_option(_shared_lifecycle_options(verb))
 
 
-def _shared_life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+def _shared_lifecycle_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The same, without the configuration."""
     return apply_options(
         verb,
@@ -67,7 +67,7 @@ def _shared_life_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 @connectors.command("status")
 @click.argument("name", required=False)
-@reading_options
+@read_options
 @output_options
 @watch_options
 def connectors_status(name: str | None, *, output_format: OutputFormat, **how: Any) -> None:
@@ -75,25 +75,27 @@ def connectors_status(name: str | None, *, output_format: OutputFormat, **how: A
     answers, from Connect. Exit code 1 if one has failed, or if a Connect cluster could not be read:
     it is named.
     """
-    run = runner_of(how, output_format)
-    reading = reading_of(how)
+    run = take_watch_options(how, output_format)
+    reading = take_read_options(how)
     from offsetwatch.cli.inspect import status  # noqa: PLC0415 - heavy, as below
 
-    sys.exit(run(partial(status.connectors_status, reading, name, output_format=output_format)))
+    sys.exit(
+        run(partial(status.print_connectors_status, reading, name, output_format=output_format))
+    )
 
 
 @connectors.command("stop")
-@_life_options
+@_lifecycle_options
 def stop(**asked: Any) -> None:
     """Stop a connector and wait until no task of it is left (KIP-875, Kafka 3.5)."""
-    _to_state("stopped", asked)
+    _change_state("stopped", asked)
 
 
 @connectors.command("pause")
-@_life_options
+@_lifecycle_options
 def pause(**asked: Any) -> None:
     """Pause a connector: its tasks remain assigned, and do nothing."""
-    _to_state("paused", asked)
+    _change_state("paused", asked)
 
 
 _watch_option = click.option(
@@ -107,26 +109,28 @@ _watch_option = click.option(
 
 
 @connectors.command("resume")
-@_life_options
+@_lifecycle_options
 @_watch_option
 def resume(*, watch_s: float, **asked: Any) -> None:
     """Resume a connector that was stopped or paused, and watch its tasks. Exit code 1 if one fails,
     or does not run.
     """
-    _to_state("running", asked, watch_s=watch_s)
+    _change_state("running", asked, watch_s=watch_s)
 
 
-def _to_state(state: str, asked: dict[str, Any], *, watch_s: float = 0.0) -> None:
+def _change_state(state: str, asked: dict[str, Any], *, watch_s: float = 0.0) -> None:
     from offsetwatch.cli.offsets import connectors as lifecycle  # noqa: PLC0415
 
-    sys.exit(lifecycle.to_state(lifecycle.Asked(**asked), state, watch_s=watch_s))
+    sys.exit(
+        lifecycle.change_state(lifecycle.ConnectorChangeOptions(**asked), state, watch_s=watch_s)
+    )
 
 
 @connectors.command("restart")
-@_shared_life_options
+@_shared_lifecycle_options
 @optional_config_option("The YAML file.")
 @listener_options
-@because_if_option
+@optional_because_option
 @click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
 @_watch_option
 def restart(*, only_failed: bool, watch_s: float, because: str | None, **options: Any) -> None:
@@ -140,9 +144,11 @@ def restart(*, only_failed: bool, watch_s: float, because: str | None, **options
         name: options.pop(name)
         for name in ("url", "token_file", "ca_file", "cert_file", "key_file")
     }
-    where = access(config_path=options["config_path"], state_dir=options["state_dir"], **reach)
+    where = build_service_access(
+        config_path=options["config_path"], state_dir=options["state_dir"], **reach
+    )
     if where.listener is not None:
-        sys.exit(_restart_elsewhere(where, because, only_failed=only_failed, **options))
+        sys.exit(_restart_remotely(where, because, only_failed=only_failed, **options))
     if options["config_path"] is None:
         raise click.UsageError(
             f"name the file (--config, {CONFIG_VARIABLE}) or a daemon elsewhere (--url, "
@@ -153,12 +159,14 @@ def restart(*, only_failed: bool, watch_s: float, because: str | None, **options
     from offsetwatch.cli.offsets import connectors as lifecycle  # noqa: PLC0415
 
     sys.exit(
-        lifecycle.restart(lifecycle.Asked(**options), only_failed=only_failed, watch_s=watch_s)
+        lifecycle.restart_connector(
+            lifecycle.ConnectorChangeOptions(**options), only_failed=only_failed, watch_s=watch_s
+        )
     )
 
 
-def _restart_elsewhere(
-    where: Access,
+def _restart_remotely(
+    where: ServiceAccess,
     because: str | None,
     *,
     only_failed: bool,
@@ -178,27 +186,27 @@ def _restart_elsewhere(
     from offsetwatch.cli.plans import create as proposing  # noqa: PLC0415
     from offsetwatch.remedy.model.service_api import Wish  # noqa: PLC0415
 
-    wanted = proposing.Wanted(
+    wanted = proposing.PlanOptions(
         wish=Wish.RESTART_FAILED,
         connector=name,
         connect=connect_cluster,
         because=because or "restarted at the command line",
         timeout_s=timeout_s,
     )
-    return proposing.restart(where, wanted, yes=yes)
+    return proposing.create_restart_plan(where, wanted, yes=yes)
 
 
 @connectors.command("delete")
-@_life_options
+@_lifecycle_options
 def delete(**asked: Any) -> None:
     """Delete a connector. Its offsets are backed up, and remain in the offsets topic."""
     from offsetwatch.cli.offsets import connectors as lifecycle  # noqa: PLC0415
 
-    sys.exit(lifecycle.delete(lifecycle.Asked(**asked)))
+    sys.exit(lifecycle.delete_connector(lifecycle.ConnectorChangeOptions(**asked)))
 
 
 @connectors.command("create")
-@_life_options
+@_lifecycle_options
 @allow_new_option
 @click.option(
     "--config-file",
@@ -234,9 +242,12 @@ def create(
     """
     from offsetwatch.cli.offsets import connectors as lifecycle  # noqa: PLC0415
 
-    files = lifecycle.Files(config_file, offsets_file)
+    files = lifecycle.NewConnectorFiles(config_file, offsets_file)
     sys.exit(
-        lifecycle.create(
-            lifecycle.Asked(**asked), files=files, initial_state=initial_state, allow_new=allow_new
+        lifecycle.create_connector(
+            lifecycle.ConnectorChangeOptions(**asked),
+            files=files,
+            initial_state=initial_state,
+            allow_new=allow_new,
         )
     )

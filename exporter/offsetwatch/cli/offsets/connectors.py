@@ -10,23 +10,23 @@ from typing import Any
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import with_config
+from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.offsets import execute
 from offsetwatch.errors import ConfigError
-from offsetwatch.model.commands import connector_command
-from offsetwatch.remedy.drivers.delete_topic import with_topics
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.model.commands import format_connector_command
+from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.model.plan import Create, Delete, Plan, State
+from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState
 from offsetwatch.toolbox import creation, lifecycle
-from offsetwatch.toolbox.change import Prepared
-from offsetwatch.toolbox.suggestions import suggestion
+from offsetwatch.toolbox.change import PreparedChange
+from offsetwatch.toolbox.suggestions import suggest_name
 
 INEFFECTIVE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConnectorChangeOptions:
     """The options, as they were given."""
 
     name: str
@@ -39,7 +39,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class NewConnectorFiles:
     """Of a connector that is to be created: its configuration, and its first offsets."""
 
     config: Path
@@ -47,7 +47,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ConnectTarget:
     """The Connect cluster, and the Kafka cluster of its topics."""
 
     loaded: config.Config
@@ -55,7 +55,7 @@ class Where:
     kafka: config.Kafka | None
 
 
-def where(path: Path, connect_cluster: str | None) -> Where:
+def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarget:
     """The Connect cluster that was named, or the only one that can be asked. Raises ConfigError."""
     loaded = config.load(path)
     known = {at.name: at for at in loaded.connect if at.worker_urls}
@@ -63,116 +63,122 @@ def where(path: Path, connect_cluster: str | None) -> Where:
         raise ConfigError(("--connect: name the Connect cluster: " + ", ".join(known),))
     name = next(iter(known)) if connect_cluster is None else connect_cluster
     if name not in known:
-        right = suggestion(name, known, "known")
+        right = suggest_name(name, known, "known")
         raise ConfigError((f"--connect: no Connect cluster {name} with a url ({right})",))
-    return Where(loaded, known[name], loaded.kafka_of(known[name]))
+    return ConnectTarget(loaded, known[name], loaded.kafka_of(known[name]))
 
 
-def to_state(asked: Asked, state: str, *, watch_s: float = 0.0) -> int:
+def change_state(asked: ConnectorChangeOptions, state: str, *, watch_s: float = 0.0) -> int:
     """Stop, pause or resume; the exit code."""
-    at = where(asked.config_path, asked.connect_cluster)
+    at = find_connect_target(asked.config_path, asked.connect_cluster)
 
-    def prepare() -> Prepared:
-        who = execute.author()
+    def prepare() -> PreparedChange:
+        who = execute.create_author()
         return lifecycle.prepare_state(
-            at.connect, at.kafka, asked.name, State(state), who, watch_s=watch_s
+            at.connect, at.kafka, asked.name, RequestedState(state), who, watch_s=watch_s
         )
 
-    return _explained(asked, _change(asked, at, prepare))
+    return _suggest_explain(asked, _change_connector(asked, at, prepare))
 
 
-def restart(asked: Asked, *, only_failed: bool, watch_s: float) -> int:
+def restart_connector(asked: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
     """Restart the connector and its tasks, and watch them; the exit code."""
-    at = where(asked.config_path, asked.connect_cluster)
+    at = find_connect_target(asked.config_path, asked.connect_cluster)
 
-    def prepare() -> Prepared:
-        who = execute.author()
+    def prepare() -> PreparedChange:
+        who = execute.create_author()
         return lifecycle.prepare_restart(
             at.connect, at.kafka, asked.name, who, only_failed=only_failed, watch_s=watch_s
         )
 
-    return _explained(asked, _change(asked, at, prepare))
+    return _suggest_explain(asked, _change_connector(asked, at, prepare))
 
 
-def _explained(asked: Asked, code: int) -> int:
+def _suggest_explain(asked: ConnectorChangeOptions, code: int) -> int:
     """Say where its error is if it did not keep running."""
     if code == INEFFECTIVE:
-        command = with_config(connector_command("explain", asked.name))
-        output.error(f"its error, and what remediation would do: {command}")
+        command = add_config_option(format_connector_command("explain", asked.name))
+        output.print_error(f"its error, and what remediation would do: {command}")
     return code
 
 
-def delete(asked: Asked) -> int:
+def delete_connector(asked: ConnectorChangeOptions) -> int:
     """Delete the connector; the exit code."""
-    at = where(asked.config_path, asked.connect_cluster)
+    at = find_connect_target(asked.config_path, asked.connect_cluster)
 
-    def prepare() -> Prepared:
-        return lifecycle.prepare_delete(at.connect, at.kafka, asked.name, execute.author())
+    def prepare() -> PreparedChange:
+        return lifecycle.prepare_delete(at.connect, at.kafka, asked.name, execute.create_author())
 
-    return _change(asked, at, prepare, was_it=lambda plan: Delete() in plan.steps)
+    return _change_connector(asked, at, prepare, was_it=lambda plan: Delete() in plan.steps)
 
 
-def _change(
-    asked: Asked,
-    at: Where,
-    prepare: Callable[[], Prepared],
+def _change_connector(
+    asked: ConnectorChangeOptions,
+    at: ConnectTarget,
+    prepare: Callable[[], PreparedChange],
     *,
     create_config: Mapping[str, Any] | None = None,
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
     driver = RestDriver(at.connect, asked.name, at.kafka, create_config=create_config)
-    how = execute.How(
-        folder=execute.state_folder(asked.state_dir, at.loaded),
+    how = execute.ExecutionOptions(
+        folder=execute.find_state_folder(asked.state_dir, at.loaded),
         options=shlex.join(("--config", str(asked.config_path))),
         yes=asked.yes,
         dry_run=asked.dry_run,
         timeout_s=asked.timeout_s,
     )
-    return execute.change(
+    return execute.change_connector(
         how,
         place=at.connect.name,
         connector=asked.name,
-        driver=with_topics(driver, at.loaded.kafka),
+        driver=add_topic_deletion(driver, at.loaded.kafka),
         prepare=prepare,
         was_it=was_it,
     )
 
 
-def create(asked: Asked, *, files: Files, initial_state: str | None, allow_new: bool) -> int:
+def create_connector(
+    asked: ConnectorChangeOptions,
+    *,
+    files: NewConnectorFiles,
+    initial_state: str | None,
+    allow_new: bool,
+) -> int:
     """Create the connector, with its offsets if there are any; the exit code."""
-    at = where(asked.config_path, asked.connect_cluster)
-    request = creation.parse_request(asked.name, _read(files.config, "--config-file"))
+    at = find_connect_target(asked.config_path, asked.connect_cluster)
+    request = creation.parse_request(asked.name, _read_file(files.config, "--config-file"))
     if not isinstance(request, creation.CreationRequest):
         raise ConfigError(tuple(str(problem) for problem in request))
     if files.offsets is not None and request.offsets is not None:
         twice = "--initial-offsets: --config-file has initial_offsets, too: leave one of them out"
         raise ConfigError((twice,))
-    state = None if initial_state is None else State(initial_state)
+    state = None if initial_state is None else RequestedState(initial_state)
     if None not in (state, request.state) and state is not request.state:
         twice = f"--initial-state: --config-file says {request.state}: leave one of them out"
         raise ConfigError((twice,))
     settings = request.config
     offsets = request.offsets
     if files.offsets is not None:
-        offsets = _read(files.offsets, "--initial-offsets")
-    wanted = creation.Wanted(
+        offsets = _read_file(files.offsets, "--initial-offsets")
+    wanted = creation.NewConnector(
         name=asked.name,
         config=settings,
         offsets=offsets,
-        state=state or request.state or State.RUNNING,
+        state=state or request.state or RequestedState.RUNNING,
         allow_new=allow_new,
     )
 
-    def prepare() -> Prepared:
-        return creation.prepare_create(at.loaded, at.connect, wanted, execute.author())
+    def prepare() -> PreparedChange:
+        return creation.prepare_create(at.loaded, at.connect, wanted, execute.create_author())
 
-    step = Create(config_sha256(asked.name, settings))
-    return _change(
+    step = Create(compute_config_sha256(asked.name, settings))
+    return _change_connector(
         asked, at, prepare, create_config=settings, was_it=lambda plan: step in plan.steps
     )
 
 
-def _read(path: Path, option: str) -> bytes:
+def _read_file(path: Path, option: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as exc:

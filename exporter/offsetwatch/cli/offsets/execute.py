@@ -22,25 +22,33 @@ import click
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets.documents import print_changes
-from offsetwatch.clock import Clock, SteadyClock, SystemClock
+from offsetwatch.clock import SteadyClock, SystemClock, UnixClock
 from offsetwatch.config import Config
-from offsetwatch.errors import ConfigError, Denied, RemedyError, Unfinished
-from offsetwatch.remedy.engine.progress import Limits
-from offsetwatch.remedy.execute.runner import Result, Runner, fresh_plan_id, options_at, planned
-from offsetwatch.remedy.journal.journal import NAME, Journal
+from offsetwatch.errors import AccessDenied, ConfigError, PlanUnfinished, RemedyError
+from offsetwatch.remedy.engine.progress import EngineLimits
+from offsetwatch.remedy.execute.runner import (
+    PlanResult,
+    Runner,
+    create_plan_id,
+    format_options,
+    read_plan,
+)
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.remedy.model.driver import Driver
-from offsetwatch.remedy.model.journal_records import Ending
+from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.views.plan_text import COMMAND, doing
-from offsetwatch.toolbox.change import Author, Prepared
+from offsetwatch.remedy.views.plan_text import COMMAND, describe_step
+from offsetwatch.toolbox.change import Author, PreparedChange
 
 OK, DENIED, UNAUTHORISED = 0, 3, 6
-_HOMELESS = "HOME is not set, and this user has none: name a folder by --state-dir"
-_NEVER_RAN = "no daemon has run there. --config or --state-dir names the folder of one on this host"
+_NO_HOME = "HOME is not set, and this user has none: name a folder by --state-dir"
+_NO_DAEMON_RAN = (
+    "no daemon has run there. --config or --state-dir names the folder of one on this host"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class ExecutionOptions:
     """How a change is to be made.
 
     folder      of journal and backups
@@ -54,7 +62,7 @@ class How:
     timeout_s: float = 180.0
 
 
-def state_folder(asked: Path | None, loaded: Config | None) -> Path:
+def find_state_folder(asked: Path | None, loaded: Config | None) -> Path:
     """Where journal and backups are: as asked, as configured, or the user's own folder."""
     if asked is not None:
         return asked.resolve()
@@ -64,55 +72,59 @@ def state_folder(asked: Path | None, loaded: Config | None) -> Path:
     try:
         home = Path(named) if named else Path.home() / ".local" / "state"
     except RuntimeError as exc:  # of a user without HOME and without an entry in passwd
-        raise ConfigError((_HOMELESS,)) from exc
+        raise ConfigError((_NO_HOME,)) from exc
     return home / "offsetwatch"
 
 
-def used_folder(folder: Path) -> Path:
+def require_used_folder(folder: Path) -> Path:
     """Return the folder itself. Raises ConfigError where nothing was ever kept in it: an empty list
     would say that there is nothing, of a place where nobody has looked.
     """
     try:
         used = any(folder.iterdir())
     except OSError as exc:
-        raise ConfigError((f"state_dir {folder}: {exc.strerror}: {_never_ran()}",)) from exc
+        raise ConfigError(
+            (f"state_dir {folder}: {exc.strerror}: {_describe_missing_daemon()}",)
+        ) from exc
     if not used:
-        raise ConfigError((f"state_dir {folder}: it is empty: {_never_ran()}",))
+        raise ConfigError((f"state_dir {folder}: it is empty: {_describe_missing_daemon()}",))
     return folder
 
 
-def _never_ran() -> str:
+def _describe_missing_daemon() -> str:
     """Say how a daemon is named, by the options that the command has."""
     context = click.get_current_context(silent=True)
     if context is not None and any(at.name == "url" for at in context.command.params):
-        return f"{_NEVER_RAN}, --url a daemon elsewhere"
-    return f"{_NEVER_RAN}: type this command on the daemon's host"
+        return f"{_NO_DAEMON_RAN}, --url a daemon elsewhere"
+    return f"{_NO_DAEMON_RAN}: type this command on the daemon's host"
 
 
-def journal_folder(folder: Path) -> Path:
+def require_journal_folder(folder: Path) -> Path:
     """Return the folder itself. Raises ConfigError where it has no journal."""
-    if not (used_folder(folder) / NAME).exists():
-        raise ConfigError((f"state_dir {folder}: there is no journal in it: {_never_ran()}",))
+    if not (require_used_folder(folder) / FILE_NAME).exists():
+        raise ConfigError(
+            (f"state_dir {folder}: there is no journal in it: {_describe_missing_daemon()}",)
+        )
     return folder
 
 
-def author(clock: Clock | None = None) -> Author:
+def create_author(clock: UnixClock | None = None) -> Author:
     """Who asks, now."""
     now = (SystemClock() if clock is None else clock).now()
     try:
         name = getpass.getuser()
     except (OSError, KeyError):
         name = str(os.getuid())  # a container's user need not have a name
-    return Author(fresh_plan_id(now), now, name)
+    return Author(create_plan_id(now), now, name)
 
 
-def change(
-    how: How,
+def change_connector(
+    how: ExecutionOptions,
     *,
     place: str,
     connector: str,
     driver: Driver,
-    prepare: Callable[[], Prepared],
+    prepare: Callable[[], PreparedChange],
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
     """One connector: first what an earlier run left unfinished, then what `prepare` says; the exit
@@ -120,118 +132,124 @@ def change(
     `was_it` tells a plan that, once it has succeeded, leaves nothing to be asked for again.
     """
     if how.dry_run:
-        return rehearse(prepare())
+        return print_rehearsal(prepare())
     try:
-        code = _finish_earlier(how, place, connector, driver, was_it)
+        code = _finish_earlier_plan(how, place, connector, driver, was_it)
         if code is not None:
             return code
         prepared = prepare()
-        code = shown(prepared)
+        code = print_prepared(prepared)
         if code is not None:
             return code
-        if not confirmed(connector, yes=how.yes):
+        if not confirm_by_name(connector, yes=how.yes):
             return DENIED
         with closing(Journal(how.folder)) as journal:
-            return carried_out(how, journal, prepared).exit_code
+            return carry_out_plan(how, journal, prepared).exit_code
     except RemedyError as exc:
-        output.error(str(exc))
+        output.print_error(str(exc))
         return DENIED
-    except Denied as exc:
-        output.client_error(exc)
+    except AccessDenied as exc:
+        output.print_client_error(exc)
         return UNAUTHORISED
 
 
-def _finish_earlier(
-    how: How, place: str, connector: str, driver: Driver, was_it: Callable[[Plan], bool]
+def _finish_earlier_plan(
+    how: ExecutionOptions,
+    place: str,
+    connector: str,
+    driver: Driver,
+    was_it: Callable[[Plan], bool],
 ) -> int | None:
     """The exit code if that is all. A journal that is not there is not made."""
-    if not (how.folder / NAME).exists():
+    if not (how.folder / FILE_NAME).exists():
         return None
     with closing(Journal(how.folder)) as journal:
-        leave_to_the_daemon(journal, journal.open_plan(place, connector), how.options)
-        earlier = runner_of(how, journal, driver).finish_earlier(place, connector)
+        refuse_daemon_plan(journal, journal.open_plan(place, connector), how.options)
+        earlier = build_runner(how, journal, driver).finish_earlier(place, connector)
         if earlier is None:
             return None
-        output.error(earlier.said)
-        succeeded = earlier.ending is Ending.SUCCEEDED
-        all_done = succeeded and was_it(planned(journal, earlier.plan_id))
+        output.print_error(earlier.said)
+        succeeded = earlier.ending is PlanEnding.SUCCEEDED
+        all_done = succeeded and was_it(read_plan(journal, earlier.plan_id))
         return earlier.exit_code if all_done or not earlier.over else None
 
 
-def leave_to_the_daemon(journal: Journal, plan_id: str | None, options: str) -> None:
+def refuse_daemon_plan(journal: Journal, plan_id: str | None, options: str) -> None:
     """A remedy that is open has steps of its own, and whoever is to go on with it says so. Raises
     Unfinished.
     """
     if plan_id is None:
         return
-    plan = planned(journal, plan_id)
+    plan = read_plan(journal, plan_id)
     if plan.remedy is None:
         return
-    on = options_at(journal.folder, options)
-    raise Unfinished(
+    on = format_options(journal.folder, options)
+    raise PlanUnfinished(
         plan_id,
         f"plan {plan_id} is open: {plan.verb}. The daemon goes on with it; where none runs, "
         f"`{COMMAND} plan recover {plan_id} {on}`",
     )
 
 
-def shown(prepared: Prepared) -> int | None:
+def print_prepared(prepared: PreparedChange) -> int | None:
     """Say what there is to say; the exit code if that is all."""
     for problem in prepared.problems:
-        output.error(str(problem))
+        output.print_error(str(problem))
     if prepared.problems:
         return DENIED
     for note in prepared.notes:
-        output.error(note)
+        output.print_error(note)
     if prepared.plan is not None and prepared.changes:
         rows = ((prepared.connector, at) for at in prepared.changes)
         print_changes("Offsets", rows, after="then")
     return OK if prepared.plan is None else None
 
 
-def rehearse(prepared: Prepared) -> int:
+def print_rehearsal(prepared: PreparedChange) -> int:
     """Every step that would be done, on standard output."""
-    code = shown(prepared)
+    code = print_prepared(prepared)
     if code is not None:
         return code
     assert prepared.plan is not None
-    for line in steps_of(prepared.plan):
-        sys.stdout.write(f"{output.visible(line)}\n")
+    for line in describe_steps(prepared.plan):
+        sys.stdout.write(f"{output.escape_controls(line)}\n")
     return OK
 
 
-def steps_of(plan: Plan) -> tuple[str, ...]:
+def describe_steps(plan: Plan) -> tuple[str, ...]:
     """In words, in order."""
-    return tuple(f"{number}. {doing(step)}" for number, step in enumerate(plan.steps, start=1))
+    return tuple(
+        f"{number}. {describe_step(step)}" for number, step in enumerate(plan.steps, start=1)
+    )
 
 
-def confirmed(name: str, *, yes: bool, of: str = "connector") -> bool:
+def confirm_by_name(name: str, *, yes: bool, of: str = "connector") -> bool:
     """Whether a person agrees: with --yes, or by typing the name of what it is about."""
     if yes:
         return True
     if not sys.stdin.isatty():
-        output.error("there is no terminal to confirm on: say --yes to agree beforehand")
+        output.print_error("there is no terminal to confirm on: say --yes to agree beforehand")
         return False
-    sys.stderr.write(f"Type the {of}'s name ({output.visible(name)}) to go on: ")
+    sys.stderr.write(f"Type the {of}'s name ({output.escape_controls(name)}) to go on: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() == name:
         return True
-    output.error("that is not its name: nothing was done")
+    output.print_error("that is not its name: nothing was done")
     return False
 
 
-def carried_out(how: How, journal: Journal, prepared: Prepared) -> Result:
+def carry_out_plan(how: ExecutionOptions, journal: Journal, prepared: PreparedChange) -> PlanResult:
     """Run the plan; say how it ended."""
     assert prepared.plan is not None
     assert prepared.driver is not None
-    with interruptible():
-        result = runner_of(how, journal, prepared.driver).run(prepared.plan, prepared.recheck)
-    output.error(result.said)
+    with interrupt_on_signals():
+        result = build_runner(how, journal, prepared.driver).run(prepared.plan, prepared.recheck)
+    output.print_error(result.said)
     return result
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interrupt_on_signals() -> Iterator[None]:
     """A terminal that is closed and a request to end are a Ctrl-C: the runner then comes to a safe
     end, where dying at once would leave the connector stopped until somebody recovers the plan.
     """
@@ -248,13 +266,13 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def runner_of(how: How, journal: Journal, driver: Driver) -> Runner:
+def build_runner(how: ExecutionOptions, journal: Journal, driver: Driver) -> Runner:
     """On this journal, telling on standard error."""
     return Runner(
         journal=journal,
         driver=driver,
         clock=SteadyClock(),
-        tell=output.error,
-        limits=Limits(step_s=how.timeout_s),
+        tell=output.print_error,
+        limits=EngineLimits(step_s=how.timeout_s),
         options=how.options,
     )

@@ -11,28 +11,33 @@ import msgspec
 
 from offsetwatch import documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.daemon_answer import Reading, of_daemon
-from offsetwatch.cli.common.logging import configure
+from offsetwatch.cli.common.daemon_answer import ReadOptions, read_daemon_document
+from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.own_inspection import looked
-from offsetwatch.cli.common.reachability import SILENT_S, Reach
-from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName, Unread
-from offsetwatch.cli.inspect.status import ConnectorRow, StatusDocument, parse_status, text_of
-from offsetwatch.cli.offsets.arguments import Where
-from offsetwatch.cli.offsets.documents import OK, UNREAD, Row, print_rows, rows_of
-from offsetwatch.cli.offsets.open_store import connect_named
+from offsetwatch.cli.common.own_inspection import inspect_clusters
+from offsetwatch.cli.common.reachability import SILENT_S, ReachabilityProbe
+from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName, UnreadCluster
+from offsetwatch.cli.inspect.status import (
+    ConnectorRow,
+    StatusDocument,
+    format_raw_json,
+    parse_status,
+)
+from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
+from offsetwatch.cli.offsets.documents import OK, UNREAD, OffsetRow, print_rows, read_rows
+from offsetwatch.cli.offsets.open_store import find_connect
 from offsetwatch.config import Config, Connect
-from offsetwatch.errors import ClientError, Denied, NothingRead, Unreachable
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.serve.documents.status import status
-from offsetwatch.toolbox.suggestions import suggestion
+from offsetwatch.errors import AccessDenied, ClientError, NoReadableCluster, TargetUnreachable
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.serve.documents.status import encode_status
+from offsetwatch.toolbox.suggestions import suggest_name
 
-_ANSWERS_S = 0.05
+_ANSWER_POLL_S = 0.05
 
 
-def show(
+def print_cluster_offsets(
     connect: str | None,
-    reading: Reading,
+    reading: ReadOptions,
     connectors: frozenset[str] | None,
     *,
     output_format: OutputFormat,
@@ -40,10 +45,10 @@ def show(
     """Print the offsets of one Connect cluster, or of all. Exit code 1 where some of it could not
     be read: it is named. Raises ClientError where nothing could be.
     """
-    configure("error", "console")
+    configure_logging("error", "console")
     began = time.monotonic()
-    listing = _Listing(connect, connectors)
-    told = of_daemon(reading, "/api/v1/status")
+    listing = _OffsetListing(connect, connectors)
+    told = read_daemon_document(reading, "/api/v1/status")
     if told is not None:
         listing.take(parse_status(told), told.unread, told.config)
         listing.by.append(told.by)
@@ -54,14 +59,14 @@ def show(
     return listing.print(output_format=output_format)
 
 
-class _Listing:
+class _OffsetListing:
     """Rows by Connect cluster, and what could not be read."""
 
     def __init__(self, connect: str | None, connectors: frozenset[str] | None) -> None:
         self._connect = connect
         self._connectors = connectors
-        self._rows: dict[str, list[Row]] = {}
-        self._partly: dict[str, list[Row]] = {}
+        self._rows: dict[str, list[OffsetRow]] = {}
+        self._partly: dict[str, list[OffsetRow]] = {}
         self._left: list[Connect] = []
         self._unread: list[str] = []
         self._failed: list[ClientError] = []
@@ -69,7 +74,7 @@ class _Listing:
         self.by: list[str] = []
 
     def take(
-        self, shown: StatusDocument, missing: tuple[Unread, ...], config: Config | None
+        self, shown: StatusDocument, missing: tuple[UnreadCluster, ...], config: Config | None
     ) -> None:
         """Take the clusters that the daemon reads whole. What it cannot read may be read here."""
         named = {at.connect_cluster for at in shown.connectors.connectors}
@@ -86,7 +91,7 @@ class _Listing:
             homes = () if config is None else (at for at in config.connect if at.name == cluster)
             of = {(CONNECT, cluster), *((KAFKA, at.kafka) for at in homes)}
             whole = not any((at.kind, at.cluster) in of for at in missing)
-            rows = list(_of_document(mine, self._connectors))
+            rows = list(_read_status_rows(mine, self._connectors))
             if whole and not (self._connect is not None and lacking):
                 self._rows[cluster] = rows
             else:
@@ -95,33 +100,35 @@ class _Listing:
             self._rows |= self._partly
             self._unread += (at.text for at in missing)
 
-    def ask_connect(self, config: Config, reading: Reading) -> None:
+    def ask_connect(self, config: Config, reading: ReadOptions) -> None:
         """Ask the Connect clusters that are not known yet, but for those that do not answer."""
         if self._connect is not None:
-            wanted = [connect_named(config, self._connect)]
+            wanted = [find_connect(config, self._connect)]
         else:
             wanted = [at for at in config.connect if at.worker_urls]
         wanted = [at for at in wanted if at.name not in self._rows]
         if not wanted:
             return
-        silent = _silent(config, wanted, min(SILENT_S, reading.timeout_s))
+        silent = _find_silent_clusters(config, wanted, min(SILENT_S, reading.timeout_s))
         for connect in wanted:
             cluster = ClusterName(CONNECT, connect.name)
             try:
                 if cluster in silent or not connect.worker_urls:
                     urls = ", ".join(connect.worker_urls) or "no url"
-                    raise Unreachable(f"{connect.name} ({urls})", silent.get(cluster, "not asked"))
-                where = Where(connect.name, reading.config_path, None)
+                    raise TargetUnreachable(
+                        f"{connect.name} ({urls})", silent.get(cluster, "not asked")
+                    )
+                where = OffsetStoreOptions(connect.name, reading.config_path, None)
                 alone = self._connect is not None
                 self._rows[connect.name] = [
-                    *rows_of(where, self._connectors, self._failed, alone=alone)
+                    *read_rows(where, self._connectors, self._failed, alone=alone)
                 ]
                 self.by.append(f"{connect.name} itself, just now")
             except ClientError as exc:
                 self._failed.append(exc)
                 hint = "" if connect.offsets_topic else "; offsets_topic is not configured"
                 self._unread.append(f"not read: Connect cluster {exc}{hint}")
-                if not isinstance(exc, Denied):
+                if not isinstance(exc, AccessDenied):
                     self._left.append(connect)
 
     def read_topics(self, config: Config, timeout_s: float) -> None:
@@ -132,9 +139,9 @@ class _Listing:
         left = {at.name for at in self._left if at.name not in self._rows and at.kafka is not None}
         if not left:
             return
-        with looked(config, timeout_s) as look:
-            shown = documents.decode(status(look.snapshot), StatusDocument)
-            for row in _of_document(shown.connectors.connectors, self._connectors):
+        with inspect_clusters(config, timeout_s) as look:
+            shown = documents.decode(encode_status(look.snapshot), StatusDocument)
+            for row in _read_status_rows(shown.connectors.connectors, self._connectors):
                 if row.place in left:
                     self._rows.setdefault(row.place, []).append(row)
             self._unread += (
@@ -146,16 +153,16 @@ class _Listing:
         """Print the rows, and what is missing; the exit code."""
         rows = [row for of in self._rows.values() for row in of]
         if self._failed and not self._rows:
-            denied = (error for error in self._failed if isinstance(error, Denied))
-            raise next(denied, NothingRead(self._unread))
+            denied = (error for error in self._failed if isinstance(error, AccessDenied))
+            raise next(denied, NoReadableCluster(self._unread))
         if self._names and len(self.by) == 1 and not self._unread:  # the daemon told all of it
             self._unread += (
-                f"no connector {name} ({suggestion(name, self._names)})"
+                f"no connector {name} ({suggest_name(name, self._names)})"
                 for name in sorted((self._connectors or frozenset()) - self._names)
             )
         print_rows(rows, "; ".join(self.by), output_format=output_format)
         for said in self._unread:
-            output.error(said)
+            output.print_error(said)
         return UNREAD if self._unread or self._failed else OK
 
     @staticmethod
@@ -163,33 +170,39 @@ class _Listing:
         return {(CONNECT, at) for at in clusters}
 
 
-def _silent(config: Config, wanted: list[Connect], timeout_s: float) -> dict[ClusterName, str]:
+def _find_silent_clusters(
+    config: Config, wanted: list[Connect], timeout_s: float
+) -> dict[ClusterName, str]:
     asked = config.model_copy(update={"kafka": {}, "connect": wanted})
-    reach, deadline = Reach(asked), time.monotonic() + timeout_s
+    reach, deadline = ReachabilityProbe(asked), time.monotonic() + timeout_s
     names = {ClusterName(CONNECT, at.name) for at in wanted if at.worker_urls}
     while not reach.answered(names) and time.monotonic() < deadline:
-        time.sleep(_ANSWERS_S)
+        time.sleep(_ANSWER_POLL_S)
     return reach.silent(timeout_s)
 
 
-def _of_document(
+def _read_status_rows(
     connectors: Iterable[ConnectorRow], wanted: frozenset[str] | None
-) -> Iterator[Row]:
+) -> Iterator[OffsetRow]:
     for of in connectors:
         if wanted is not None and of.name not in wanted:
             continue
         kind = "sink" if of.kind == "sink" else "source"
         for at in of.source_partitions:
             partition = bytes(at.source_partition).decode()
-            offset = text_of(at.offset)
+            offset = format_raw_json(at.offset)
             if offset is None:
-                output.error(f"{of.connect_cluster}/{of.name}: {at.label}: no offset is known")
+                output.print_error(
+                    f"{of.connect_cluster}/{of.name}: {at.label}: no offset is known"
+                )
                 continue
-            pair = Pair(partition, offset)
-            yield Row(of.connect_cluster, of.name, kind, pair, at.source or "topic")
+            pair = PartitionOffset(partition, offset)
+            yield OffsetRow(of.connect_cluster, of.name, kind, pair, at.source or "topic")
         for sink in of.sink_partitions:
             if sink.committed is None:
                 continue
             text = {"kafka_topic": sink.topic, "kafka_partition": sink.partition}
-            pair = Pair(msgspec.json.encode(text).decode(), f'{{"kafka_offset":{sink.committed}}}')
-            yield Row(of.connect_cluster, of.name, "sink", pair, sink.source or "group")
+            pair = PartitionOffset(
+                msgspec.json.encode(text).decode(), f'{{"kafka_offset":{sink.committed}}}'
+            )
+            yield OffsetRow(of.connect_cluster, of.name, "sink", pair, sink.source or "group")

@@ -9,31 +9,43 @@ from dataclasses import replace
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.time_arguments import parse_span, parse_time
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.arguments import Changing, FlowAsked, Where
-from offsetwatch.cli.offsets.open_store import AnyWay, loaded, way_of
+from offsetwatch.cli.offsets.arguments import ChangeOptions, FlowResetOptions, OffsetStoreOptions
+from offsetwatch.cli.offsets.open_store import (
+    AnyOffsetStore,
+    load_optional_config,
+    open_offset_store,
+)
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Connector, ConnectorSettings
-from offsetwatch.toolbox.change import Prepared
-from offsetwatch.toolbox.mirror.connect_clusters import clearing, sites
-from offsetwatch.toolbox.mirror.copy_costs import Count
-from offsetwatch.toolbox.mirror.flow_request import Target, flow
-from offsetwatch.toolbox.mirror.flow_reset import Clearing, FlowChange, Wish, prepare_flow
-from offsetwatch.toolbox.mirror.pairs import name_of
-from offsetwatch.toolbox.mirror.sync_topic_users import Listed, topic_of
-from offsetwatch.toolbox.store.changes import StorageWay
+from offsetwatch.toolbox.change import PreparedChange
+from offsetwatch.toolbox.mirror.connect_clusters import (
+    inspect_connect_clusters,
+    prepare_sync_deletion,
+)
+from offsetwatch.toolbox.mirror.copy_costs import CopyCost
+from offsetwatch.toolbox.mirror.flow_request import FlowResetTarget, find_flow_connectors
+from offsetwatch.toolbox.mirror.flow_reset import (
+    FlowChange,
+    FlowResetRequest,
+    SyncTopicDeletion,
+    prepare_flow_reset,
+)
+from offsetwatch.toolbox.mirror.pairs import format_partition_name
+from offsetwatch.toolbox.mirror.sync_topic_users import ConnectClusterInventory, find_syncs_topic
+from offsetwatch.toolbox.store.changes import WorkerOffsetStore
 from offsetwatch.toolbox.store.worker_config import has_flows
-from offsetwatch.toolbox.validation import Problem
+from offsetwatch.toolbox.validation import ValidationProblem
 
 
-def reset_flow(where: Where, asked: FlowAsked, how: Changing) -> int:
+def reset_flow(where: OffsetStoreOptions, asked: FlowResetOptions, how: ChangeOptions) -> int:
     """Every connector that copies the flow, each its own plan; the exit code."""
-    to = _target(asked)
+    to = _build_target(asked)
     if where.worker_config is not None and not has_flows(where.worker_config):
         where = replace(where, flow=None)  # a worker's storage is one, whatever its connectors copy
-    with way_of(where) as way:
-        connectors = _connectors(way, asked)
-    wish = Wish(
+    with open_offset_store(where) as way:
+        connectors = _find_connectors(way, asked)
+    wish = FlowResetRequest(
         flow=asked.flow,
         to=to,
         topics=asked.topics,
@@ -42,66 +54,83 @@ def reset_flow(where: Where, asked: FlowAsked, how: Changing) -> int:
         alone=len(connectors) == 1,
     )
 
-    def prepared(way: AnyWay) -> list[Prepared]:
-        found = [_prepared(way, where, name, wish, clear=asked.clear_syncs) for name in connectors]
+    def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
+        found = [
+            _prepare_connector(way, where, name, wish, clear=asked.clear_syncs)
+            for name in connectors
+        ]
         print_counts([(one.prepared.connector, at) for one in found for at in one.counts])
         return [one.prepared for one in found]
 
-    return change.changed(where, connectors, prepared, how, typed=True)
+    return change.run_changes(where, connectors, prepared, how, typed=True)
 
 
-def _target(asked: FlowAsked) -> Target:
+def _build_target(asked: FlowResetOptions) -> FlowResetTarget:
     if asked.to_time is not None:
-        return Target(at=parse_time(asked.to_time, SystemClock().now(), "--to-time"))
+        return FlowResetTarget(at=parse_time(asked.to_time, SystemClock().now(), "--to-time"))
     if asked.by is not None:
-        return Target(by_s=parse_span(asked.by, "--by"))
-    return Target(offset=asked.to_offset)
+        return FlowResetTarget(by_s=parse_span(asked.by, "--by"))
+    return FlowResetTarget(offset=asked.to_offset)
 
 
-def _connectors(way: AnyWay, asked: FlowAsked) -> tuple[str, ...]:
+def _find_connectors(way: AnyOffsetStore, asked: FlowResetOptions) -> tuple[str, ...]:
     """Raises ConfigError where no connector copies the flow."""
     source, target = asked.aliases
     listed = {name: way.settings(name) for name in way.place.connectors()}
     known = {name: at for name, at in listed.items() if at is not None}
-    found = flow(source, target, known)
-    if isinstance(found, Problem):
+    found = find_flow_connectors(source, target, known)
+    if isinstance(found, ValidationProblem):
         raise ConfigError((str(found),))
     return found
 
 
-def _prepared(way: AnyWay, where: Where, connector: str, wish: Wish, *, clear: bool) -> FlowChange:
-    return prepare_flow(
+def _prepare_connector(
+    way: AnyOffsetStore,
+    where: OffsetStoreOptions,
+    connector: str,
+    wish: FlowResetRequest,
+    *,
+    clear: bool,
+) -> FlowChange:
+    return prepare_flow_reset(
         way,
         connector,
         wish,
-        execute.author(),
+        execute.create_author(),
         kafkas=way.kafkas,
         upstream=way.upstream(connector),
-        clearing=_clearing(way, where, connector) if clear else None,
+        clearing=_plan_clearing(way, where, connector) if clear else None,
     )
 
 
-def _clearing(way: AnyWay, where: Where, connector: str) -> Clearing:
+def _plan_clearing(
+    way: AnyOffsetStore, where: OffsetStoreOptions, connector: str
+) -> SyncTopicDeletion:
     """Who else uses its topic is looked for in the whole configuration, and in the storage."""
     settings = way.settings(connector)
     assert settings is not None  # it copies the flow
     assert settings.mirror is not None
-    config = loaded(where)
-    found = () if config is None else sites(config, way.kafkas, SystemClock().now())
-    home = None if where.connect is None else _home(found, where.connect)
+    config = load_optional_config(where)
+    found = (
+        () if config is None else inspect_connect_clusters(config, way.kafkas, SystemClock().now())
+    )
+    home = None if where.connect is None else _find_home(found, where.connect)
     name = where.connect or way.place.name
-    if isinstance(way, StorageWay):
-        found = (*(site for site in found if not _same(way, site)), _own_site(way))
+    if isinstance(way, WorkerOffsetStore):
+        found = (
+            *(site for site in found if not _is_same_cluster(way, site)),
+            _build_own_cluster(way),
+        )
     addresses = way.kafkas.addresses()
-    topic = topic_of(settings.mirror, home, addresses)
-    return clearing(topic, found, way.kafkas, besides=(name, connector))
+    topic = find_syncs_topic(settings.mirror, home, addresses)
+    return prepare_sync_deletion(topic, found, way.kafkas, besides=(name, connector))
 
 
-def _home(found: tuple[Listed, ...], connect: str) -> str | None:
+def _find_home(found: tuple[ConnectClusterInventory, ...], connect: str) -> str | None:
     return next(site.home for site in found if site.name == connect)
 
 
-def _same(way: StorageWay, site: Listed) -> bool:
+def _is_same_cluster(way: WorkerOffsetStore, site: ConnectClusterInventory) -> bool:
     """Is this Connect cluster of the configuration the one whose storage is written?"""
     _, _, topic = way.place.name.rpartition("/")
     if site.offsets_topic != topic or site.home is None:
@@ -110,18 +139,20 @@ def _same(way: StorageWay, site: Listed) -> bool:
     return identity is not None and way.kafkas.at(site.home).cluster().cluster_id == identity
 
 
-def _own_site(way: StorageWay) -> Listed:
+def _build_own_cluster(way: WorkerOffsetStore) -> ConnectClusterInventory:
     """The processes that keep their offsets there: none of them runs, or nothing is written."""
     listed = {name: way.settings(name) for name in way.place.connectors()}
-    return Listed(
+    return ConnectClusterInventory(
         name=way.place.name,
         home=None,
-        connectors=tuple(_stopped(name, at) for name, at in listed.items() if at is not None),
+        connectors=tuple(
+            _build_stopped_connector(name, at) for name, at in listed.items() if at is not None
+        ),
         running="",
     )
 
 
-def _stopped(name: str, at: ConnectorSettings) -> Connector:
+def _build_stopped_connector(name: str, at: ConnectorSettings) -> Connector:
     return Connector(
         name=name,
         kind=at.kind,
@@ -134,16 +165,16 @@ def _stopped(name: str, at: ConnectorSettings) -> Connector:
     )
 
 
-def print_counts(rows: list[tuple[str, Count]]) -> None:
+def print_counts(rows: list[tuple[str, CopyCost]]) -> None:
     """What is copied again or left out, partition by partition; nothing if nothing is."""
     concerned = [(name, at) for name, at in rows if at.again or at.skipped]
     if not concerned:
         return
-    output.table(
+    output.print_table(
         "Records, at most",
         ("connector", "partition", "next now#", "next then#", "copied again#", "skipped#"),
         (
-            (name, name_of(at.partition), at.before, at.after, at.again, at.skipped)
+            (name, format_partition_name(at.partition), at.before, at.after, at.again, at.skipped)
             for name, at in concerned
         ),
     )

@@ -6,80 +6,88 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from offsetwatch import config
-from offsetwatch.cli.common.progress_bar import bar
-from offsetwatch.cli.offsets.arguments import Where
-from offsetwatch.clients.kubernetes.access import access_of
+from offsetwatch.cli.common.progress_bar import show_progress
+from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
+from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.drivers.strimzi.operator import OPERATION_S
-from offsetwatch.toolbox.connector_facts import Kafkas
-from offsetwatch.toolbox.store.changes import RestWay, StorageWay
-from offsetwatch.toolbox.store.reader import Progress
-from offsetwatch.toolbox.store.strimzi import Site, StrimziPlace
-from offsetwatch.toolbox.store.strimzi_changes import StrimziWay
-from offsetwatch.toolbox.store.worker_config import mirror_clusters
-from offsetwatch.toolbox.store.worker_storage import StoragePlace, storage_of
-from offsetwatch.toolbox.suggestions import nearest, told
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool
+from offsetwatch.toolbox.store.changes import RestOffsetStore, WorkerOffsetStore
+from offsetwatch.toolbox.store.reader import ReadProgressCallback
+from offsetwatch.toolbox.store.strimzi import StrimziConnectCluster, StrimziOffsetReader
+from offsetwatch.toolbox.store.strimzi_changes import StrimziOffsetStore
+from offsetwatch.toolbox.store.worker_config import read_mirror_clusters
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader, open_worker_storage
+from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
-AnyWay = RestWay | StorageWay | StrimziWay
+AnyOffsetStore = RestOffsetStore | WorkerOffsetStore | StrimziOffsetStore
 
 
-def loaded(where: Where) -> Config | None:
+def load_optional_config(where: OffsetStoreOptions) -> Config | None:
     """The configuration, if one was named. Raises ConfigError."""
     return None if where.config_path is None else config.load(where.config_path)
 
 
-def connect_named(loaded: Config, name: str) -> Connect:
+def find_connect(loaded: Config, name: str) -> Connect:
     """Raises ConfigError with the names there are."""
     names = [connect.name for connect in loaded.connect]
     for connect in loaded.connect:
         if connect.name == name:
             return connect
-    meant = nearest(name, names)
-    right = f"did you mean {meant}?" if meant else f"known: {told(names) or 'none'}"
+    meant = find_nearest(name, names)
+    right = f"did you mean {meant}?" if meant else f"known: {format_names(names) or 'none'}"
     raise ConfigError((f"--connect: no Connect cluster {name} ({right})",))
 
 
 @contextmanager
-def way_of(where: Where, *, wait_s: float = OPERATION_S) -> Iterator[AnyWay]:
+def open_offset_store(
+    where: OffsetStoreOptions, *, wait_s: float = OPERATION_S
+) -> Iterator[AnyOffsetStore]:
     """The way that the options name; `wait_s` is for Strimzi's operator. Raises ConfigError."""
-    found = loaded(where)
+    found = load_optional_config(where)
     if where.strimzi is not None:
-        with closing(_strimzi(where, found, wait_s)) as through:
+        with closing(_open_strimzi_store(where, found, wait_s)) as through:
             yield through
         return
     if where.connect is not None:
         assert found is not None  # the declarations see to it
-        with closing(RestWay(found, connect_named(found, where.connect))) as way:
+        with closing(RestOffsetStore(found, find_connect(found, where.connect))) as way:
             yield way
         return
     assert where.worker_config is not None  # the declarations see to it
-    kafkas = Kafkas(mirror_clusters(where.worker_config) if found is None else found.kafka)
-    with bar("reading records") as drawn:
-        place = _storage(where, found, drawn)
-        with closing(StorageWay(place, kafkas, SystemClock())) as stored:
+    kafkas = KafkaClusterPool(
+        read_mirror_clusters(where.worker_config) if found is None else found.kafka
+    )
+    with show_progress("reading records") as drawn:
+        place = _open_worker_storage(where, found, drawn)
+        with closing(WorkerOffsetStore(place, kafkas, SystemClock())) as stored:
             yield stored
 
 
-def _strimzi(where: Where, found: Config | None, wait_s: float) -> StrimziWay:
+def _open_strimzi_store(
+    where: OffsetStoreOptions, found: Config | None, wait_s: float
+) -> StrimziOffsetStore:
     assert where.strimzi is not None
     namespace, _, name = where.strimzi.partition("/")
-    linked = None if found is None else linked_to(found, namespace, name)
+    linked = None if found is None else find_linked_connect(found, namespace, name)
     kubeconfig = where.kubeconfig
     if kubeconfig is None and linked is not None and linked.strimzi is not None:
         kubeconfig = linked.strimzi.kubeconfig_file
     home = where.kafka or (None if linked is None else linked.kafka)
     if where.kafka is not None:
-        _kafka(where, found)  # there is one of this name
-    site = Site(
+        _find_kafka(where, found)  # there is one of this name
+    site = StrimziConnectCluster(
         namespace, name, lock=where.strimzi if linked is None else linked.name, wait_s=wait_s
     )
-    place = StrimziPlace(access_of(kubeconfig), site, even_if_gitops=where.even_if_gitops)
-    return StrimziWay(place, Kafkas({} if found is None else found.kafka), home)
+    place = StrimziOffsetReader(
+        find_kubernetes_access(kubeconfig), site, even_if_gitops=where.even_if_gitops
+    )
+    return StrimziOffsetStore(place, KafkaClusterPool({} if found is None else found.kafka), home)
 
 
-def linked_to(found: Config, namespace: str, name: str) -> Connect | None:
+def find_linked_connect(found: Config, namespace: str, name: str) -> Connect | None:
     """The entry that says that this resource of Strimzi runs it."""
     for connect in found.connect:
         at = connect.strimzi
@@ -88,23 +96,25 @@ def linked_to(found: Config, namespace: str, name: str) -> Connect | None:
     return None
 
 
-def _storage(where: Where, found: Config | None, progress: Progress | None) -> StoragePlace:
+def _open_worker_storage(
+    where: OffsetStoreOptions, found: Config | None, progress: ReadProgressCallback | None
+) -> WorkerOffsetReader:
     assert where.worker_config is not None  # the declarations see to it
-    return storage_of(
+    return open_worker_storage(
         where.worker_config,
-        kafka=_kafka(where, found),
+        kafka=_find_kafka(where, found),
         kafka_name=where.kafka,
         flow=where.flow,
         progress=progress,
     )
 
 
-def _kafka(where: Where, found: Config | None) -> Kafka | None:
+def _find_kafka(where: OffsetStoreOptions, found: Config | None) -> Kafka | None:
     if where.kafka is None:
         return None
     assert found is not None  # the declarations see to it
     if where.kafka not in found.kafka:
         raise ConfigError(
-            (f"--kafka: no cluster {where.kafka} (known: {told(found.kafka) or 'none'})",)
+            (f"--kafka: no cluster {where.kafka} (known: {format_names(found.kafka) or 'none'})",)
         )
     return found.kafka[where.kafka]

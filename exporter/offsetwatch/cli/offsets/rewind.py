@@ -7,33 +7,35 @@ from __future__ import annotations
 from offsetwatch.cli.common import output
 from offsetwatch.cli.history.queries import asof
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.arguments import Changing, Where
+from offsetwatch.cli.offsets.arguments import ChangeOptions, OffsetStoreOptions
 from offsetwatch.cli.offsets.mirror_reset import print_counts
-from offsetwatch.cli.offsets.open_store import AnyWay, connect_named, loaded
-from offsetwatch.toolbox.change import Prepared
-from offsetwatch.toolbox.documents import Document, parse
+from offsetwatch.cli.offsets.open_store import AnyOffsetStore, find_connect, load_optional_config
+from offsetwatch.toolbox.change import PreparedChange
+from offsetwatch.toolbox.documents import OffsetsDocument, parse_document
 from offsetwatch.toolbox.rewind import prepare_rewind
-from offsetwatch.toolbox.validation import Request
+from offsetwatch.toolbox.validation import OffsetsRequest
 
 
-def rewind(where: Where, connector: str, moment: str, how: Changing, *, allow_skip: bool) -> int:
+def rewind_connector(
+    where: OffsetStoreOptions, connector: str, moment: str, how: ChangeOptions, *, allow_skip: bool
+) -> int:
     """What was not recorded is not guessed: then nothing is done."""
-    config = loaded(where)
+    config = load_optional_config(where)
     assert config is not None  # the declarations see to it
     assert where.connect is not None
-    connect_named(config, where.connect)
-    body = asof.body_back_to(config, moment, where.connect, connector)
+    find_connect(config, where.connect)
+    body = asof.build_restoring_patch(config, moment, where.connect, connector)
     if body is None:
-        output.error("the tables do not contain all of it: nothing was changed")
+        output.print_error("the tables do not contain all of it: nothing was changed")
         return execute.DENIED
-    document = parse(body, patch_of=connector)
-    assert isinstance(document, Document)  # of what Connect itself once wrote
+    document = parse_document(body, patch_of=connector)
+    assert isinstance(document, OffsetsDocument)  # of what Connect itself once wrote
     (section,) = document.sections
-    request = Request(connector, section.pairs, connector, allow_new=how.allow_new)
+    request = OffsetsRequest(connector, section.pairs, connector, allow_new=how.allow_new)
 
-    def prepared(way: AnyWay) -> list[Prepared]:
-        found = prepare_rewind(way, request, moment, execute.author(), allow_skip=allow_skip)
+    def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
+        found = prepare_rewind(way, request, moment, execute.create_author(), allow_skip=allow_skip)
         print_counts([(connector, at) for at in found.counts])
         return [found.prepared]
 
-    return change.changed(where, (connector,), prepared, how, typed=True)
+    return change.run_changes(where, (connector,), prepared, how, typed=True)

@@ -10,26 +10,26 @@ from typing import Final
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK, Pause, follow
-from offsetwatch.cli.plans.print import print_plan, to_do
-from offsetwatch.cli.plans.service_access import Access, At, at_desk
+from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK, SleepFunction, follow_plan
+from offsetwatch.cli.plans.print import describe_next_step, print_plan
+from offsetwatch.cli.plans.service_access import ServiceAccess, ServiceSession, open_service
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
-    Done,
-    Expired,
-    NotFound,
+    ChangeRecorded,
+    PlanDetails,
+    PlanHashMismatch,
     PlanState,
-    PlanTold,
+    ProposalExpired,
+    RequestTargetNotFound,
     SelfApproval,
-    Stale,
 )
 
 UNAUTHORISED: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class ApprovalOptions:
     """What is approved: the plan of this hash, None for the one that is shown."""
 
     plan_id: str
@@ -39,106 +39,120 @@ class Approval:
     wait: bool = True
 
 
-def approve(access: Access, asked: Approval, *, pause: Pause | None = None) -> int:
+def approve_plan(
+    access: ServiceAccess, asked: ApprovalOptions, *, pause: SleepFunction | None = None
+) -> int:
     """Show the plan, have the connector's name typed, let it be carried out, and follow it."""
-    with at_desk(access) as at:
-        told = _told(at, asked.plan_id)
+    with open_service(access) as at:
+        told = _read_plan(at, asked.plan_id)
         row = told.row
         print_plan(told, row.state.value, brief=True)
         if asked.sha256 not in {None, row.sha256}:
-            return _stale(row.sha256)
+            return _report_stale_hash(row.sha256)
         if row.state is not PlanState.PROPOSED:
-            return _decided(at, told, AlreadyDecided(state=row.state, by=None))
-        if not execute.confirmed(row.connector, yes=asked.yes):
+            return _report_late_decision(at, told, AlreadyDecided(state=row.state, by=None))
+        if not execute.confirm_by_name(row.connector, yes=asked.yes):
             return DENIED
         because = asked.because or "approved at the command line"
         answer = at.desk.approve(row.plan_id, row.sha256, at.by, because)
         match answer:
-            case Done():
-                output.error(f"plan {row.plan_id} is approved")
-            case NotFound():
-                raise unknown(asked.plan_id)
-            case Stale():
-                return _stale(answer.sha256)
-            case Expired():
-                output.error(f"the time for its approval ended at {output.moment(answer.at)}")
+            case ChangeRecorded():
+                output.print_error(f"plan {row.plan_id} is approved")
+            case RequestTargetNotFound():
+                raise build_unknown_plan_error(asked.plan_id)
+            case PlanHashMismatch():
+                return _report_stale_hash(answer.sha256)
+            case ProposalExpired():
+                output.print_error(
+                    f"the time for its approval ended at {output.format_moment(answer.at)}"
+                )
                 return CHANGED
             case SelfApproval():
                 who = row.created_by
-                output.error(
+                output.print_error(
                     f"{who} is the author of this plan, and another operator has to approve it "
                     "(remedy.second_person: false lets one operator do both)"
                 )
                 return UNAUTHORISED
             case AlreadyDecided():
-                return _decided(at, told, answer)
+                return _report_late_decision(at, told, answer)
         if not asked.wait:
-            output.error(to_do(_told(at, row.plan_id).row, at.options))
+            output.print_error(describe_next_step(_read_plan(at, row.plan_id).row, at.options))
             return OK
-        return follow(at, row.plan_id) if pause is None else follow(at, row.plan_id, pause=pause)
+        return (
+            follow_plan(at, row.plan_id)
+            if pause is None
+            else follow_plan(at, row.plan_id, pause=pause)
+        )
 
 
-def reject(access: Access, plan_id: str, *, because: str) -> int:
+def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     """Nobody is to carry it out."""
-    with at_desk(access) as at:
-        told = _told(at, plan_id)
+    with open_service(access) as at:
+        told = _read_plan(at, plan_id)
         answer = at.desk.reject(plan_id, at.by, because)
         match answer:
-            case Done():
-                output.error(f"plan {plan_id} is rejected: {told.row.connector} is left alone")
+            case ChangeRecorded():
+                output.print_error(
+                    f"plan {plan_id} is rejected: {told.row.connector} is left alone"
+                )
                 return OK
-            case NotFound():
-                raise unknown(plan_id)
+            case RequestTargetNotFound():
+                raise build_unknown_plan_error(plan_id)
             case AlreadyDecided():
-                return _decided(at, told, answer)
+                return _report_late_decision(at, told, answer)
 
 
-def abort(access: Access, plan_id: str, *, because: str) -> int:
+def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     """Whatever it takes to have it not done: one that has not begun is rejected, one that has is
     asked to go back.
     """
-    with at_desk(access) as at:
-        told = _told(at, plan_id)
-        if isinstance(at.desk.reject(plan_id, at.by, because), Done):
-            output.error(f"plan {plan_id} had not begun, and is rejected")
+    with open_service(access) as at:
+        told = _read_plan(at, plan_id)
+        if isinstance(at.desk.reject(plan_id, at.by, because), ChangeRecorded):
+            output.print_error(f"plan {plan_id} had not begun, and is rejected")
             return OK
         answer = at.desk.abort(plan_id, at.by, because)
         match answer:
-            case Done():
-                output.error(
+            case ChangeRecorded():
+                output.print_error(
                     f"plan {plan_id} will roll back as far as possible: plan show {plan_id} "
                     "shows its progress"
                 )
                 return OK
-            case NotFound():
-                raise unknown(plan_id)
+            case RequestTargetNotFound():
+                raise build_unknown_plan_error(plan_id)
             case AlreadyDecided(state=PlanState.RUNNING):
-                output.error(f"{answer.by or 'an operator'} has already aborted plan {plan_id}")
+                output.print_error(
+                    f"{answer.by or 'an operator'} has already aborted plan {plan_id}"
+                )
                 return CHANGED
             case AlreadyDecided():
-                return _decided(at, told, answer)
+                return _report_late_decision(at, told, answer)
 
 
-def _told(at: At, plan_id: str) -> PlanTold:
+def _read_plan(at: ServiceSession, plan_id: str) -> PlanDetails:
     told = at.desk.plan(plan_id)
     if told is None:
-        raise unknown(plan_id)
+        raise build_unknown_plan_error(plan_id)
     return told
 
 
-def unknown(plan_id: str) -> ConfigError:
+def build_unknown_plan_error(plan_id: str) -> ConfigError:
     """Of a plan that nobody has heard of."""
     return ConfigError((f"the journal has no plan {plan_id}: see plan list",))
 
 
-def _stale(sha256: str) -> int:
-    output.error(f"this is another plan than the one of that hash: {sha256}; nothing was approved")
+def _report_stale_hash(sha256: str) -> int:
+    output.print_error(
+        f"this is another plan than the one of that hash: {sha256}; nothing was approved"
+    )
     return CHANGED
 
 
-def _decided(at: At, told: PlanTold, answer: AlreadyDecided) -> int:
+def _report_late_decision(at: ServiceSession, told: PlanDetails, answer: AlreadyDecided) -> int:
     whose = answer.state in {PlanState.APPROVED, PlanState.REJECTED}
     by = f" by {answer.by}" if answer.by is not None and whose else ""
-    output.error(f"too late: plan {told.row.plan_id} is {answer.state.value} already{by}")
-    output.error(to_do(_told(at, told.row.plan_id).row, at.options))
+    output.print_error(f"too late: plan {told.row.plan_id} is {answer.state.value} already{by}")
+    output.print_error(describe_next_step(_read_plan(at, told.row.plan_id).row, at.options))
     return CHANGED

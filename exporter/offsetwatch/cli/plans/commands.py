@@ -21,23 +21,23 @@ from offsetwatch.cli.common.options import (
 )
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans.options import (
-    FILE,
-    access,
-    because_if_option,
+    FILE_TYPE,
     because_option,
-    desk_options,
+    build_service_access,
     journal_config_option,
     listener_options,
+    optional_because_option,
     plan_options,
-    wish,
+    request_plan,
+    service_options,
 )
 
 if TYPE_CHECKING:
-    from offsetwatch.cli.offsets.arguments import Where
-    from offsetwatch.cli.plans.list import Home
+    from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
+    from offsetwatch.cli.plans.list import JournalOptions
 
 
-def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
+def _store_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """The options that reach the place of a plan; the verb that makes plans has the same."""
     return apply_options(
         verb,
@@ -45,27 +45,29 @@ def _reach(verb: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--kafka", help="The cluster of --config that has the worker's topics."),
         click.option(
             "--worker-config",
-            type=FILE,
+            type=FILE_TYPE,
             help="The worker's properties file, for a plan on storage.",
         ),
         click.option("--strimzi", metavar="NAMESPACE/NAME", help="For a plan through Strimzi."),
-        click.option("--kubeconfig", type=FILE, help="With --strimzi: the kubeconfig."),
+        click.option("--kubeconfig", type=FILE_TYPE, help="With --strimzi: the kubeconfig."),
         click.option("--connect", help="The Connect cluster; a plan knows its own."),
         state_dir_option,
         journal_config_option,
     )
 
 
-def _where(config_path: Path | None = None, **reach: Any) -> Where:
-    from offsetwatch.cli.offsets.arguments import Where  # noqa: PLC0415
+def _build_store_options(config_path: Path | None = None, **reach: Any) -> OffsetStoreOptions:
+    from offsetwatch.cli.offsets.arguments import OffsetStoreOptions  # noqa: PLC0415
 
-    return Where(config_path=config_path, **{"connect": None, "worker_config": None, **reach})
+    return OffsetStoreOptions(
+        config_path=config_path, **{"connect": None, "worker_config": None, **reach}
+    )
 
 
-def _home(state_dir: Path | None = None, **where: Any) -> Home:
-    from offsetwatch.cli.plans.list import Home  # noqa: PLC0415
+def _build_journal_options(state_dir: Path | None = None, **where: Any) -> JournalOptions:
+    from offsetwatch.cli.plans.list import JournalOptions  # noqa: PLC0415
 
-    return Home(state_dir, _where(**where))
+    return JournalOptions(state_dir, _build_store_options(**where))
 
 
 @click.group()
@@ -74,18 +76,18 @@ def plan() -> None:
 
 
 @plan.command("list")
-@desk_options
+@service_options
 @output_options
 def plan_list(*, output_format: OutputFormat, **where: Any) -> None:
     """List all plans. Exit code 5 if one is open that no process works on."""
     from offsetwatch.cli.plans import list as plans  # noqa: PLC0415
 
-    sys.exit(plans.list_plans(access(**where), output_format=output_format))
+    sys.exit(plans.list_plans(build_service_access(**where), output_format=output_format))
 
 
 @plan.command("show")
 @click.argument("plan_id", metavar="ID")
-@desk_options
+@service_options
 @output_options
 def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> None:
     """Print a plan, the answers of its guards, its journal, and what to do about it. Exit code 5 if
@@ -93,8 +95,10 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> Non
     """
     from offsetwatch.cli.plans import list as plans  # noqa: PLC0415
 
-    reach = _where(config_path=where["config_path"])
-    sys.exit(plans.show_plan(access(**where), reach, plan_id, output_format=output_format))
+    reach = _build_store_options(config_path=where["config_path"])
+    sys.exit(
+        plans.show_plan(build_service_access(**where), reach, plan_id, output_format=output_format)
+    )
 
 
 @plan.command("create")
@@ -102,7 +106,7 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> Non
 @click.option("--connector", required=True, help="The connector it is about.")
 @click.option("--partition", help="skip: the source partition, as offsets list names it (JSON).")
 @click.option("--offset", help="skip: its offset afterwards (JSON).")
-@click.option("--backup", type=FILE, help="restore: a backup, as backup list names it.")
+@click.option("--backup", type=FILE_TYPE, help="restore: a backup, as backup list names it.")
 @plan_options
 def plan_create(
     action: str,
@@ -125,7 +129,7 @@ def plan_create(
     if (backup is not None) != (action == "restore"):
         raise click.UsageError("--backup goes with restore, and restore with it")
     pair = None if partition is None or offset is None else (partition, offset)
-    sys.exit(wish(action, connector, more, pair=pair, backup=backup))
+    sys.exit(request_plan(action, connector, more, pair=pair, backup=backup))
 
 
 @plan.command("approve")
@@ -133,10 +137,10 @@ def plan_create(
 @click.option(
     "--sha256", help="The hash of the plan you read; a plan with another hash is not approved."
 )
-@because_if_option
+@optional_because_option
 @yes_option
 @click.option("--no-wait", is_flag=True, help="Do not wait until the plan is over.")
-@desk_options
+@service_options
 def plan_approve(
     plan_id: str, *, sha256: str | None, because: str | None, yes: bool, no_wait: bool, **where: Any
 ) -> None:
@@ -145,37 +149,37 @@ def plan_approve(
     """
     from offsetwatch.cli.plans import approve as deciding  # noqa: PLC0415
 
-    asked = deciding.Approval(
+    asked = deciding.ApprovalOptions(
         plan_id=plan_id, sha256=sha256, because=because, yes=yes, wait=not no_wait
     )
-    sys.exit(deciding.approve(access(**where), asked))
+    sys.exit(deciding.approve_plan(build_service_access(**where), asked))
 
 
 @plan.command("reject")
 @click.argument("plan_id", metavar="ID")
 @because_option
-@desk_options
+@service_options
 def plan_reject(plan_id: str, *, because: str, **where: Any) -> None:
     """Reject a plan that has not begun."""
     from offsetwatch.cli.plans import approve as deciding  # noqa: PLC0415
 
-    sys.exit(deciding.reject(access(**where), plan_id, because=because))
+    sys.exit(deciding.reject_plan(build_service_access(**where), plan_id, because=because))
 
 
 @plan.command("abort")
 @click.argument("plan_id", metavar="ID")
 @because_option
-@desk_options
+@service_options
 def plan_abort(plan_id: str, *, because: str, **where: Any) -> None:
     """Roll a plan back as far as possible; reject one that has not begun."""
     from offsetwatch.cli.plans import approve as deciding  # noqa: PLC0415
 
-    sys.exit(deciding.abort(access(**where), plan_id, because=because))
+    sys.exit(deciding.abort_plan(build_service_access(**where), plan_id, because=because))
 
 
 @plan.command("recover")
 @click.argument("plan_id", metavar="ID")
-@_reach
+@_store_options
 @change_timeout_option
 def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> None:
     """Continue an open plan: complete it if a change may have begun, otherwise roll it back. Exit
@@ -183,13 +187,13 @@ def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> None:
     """
     from offsetwatch.cli.plans import list as plans  # noqa: PLC0415
 
-    sys.exit(plans.recover(_home(**where), plan_id, timeout_s=timeout_s))
+    sys.exit(plans.recover_plan(_build_journal_options(**where), plan_id, timeout_s=timeout_s))
 
 
 @plan.command("resolve")
 @click.argument("plan_id", metavar="ID")
 @because_option
-@_reach
+@_store_options
 @listener_options
 def plan_resolve(plan_id: str, *, because: str, **where: Any) -> None:
     """Close an open plan and leave everything as it is now."""
@@ -197,7 +201,7 @@ def plan_resolve(plan_id: str, *, because: str, **where: Any) -> None:
 
     for no_matter in ("flow", "kafka", "worker_config", "connect"):
         del where[no_matter]
-    sys.exit(plans.resolve(access(**where), plan_id, because=because))
+    sys.exit(plans.resolve_plan(build_service_access(**where), plan_id, because=because))
 
 
 @click.group()
@@ -206,25 +210,29 @@ def journal() -> None:
 
 
 @journal.command("tail")
-@desk_options
+@service_options
 @click.option("--lines", "count", default=20, show_default=True, help="How many records.")
 @output_options
 def journal_tail(*, count: int, output_format: OutputFormat, **where: Any) -> None:
     """Print the newest records of all plans."""
     from offsetwatch.cli.plans import list as plans  # noqa: PLC0415
 
-    sys.exit(plans.tail(access(**where), count=count, output_format=output_format))
+    sys.exit(
+        plans.print_journal_tail(
+            build_service_access(**where), count=count, output_format=output_format
+        )
+    )
 
 
 @journal.command("verify")
-@desk_options
+@service_options
 def journal_verify(**where: Any) -> None:
     """Check that every record is as it was written, and every backup. Exit code 3 if a record is
     not, 1 if a backup is not.
     """
     from offsetwatch.cli.plans import list as plans  # noqa: PLC0415
 
-    sys.exit(plans.verify(access(**where)))
+    sys.exit(plans.verify_journal(build_service_access(**where)))
 
 
 @journal.command("create")
@@ -236,7 +244,7 @@ def journal_create(config_path: Path) -> None:
     """
     from offsetwatch.cli.plans import create_journal as journal_create  # noqa: PLC0415
 
-    sys.exit(journal_create.create(config_path))
+    sys.exit(journal_create.create_journal(config_path))
 
 
 @click.group()
@@ -246,19 +254,19 @@ def backup() -> None:
 
 @backup.command("create")
 @click.argument("connector")
-@_reach
+@_store_options
 def backup_create(connector: str, **where: Any) -> None:
     """Back up the offsets that a connector has now, and print the file. `restore` and `offsets
     import` take it.
     """
     from offsetwatch.cli.plans import backup as backing  # noqa: PLC0415
 
-    home = _home(**where)
+    home = _build_journal_options(**where)
     if (home.where.connect is None) == (home.where.worker_config is None):
         raise click.UsageError("say --connect with --config, or --worker-config")
     if home.where.connect is not None and home.where.config_path is None:
         raise click.UsageError("--connect goes with --config")
-    sys.exit(backing.create(home, connector))
+    sys.exit(backing.create_backup(home, connector))
 
 
 @backup.command("list")
@@ -269,11 +277,11 @@ def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
     """List all backups."""
     from offsetwatch.cli.plans import backup as backing  # noqa: PLC0415
 
-    sys.exit(backing.list_backups(_home(**where), output_format=output_format))
+    sys.exit(backing.list_backups(_build_journal_options(**where), output_format=output_format))
 
 
 @backup.command("show")
-@click.argument("file", type=FILE)
+@click.argument("file", type=FILE_TYPE)
 @journal_config_option
 @state_dir_option
 @output_options
@@ -283,4 +291,6 @@ def backup_show(file: Path, *, output_format: OutputFormat, **where: Any) -> Non
     """
     from offsetwatch.cli.plans import backup as backing  # noqa: PLC0415
 
-    sys.exit(backing.show_backup(_home(**where), file, output_format=output_format))
+    sys.exit(
+        backing.show_backup(_build_journal_options(**where), file, output_format=output_format)
+    )

@@ -11,31 +11,37 @@ import msgspec
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.plans.approve import Approval, approve
+from offsetwatch.cli.plans.approve import ApprovalOptions, approve_plan
 from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK
-from offsetwatch.cli.plans.planner import world
-from offsetwatch.cli.plans.print import against, document, print_plan, refused, to_do
-from offsetwatch.cli.plans.service_access import Access, at_desk
+from offsetwatch.cli.plans.planner import open_plan_inputs
+from offsetwatch.cli.plans.print import (
+    build_plan_document,
+    describe_next_step,
+    print_plan,
+    print_refusal,
+    select_denying_guards,
+)
+from offsetwatch.cli.plans.service_access import ServiceAccess, open_service
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import (
-    Asked,
     KeyReused,
-    NotFound,
-    PeopleDesk,
+    OperatorApi,
+    PlanDetails,
+    PlanRequest,
     PlanState,
-    PlanTold,
-    Proposed,
-    Refused,
+    ProposalAccepted,
+    ProposalRefused,
+    RequestTargetNotFound,
     Wish,
 )
 from offsetwatch.toolbox.documents import parse_pair
-from offsetwatch.toolbox.suggestions import suggestion
+from offsetwatch.toolbox.suggestions import suggest_name
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlanOptions:
     """A plan, as it was asked for on the command line.
 
     connector   "" for the one that the backup is of
@@ -55,107 +61,117 @@ class Wanted:
     timeout_s: float = 60.0
 
 
-def create(access: Access, wanted: Wanted, *, dry_run: bool, output_format: OutputFormat) -> int:
+def create_plan(
+    access: ServiceAccess, wanted: PlanOptions, *, dry_run: bool, output_format: OutputFormat
+) -> int:
     """Have a plan made, for somebody else to approve."""
-    asked = _asked(access, wanted)
+    asked = _build_request(access, wanted)
     if dry_run and access.listener is not None:
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
     key = (asked.connect_cluster, asked.connector)
-    with world(access, wanted.timeout_s, key) as made, at_desk(access, made) as at:
+    with open_plan_inputs(access, wanted.timeout_s, key) as made, open_service(access, made) as at:
         if not asked.connect_cluster:
             clusters = {cluster for cluster, _ in at.desk.inventory()}
-            asked = msgspec.structs.replace(asked, connect_cluster=_only(clusters))
+            asked = msgspec.structs.replace(
+                asked, connect_cluster=_require_single_cluster(clusters)
+            )
         if dry_run:
             assert at.office is not None
             rehearsed = at.office.rehearse(asked, at.by)
-            if not isinstance(rehearsed, PlanTold):
-                return _no(rehearsed, asked, at.desk)
-            _print(rehearsed, output_format=output_format)
-            output.error("dry run: nothing was written")
-            return DENIED if _against(rehearsed) else OK
+            if not isinstance(rehearsed, PlanDetails):
+                return _report_refusal(rehearsed, asked, at.desk)
+            _print_created_plan(rehearsed, output_format=output_format)
+            output.print_error("dry run: nothing was written")
+            return DENIED if _format_denying_guards(rehearsed) else OK
         answer = at.desk.propose(asked, at.by)
-        if not isinstance(answer, Proposed):
-            return _no(answer, asked, at.desk)
+        if not isinstance(answer, ProposalAccepted):
+            return _report_refusal(answer, asked, at.desk)
         told = at.desk.plan(answer.row.plan_id)
         assert told is not None, "nothing is ever taken out of a journal"
-        _print(told, output_format=output_format)
+        _print_created_plan(told, output_format=output_format)
         if not answer.new:
-            output.error(f"this was requested before, with the same --key {asked.key}")
-        if _against(told):
-            output.error(f"as it is now it could not begin: {_against(told)}")
-        output.error(to_do(told.row, at.options))
+            output.print_error(f"this was requested before, with the same --key {asked.key}")
+        if _format_denying_guards(told):
+            output.print_error(f"as it is now it could not begin: {_format_denying_guards(told)}")
+        output.print_error(describe_next_step(told.row, at.options))
     return OK
 
 
-def restart(access: Access, wanted: Wanted, *, yes: bool) -> int:
+def create_restart_plan(access: ServiceAccess, wanted: PlanOptions, *, yes: bool) -> int:
     """Have a plan made that restarts what has failed, approve it and follow it: the restart of a
     person who is not on the daemon's host. Where another operator has to approve, the plan waits.
     """
-    asked = _asked(access, wanted)
-    with at_desk(access) as at:
+    asked = _build_request(access, wanted)
+    with open_service(access) as at:
         if not asked.connect_cluster:
             clusters = {cluster for cluster, _ in at.desk.inventory()}
-            asked = msgspec.structs.replace(asked, connect_cluster=_only(clusters))
+            asked = msgspec.structs.replace(
+                asked, connect_cluster=_require_single_cluster(clusters)
+            )
         answer = at.desk.propose(asked, at.by)
-        if not isinstance(answer, Proposed):
-            return _no(answer, asked, at.desk)
+        if not isinstance(answer, ProposalAccepted):
+            return _report_refusal(answer, asked, at.desk)
         row = answer.row
-    approval = Approval(row.plan_id, row.sha256, wanted.because, yes=yes)
-    code = approve(access, approval)
-    with at_desk(access) as at:
+    approval = ApprovalOptions(row.plan_id, row.sha256, wanted.because, yes=yes)
+    code = approve_plan(access, approval)
+    with open_service(access) as at:
         told = at.desk.plan(row.plan_id)
         assert told is not None, "nothing is ever taken out of a journal"
         if told.row.state is PlanState.PROPOSED and code == DENIED:
             at.desk.reject(row.plan_id, at.by, "not confirmed at the command line")
         elif told.row.state is PlanState.PROPOSED:
-            output.error(to_do(told.row, at.options))
+            output.print_error(describe_next_step(told.row, at.options))
     return code
 
 
-def _against(told: PlanTold) -> str:
+def _format_denying_guards(told: PlanDetails) -> str:
     """The guards that would not let it begin, as they answered just now."""
-    return ", ".join(at.guard for at in against(told.guards))
+    return ", ".join(at.guard for at in select_denying_guards(told.guards))
 
 
-def restore(access: Access, wanted: Wanted, *, dry_run: bool, output_format: OutputFormat) -> int:
+def create_restore_plan(
+    access: ServiceAccess, wanted: PlanOptions, *, dry_run: bool, output_format: OutputFormat
+) -> int:
     """The same, of a backup, which may name its connector itself."""
     assert wanted.backup is not None
     if wanted.connector:
-        return create(access, wanted, dry_run=dry_run, output_format=output_format)
+        return create_plan(access, wanted, dry_run=dry_run, output_format=output_format)
     if access.listener is not None:
         raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
-    name = _name(access, wanted.backup)
-    kept = {at.path.name: at.connectors for at in backups.found(access.folder)}
+    name = _require_backup_name(access, wanted.backup)
+    kept = {at.path.name: at.connectors for at in backups.list_backups(access.folder)}
     if name not in kept:
         raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
     if len(kept[name]) != 1:
         raise ConfigError(("--connector: the backup is not of one connector alone",))
     ((connector, _),) = kept[name]
     found = replace(wanted, connector=connector)
-    return create(access, found, dry_run=dry_run, output_format=output_format)
+    return create_plan(access, found, dry_run=dry_run, output_format=output_format)
 
 
-def _asked(access: Access, wanted: Wanted) -> Asked:
-    return Asked(
+def _build_request(access: ServiceAccess, wanted: PlanOptions) -> PlanRequest:
+    return PlanRequest(
         wish=wanted.wish,
-        connect_cluster=wanted.connect or _configured(access),
+        connect_cluster=wanted.connect or _find_configured_cluster(access),
         connector=wanted.connector,
         because=wanted.because,
         key=wanted.key or secrets.token_hex(16),
-        pair=None if wanted.pair is None else _pair(*wanted.pair),
-        backup=None if wanted.backup is None else _name(access, wanted.backup),
+        pair=None if wanted.pair is None else _parse_skip_pair(*wanted.pair),
+        backup=None if wanted.backup is None else _require_backup_name(access, wanted.backup),
     )
 
 
-def _configured(access: Access) -> str:
+def _find_configured_cluster(access: ServiceAccess) -> str:
     """Return the only Connect cluster of the configuration; "" where only the daemon knows them."""
     if access.listener is not None:
         return ""
     loaded = access.loaded
-    return _only([] if loaded is None else [at.name for at in loaded.connect if at.worker_urls])
+    return _require_single_cluster(
+        [] if loaded is None else [at.name for at in loaded.connect if at.worker_urls]
+    )
 
 
-def _only(clusters: Collection[str]) -> str:
+def _require_single_cluster(clusters: Collection[str]) -> str:
     if not clusters:
         raise ConfigError(("--connect: name the Connect cluster (none is known yet)",))
     if len(clusters) > 1:
@@ -163,16 +179,16 @@ def _only(clusters: Collection[str]) -> str:
     return next(iter(clusters))
 
 
-def _pair(partition: str, offset: str) -> Pair:
+def _parse_skip_pair(partition: str, offset: str) -> PartitionOffset:
     found = parse_pair(partition, offset, "--partition, --offset")
-    if not isinstance(found, Pair):
+    if not isinstance(found, PartitionOffset):
         raise ConfigError(tuple(str(problem) for problem in found))
     if found.offset is None:
         raise ConfigError(("--offset: null would remove it; a skip sets one",))
     return found
 
 
-def _name(access: Access, backup: Path) -> str:
+def _require_backup_name(access: ServiceAccess, backup: Path) -> str:
     """A plan restores what the daemon itself keeps: a file elsewhere may be another one by the time
     it is approved.
     """
@@ -185,22 +201,24 @@ def _name(access: Access, backup: Path) -> str:
     return backup.name
 
 
-def _no(answer: Refused | NotFound | KeyReused, asked: Asked, at: PeopleDesk) -> int:
+def _report_refusal(
+    answer: ProposalRefused | RequestTargetNotFound | KeyReused, asked: PlanRequest, at: OperatorApi
+) -> int:
     match answer:
-        case Refused():
-            refused(answer)
+        case ProposalRefused():
+            print_refusal(answer)
             return DENIED
         case KeyReused():
-            output.error(f"something else was requested before with the key {asked.key}")
+            output.print_error(f"something else was requested before with the key {asked.key}")
             return CHANGED
-        case NotFound():
+        case RequestTargetNotFound():
             what = "" if asked.backup is None else f", or no backup {asked.backup}"
             subject = f"{asked.connector} in {asked.connect_cluster}"
-            right = _right(asked, at)
+            right = _suggest_connector(asked, at)
             raise ConfigError((f"there is no connector {subject}{what}{right}",))
 
 
-def _right(asked: Asked, at: PeopleDesk) -> str:
+def _suggest_connector(asked: PlanRequest, at: OperatorApi) -> str:
     """Return what was probably meant: a connector of this cluster, or the cluster."""
     try:
         known = at.inventory()
@@ -211,18 +229,18 @@ def _right(asked: Asked, at: PeopleDesk) -> str:
     if not known or asked.connector in names:
         return ""
     if names:
-        return f" ({suggestion(asked.connector, names)})"
-    right = suggestion(asked.connect_cluster, clusters, "Connect clusters")
+        return f" ({suggest_name(asked.connector, names)})"
+    right = suggest_name(asked.connect_cluster, clusters, "Connect clusters")
     return f" ({right})"
 
 
-def _print(told: PlanTold, *, output_format: OutputFormat) -> None:
+def _print_created_plan(told: PlanDetails, *, output_format: OutputFormat) -> None:
     if output_format is not OutputFormat.TABLE:
         stands = told.row.state.value
-        output.document(
+        output.print_document(
             output_format,
             {
-                **document(told.row, stands),
+                **build_plan_document(told.row, stands),
                 "plan": told.plan,
                 "steps": told.steps,
                 "guards": told.guards,

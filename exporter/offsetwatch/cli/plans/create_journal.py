@@ -11,68 +11,71 @@ from typing import Final
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.clients.kafka import journal_topic
-from offsetwatch.clients.kafka.journal_topic import weaknesses
+from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements
 from offsetwatch.daemon import state_dir
-from offsetwatch.daemon.replicas import settings_of
+from offsetwatch.daemon.replicas import build_replica_settings
 from offsetwatch.errors import ConfigError, RemedyError
 from offsetwatch.remedy.drivers.journal_topic import create_topic, open_writer
-from offsetwatch.remedy.journal.journal import NAME, Journal
-from offsetwatch.remedy.replicas.replica import Settings
-from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
+from offsetwatch.remedy.replicas.replica import ReplicaSettings
+from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, encode_line
 
 OK, WRONG = 0, 1
-_AT_ONCE: Final = 200  # lines in a transaction
+_LINES_PER_WRITE: Final = 200  # lines in a transaction
 
 
-def create(config_path: Path) -> int:
+def create_journal(config_path: Path) -> int:
     """Exit code 0 once the topic is there and fit, 1 if there is one that is not."""
     loaded = config.load(config_path)
-    settings = settings_of(loaded)
+    settings = build_replica_settings(loaded)
     if settings is None:
         raise ConfigError(("remedy.journal: missing: without it the journal is a file",))
     folder, wanted = Path(loaded.state_dir), settings.wanted
     where = f"{settings.kafka}/{wanted.topic}"
-    found = journal_topic.topic_of(settings.kafka, settings.properties, wanted.topic)
-    alone = _alone(folder)
+    found = journal_topic.read_journal_topic(settings.kafka, settings.properties, wanted.topic)
+    alone = _count_local_records(folder)
     if found is not None:
-        wrong = list(weaknesses(found, wanted))
+        wrong = list(find_unmet_requirements(found, wanted))
         if alone:  # moved, the file would say of which topic it is a copy
             wrong.append(
-                f"it was made without the {alone} records of {folder / NAME}, or without some of "
+                f"it was made without the {alone} records of {folder / FILE_NAME}, or without "
+                "some of "
                 "them: what these have skipped is not known there. Where no replica was started "
                 "since, delete the topic and run this again"
             )
         for said in wrong:
-            output.error(f"{where}: {said}")
+            output.print_error(f"{where}: {said}")
         if not wrong:
-            output.error(f"{where} is there, and fit: nothing was done")
+            output.print_error(f"{where} is there, and fit: nothing was done")
         return WRONG if wrong else OK
-    if alone and state_dir.in_use(folder):
+    if alone and state_dir.is_in_use(folder):
         raise RemedyError(f"a daemon uses {folder}, and its journal is to be moved: stop it first")
     create_topic(settings.kafka, settings.properties, wanted)
-    output.error(f"{where} was made")
+    output.print_error(f"{where} was made")
     if alone:
-        _move(folder, settings)
-        output.error(f"it begins with the {alone} records of {folder / NAME}")
+        _move_journal(folder, settings)
+        output.print_error(f"it begins with the {alone} records of {folder / FILE_NAME}")
     return OK
 
 
-def _alone(folder: Path) -> int:
+def _count_local_records(folder: Path) -> int:
     """How many records a daemon has left here that acted alone."""
-    if not (folder / NAME).exists():
+    if not (folder / FILE_NAME).exists():
         return 0
     with closing(Journal(folder)) as journal:
         return 0 if journal.copy_of is not None else journal.verify()
 
 
-def _move(folder: Path, settings: Settings) -> None:
-    made = journal_topic.topic_of(settings.kafka, settings.properties, settings.wanted.topic)
+def _move_journal(folder: Path, settings: ReplicaSettings) -> None:
+    made = journal_topic.read_journal_topic(
+        settings.kafka, settings.properties, settings.wanted.topic
+    )
     assert made is not None
     writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
     with closing(Journal(folder)) as journal:
         seq = 1
-        while lines := journal.lines(seq, _AT_ONCE):
-            writer.write([value_of(line) for line in lines])
+        while lines := journal.lines(seq, _LINES_PER_WRITE):
+            writer.write([encode_line(line) for line in lines])
             seq = lines[-1].seq + 1
     # From here on the file is a copy, and each of its lines is held against the topic's.
-    Projection(folder, settings.wanted.topic, made.topic_id, begin=True).close()
+    JournalTopicCopy(folder, settings.wanted.topic, made.topic_id, begin=True).close()

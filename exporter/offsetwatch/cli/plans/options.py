@@ -21,29 +21,31 @@ from offsetwatch.cli.common.options import (
 )
 
 if TYPE_CHECKING:
-    from offsetwatch.cli.plans.service_access import Access
+    from offsetwatch.cli.plans.service_access import ServiceAccess
 
-FILE: Final = click.Path(dir_okay=False, path_type=Path)
-SAID_MAX: Final = 500
+FILE_TYPE: Final = click.Path(dir_okay=False, path_type=Path)
+REASON_CHARS_MAX: Final = 500
 CONTROL_VARIABLE: Final = "OFFSETWATCH_CONTROL_URL"
 TOKEN_VARIABLE: Final = "OFFSETWATCH_TOKEN"  # noqa: S105 - a name
 
 journal_config_option = optional_config_option("The YAML file; its state_dir has the journal.")
 
 
-def _listener_file(name: str, text: str) -> Callable[..., Any]:
+def _build_file_option(name: str, text: str) -> Callable[..., Any]:
     variable = f"OFFSETWATCH_{name.removeprefix('--').replace('-', '_').upper()}"
-    return click.option(name, type=FILE, envvar=variable, show_envvar=True, help=text)
+    return click.option(name, type=FILE_TYPE, envvar=variable, show_envvar=True, help=text)
 
 
 def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those that reach a daemon elsewhere."""
     return apply_options(
         verb,
-        _listener_file("--key-file", "The key of --cert-file, if not in it."),
-        _listener_file("--cert-file", "A client certificate in PEM, instead of a token."),
-        _listener_file("--ca-file", "Authorities to trust besides the system's, in PEM."),
-        _listener_file("--token-file", "A file with the token that authenticates this command."),
+        _build_file_option("--key-file", "The key of --cert-file, if not in it."),
+        _build_file_option("--cert-file", "A client certificate in PEM, instead of a token."),
+        _build_file_option("--ca-file", "Authorities to trust besides the system's, in PEM."),
+        _build_file_option(
+            "--token-file", "A file with the token that authenticates this command."
+        ),
         click.option(
             "--url",
             envvar=CONTROL_VARIABLE,
@@ -53,24 +55,24 @@ def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def desk_options(verb: Callable[..., Any]) -> Callable[..., Any]:
+def service_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Those that reach a desk, here or elsewhere."""
     return apply_options(verb, listener_options, state_dir_option, journal_config_option)
 
 
-def access(
+def build_service_access(
     *,
     config_path: Path | None = None,
     state_dir: Path | None = None,
     url: str | None = None,
     **shown: Path | None,
-) -> Access:
+) -> ServiceAccess:
     """Return what the options above say together; `shown` are those of the listener. What is typed
     goes before the environment, and --url of the environment before its --config. Raises
     UsageError.
     """
-    from offsetwatch.cli.plans.service_access import Access  # noqa: PLC0415 - heavy
-    from offsetwatch.cli.remote.control_client import Listener  # noqa: PLC0415
+    from offsetwatch.cli.plans.service_access import ServiceAccess  # noqa: PLC0415 - heavy
+    from offsetwatch.cli.remote.control_client import ControlEndpoint  # noqa: PLC0415
 
     context = click.get_current_context()
     here = is_typed(context, "config_path") or is_typed(context, "state_dir")
@@ -80,7 +82,7 @@ def access(
         for name in shown:
             if is_typed(context, name):
                 raise click.UsageError(f"--{name.replace('_', '-')} goes with --url")
-        return Access(config_path, state_dir)
+        return ServiceAccess(config_path, state_dir)
     if state_dir is not None:
         raise click.UsageError("--state-dir is for this host, and --url for another")
     if shown.get("key_file") is not None and shown.get("cert_file") is None:
@@ -88,29 +90,36 @@ def access(
     token = os.environ.get(TOKEN_VARIABLE) or None
     if is_typed(context, "token_file") or is_typed(context, "cert_file"):
         token = None
-    return Access(config_path, None, Listener(url, token=token, **shown))
+    return ServiceAccess(config_path, None, ControlEndpoint(url, token=token, **shown))
 
 
-def _line(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def _check_reason(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
     if value is None:
         return None
     said = value.strip()
-    if not said or not said.isprintable() or len(said) > SAID_MAX:
+    if not said or not said.isprintable() or len(said) > REASON_CHARS_MAX:
         raise click.BadParameter(
-            f"say why, in one line of at most {SAID_MAX} characters", param=parameter
+            f"say why, in one line of at most {REASON_CHARS_MAX} characters", param=parameter
         )
     return said
 
 
 because_option = click.option(
-    "--because", required=True, callback=_line, help="The reason, for later readers of the journal."
+    "--because",
+    required=True,
+    callback=_check_reason,
+    help="The reason, for later readers of the journal.",
 )
-because_if_option = click.option(
-    "--because", callback=_line, help="The reason, for later readers of the journal."
+optional_because_option = click.option(
+    "--because", callback=_check_reason, help="The reason, for later readers of the journal."
 )
 
 
-def _key(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def _check_key(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
     if value is not None and not re.fullmatch(r"[\x21-\x7e]{1,100}", value):
         raise click.BadParameter("one word of at most 100 characters", param=parameter)
     return value
@@ -121,11 +130,11 @@ def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     return apply_options(
         verb,
         output_options,
-        desk_options,
+        service_options,
         timeout_option(),
         click.option(
             "--key",
-            callback=_key,
+            callback=_check_key,
             help="An idempotency key: repeated requests with it give one plan.",
         ),
         dry_run_option,
@@ -134,7 +143,7 @@ def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def wish(
+def request_plan(
     action: str,
     connector: str,
     more: dict[str, Any],
@@ -152,7 +161,7 @@ def wish(
         "skip": Wish.SKIP_ONE,
         "restore": Wish.RESTORE,
     }
-    wanted = create.Wanted(
+    wanted = create.PlanOptions(
         wish=wishes[action],
         connector=connector,
         pair=pair,
@@ -160,5 +169,5 @@ def wish(
         **{name: more.pop(name) for name in ("connect", "because", "key", "timeout_s")},
     )
     how = {name: more.pop(name) for name in ("dry_run", "output_format")}
-    make = create.create if backup is None else create.restore
-    return make(access(**more), wanted, **how)
+    make = create.create_plan if backup is None else create.create_restore_plan
+    return make(build_service_access(**more), wanted, **how)

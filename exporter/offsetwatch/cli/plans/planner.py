@@ -8,19 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.logging import configure
-from offsetwatch.cli.common.own_inspection import caught_up_on
+from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.own_inspection import inspect_for_connector
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.service_access import Access
+from offsetwatch.cli.plans.service_access import ServiceAccess
 from offsetwatch.clock import SystemClock
-from offsetwatch.daemon.control import Wishes
+from offsetwatch.daemon.control import ControlRequestPlanner
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.service import World
+from offsetwatch.remedy.service import ServiceCallbacks
 from offsetwatch.state.trend_marks import ConnectorKey
 
 
 @contextmanager
-def world(access: Access, timeout_s: float, key: ConnectorKey) -> Iterator[World | None]:
+def open_plan_inputs(
+    access: ServiceAccess, timeout_s: float, key: ConnectorKey
+) -> Iterator[ServiceCallbacks | None]:
     """What a plan for a connector is made with; None where the daemon is asked. Clusters that it
     does not rest on and that do not answer are named on standard error. Raises ConfigError, and
     TimedOut naming what is missing.
@@ -31,12 +33,14 @@ def world(access: Access, timeout_s: float, key: ConnectorKey) -> Iterator[World
     loaded = access.loaded
     if loaded is None:
         raise ConfigError(("--config: a plan is made of what it names",))
-    execute.journal_folder(access.folder)
-    configure("error", "console")
-    with caught_up_on(loaded, timeout_s, key) as look:
+    execute.require_journal_folder(access.folder)
+    configure_logging("error", "console")
+    with inspect_for_connector(loaded, timeout_s, key) as look:
         snapshot = look.snapshot
         for at in look.unread:
-            output.error(at.text)
-        wishes = Wishes(loaded, lambda: snapshot, access.folder, SystemClock())
+            output.print_error(at.text)
+        wishes = ControlRequestPlanner(loaded, lambda: snapshot, access.folder, SystemClock())
         known = frozenset((at.connect_cluster, at.name) for at in snapshot.connectors)
-        yield World(plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known)
+        yield ServiceCallbacks(
+            plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known
+        )

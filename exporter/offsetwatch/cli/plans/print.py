@@ -7,17 +7,23 @@ from __future__ import annotations
 from typing import Any, Final
 
 from offsetwatch.cli.common import output
-from offsetwatch.model.evidence import value_text
-from offsetwatch.remedy.guards import GUARDS, Reach
+from offsetwatch.model.evidence import format_value
+from offsetwatch.remedy.guards import GUARDS, GuardReach
 from offsetwatch.remedy.model.plan import Plan
-from offsetwatch.remedy.model.service_api import GuardTold, PlanRow, PlanState, PlanTold, Refused
-from offsetwatch.remedy.views.plan_text import COMMAND, pairs_of
+from offsetwatch.remedy.model.service_api import (
+    GuardAnswerRow,
+    PlanDetails,
+    PlanRow,
+    PlanState,
+    ProposalRefused,
+)
+from offsetwatch.remedy.views.plan_text import COMMAND, format_pairs
 
 PAIRS_MAX: Final = 20  # of a step in a table
-OPEN: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})
+OPEN_STATES: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})
 
 
-def document(row: PlanRow, stands: str) -> dict[str, Any]:
+def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
     """A row as JSON. open: it has its connector, so that no other plan of it begins."""
     return {
         "plan_id": row.plan_id,
@@ -28,7 +34,7 @@ def document(row: PlanRow, stands: str) -> dict[str, Any]:
         "action": row.action,
         "verb": row.verb,
         "sha256": row.sha256,
-        "open": row.state in OPEN,
+        "open": row.state in OPEN_STATES,
         "stands": stands,
         "said": row.said,
         "cause": row.cause,
@@ -38,7 +44,7 @@ def document(row: PlanRow, stands: str) -> dict[str, Any]:
 
 
 def print_plan(
-    told: PlanTold, stands: str, *more: tuple[str, str | None], brief: bool = False
+    told: PlanDetails, stands: str, *more: tuple[str, str | None], brief: bool = False
 ) -> None:
     """All of it, `more` being further facts; briefly, without what guards say that let it pass."""
     row, plan = told.row, told.plan
@@ -47,19 +53,21 @@ def print_plan(
         ("connector", f"{subject.connector} ({subject.kind})"),
         ("cluster", f"{subject.place} ({subject.driver})"),
         ("requested by", row.created_by),
-        ("at", output.moment(row.created_at)),
-        ("state", _states(plan)),
+        ("at", output.format_moment(row.created_at)),
+        ("state", _describe_states(plan)),
         *more,
     ]
     if row.expires_at is not None:
-        facts.append(("expires", output.moment(row.expires_at)))
+        facts.append(("expires", output.format_moment(row.expires_at)))
     if row.not_before is not None:
-        facts.append(("begins", f"after {output.moment(row.not_before)} (remedy.cool_down_s)"))
+        facts.append(
+            ("begins", f"after {output.format_moment(row.not_before)} (remedy.cool_down_s)")
+        )
     if plan.remedy is not None:
-        facts += [(at.name, value_text(at)) for at in plan.remedy.evidence]
+        facts += [(at.name, format_value(at)) for at in plan.remedy.evidence]
         facts.append(("incident", plan.remedy.incident or None))
-    facts += [("approval", _approval(told)), ("sha256", row.sha256)]
-    output.table(
+    facts += [("approval", _describe_approval(told)), ("sha256", row.sha256)]
+    output.print_table(
         f"Plan {row.plan_id}: {row.verb}: {stands}",
         ("fact", "value"),
         [at for at in facts if at[1] is not None],
@@ -69,7 +77,7 @@ def print_plan(
         print_guards("Guards", told.guards, brief=brief)
 
 
-def _approval(told: PlanTold) -> str | None:
+def _describe_approval(told: PlanDetails) -> str | None:
     """Return who may approve it; None where nobody has to any more."""
     if told.row.state is not PlanState.PROPOSED:
         return None
@@ -78,33 +86,33 @@ def _approval(told: PlanTold) -> str | None:
     return f"by any operator, {told.row.created_by} too (remedy.second_person: false)"
 
 
-def _states(plan: Plan) -> str:
+def _describe_states(plan: Plan) -> str:
     if plan.subject.driver == "storage":
         return "no worker runs"
     before, after = (state or "not there" for state in (plan.original, plan.final))
     return f"{before} before, {after} afterwards"
 
 
-def _print_steps(told: PlanTold) -> None:
+def _print_steps(told: PlanDetails) -> None:
     """The steps of a way back come after those of the plan, and have no offsets of their own. The
     requests are not in the table, which would break them up.
     """
-    pairs = [_shown(pairs_of(step)) for step in told.plan.steps]
+    pairs = [_format_pairs(format_pairs(step)) for step in told.plan.steps]
     rows = (
         (number, at.step, pairs[number - 1] if number <= len(pairs) else "", at.standing)
         for number, at in enumerate(told.steps, start=1)
     )
-    output.table("Steps", ("step#", "what", "offsets", "status"), rows)
+    output.print_table("Steps", ("step#", "what", "offsets", "status"), rows)
     requests = [
-        f"  {number}. {_cut(request)}"
+        f"  {number}. {_cut_request(request)}"
         for number, at in enumerate(told.steps, start=1)
         for request in at.requests
     ]
     if requests:
-        output.lines(f"Requests to {told.row.connect_cluster}, by step", requests)
+        output.print_lines(f"Requests to {told.row.connect_cluster}, by step", requests)
 
 
-def _shown(pairs: tuple[str, ...]) -> str:
+def _format_pairs(pairs: tuple[str, ...]) -> str:
     more = len(pairs) - PAIRS_MAX
     return "; ".join((*pairs[:PAIRS_MAX], *([f"and {more} more: --json"] if more > 0 else [])))
 
@@ -112,66 +120,73 @@ def _shown(pairs: tuple[str, ...]) -> str:
 _REQUEST_MAX: Final = 500  # a PATCH of thousands of offsets
 
 
-def _cut(request: str) -> str:
+def _cut_request(request: str) -> str:
     more = len(request) - _REQUEST_MAX
     return request if more <= 0 else f"{request[:_REQUEST_MAX]}… {more} characters more: --json"
 
 
-def print_guards(title: str, guards: tuple[GuardTold, ...], *, brief: bool = False) -> None:
+def print_guards(title: str, guards: tuple[GuardAnswerRow, ...], *, brief: bool = False) -> None:
     """Those that speak against it first, then those that want a person's approval, and those that
     let it pass: briefly, by name alone.
     """
-    rows = [(_weight(at), at) for at in sorted(guards, key=lambda at: (_weight(at), at.number))]
-    output.table(
+    rows = [
+        (_rank_guard(at), at) for at in sorted(guards, key=lambda at: (_rank_guard(at), at.number))
+    ]
+    output.print_table(
         title,
         ("", "guard", "answer", "why"),
         (
-            (f"G{at.number:02}", at.guard, _ANSWERS.get(weight, at.answer), at.said)
+            (f"G{at.number:02}", at.guard, _ANSWER_WORDS.get(weight, at.answer), at.said)
             for weight, at in rows
             if weight < _PASSES or not brief
         ),
     )
     passing = [at.guard for weight, at in rows if weight == _PASSES]
     if brief and passing:
-        output.lines(f"{len(passing)} guards let it pass: {', '.join(passing)}", ())
+        output.print_lines(f"{len(passing)} guards let it pass: {', '.join(passing)}", ())
 
 
-_AGAINST, _ASKS, _PASSES = range(3)
-_ANSWERS: Final = {_ASKS: "asks for approval"}
-_ALONE: Final = frozenset(guard.name for guard in GUARDS if guard.reach is Reach.AUTOMATIC)
+_DENIES, _ASKS, _PASSES = range(3)
+_ANSWER_WORDS: Final = {_ASKS: "asks for approval"}
+_AUTOMATIC_GUARDS: Final = frozenset(
+    guard.name for guard in GUARDS if guard.reach is GuardReach.AUTOMATIC
+)
 
 
-def _weight(at: GuardTold) -> int:
+def _rank_guard(at: GuardAnswerRow) -> int:
     if at.answer == "pass":
         return _PASSES
-    return _ASKS if at.guard in _ALONE else _AGAINST
+    return _ASKS if at.guard in _AUTOMATIC_GUARDS else _DENIES
 
 
-def against(guards: tuple[GuardTold, ...]) -> tuple[GuardTold, ...]:
+def select_denying_guards(guards: tuple[GuardAnswerRow, ...]) -> tuple[GuardAnswerRow, ...]:
     """Those that hold a plan back whoever approves it."""
-    return tuple(at for at in guards if _weight(at) == _AGAINST)
+    return tuple(at for at in guards if _rank_guard(at) == _DENIES)
 
 
-def refused(found: Refused) -> None:
+def print_refusal(found: ProposalRefused) -> None:
     """Why there is no plan."""
-    if against(found.guards):
-        print_guards("Guards that do not let it", against(found.guards))
-    output.error(found.said)
+    if select_denying_guards(found.guards):
+        print_guards("Guards that do not let it", select_denying_guards(found.guards))
+    output.print_error(found.said)
 
 
-def to_do(row: PlanRow, options: str) -> str:
+def describe_next_step(row: PlanRow, options: str) -> str:
     """What can be done about a plan that has not begun, or is at work."""
     on = f" {options}" if options else ""
     reject = f'`{COMMAND} plan reject {row.plan_id} --because "..."{on}`'
     begins = (
         ""
         if row.not_before is None
-        else f" after {output.moment(row.not_before)}, when the cool-down of the last plan is over,"
+        else (
+            f" after {output.format_moment(row.not_before)}, when the cool-down of the last plan "
+            "is over,"
+        )
     )
     match row.state:
         case PlanState.PROPOSED:
             return (
-                f"It waits until {output.moment(row.expires_at)} to be approved: "
+                f"It waits until {output.format_moment(row.expires_at)} to be approved: "
                 f"`{COMMAND} plan approve {row.plan_id} --sha256 {row.sha256}{on}`, or {reject}."
                 f"{begins and f' If it is approved, it begins{begins[:-1]}.'}"
             )

@@ -20,26 +20,42 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Kafka
-from offsetwatch.config import Quarantine as Wanted
-from offsetwatch.errors import Ambiguous, ClientError, ConfigError, Denied, Malformed, Unreachable
+from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.errors import (
+    AccessDenied,
+    AmbiguousOutcome,
+    ClientError,
+    ConfigError,
+    MalformedResponse,
+    TargetUnreachable,
+)
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.drivers.quarantine import file_store
 from offsetwatch.remedy.drivers.quarantine import replay as replays
-from offsetwatch.remedy.drivers.quarantine.replay import Asked, Prepared, Target, target_of
-from offsetwatch.remedy.drivers.quarantine.store import Quarantines, quarantine_at, quarantine_of
-from offsetwatch.remedy.journal.journal import NAME as JOURNAL
+from offsetwatch.remedy.drivers.quarantine.replay import (
+    PreparedRecordReplay,
+    RecordReplayRequest,
+    RecordReplayTarget,
+    build_replay_target,
+)
+from offsetwatch.remedy.drivers.quarantine.store import (
+    CombinedQuarantine,
+    build_configured_quarantine,
+    build_quarantine,
+)
+from offsetwatch.remedy.journal.journal import FILE_NAME as JOURNAL
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.journal_records import Replayed
-from offsetwatch.remedy.model.quarantine import Kept, SetAside
+from offsetwatch.remedy.model.journal_records import RecordReplayed
+from offsetwatch.remedy.model.quarantine import QuarantinedCopy, QuarantinedRecord
 
 OK, WRONG, DENIED, IN_DOUBT, UNAUTHORISED = 0, 1, 3, 5, 6
-ID_SHOWN = 12
+ID_CHARS_MAX = 12
 NAMED_MAX = 20  # of the copies that an id may mean
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class QuarantineOptions:
     """Where copies are: files under the state directory, and the topic of the configuration."""
 
     config_path: Path | None
@@ -50,48 +66,48 @@ class Home:
         return None if self.config_path is None else config.load(self.config_path)
 
 
-def _store(home: Home) -> tuple[Quarantines, Path]:
+def _open_store(home: QuarantineOptions) -> tuple[CombinedQuarantine, Path]:
     loaded = home.loaded()
-    folder = execute.state_folder(home.state_dir, loaded)
+    folder = execute.find_state_folder(home.state_dir, loaded)
     if loaded is None or loaded.remedy.quarantine.kafka is None:
-        execute.used_folder(folder)
+        execute.require_used_folder(folder)
     if loaded is None:
-        return quarantine_at(Wanted(), {}, folder), folder
-    return quarantine_of(loaded, folder), folder
+        return build_quarantine(Wanted(), {}, folder), folder
+    return build_configured_quarantine(loaded, folder), folder
 
 
 # --- list -----------------------------------------------------------------------------------------
 
 
 def list_copies(
-    home: Home, *, output_format: OutputFormat, store: Quarantines | None = None
+    home: QuarantineOptions, *, output_format: OutputFormat, store: CombinedQuarantine | None = None
 ) -> int:
     """Every copy, oldest first. Exit code 1 if one is damaged, or the topic would be refused."""
-    configured, folder = _store(home)
+    configured, folder = _open_store(home)
     store = configured if store is None else store
-    replays_of = _replays(folder)
+    replays_of = _read_replays(folder)
     rows: list[dict[str, Any]] = []
     failed: ClientError | None = None
     problems: tuple[str, ...] = ()
     try:
         for kept, _found in store.kept():
-            rows.append(_row(kept, replays_of.get(kept.id, ())))
+            rows.append(_build_row(kept, replays_of.get(kept.id, ())))
         problems = store.problems()
     except ClientError as exc:
         failed = exc  # after what was found without it
-    rows = sorted(_newest(rows), key=lambda row: row["at"])
+    rows = sorted(_select_newest(rows), key=lambda row: row["at"])
     if output_format is not OutputFormat.TABLE:
-        output.document(output_format, rows)
+        output.print_document(output_format, rows)
     else:
         _print_rows(rows, store.name)
     for problem in problems:
-        output.error(f"{store.name}: {problem}")
+        output.print_error(f"{store.name}: {problem}")
     if failed is not None:
         raise failed
     return WRONG if problems or any(row["problem"] for row in rows) else OK
 
 
-def _newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _select_newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Of copies of the same record for the same skip the newest; every damaged one."""
     sound: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -102,7 +118,7 @@ def _newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     yield from sound.values()
 
 
-def _replays(folder: Path) -> dict[str, tuple[Replayed, ...]]:
+def _read_replays(folder: Path) -> dict[str, tuple[RecordReplayed, ...]]:
     """When each record was written back, or may have been, as far as the journal here tells."""
     if not (folder / JOURNAL).exists():
         return {}
@@ -110,7 +126,7 @@ def _replays(folder: Path) -> dict[str, tuple[Replayed, ...]]:
         return journal.replays()
 
 
-def _row(kept: Kept, replayed: Sequence[Replayed]) -> dict[str, Any]:
+def _build_row(kept: QuarantinedCopy, replayed: Sequence[RecordReplayed]) -> dict[str, Any]:
     topic, partition, offset = kept.record
     about = kept.about
     return {
@@ -136,36 +152,46 @@ def _row(kept: Kept, replayed: Sequence[Replayed]) -> dict[str, Any]:
 
 
 def _print_rows(rows: list[dict[str, Any]], name: str) -> None:
-    output.table(
+    output.print_table(
         f"Records in quarantine ({name})",
         ("id", "copied", "connector", "record", "reason", "bytes#", "where", "plan", "replayed"),
         (
             (
-                row["id"][:ID_SHOWN],
-                output.moment(row["at"]),
+                row["id"][:ID_CHARS_MAX],
+                output.format_moment(row["at"]),
                 row["connector"],
                 f"{row['kafka']}/{row['topic']}-{row['partition']}@{row['offset']}",
-                row["problem"] or _reason(row),
+                row["problem"] or _format_reason(row),
                 row["size_bytes"],
                 row["where"],
                 row["plan_id"],
-                _replayed_cell(row["replayed"]),
+                _format_replays(row["replayed"]),
             )
             if row["problem"] is None or row["skip_key"]
-            else ("", output.moment(row["at"]), "", "", row["problem"], None, row["where"], "", "")
+            else (
+                "",
+                output.format_moment(row["at"]),
+                "",
+                "",
+                row["problem"],
+                None,
+                row["where"],
+                "",
+                "",
+            )
             for row in rows
         ),
     )
 
 
-def _replayed_cell(times: list[dict[str, Any]]) -> str:
+def _format_replays(times: list[dict[str, Any]]) -> str:
     if not times:
         return ""
     often = "once" if len(times) == 1 else f"{len(times)} times"
-    return f"{often}, {output.moment(times[-1]['at'])}"
+    return f"{often}, {output.format_moment(times[-1]['at'])}"
 
 
-def _reason(row: dict[str, Any]) -> str:
+def _format_reason(row: dict[str, Any]) -> str:
     simple = (row["exception_class"] or "").rpartition(".")[2]
     return " in ".join(part for part in (simple, row["stage"]) if part)
 
@@ -173,10 +199,10 @@ def _reason(row: dict[str, Any]) -> str:
 # --- get ------------------------------------------------------------------------------------------
 
 
-def _one(store: Quarantines, prefix: str) -> tuple[Kept, SetAside]:
+def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy, QuarantinedRecord]:
     """The copy of this id. Raises ConfigError if it is none, or not one only."""
-    found: dict[str, tuple[Kept, SetAside]] = {}
-    damaged: list[Kept] = []
+    found: dict[str, tuple[QuarantinedCopy, QuarantinedRecord]] = {}
+    damaged: list[QuarantinedCopy] = []
     for kept, held in store.kept():
         if not prefix or not kept.id.startswith(prefix):
             continue
@@ -195,45 +221,50 @@ def _one(store: Quarantines, prefix: str) -> tuple[Kept, SetAside]:
     raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
 
 
-def get(home: Home, prefix: str, *, to: Path | None, raw: bool, output_format: OutputFormat) -> int:
+def print_copy(
+    home: QuarantineOptions, prefix: str, *, to: Path | None, raw: bool, output_format: OutputFormat
+) -> int:
     """What is told of one copy; with `raw` its value, with `to` all of it, as a file of its own.
     Exit code 1 if it has no value to be printed.
     """
-    store, folder = _store(home)
-    kept, found = _one(store, prefix)
+    store, folder = _open_store(home)
+    kept, found = _find_copy(store, prefix)
     if raw:
-        return _value(found.record, to)
+        return _write_value(found.record, to)
     if to is not None:
-        with _new_file(to):
-            file_store.write(to, found.record, found.about, kept.receipt.at)
-        output.error(f"{to}: the whole record, as lines of JSON")
+        with _report_file_errors(to):
+            file_store.write_copy(to, found.record, found.about, kept.receipt.at)
+        output.print_error(f"{to}: the whole record, as lines of JSON")
         return OK
-    facts = {**_row(kept, _replays(folder).get(kept.id, ())), **_told(found.record)}
+    facts = {
+        **_build_row(kept, _read_replays(folder).get(kept.id, ())),
+        **_describe_record(found.record),
+    }
     if output_format is not OutputFormat.TABLE:
-        output.document(output_format, facts)
+        output.print_document(output_format, facts)
     else:
-        facts["at"] = output.moment(kept.receipt.at)
-        output.table(f"Record {kept.id}", ("fact", "value"), _facts(facts))
+        facts["at"] = output.format_moment(kept.receipt.at)
+        output.print_table(f"Record {kept.id}", ("fact", "value"), _list_facts(facts))
     return OK
 
 
-def _told(record: RawRecord) -> dict[str, Any]:
+def _describe_record(record: RawRecord) -> dict[str, Any]:
     """Lengths and names; null where there is nothing."""
     return {
-        "key_bytes": _length(record.key),
-        "value_bytes": _length(record.value),
-        "headers": [{"name": name, "bytes": _length(value)} for name, value in record.headers],
+        "key_bytes": _count_bytes(record.key),
+        "value_bytes": _count_bytes(record.value),
+        "headers": [{"name": name, "bytes": _count_bytes(value)} for name, value in record.headers],
         "timestamp_ms": record.timestamp_ms,
         "timestamp_type": record.timestamp_type,
         "leader_epoch": record.leader_epoch,
     }
 
 
-def _length(part: bytes | None) -> int | None:
+def _count_bytes(part: bytes | None) -> int | None:
     return None if part is None else len(part)
 
 
-def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
+def _list_facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
     for name, value in facts.items():
         if name == "headers":
             for header in value:
@@ -241,31 +272,34 @@ def _facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
                 yield "header", f"{header['name']}: {length}"
         elif name == "replayed":
             for each in value:
-                yield "replayed", f"{output.moment(each['at'])} to {each['to']} by {each['by']}"
+                yield (
+                    "replayed",
+                    f"{output.format_moment(each['at'])} to {each['to']} by {each['by']}",
+                )
         elif name in {"key_bytes", "value_bytes"}:
             yield name.removesuffix("_bytes"), "null" if value is None else f"{value} bytes"
         elif name != "problem":
             yield name, value
 
 
-def _value(record: RawRecord, to: Path | None) -> int:
+def _write_value(record: RawRecord, to: Path | None) -> int:
     if record.value is None:
-        output.error("its value is null: there is nothing to print")
+        output.print_error("its value is null: there is nothing to print")
         return WRONG
     if to is None:
         sys.stdout.buffer.write(record.value)
         sys.stdout.buffer.flush()
         return OK
-    with _new_file(to):
+    with _report_file_errors(to):
         handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(record.value)
-    output.error(f"{to}: its value, {len(record.value)} bytes")
+    output.print_error(f"{to}: its value, {len(record.value)} bytes")
     return OK
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[None]:
+def _report_file_errors(path: Path) -> Iterator[None]:
     """One that cannot be made is a mistake of whoever named it."""
     try:
         yield
@@ -277,7 +311,7 @@ def _new_file(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class QuarantineReplayOptions:
     """A record to be written back. See `--help`."""
 
     prefix: str
@@ -289,53 +323,57 @@ class Replay:
     again: bool = False
 
 
-def replay(home: Home, asked: Replay, opened: Callable[[str, Kafka], Target] = target_of) -> int:
+def replay_copy(
+    home: QuarantineOptions,
+    asked: QuarantineReplayOptions,
+    opened: Callable[[str, Kafka], RecordReplayTarget] = build_replay_target,
+) -> int:
     """Show what would be written, have it confirmed, write it down, write it, read it back."""
     loaded = home.loaded()
     assert loaded is not None  # the declaration sees to it
-    store, folder = _store(home)
-    kept, found = _one(store, asked.prefix)
+    store, folder = _open_store(home)
+    kept, found = _find_copy(store, asked.prefix)
     kafka = asked.kafka or found.about.kafka
     if kafka not in loaded.kafka:
         right = ", ".join(loaded.kafka)
         raise ConfigError((f"--kafka: no cluster {kafka} (known: {right})",))
     target = opened(kafka, loaded.kafka[kafka])
     try:
-        prepared = replays.prepare(
+        prepared = replays.prepare_replay(
             target,
-            Asked(found, topic=asked.topic, keep_timestamp=asked.keep_timestamp),
+            RecordReplayRequest(found, topic=asked.topic, keep_timestamp=asked.keep_timestamp),
             SystemClock().now(),
         )
-        _show(kept, prepared)
+        _print_prepared(kept, prepared)
         if prepared.outgoing is None:
             return DENIED
-        before = _replays(folder).get(kept.id, ())
-        _show_before(before)
+        before = _read_replays(folder).get(kept.id, ())
+        _print_earlier_replays(before)
         if before and not asked.again:
-            output.error("not written again: say --again if a second record is meant")
+            output.print_error("not written again: say --again if a second record is meant")
             return DENIED
         if asked.dry_run:
-            output.error("dry run: nothing was written")
+            output.print_error("dry run: nothing was written")
             return OK
-        if not execute.confirmed(prepared.outgoing.topic, yes=asked.yes, of="topic"):
+        if not execute.confirm_by_name(prepared.outgoing.topic, yes=asked.yes, of="topic"):
             return DENIED
-        return _written(target, prepared, kept, folder)
-    except Denied as exc:
-        output.client_error(exc)
+        return _write_record(target, prepared, kept, folder)
+    except AccessDenied as exc:
+        output.print_client_error(exc)
         return UNAUTHORISED
 
 
-def _show_before(times: Sequence[Replayed]) -> None:
+def _print_earlier_replays(times: Sequence[RecordReplayed]) -> None:
     """It is noted before it is tried: after an error the record may be there or not."""
     for each in times:
-        when = output.moment(each.at)
-        output.error(
+        when = output.format_moment(each.at)
+        output.print_error(
             f"this record was written to {each.to} at {when} by {each.by}, or may have been: look "
             "there first"
         )
 
 
-def _show(kept: Kept, prepared: Prepared) -> None:
+def _print_prepared(kept: QuarantinedCopy, prepared: PreparedRecordReplay) -> None:
     outgoing = prepared.outgoing
     topic, partition, offset = kept.record
     facts: list[tuple[str, object]] = [
@@ -345,36 +383,42 @@ def _show(kept: Kept, prepared: Prepared) -> None:
     ]
     if outgoing is not None:
         stamp = outgoing.timestamp_ms
-        facts.append(("timestamp", "now" if stamp is None else output.moment(stamp / 1000)))
+        facts.append(("timestamp", "now" if stamp is None else output.format_moment(stamp / 1000)))
         facts.append(("headers", len(outgoing.headers)))
-    output.table(f"Replay of {kept.id[:ID_SHOWN]}", ("fact", "value"), facts)
+    output.print_table(f"Replay of {kept.id[:ID_CHARS_MAX]}", ("fact", "value"), facts)
     for said in (*prepared.notes, *prepared.problems):
-        output.error(said)
+        output.print_error(said)
 
 
-def _written(target: Target, prepared: Prepared, kept: Kept, folder: Path) -> int:
+def _write_record(
+    target: RecordReplayTarget, prepared: PreparedRecordReplay, kept: QuarantinedCopy, folder: Path
+) -> int:
     # Before it is tried: from here on it may have happened.
-    _note(folder, kept, prepared)
+    _record_replay(folder, kept, prepared)
     try:
-        offset = replays.carry_out(target, prepared)
-    except Denied:
-        _note(folder, kept, prepared, failed=True)
+        offset = replays.replay_record(target, prepared)
+    except AccessDenied:
+        _record_replay(folder, kept, prepared, failed=True)
         raise
-    except Unreachable:
+    except TargetUnreachable:
         raise
-    except (Ambiguous, Malformed) as exc:
-        output.client_error(exc, f"inspect {prepared.where} before you try again")
+    except (AmbiguousOutcome, MalformedResponse) as exc:
+        output.print_client_error(exc, f"inspect {prepared.where} before you try again")
         return IN_DOUBT
     except ClientError as exc:
-        _note(folder, kept, prepared, failed=True)
-        output.client_error(exc, "nothing was written")
+        _record_replay(folder, kept, prepared, failed=True)
+        output.print_client_error(exc, "nothing was written")
         return DENIED
-    output.error(f"written to {prepared.where}@{offset}, read back, and as it was")
+    output.print_error(f"written to {prepared.where}@{offset}, read back, and as it was")
     return OK
 
 
-def _note(folder: Path, kept: Kept, prepared: Prepared, *, failed: bool = False) -> None:
-    author = execute.author()
-    record = Replayed(at=author.at, receipt=kept.id, to=prepared.where, by=author.by, failed=failed)
+def _record_replay(
+    folder: Path, kept: QuarantinedCopy, prepared: PreparedRecordReplay, *, failed: bool = False
+) -> None:
+    author = execute.create_author()
+    record = RecordReplayed(
+        at=author.at, receipt=kept.id, to=prepared.where, by=author.by, failed=failed
+    )
     with closing(Journal(folder)) as journal:
         journal.control(record)

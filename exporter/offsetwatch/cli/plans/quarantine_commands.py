@@ -21,7 +21,7 @@ from offsetwatch.cli.common.output import OutputFormat
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
-_config = optional_config_option(
+_config_option = optional_config_option(
     "The YAML file: its state_dir has the files, remedy.quarantine names the topic."
 )
 
@@ -32,7 +32,7 @@ def quarantine() -> None:
 
 
 @quarantine.command("list")
-@_config
+@_config_option
 @state_dir_option
 @output_options
 def quarantine_list(
@@ -41,12 +41,16 @@ def quarantine_list(
     """List all copies, without their content. Exit code 1 if one is damaged."""
     from offsetwatch.cli.plans import quarantine as verbs  # noqa: PLC0415
 
-    sys.exit(verbs.list_copies(verbs.Home(config_path, state_dir), output_format=output_format))
+    sys.exit(
+        verbs.list_copies(
+            verbs.QuarantineOptions(config_path, state_dir), output_format=output_format
+        )
+    )
 
 
 @quarantine.command("get")
 @click.argument("copy_id", metavar="ID")
-@_config
+@_config_option
 @state_dir_option
 @output_options
 @click.option("--raw", is_flag=True, help="Its value, byte by byte, and nothing else.")
@@ -72,8 +76,8 @@ def quarantine_get(
 
     if output_format is not OutputFormat.TABLE and (raw or to is not None):
         raise click.UsageError(f"-o {output_format} goes without --raw and --output")
-    home = verbs.Home(config_path, state_dir)
-    sys.exit(verbs.get(home, copy_id, to=to, raw=raw, output_format=output_format))
+    home = verbs.QuarantineOptions(config_path, state_dir)
+    sys.exit(verbs.print_copy(home, copy_id, to=to, raw=raw, output_format=output_format))
 
 
 @quarantine.command("replay")
@@ -108,7 +112,7 @@ def quarantine_replay(
     """
     from offsetwatch.cli.plans import quarantine as verbs  # noqa: PLC0415
 
-    asked = verbs.Replay(
+    asked = verbs.QuarantineReplayOptions(
         copy_id,
         keep_timestamp=timestamp == "original",
         again=again,
@@ -116,4 +120,4 @@ def quarantine_replay(
         yes=yes,
         **where,
     )
-    sys.exit(verbs.replay(verbs.Home(config_path, state_dir), asked))
+    sys.exit(verbs.replay_copy(verbs.QuarantineOptions(config_path, state_dir), asked))

@@ -15,25 +15,31 @@ from typing import Final, NamedTuple
 
 from offsetwatch import config
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.remote.control_client import Listener
-from offsetwatch.cli.remote.service import RemoteDesk
+from offsetwatch.cli.remote.control_client import ControlEndpoint
+from offsetwatch.cli.remote.service import RemoteRemediationService
 from offsetwatch.clock import SystemClock
-from offsetwatch.config import Config, Remedy
+from offsetwatch.config import Config, RemedyConfig
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.service_api import Asked, Mode, NotFound, PeopleDesk, Refused
-from offsetwatch.remedy.service import Office, Planned, World
+from offsetwatch.remedy.model.service_api import (
+    Mode,
+    OperatorApi,
+    PlanRequest,
+    ProposalRefused,
+    RequestTargetNotFound,
+)
+from offsetwatch.remedy.service import RemediationService, RequestedPlan, ServiceCallbacks
 
-_LOGIN: Final = Path("/proc/self/loginuid")
-_NOBODY: Final = 2**32 - 1  # where nobody has logged in
+_LOGIN_UID_FILE: Final = Path("/proc/self/loginuid")
+_NO_LOGIN_UID: Final = 2**32 - 1  # where nobody has logged in
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ServiceAccess:
     """What the options say."""
 
     config_path: Path | None = None
     state_dir: Path | None = None
-    listener: Listener | None = None
+    listener: ControlEndpoint | None = None
 
     @property
     def options(self) -> str:
@@ -62,10 +68,10 @@ class Access:
     @property
     def folder(self) -> Path:
         """Of journal and backups, on this host."""
-        return execute.state_folder(self.state_dir, self.loaded)
+        return execute.find_state_folder(self.state_dir, self.loaded)
 
 
-class At(NamedTuple):
+class ServiceSession(NamedTuple):
     """A desk, and who stands at it.
 
     by          who asks, on this host; elsewhere the listener knows
@@ -73,58 +79,62 @@ class At(NamedTuple):
     office      the desk itself where it is the journal of this host
     """
 
-    desk: PeopleDesk
+    desk: OperatorApi
     by: str
     options: str
-    office: Office | None = None
+    office: RemediationService | None = None
 
 
 @contextmanager
-def at_desk(access: Access, world: World | None = None) -> Iterator[At]:
+def open_service(
+    access: ServiceAccess, world: ServiceCallbacks | None = None
+) -> Iterator[ServiceSession]:
     """The desk that the options name. `world` is what plans are made of, for a verb that wants one.
     Raises ConfigError where there is no journal: whoever decides in another one decides nothing.
     """
     if access.listener is not None:
-        with closing(RemoteDesk(access.listener)) as remote:
-            yield At(remote, "", access.options)
+        with closing(RemoteRemediationService(access.listener)) as remote:
+            yield ServiceSession(remote, "", access.options)
         return
-    execute.journal_folder(access.folder)
+    execute.require_journal_folder(access.folder)
     loaded = access.loaded
-    remedy = Remedy() if loaded is None else loaded.remedy
-    office = Office(
+    remedy = RemedyConfig() if loaded is None else loaded.remedy
+    office = RemediationService(
         access.folder,
-        world or _nobody(),
+        world or _build_inputs_without_plans(),
         SystemClock(),
         mode=Mode(remedy.mode),
         second_person=remedy.second_person,
         cool_down_s=remedy.cool_down_s,
     )
     with closing(office):
-        yield At(office, person(), access.options, office)
+        yield ServiceSession(office, find_operator_name(), access.options, office)
 
 
-def _nobody() -> World:
+def _build_inputs_without_plans() -> ServiceCallbacks:
     """A person's process has no thread to wake and no picture of the connectors: the daemon, which
     reads the same journal, has both.
     """
 
-    def plan_for(asked: Asked, by: str) -> Planned | Refused | NotFound:
+    def plan_for(
+        asked: PlanRequest, by: str
+    ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
         del asked, by
         raise ConfigError(("--config: a plan cannot be made without it",))
 
-    return World(plan_for=plan_for, wake=lambda _hint: None, inventory=frozenset)
+    return ServiceCallbacks(plan_for=plan_for, wake=lambda _hint: None, inventory=frozenset)
 
 
-def person() -> str:
+def find_operator_name() -> str:
     """Who is at the keyboard: whoever has logged in, also once they have become another user, so
     that two people who share one are two all the same; else the user that this process is of.
     """
     number = os.getuid()
     try:
-        login = int(_LOGIN.read_text())
+        login = int(_LOGIN_UID_FILE.read_text())
     except (OSError, ValueError):
-        login = _NOBODY
-    if login != _NOBODY:
+        login = _NO_LOGIN_UID
+    if login != _NO_LOGIN_UID:
         number = login
     try:
         return pwd.getpwuid(number).pw_name

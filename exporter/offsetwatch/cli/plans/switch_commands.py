@@ -13,19 +13,19 @@ import click
 from offsetwatch.cli.common.options import DurationType, output_options
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans.options import (
-    FILE,
-    access,
-    because_if_option,
+    FILE_TYPE,
     because_option,
-    desk_options,
+    build_service_access,
+    optional_because_option,
     plan_options,
-    wish,
+    request_plan,
+    service_options,
 )
 
 
 @click.command()
 @click.option(
-    "--from", "backup", required=True, type=FILE, help="A backup, as backup list names it."
+    "--from", "backup", required=True, type=FILE_TYPE, help="A backup, as backup list names it."
 )
 @click.option("--connector", default="", help="If the backup is not of one connector alone.")
 @plan_options
@@ -33,13 +33,13 @@ def restore(*, backup: Path, connector: str, **more: Any) -> None:
     """Make a plan that restores a connector's offsets from a backup, for another operator to
     approve. For a file from elsewhere use offsets import.
     """
-    sys.exit(wish("restore", connector, more, backup=backup))
+    sys.exit(request_plan("restore", connector, more, backup=backup))
 
 
 @click.command()
 @click.argument("wanted", type=click.Choice(["observe", "propose", "auto"]), required=False)
-@because_if_option
-@desk_options
+@optional_because_option
+@service_options
 @output_options
 def mode(
     *, wanted: str | None, because: str | None, output_format: OutputFormat, **where: Any
@@ -50,7 +50,7 @@ def mode(
     from offsetwatch.cli.plans import switches as switching  # noqa: PLC0415
     from offsetwatch.remedy.model.service_api import Mode  # noqa: PLC0415
 
-    at = access(**where)
+    at = build_service_access(**where)
     if at.listener is None and at.config_path is None:
         raise click.UsageError("say --config or --url: the configuration sets how far it may go")
     if wanted is None:
@@ -67,7 +67,7 @@ def mode(
 @click.option("--until", help="Its end: ISO 8601 with a zone, or Unix seconds.")
 @click.option("--indefinitely", is_flag=True, help="Until an operator runs unpause.")
 @because_option
-@desk_options
+@service_options
 def pause(
     *, span_s: float | None, until: str | None, indefinitely: bool, because: str, **where: Any
 ) -> None:
@@ -76,17 +76,21 @@ def pause(
 
     if (span_s is not None) + (until is not None) + indefinitely != 1:
         raise click.UsageError("say one of --for, --until and --indefinitely")
-    sys.exit(switching.pause(access(**where), span_s=span_s, until=until, because=because))
+    sys.exit(
+        switching.pause_remediation(
+            build_service_access(**where), span_s=span_s, until=until, because=because
+        )
+    )
 
 
 @click.command()
 @because_option
-@desk_options
+@service_options
 def unpause(*, because: str, **where: Any) -> None:
     """End a pause."""
     from offsetwatch.cli.plans import switches as switching  # noqa: PLC0415
 
-    sys.exit(switching.unpause(access(**where), because=because))
+    sys.exit(switching.end_pause(build_service_access(**where), because=because))
 
 
 @click.group()
@@ -95,21 +99,21 @@ def breaker() -> None:
 
 
 @breaker.command("list")
-@desk_options
+@service_options
 @output_options
 def breaker_list(*, output_format: OutputFormat, **where: Any) -> None:
     """List open breakers. Exit code 1 if any is open."""
     from offsetwatch.cli.plans import switches as switching  # noqa: PLC0415
 
-    sys.exit(switching.list_breakers(access(**where), output_format=output_format))
+    sys.exit(switching.list_breakers(build_service_access(**where), output_format=output_format))
 
 
 @breaker.command("ack")
 @click.argument("scope")
 @because_option
-@desk_options
+@service_options
 def breaker_ack(scope: str, *, because: str, **where: Any) -> None:
     """Close a breaker, as `breaker list` names it, after its cause is fixed."""
     from offsetwatch.cli.plans import switches as switching  # noqa: PLC0415
 
-    sys.exit(switching.ack_breaker(access(**where), scope, because=because))
+    sys.exit(switching.ack_breaker(build_service_access(**where), scope, because=because))

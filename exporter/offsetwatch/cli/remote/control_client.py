@@ -14,25 +14,30 @@ import httpx
 import msgspec
 
 from offsetwatch import documents
-from offsetwatch.clients.http.body import read_body_now
-from offsetwatch.clients.http.client import HTML_PAGE, blocking_client, is_html, redirect_of
-from offsetwatch.config.checks.tls import tls_problem
-from offsetwatch.config.files import problem_with, read_private, tokens_in
+from offsetwatch.clients.http.body import read_body_blocking
+from offsetwatch.clients.http.client import (
+    HTML_PAGE,
+    build_blocking_client,
+    describe_redirect,
+    is_html,
+)
+from offsetwatch.config.checks.tls import describe_tls_error
+from offsetwatch.config.files import describe_file_error, parse_tokens, read_private_file
 from offsetwatch.errors import (
+    AccessDenied,
     ConfigError,
-    CutOff,
-    Denied,
+    IncompleteResponse,
     JournalDamaged,
-    Malformed,
-    Refused,
+    MalformedResponse,
+    RemoteRefusal,
+    ResponseTimeout,
     ServerError,
-    Throttled,
-    TimedOut,
-    TooLarge,
-    Unreachable,
+    SizeLimitExceeded,
+    TargetUnreachable,
+    TooManyRequests,
 )
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model.service_api import GuardTold, PlanState
+from offsetwatch.remedy.model.service_api import GuardAnswerRow, PlanState
 
 PREFIX: Final = "/api/v1"
 TIMEOUT_S: Final = 120.0  # a plan is made while we wait, and Connect may take 90 s to answer
@@ -40,11 +45,11 @@ BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # four times the largest page of the j
 _ADVICE: Final = "check the address, and that the daemon's configuration has a section control"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
-Noun = TypeVar("Noun")
+DocumentType = TypeVar("DocumentType")
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ControlEndpoint:
     """Where a control listener is, and how we are known there.
 
     token    instead of a file with it
@@ -59,7 +64,7 @@ class Listener:
     token: str | None = field(default=None, repr=False)
 
 
-class Reply(NamedTuple):
+class ControlClientReply(NamedTuple):
     """What was answered; `fine` where that is a yes."""
 
     status: int
@@ -71,7 +76,7 @@ class Reply(NamedTuple):
         return 200 <= self.status < 300
 
 
-class Problem(msgspec.Struct):
+class ControlProblem(msgspec.Struct):
     """Why not, as the listener says it."""
 
     error: str
@@ -80,19 +85,19 @@ class Problem(msgspec.Struct):
     expired_at: Moment = Moment(0)
     state: PlanState = PlanState.LAPSED
     by: str | None = None
-    guards: tuple[GuardTold, ...] = ()
+    guards: tuple[GuardAnswerRow, ...] = ()
 
 
-class Asking:
+class ControlClient:
     """See the module."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: ControlEndpoint) -> None:
         self._url = listener.url
-        self._client = blocking_client(
-            _base(listener),
-            headers={"Accept": "application/json", **_authorization(listener)},
+        self._client = build_blocking_client(
+            _check_base_url(listener),
+            headers={"Accept": "application/json", **_build_authorization(listener)},
             timeout_s=TIMEOUT_S,
-            verify=_tls(listener),
+            verify=_build_tls_context(listener),
         )
 
     def close(self) -> None:
@@ -108,7 +113,7 @@ class Asking:
         also: frozenset[int] = frozenset(),
         headers: dict[str, str] | None = None,
         params: dict[str, str] | None = None,
-    ) -> Reply:
+    ) -> ControlClientReply:
         """An answer that says yes, or one of `also`. Raises ClientError, JournalDamaged."""
         content = None if body is None else documents.encode(body)
         kind = {} if content is None else {"Content-Type": "application/json"}
@@ -120,63 +125,63 @@ class Asking:
                 content=content,
                 headers={**kind, **(headers or {})},
             ) as response:
-                where = redirect_of(response.status_code, response.headers.get("Location"))
+                where = describe_redirect(response.status_code, response.headers.get("Location"))
                 if where is not None:
-                    raise Malformed(self._url, f"HTTP {response.status_code}: {where}")
-                answer = Reply(response.status_code, self._bounded(response))
+                    raise MalformedResponse(self._url, f"HTTP {response.status_code}: {where}")
+                answer = ControlClientReply(response.status_code, self._bounded(response))
         except httpx.ConnectError as exc:
-            raise Unreachable(self._url, str(exc), _ADVICE) from exc
+            raise TargetUnreachable(self._url, str(exc), _ADVICE) from exc
         except httpx.ConnectTimeout as exc:
-            raise Unreachable(self._url, "no connection in time", _ADVICE) from exc
+            raise TargetUnreachable(self._url, "no connection in time", _ADVICE) from exc
         except httpx.TimeoutException as exc:
             said = "no answer in time; look whether it was done before asking again"
-            raise TimedOut(self._url, said) from exc
+            raise ResponseTimeout(self._url, said) from exc
         except httpx.HTTPError as exc:
-            raise CutOff(self._url, f"{exc}; look whether it was done") from exc
+            raise IncompleteResponse(self._url, f"{exc}; look whether it was done") from exc
         if answer.fine or answer.status in also:
             return answer
         raise self.strange(answer)
 
     def _bounded(self, response: httpx.Response) -> bytes:
-        body = read_body_now(response, BODY_BYTES_MAX)
+        body = read_body_blocking(response, BODY_BYTES_MAX)
         if len(body) > BODY_BYTES_MAX:
-            raise TooLarge(self._url, f"an answer of more than {BODY_BYTES_MAX} bytes")
+            raise SizeLimitExceeded(self._url, f"an answer of more than {BODY_BYTES_MAX} bytes")
         return body
 
-    def strange(self, answer: Reply) -> Exception:
+    def strange(self, answer: ControlClientReply) -> Exception:
         """What an answer means that is none of those that were asked for."""
         status = answer.status
         try:
-            problem = documents.decode(answer.body, Problem)
+            problem = documents.decode(answer.body, ControlProblem)
             error, said = problem.error, problem.message
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             error, said = "", f"HTTP {status}, and no answer of a control listener"
             if is_html(answer.body):
                 said = f"HTTP {status} with {HTML_PAGE}, and not a control listener's answer"
         if status in {401, 403}:
-            return Denied(self._url, said)
+            return AccessDenied(self._url, said)
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            return Throttled(self._url, said)
+            return TooManyRequests(self._url, said)
         if error == "journal_unavailable":
             return JournalDamaged(said)
         if status >= httpx.codes.INTERNAL_SERVER_ERROR:
             return ServerError(self._url, said)
-        return Refused(self._url, said)
+        return RemoteRefusal(self._url, said)
 
-    def read(self, answer: Reply, kind: type[Noun]) -> Noun:
+    def read(self, answer: ControlClientReply, kind: type[DocumentType]) -> DocumentType:
         """The document in it. Raises Malformed."""
         return self.decoded(answer.body, kind)
 
-    def decoded(self, body: bytes, kind: type[Noun]) -> Noun:
+    def decoded(self, body: bytes, kind: type[DocumentType]) -> DocumentType:
         """The same, of a part of it."""
         try:
             return documents.decode(body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             said = HTML_PAGE if is_html(body) else str(exc)
-            raise Malformed(self._url, f"no answer of a control listener: {said}") from exc
+            raise MalformedResponse(self._url, f"no answer of a control listener: {said}") from exc
 
 
-def _base(listener: Listener) -> str:
+def _check_base_url(listener: ControlEndpoint) -> str:
     """Raises ConfigError for what is no address, or would show a token to everybody."""
     try:
         parts = urlsplit(listener.url)
@@ -190,23 +195,23 @@ def _base(listener: Listener) -> str:
     return listener.url.rstrip("/").removesuffix(PREFIX)
 
 
-def _authorization(listener: Listener) -> dict[str, str]:
+def _build_authorization(listener: ControlEndpoint) -> dict[str, str]:
     if listener.token is not None:
         try:
-            (token,) = tokens_in(listener.token.strip())
+            (token,) = parse_tokens(listener.token.strip())
         except ValueError as exc:
-            raise ConfigError((f"OFFSETWATCH_TOKEN: {problem_with(exc)}",)) from exc
+            raise ConfigError((f"OFFSETWATCH_TOKEN: {describe_file_error(exc)}",)) from exc
         return {"Authorization": f"Bearer {token}"}
     if listener.token_file is None:
         return {}
     try:
-        token = tokens_in(read_private(listener.token_file))[0]
+        token = parse_tokens(read_private_file(listener.token_file))[0]
     except (OSError, ValueError) as exc:
-        raise ConfigError((f"--token-file: {problem_with(exc)}",)) from exc
+        raise ConfigError((f"--token-file: {describe_file_error(exc)}",)) from exc
     return {"Authorization": f"Bearer {token}"}
 
 
-def _tls(listener: Listener) -> ssl.SSLContext | bool:
+def _build_tls_context(listener: ControlEndpoint) -> ssl.SSLContext | bool:
     if not listener.url.startswith("https:"):
         return False  # of no meaning: on this machine, in the clear
     context = ssl.create_default_context()
@@ -214,10 +219,10 @@ def _tls(listener: Listener) -> ssl.SSLContext | bool:
         try:
             context.load_verify_locations(listener.ca_file)
         except OSError as exc:  # ssl.SSLError is one
-            raise ConfigError((f"--ca-file: {tls_problem(exc, authorities=True)}",)) from exc
+            raise ConfigError((f"--ca-file: {describe_tls_error(exc, authorities=True)}",)) from exc
     if listener.cert_file is not None:
         try:
             context.load_cert_chain(listener.cert_file, listener.key_file)
         except OSError as exc:
-            raise ConfigError((f"--cert-file or --key-file: {tls_problem(exc)}",)) from exc
+            raise ConfigError((f"--cert-file or --key-file: {describe_tls_error(exc)}",)) from exc
     return context

@@ -12,14 +12,25 @@ from urllib.parse import urlsplit
 import httpx
 
 from offsetwatch.cli.remote import own_daemon
-from offsetwatch.cli.remote.own_daemon import BODY_BYTES_MAX, Answer
-from offsetwatch.clients.http.auth import CannotIdentify, TlsContext, authorization
-from offsetwatch.clients.http.body import read_body_now
-from offsetwatch.clients.http.client import HTML_PAGE, blocking_client, is_html
+from offsetwatch.cli.remote.own_daemon import BODY_BYTES_MAX, DaemonResponse
+from offsetwatch.clients.http.auth import (
+    TlsContext,
+    UnusableCredentials,
+    build_authorization_headers,
+)
+from offsetwatch.clients.http.body import read_body_blocking
+from offsetwatch.clients.http.client import HTML_PAGE, build_blocking_client, is_html
 from offsetwatch.config import Config, OwnAccess, Tls
-from offsetwatch.errors import ClientError, ConfigError, Denied, Malformed, TooLarge, Unreachable
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    ConfigError,
+    MalformedResponse,
+    SizeLimitExceeded,
+    TargetUnreachable,
+)
 
-ASK_S: Final = 2.0
+REQUEST_TIMEOUT_S: Final = 2.0
 
 
 class ReadListener(NamedTuple):
@@ -37,32 +48,36 @@ class ReadListener(NamedTuple):
         if self.url is not None:
             return self.url
         assert self.config is not None  # the options see to it
-        return own_daemon.address(self.config)
+        return own_daemon.find_daemon_address(self.config)
 
-    def get(self, path: str, timeout_s: float = ASK_S) -> Answer:
+    def get(self, path: str, timeout_s: float = REQUEST_TIMEOUT_S) -> DaemonResponse:
         """Return the answer to one GET. Raises ClientError, and ConfigError for settings that are
         of no use.
         """
         if self.url is None:
             assert self.config is not None  # the options see to it
-            return own_daemon.get(self.config, path, timeout_s)
+            return own_daemon.request_document(self.config, path, timeout_s)
         own = None if self.config is None else self.config.own_access
-        return _get(self.url, path, own if own is not None else OwnAccess(), timeout_s)
+        return _send_get(self.url, path, own if own is not None else OwnAccess(), timeout_s)
 
 
-def document(listener: ReadListener, path: str, timeout_s: float = ASK_S) -> Answer | None:
+def fetch_document(
+    listener: ReadListener, path: str, timeout_s: float = REQUEST_TIMEOUT_S
+) -> DaemonResponse | None:
     """Return what is answered; None where there is no such document. Raises ClientError where
     nothing can be had, and ConfigError.
     """
     answer = listener.get(path, timeout_s)
     refusals: dict[int, Callable[[str, str], ClientError]] = {
-        HTTPStatus.UNAUTHORIZED: Denied,
-        HTTPStatus.FORBIDDEN: Denied,
+        HTTPStatus.UNAUTHORIZED: AccessDenied,
+        HTTPStatus.FORBIDDEN: AccessDenied,
     }
     page = HTML_PAGE if is_html(answer.body) else ""
     if answer.status == HTTPStatus.OK:
         if page:
-            raise Malformed(listener.where, f"HTTP 200 with {page}, and not offsetwatch's answer")
+            raise MalformedResponse(
+                listener.where, f"HTTP 200 with {page}, and not offsetwatch's answer"
+            )
         return answer
     said = answer.body[:500].decode(errors="replace").strip()
     if answer.status == HTTPStatus.NOT_FOUND and path.startswith("/api/v1/explain"):
@@ -73,10 +88,10 @@ def document(listener: ReadListener, path: str, timeout_s: float = ASK_S) -> Ans
         raise refused(listener.where, f"{said}: see own_access")
     if answer.status == HTTPStatus.NOT_FOUND:
         return None
-    raise Unreachable(listener.where, f"HTTP {answer.status}: {page or said}")
+    raise TargetUnreachable(listener.where, f"HTTP {answer.status}: {page or said}")
 
 
-def _get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Answer:
+def _send_get(url: str, path: str, access: OwnAccess, timeout_s: float) -> DaemonResponse:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and parts.hostname
@@ -87,21 +102,23 @@ def _get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Answer:
             ("--url: expected http://host:port or https://host:port, as in http://host:9640",)
         )
     try:
-        headers = authorization(access.auth)
+        headers = build_authorization_headers(access.auth)
         verify = TlsContext(access.tls or Tls()).get() if url.startswith("https:") else True
-    except CannotIdentify as exc:
+    except UnusableCredentials as exc:
         raise ConfigError((f"own_access.{exc}",)) from exc
     try:
         with (
-            blocking_client(url, timeout_s=timeout_s, headers=headers, verify=verify) as client,
+            build_blocking_client(
+                url, timeout_s=timeout_s, headers=headers, verify=verify
+            ) as client,
             client.stream("GET", path) as response,
         ):
-            body = read_body_now(response, BODY_BYTES_MAX)
+            body = read_body_blocking(response, BODY_BYTES_MAX)
             status = response.status_code
     except httpx.HTTPError as exc:
         said = str(exc) or type(exc).__name__
         advice = "check the address, which is `listen` of the daemon's configuration"
-        raise Unreachable(url, said, advice) from exc
+        raise TargetUnreachable(url, said, advice) from exc
     if len(body) > BODY_BYTES_MAX:
-        raise TooLarge(url, f"an answer of more than {BODY_BYTES_MAX} bytes")
-    return Answer(status, body)
+        raise SizeLimitExceeded(url, f"an answer of more than {BODY_BYTES_MAX} bytes")
+    return DaemonResponse(status, body)

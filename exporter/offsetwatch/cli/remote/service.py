@@ -12,32 +12,37 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from offsetwatch.cli.remote.control_client import Asking, Listener, Problem, Reply
+from offsetwatch.cli.remote.control_client import (
+    ControlClient,
+    ControlClientReply,
+    ControlEndpoint,
+    ControlProblem,
+)
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     BackupRow,
-    Damaged,
-    Done,
-    Expired,
-    Intact,
+    ChangeRecorded,
+    JournalCheckFailed,
+    JournalCheckPassed,
     JournalLine,
     KeyReused,
     Mode,
-    NotFound,
+    PlanDetails,
+    PlanHashMismatch,
     PlanRow,
     PlanState,
-    PlanTold,
-    Proposed,
+    ProposalAccepted,
+    ProposalExpired,
     QuarantineRow,
+    RequestTargetNotFound,
     SelfApproval,
-    Stale,
     Switches,
 )
 
-_NO: Final = frozenset({403, 404, 409, 422})
+_REFUSAL_STATUSES: Final = frozenset({403, 404, 409, 422})
 _PLAN_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
@@ -45,7 +50,7 @@ class _Plans(msgspec.Struct):
     plans: tuple[PlanRow, ...]
 
 
-class _Quarantined(msgspec.Struct):
+class _QuarantineRows(msgspec.Struct):
     quarantine: tuple[QuarantineRow, ...]
 
 
@@ -62,17 +67,17 @@ class _Connectors(msgspec.Struct):
     connectors: tuple[_Connector, ...]
 
 
-class _Verified(msgspec.Struct):
+class _JournalVerification(msgspec.Struct):
     intact: bool
     records: int = 0
     said: str = ""
 
 
-class RemoteDesk:
+class RemoteRemediationService:
     """A PeopleDesk. Raises ClientError where the listener cannot be asked, or does not allow it."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._asking = Asking(listener)
+    def __init__(self, listener: ControlEndpoint) -> None:
+        self._asking = ControlClient(listener)
 
     def close(self) -> None:
         """Let go of connections."""
@@ -91,16 +96,18 @@ class RemoteDesk:
         answer = self._asking.ask("GET", "/plans", params=query)
         return self._asking.read(answer, _Plans).plans
 
-    def plan(self, plan_id: str) -> PlanTold | None:
+    def plan(self, plan_id: str) -> PlanDetails | None:
         """See Desk."""
-        answer = self._asking.ask("GET", _plan(plan_id), also=frozenset({404}))
+        answer = self._asking.ask("GET", _format_plan_path(plan_id), also=frozenset({404}))
         return (
-            None if answer.status == httpx.codes.NOT_FOUND else self._asking.read(answer, PlanTold)
+            None
+            if answer.status == httpx.codes.NOT_FOUND
+            else self._asking.read(answer, PlanDetails)
         )
 
     def propose(
-        self, asked: service_api.Asked, by: str
-    ) -> Proposed | KeyReused | service_api.Refused | NotFound:
+        self, asked: service_api.PlanRequest, by: str
+    ) -> ProposalAccepted | KeyReused | service_api.ProposalRefused | RequestTargetNotFound:
         """See Desk."""
         del by
         body: dict[str, Any] = {
@@ -115,86 +122,116 @@ class RemoteDesk:
         if asked.backup is not None:
             body["backup"] = asked.backup
         headers = {"Idempotency-Key": asked.key}
-        answer = self._asking.ask("POST", "/plans", body, headers=headers, also=_NO)
+        answer = self._asking.ask("POST", "/plans", body, headers=headers, also=_REFUSAL_STATUSES)
         if answer.fine:
             new = answer.status == httpx.codes.CREATED
-            return Proposed(row=self._asking.read(answer, PlanRow), new=new)
+            return ProposalAccepted(row=self._asking.read(answer, PlanRow), new=new)
         found = self._no(answer)
-        if isinstance(found, KeyReused | service_api.Refused | NotFound):
+        if isinstance(found, KeyReused | service_api.ProposalRefused | RequestTargetNotFound):
             return found
         raise self._asking.strange(answer)
 
     def approve(
         self, plan_id: str, sha256: str, by: str, because: str
-    ) -> Done | NotFound | Stale | Expired | SelfApproval | AlreadyDecided:
+    ) -> (
+        ChangeRecorded
+        | RequestTargetNotFound
+        | PlanHashMismatch
+        | ProposalExpired
+        | SelfApproval
+        | AlreadyDecided
+    ):
         """See Desk."""
         del by
         body = {"plan_sha256": sha256, "because": because}
-        answer = self._asking.ask("POST", f"{_plan(plan_id)}/approve", body, also=_NO)
+        answer = self._asking.ask(
+            "POST", f"{_format_plan_path(plan_id)}/approve", body, also=_REFUSAL_STATUSES
+        )
         if answer.fine:
-            return Done(row=self._asking.read(answer, PlanRow))
+            return ChangeRecorded(row=self._asking.read(answer, PlanRow))
         found = self._no(answer)
-        if isinstance(found, NotFound | Stale | Expired | SelfApproval | AlreadyDecided):
+        if isinstance(
+            found,
+            RequestTargetNotFound
+            | PlanHashMismatch
+            | ProposalExpired
+            | SelfApproval
+            | AlreadyDecided,
+        ):
             return found
         raise self._asking.strange(answer)
 
-    def reject(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def reject(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """See Desk."""
         del by
         return self._decide(plan_id, "reject", because)
 
-    def abort(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def abort(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """See Desk."""
         del by
         return self._decide(plan_id, "abort", because)
 
-    def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def resolve(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """See Desk."""
         del by
         return self._decide(plan_id, "resolve", because)
 
-    def _decide(self, plan_id: str, what: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def _decide(
+        self, plan_id: str, what: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         body = {"because": because}
-        answer = self._asking.ask("POST", f"{_plan(plan_id)}/{what}", body, also=_NO)
+        answer = self._asking.ask(
+            "POST", f"{_format_plan_path(plan_id)}/{what}", body, also=_REFUSAL_STATUSES
+        )
         if answer.fine:
-            return Done(row=self._asking.read(answer, PlanRow))
+            return ChangeRecorded(row=self._asking.read(answer, PlanRow))
         found = self._no(answer)
-        if isinstance(found, NotFound | AlreadyDecided):
+        if isinstance(found, RequestTargetNotFound | AlreadyDecided):
             return found
         raise self._asking.strange(answer)
 
     # --- switches --------------------------------------------------------------------------------
 
-    def ack_breaker(self, scope: str, by: str, because: str) -> Done | NotFound:
+    def ack_breaker(
+        self, scope: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound:
         """See Desk."""
         del by
         body = {"scope": scope, "because": because}
         answer = self._asking.ask("POST", "/breakers/ack", body, also=frozenset({404}))
-        return NotFound() if answer.status == httpx.codes.NOT_FOUND else Done()
+        return (
+            RequestTargetNotFound() if answer.status == httpx.codes.NOT_FOUND else ChangeRecorded()
+        )
 
     def switches(self) -> Switches:
         """See Desk."""
         return self._asking.read(self._asking.ask("GET", "/mode"), Switches)
 
-    def set_mode(self, mode: Mode, by: str, because: str) -> Done:
+    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
         """See Desk."""
         del by
         self._asking.ask("PUT", "/mode", {"mode": mode.value, "because": because})
-        return Done()
+        return ChangeRecorded()
 
-    def pause(self, until: float | None, by: str, because: str) -> Done:
+    def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
         """See Desk."""
         del by
         how: dict[str, Any]
         how = {"indefinite": True} if until is None else {"until": Moment(until)}
         self._asking.ask("POST", "/pause", {**how, "because": because})
-        return Done()
+        return ChangeRecorded()
 
-    def unpause(self, by: str, because: str) -> Done:
+    def unpause(self, by: str, because: str) -> ChangeRecorded:
         """See Desk."""
         del by
         self._asking.ask("POST", "/unpause", {"because": because})
-        return Done()
+        return ChangeRecorded()
 
     # --- what is kept ----------------------------------------------------------------------------
 
@@ -204,32 +241,42 @@ class RemoteDesk:
         lines = answer.body.splitlines()[:count_max]
         return tuple(self._asking.decoded(line, JournalLine) for line in lines)
 
-    def verify(self) -> Intact | Damaged:
+    def verify(self) -> JournalCheckPassed | JournalCheckFailed:
         """See Desk."""
-        found = self._asking.read(self._asking.ask("GET", "/journal/verify"), _Verified)
-        return Intact(records=found.records) if found.intact else Damaged(said=found.said)
+        found = self._asking.read(self._asking.ask("GET", "/journal/verify"), _JournalVerification)
+        return (
+            JournalCheckPassed(records=found.records)
+            if found.intact
+            else JournalCheckFailed(said=found.said)
+        )
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
         """See Desk."""
-        return self._asking.read(self._asking.ask("GET", "/quarantine"), _Quarantined).quarantine
+        return self._asking.read(self._asking.ask("GET", "/quarantine"), _QuarantineRows).quarantine
 
     def backups(self) -> tuple[BackupRow, ...]:
         """See Desk."""
         return self._asking.read(self._asking.ask("GET", "/backups"), _Backups).backups
 
     def _no(
-        self, answer: Reply
+        self, answer: ControlClientReply
     ) -> (
-        NotFound | Stale | Expired | SelfApproval | AlreadyDecided | KeyReused | service_api.Refused
+        RequestTargetNotFound
+        | PlanHashMismatch
+        | ProposalExpired
+        | SelfApproval
+        | AlreadyDecided
+        | KeyReused
+        | service_api.ProposalRefused
     ):
-        problem = self._asking.read(answer, Problem)
+        problem = self._asking.read(answer, ControlProblem)
         match problem.error:
             case "not_found" | "unknown_connector":
-                return NotFound()
+                return RequestTargetNotFound()
             case "plan_changed":
-                return Stale(sha256=problem.plan_sha256)
+                return PlanHashMismatch(sha256=problem.plan_sha256)
             case "plan_expired":
-                return Expired(at=problem.expired_at)
+                return ProposalExpired(at=problem.expired_at)
             case "self_approval":
                 return SelfApproval()
             case "already_decided":
@@ -237,11 +284,11 @@ class RemoteDesk:
             case "idempotency_key_reused":
                 return KeyReused()
             case "refused":
-                return service_api.Refused(said=problem.message, guards=problem.guards)
+                return service_api.ProposalRefused(said=problem.message, guards=problem.guards)
         raise self._asking.strange(answer)
 
 
-def _plan(plan_id: str) -> str:
+def _format_plan_path(plan_id: str) -> str:
     if not _PLAN_ID.fullmatch(plan_id):
         raise ConfigError((f"{plan_id}: that is no plan's id",))
     return f"/plans/{plan_id}"

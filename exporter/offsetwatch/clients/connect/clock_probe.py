@@ -9,11 +9,11 @@ import ssl
 
 import httpx
 
-from offsetwatch.clients.http.client import blocking_client
-from offsetwatch.clients.http.date import server_time
+from offsetwatch.clients.http.client import build_blocking_client
+from offsetwatch.clients.http.date import parse_server_time
 
 
-def worker_time(
+def read_worker_clock(
     url: str,
     timeout_s: float,
     *,
@@ -26,11 +26,11 @@ def worker_time(
     """
     try:
         with (
-            blocking_client(
+            build_blocking_client(
                 "", timeout_s=timeout_s, headers={}, verify=verify, transport=transport
             ) as client,
             client.stream("HEAD", url) as response,  # no body is read
         ):
-            return server_time(response.headers.get("Date"))
+            return parse_server_time(response.headers.get("Date"))
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
         return None

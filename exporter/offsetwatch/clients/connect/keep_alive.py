@@ -21,10 +21,10 @@ from offsetwatch.clients.http.body import REQUEST_HEADERS, BoundedBody
 
 READ_BYTES: Final = 64 * 1024
 LARGE_BYTES: Final = 1024 * 1024  # what is longer is read by one connection at a time
-RESTED_S: Final = 0.5  # no server is tired of waiting sooner
+IDLE_CHECK_AFTER_S: Final = 0.5  # no server is tired of waiting sooner
 
 
-class KeptConnection:
+class KeepAliveConnection:
     """GETs, one at a time, over one connection for as long as both sides keep it.
 
     For one asyncio loop. A question that is cancelled closes the connection: its answer would be
@@ -98,7 +98,7 @@ class KeptConnection:
         """
         if self._streams is None:
             return None
-        if time.monotonic() - self._used_at > RESTED_S:
+        if time.monotonic() - self._used_at > IDLE_CHECK_AFTER_S:
             with suppress(TimeoutError):
                 async with asyncio.timeout(0):
                     await self._streams[0].read(READ_BYTES)
@@ -135,7 +135,7 @@ class KeptConnection:
                 self._streams[1].write(self._protocol.send(part) or b"")
             response = await self._response()
             status = response.status_code
-            body = BoundedBody(_codings(response), bytes_max(status))
+            body = BoundedBody(_list_content_codings(response), bytes_max(status))
             async with AsyncExitStack() as held:
                 is_large = False
                 while not body.is_full:
@@ -163,8 +163,8 @@ class KeptConnection:
         while isinstance(event, h11.InformationalResponse):
             event = await self._event()
         assert isinstance(event, h11.Response)
-        self.retry_after = _header(event, b"retry-after")
-        self.location = _header(event, b"location")
+        self.retry_after = _find_header(event, b"retry-after")
+        self.location = _find_header(event, b"location")
         return event
 
     async def _event(self) -> h11.Event:
@@ -191,12 +191,12 @@ class KeptConnection:
             self.close()
 
 
-def _header(response: h11.Response, wanted: bytes) -> str | None:
+def _find_header(response: h11.Response, wanted: bytes) -> str | None:
     found = [value for name, value in response.headers if name == wanted]
     return found[0].decode("latin-1") if found else None
 
 
-def _codings(response: h11.Response) -> list[str]:
+def _list_content_codings(response: h11.Response) -> list[str]:
     return [
         value.decode("latin-1") for name, value in response.headers if name == b"content-encoding"
     ]

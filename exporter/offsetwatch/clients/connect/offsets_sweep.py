@@ -20,24 +20,35 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
 
-from offsetwatch.clients.connect.keep_alive import KeptConnection
+from offsetwatch.clients.connect.keep_alive import KeepAliveConnection
 from offsetwatch.clients.connect.reader import (
-    NEXT,
+    NEXT_WORKER_ERRORS,
     body_bytes_max,
     check_redirect,
+    combine_worker_errors,
     offsets_path,
-    told,
-    verdict,
+    validate_response,
 )
-from offsetwatch.clients.http.auth import TlsContext, authorization
-from offsetwatch.clients.http.date import retry_after_s
-from offsetwatch.clients.http.exchange import CONNECT_SHARE, forget_locals, run_to_end, translated
+from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
+from offsetwatch.clients.http.date import parse_retry_after_s
+from offsetwatch.clients.http.exchange import (
+    CONNECT_TIMEOUT_SHARE,
+    forget_locals,
+    run_in_own_loop,
+    translate_http_errors,
+)
 from offsetwatch.config import Auth, Connect, Tls
-from offsetwatch.errors import ClientError, Malformed, NotFound, ServerError, Throttled
+from offsetwatch.errors import (
+    ClientError,
+    MalformedResponse,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+)
 
-IN_FLIGHT: Final = 4  # per worker: each makes it read its offsets topic to the end
-ANNOUNCED: Final = 100  # at once, as the daemon's queue counts batches
-ANNOUNCED_S: Final = 5.0  # a question that waits longer is announced anew
+REQUESTS_IN_FLIGHT_MAX: Final = 4  # per worker: each makes it read its offsets topic to the end
+ANNOUNCEMENT_SIZE_MAX: Final = 100  # at once, as the daemon's queue counts batches
+ANNOUNCEMENT_TTL_S: Final = 5.0  # a question that waits longer is announced anew
 HEDGE_S: Final = 0.5  # how long a question is left to one worker while others have none
 FAILURES_IN_A_ROW: Final = 3  # and a worker is left alone for the rest of the sweep
 # The same of the last worker if it does answer: an error may be one connector's, and odd names sort
@@ -52,12 +63,12 @@ ANSWERS_MAX: Final = 1000  # gathered, while as many are being taken
 ANSWERS_BYTES_MAX: Final = 8 * 1024 * 1024  # likewise, beside one answer for each in flight
 IDLE_S: Final = 0.05  # how often somebody without a question looks for one
 
-Answer = tuple[str, bytes]  # connector, body
+OffsetsAnswer = tuple[str, bytes]  # connector, body
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class OffsetsSweepListener:
     """Who wants the answers. Called from one thread, never at once; each may block.
 
     announce    These are about to be asked for. False: then they are not.
@@ -66,7 +77,7 @@ class Listener:
     """
 
     announce: Callable[[Sequence[str]], bool]
-    take: Callable[[Sequence[Answer]], None]
+    take: Callable[[Sequence[OffsetsAnswer]], None]
     stopped: Callable[[], bool]
 
 
@@ -90,19 +101,21 @@ class ConnectSweep:
         self.auth = auth
         self.tls = TlsContext(tls)
 
-    def offsets(self, connectors: Sequence[str], listener: Listener) -> dict[str, ClientError]:
+    def offsets(
+        self, connectors: Sequence[str], listener: OffsetsSweepListener
+    ) -> dict[str, ClientError]:
         """Ask for all of them; those that do not exist have no answer. Return why there is none of
         others. Raises an error where no worker is left to ask, or nothing but errors came, after
         all answers that came before it were taken.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="sweep") as aside:
             swept = _Sweep(self, connectors, listener, aside)
-            run_to_end(swept.run(), timeout_s=None)
+            run_in_own_loop(swept.run(), timeout_s=None)
             return swept.refused
 
 
 @dataclass(slots=True, eq=False)
-class _Question:
+class _ConnectorRequest:
     connector: str
     asked_at: float = 0.0
     at: set[int] = field(default_factory=set)  # the workers that have it now
@@ -117,23 +130,23 @@ class _Sweep:
         self,
         cluster: ConnectSweep,
         connectors: Sequence[str],
-        listener: Listener,
+        listener: OffsetsSweepListener,
         aside: ThreadPoolExecutor,
     ) -> None:
         self._cluster = cluster
         self._listener = listener
         self._executor = aside
-        self._unannounced = deque(map(_Question, connectors))
-        self._announced: deque[_Question] = deque()
+        self._unannounced = deque(map(_ConnectorRequest, connectors))
+        self._announced: deque[_ConnectorRequest] = deque()
         self._announced_at = 0.0
         self._announcing = asyncio.Lock()
         self._large = asyncio.Lock()
-        self._again: list[_Question] = []  # one worker failed; another may not
-        self._asked: dict[_Question, None] = {}  # in flight, the one asked last at the end
+        self._again: list[_ConnectorRequest] = []  # one worker failed; another may not
+        self._asked: dict[_ConnectorRequest, None] = {}  # in flight, the one asked last at the end
         self._open = len(connectors)  # neither answered nor given up
         self._over = asyncio.Event()
         self._error: ClientError | None = None
-        self._answers: list[Answer] = []
+        self._answers: list[OffsetsAnswer] = []
         self._answers_bytes = 0
         self._strikes = [0] * len(cluster.urls)  # by failures in a row
         self._quiet_until = [0.0] * len(cluster.urls)  # as its Retry-After says
@@ -149,7 +162,7 @@ class _Sweep:
         async with asyncio.TaskGroup() as group:
             lanes = [
                 group.create_task(self._lane(worker))
-                for _ in range(IN_FLIGHT)
+                for _ in range(REQUESTS_IN_FLIGHT_MAX)
                 for worker in range(len(self._cluster.urls))
             ]
             while not self._over.is_set() and not self._listener.stopped():
@@ -168,9 +181,9 @@ class _Sweep:
     # --- questions -------------------------------------------------------------------------------
 
     async def _lane(self, worker: int) -> None:
-        connection = KeptConnection(
+        connection = KeepAliveConnection(
             self._cluster.urls[worker],
-            self._cluster.timeout_s * CONNECT_SHARE,
+            self._cluster.timeout_s * CONNECT_TIMEOUT_SHARE,
             self._cluster.tls.get,
             self._large,
         )
@@ -185,7 +198,7 @@ class _Sweep:
         finally:
             connection.close()
 
-    async def _next(self, worker: int) -> _Question | None:
+    async def _next(self, worker: int) -> _ConnectorRequest | None:
         """What this worker is to be asked; None: nothing now."""
         if len(self._answers) >= ANSWERS_MAX or self._answers_bytes >= ANSWERS_BYTES_MAX:
             return None
@@ -203,11 +216,11 @@ class _Sweep:
                 return question
         return None
 
-    async def _fresh(self) -> _Question | None:
+    async def _fresh(self) -> _ConnectorRequest | None:
         """One that was asked nowhere yet, and announced before."""
         async with self._announcing:
-            if not self._announced or time.monotonic() - self._announced_at > ANNOUNCED_S:
-                while self._unannounced and len(self._announced) < ANNOUNCED:
+            if not self._announced or time.monotonic() - self._announced_at > ANNOUNCEMENT_TTL_S:
+                while self._unannounced and len(self._announced) < ANNOUNCEMENT_SIZE_MAX:
                     self._announced.append(self._unannounced.popleft())
                 names = [question.connector for question in self._announced]
                 if not names:
@@ -220,7 +233,9 @@ class _Sweep:
                 self._announced_at = time.monotonic()
             return self._announced.popleft()
 
-    async def _ask(self, question: _Question, worker: int, connection: KeptConnection) -> None:
+    async def _ask(
+        self, question: _ConnectorRequest, worker: int, connection: KeepAliveConnection
+    ) -> None:
         question.at.add(worker)
         question.asked_at = time.monotonic()
         self._asked.pop(question, None)
@@ -230,7 +245,7 @@ class _Sweep:
         except ClientError as exc:
             forget_locals(exc)
             question.at.discard(worker)
-            if isinstance(exc, Throttled) and self._waits(worker, connection.retry_after):
+            if isinstance(exc, TooManyRequests) and self._waits(worker, connection.retry_after):
                 self._put_back(question)
             else:
                 self._failed(question, worker, exc)
@@ -243,19 +258,22 @@ class _Sweep:
                 self._answers_bytes += len(body)
                 self._close(question)
 
-    async def _body(self, connector: str, connection: KeptConnection) -> bytes:
+    async def _body(self, connector: str, connection: KeepAliveConnection) -> bytes:
         name, timeout_s = self._cluster.name, self._cluster.timeout_s
-        with translated(name, timeout_s):
-            headers = {"Accept": "application/json", **authorization(self._cluster.auth)}
+        with translate_http_errors(name, timeout_s):
+            headers = {
+                "Accept": "application/json",
+                **build_authorization_headers(self._cluster.auth),
+            }
             async with asyncio.timeout(timeout_s):
                 path = offsets_path(connector)
                 status, body = await connection.get(path, headers, body_bytes_max)
         check_redirect(name, status, connection.location)
-        return told(name, status, body)
+        return validate_response(name, status, body)
 
     def _waits(self, worker: int, retry_after: str | None) -> bool:
         """Leave a worker alone that says so. False where that takes too long."""
-        told_s = retry_after_s(retry_after)
+        told_s = parse_retry_after_s(retry_after)
         wait_s = RETRY_AFTER_S if told_s is None else max(told_s, IDLE_S)
         until = time.monotonic() + wait_s
         more_s = max(0.0, until - max(time.monotonic(), self._quiet_until[worker]))
@@ -265,16 +283,16 @@ class _Sweep:
         self._quiet_until[worker] = max(until, self._quiet_until[worker])
         return True
 
-    def _put_back(self, question: _Question) -> None:
+    def _put_back(self, question: _ConnectorRequest) -> None:
         """Ask again, of whichever worker is free first."""
         if not question.done and not question.at:
             self._asked.pop(question, None)
             self._again.append(question)
 
-    def _failed(self, question: _Question, worker: int, error: ClientError) -> None:
+    def _failed(self, question: _ConnectorRequest, worker: int, error: ClientError) -> None:
         self._last[worker] = error
-        if isinstance(error, (*NEXT, Throttled)):
-            answered = isinstance(error, ServerError | Malformed | NotFound)
+        if isinstance(error, (*NEXT_WORKER_ERRORS, TooManyRequests)):
+            answered = isinstance(error, ServerError | MalformedResponse | NotFound)
             is_last = self._alive() == {worker}
             self._strikes[worker] += FAILURES_IN_A_ROW if answered and is_last else ERRORS_IN_A_ROW
             question.failures[worker] = error
@@ -291,7 +309,7 @@ class _Sweep:
                 question, self._verdict(question, [*question.failures.items(), (worker, error)])
             )
 
-    def _refuse(self, question: _Question, error: ClientError) -> None:
+    def _refuse(self, question: _ConnectorRequest, error: ClientError) -> None:
         """Give up on one connector. On all of them where none was answered for so far."""
         self.refused[question.connector] = error
         self._close(question)
@@ -301,7 +319,7 @@ class _Sweep:
     def _alive(self) -> set[int]:
         return {at for at, count in enumerate(self._strikes) if count < STRIKES_MAX}
 
-    def _give_up(self, failed: _Question) -> None:
+    def _give_up(self, failed: _ConnectorRequest) -> None:
         """Those that no worker is left for; and all, if none is left at all."""
         alive = self._alive()
         for question in [at for at in self._again if alive and alive <= at.failures.keys()]:
@@ -316,10 +334,10 @@ class _Sweep:
             self._end(self._verdict(failed, list((self._last | failed.failures).items())))
 
     def _verdict(
-        self, question: _Question, failures: Sequence[tuple[int, ClientError]]
+        self, question: _ConnectorRequest, failures: Sequence[tuple[int, ClientError]]
     ) -> ClientError:
         urls = self._cluster.urls
-        return verdict(
+        return combine_worker_errors(
             self._cluster.name,
             f"GET {offsets_path(question.connector)}",
             [(urls[worker], error) for worker, error in failures],
@@ -327,7 +345,7 @@ class _Sweep:
             connector=question.connector,
         )
 
-    def _close(self, question: _Question) -> None:
+    def _close(self, question: _ConnectorRequest) -> None:
         question.done = True
         self._asked.pop(question, None)
         self._open -= 1

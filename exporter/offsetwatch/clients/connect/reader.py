@@ -13,44 +13,70 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from offsetwatch.clients.http.auth import TlsContext, authorization
-from offsetwatch.clients.http.body import VALUES_MAX, is_too_wide, read_body
-from offsetwatch.clients.http.client import HTML_PAGE, async_client, is_html, redirect_of
-from offsetwatch.clients.http.date import retry_after_s, server_time
-from offsetwatch.clients.http.exchange import Transport, ask, bounds, carry_out, forget_locals
+from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
+from offsetwatch.clients.http.body import VALUES_MAX, has_too_many_values, read_body
+from offsetwatch.clients.http.client import (
+    HTML_PAGE,
+    build_async_client,
+    describe_redirect,
+    is_html,
+)
+from offsetwatch.clients.http.date import parse_retry_after_s, parse_server_time
+from offsetwatch.clients.http.exchange import (
+    Transport,
+    build_timeout,
+    exchange_in_memory,
+    forget_locals,
+    run_exchange,
+)
 from offsetwatch.config import Auth, Connect, Tls
 from offsetwatch.errors import (
-    Ambiguous,
+    AccessDenied,
+    AmbiguousOutcome,
     ClientError,
     Conflict,
-    CutOff,
-    Denied,
-    Malformed,
+    IncompleteResponse,
+    MalformedResponse,
     NotFound,
-    Refused,
+    RemoteRefusal,
+    ResponseTimeout,
     ServerError,
-    Throttled,
-    TimedOut,
-    TooLarge,
-    Unreachable,
+    SizeLimitExceeded,
+    TargetUnreachable,
+    TooManyRequests,
 )
-from offsetwatch.model.connector_paths import WHY_REFUSED, connector_path, is_refused_in_path
+from offsetwatch.model.connector_paths import (
+    PATH_REFUSAL_REASON,
+    build_connector_path,
+    is_refused_in_path,
+)
 
 BODY_BYTES_MAX = 32 * 1024 * 1024  # ten thousand connectors with stack traces stay below
 ERROR_BYTES_MAX = 64 * 1024  # only looked into for who says that something is not there
 
 
-class _NoRoute(NotFound):
+class _RouteNotFound(NotFound):
     """A 404 that is not about a connector: a worker that is starting answers every path so."""
 
 
-REBALANCE: Final = "Request cannot be completed because a rebalance is expected"
-_NOT_KNOWN: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-_LOOKED_INTO: Final = (httpx.codes.NOT_FOUND, httpx.codes.INTERNAL_SERVER_ERROR, *_NOT_KNOWN)
+REBALANCE_MESSAGE: Final = "Request cannot be completed because a rebalance is expected"
+_AUTHENTICATION_STATUSES: Final = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+_STATUSES_WITH_ERROR_BODY: Final = (
+    httpx.codes.NOT_FOUND,
+    httpx.codes.INTERNAL_SERVER_ERROR,
+    *_AUTHENTICATION_STATUSES,
+)
 # With these the next worker is asked: it may be alive, started, or reached without a broken proxy.
-NEXT: Final = (Unreachable, Ambiguous, Malformed, _NoRoute)
+NEXT_WORKER_ERRORS: Final = (TargetUnreachable, AmbiguousOutcome, MalformedResponse, _RouteNotFound)
 # When all workers fail: an answer tells more than a silence, and a silence more than a closed door.
-_TELLING: Final = (ServerError, Malformed, NotFound, CutOff, TimedOut, Unreachable)
+_ERROR_PRECEDENCE: Final = (
+    ServerError,
+    MalformedResponse,
+    NotFound,
+    IncompleteResponse,
+    ResponseTimeout,
+    TargetUnreachable,
+)
 
 
 class ConnectReader:
@@ -104,15 +130,15 @@ class ConnectReader:
 
     def connector(self, connector: str) -> bytes:
         """`GET /connectors/{c}`: configuration, tasks and type, as one entry of `expand=info`."""
-        return self._get(connector_path(connector), connector)
+        return self._get(build_connector_path(connector), connector)
 
     def status(self, connector: str) -> bytes:
         """`GET /connectors/{c}/status`: answered from a worker's memory."""
-        return self._get(connector_path(connector, "status"), connector)
+        return self._get(build_connector_path(connector, "status"), connector)
 
     def connector_config(self, connector: str) -> bytes:
         """`GET /connectors/{c}/config`: may hold secrets, so look at it and let it go."""
-        return self._get(connector_path(connector, "config"), connector)
+        return self._get(build_connector_path(connector, "config"), connector)
 
     def plugins(self) -> bytes:
         """`GET /connector-plugins`: the classes of connectors that the worker has."""
@@ -120,7 +146,7 @@ class ConnectReader:
 
     def tasks(self, connector: str) -> bytes:
         """`GET /connectors/{c}/tasks`: the tasks' configurations."""
-        return self._get(connector_path(connector, "tasks"), connector)
+        return self._get(build_connector_path(connector, "tasks"), connector)
 
     def offsets(self, connector: str) -> bytes:
         """`GET /connectors/{c}/offsets` (KIP-875, Kafka 3.5): makes the worker read the topic."""
@@ -135,7 +161,7 @@ class ConnectReader:
         """
         try:
             return self._first_good(path, connector)
-        except Throttled:
+        except TooManyRequests:
             wait_s, self._retry_after_s = self._retry_after_s, None
             if wait_s is None or wait_s > self._timeout_s:
                 raise
@@ -153,22 +179,26 @@ class ConnectReader:
             except ClientError as exc:
                 forget_locals(exc)
                 failures.append((url, exc))
-                if not isinstance(exc, NEXT):
+                if not isinstance(exc, NEXT_WORKER_ERRORS):
                     break
             else:
                 self._current = number
                 return body
-        raise verdict(self.name, f"GET {path}", failures, of=len(self._urls), connector=connector)
+        raise combine_worker_errors(
+            self.name, f"GET {path}", failures, of=len(self._urls), connector=connector
+        )
 
     def _ask(self, url: str, path: str) -> bytes:
         """One worker's answer. Raises errors whose detail says nothing of worker and path."""
-        return told(self.name, *self._exchange(url, path))
+        return validate_response(self.name, *self._exchange(url, path))
 
     def _exchange(self, url: str, path: str) -> tuple[int, bytes]:
         if isinstance(self._transport, httpx.AsyncBaseTransport | None):
             exchange = self._answer(url, path, self._transport)
-            return carry_out(self.name, exchange, self._timeout_s)
-        return ask(self._transport, self.name, ("GET", url, path, None), self._timeout_s)
+            return run_exchange(self.name, exchange, self._timeout_s)
+        return exchange_in_memory(
+            self._transport, self.name, ("GET", url, path, None), self._timeout_s
+        )
 
     async def _answer(
         self, url: str, path: str, transport: httpx.AsyncBaseTransport | None
@@ -176,37 +206,37 @@ class ConnectReader:
         """(status, body); of a 401, 403, 404 and 500 the beginning of the body, of other errors
         nothing.
         """
-        client = async_client(
+        client = build_async_client(
             url,
-            timeout=bounds(self._timeout_s),
-            headers={"Accept": "application/json", **authorization(self._auth)},
+            timeout=build_timeout(self._timeout_s),
+            headers={"Accept": "application/json", **build_authorization_headers(self._auth)},
             transport=transport,
             verify=self._tls.get_for(url),
         )
         async with client, client.stream("GET", path) as response:
-            self.server_time = server_time(response.headers.get("Date"))
+            self.server_time = parse_server_time(response.headers.get("Date"))
             check_redirect(self.name, response.status_code, response.headers.get("Location"))
             if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
-                self._retry_after_s = retry_after_s(response.headers.get("Retry-After"))
+                self._retry_after_s = parse_retry_after_s(response.headers.get("Retry-After"))
             bytes_max = body_bytes_max(response.status_code)
             if not bytes_max:
                 return response.status_code, b""
             try:
                 return response.status_code, await read_body(response, bytes_max)
             except httpx.HTTPError:
-                if response.status_code not in _NOT_KNOWN:
+                if response.status_code not in _AUTHENTICATION_STATUSES:
                     raise
                 return response.status_code, b""  # what it says is clear without its body
 
 
 def offsets_path(connector: str) -> str:
     """Where the source offsets of a connector are."""
-    return connector_path(connector, "offsets")
+    return build_connector_path(connector, "offsets")
 
 
 def body_bytes_max(status: int) -> int:
     """How much of an answer with this status is read, give or take a part of it."""
-    if status in _LOOKED_INTO:
+    if status in _STATUSES_WITH_ERROR_BODY:
         return ERROR_BYTES_MAX
     return BODY_BYTES_MAX if status == httpx.codes.OK else 0
 
@@ -215,32 +245,34 @@ def check_redirect(name: str, status: int, location: str | None) -> None:
     """Raise Malformed for an answer that leads elsewhere. It is not followed, for what is sent
     there tells who we are.
     """
-    where = redirect_of(status, location)
+    where = describe_redirect(status, location)
     if where is not None:
-        raise Malformed(name, f"HTTP {status}: {where}; url must name the address that answers")
+        raise MalformedResponse(
+            name, f"HTTP {status}: {where}; url must name the address that answers"
+        )
 
 
-def told(name: str, status: int, body: bytes) -> bytes:
+def validate_response(name: str, status: int, body: bytes) -> bytes:
     """The body of an answer that is one. Raises errors whose detail says nothing of worker and
     path.
     """
     if status != httpx.codes.OK:
-        raise _refusal(name, status, body)
+        raise _build_response_error(name, status, body)
     if len(body) > BODY_BYTES_MAX:
-        raise TooLarge(name, f"answer larger than {BODY_BYTES_MAX} bytes")
-    if is_too_wide(body):
-        raise TooLarge(name, f"answer of more than {VALUES_MAX} values")
+        raise SizeLimitExceeded(name, f"answer larger than {BODY_BYTES_MAX} bytes")
+    if has_too_many_values(body):
+        raise SizeLimitExceeded(name, f"answer of more than {VALUES_MAX} values")
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as exc:
         what = "a body that is not JSON"
         if is_html(body):
             what = f"{HTML_PAGE}, and not the REST API of Connect"
-        raise Malformed(name, f"HTTP 200 with {what}") from exc
+        raise MalformedResponse(name, f"HTTP 200 with {what}") from exc
     return body
 
 
-def verdict(
+def combine_worker_errors(
     name: str,
     asked: str,
     failures: Sequence[tuple[str, ClientError]],
@@ -253,42 +285,46 @@ def verdict(
     """
     last = failures[-1][1]
     kind = type(last)
-    if isinstance(last, NEXT):
-        kind = next(at for at in _TELLING if any(isinstance(exc, at) for _, exc in failures))
+    if isinstance(last, NEXT_WORKER_ERRORS):
+        kind = next(
+            at for at in _ERROR_PRECEDENCE if any(isinstance(exc, at) for _, exc in failures)
+        )
     detail = last.detail
     if of > 1:
-        detail = "; ".join(f"{_origin(url)}: {exc.detail}" for url, exc in failures)
-    if connector is not None and issubclass(kind, Refused) and is_refused_in_path(connector):
-        detail = f"{detail} ({WHY_REFUSED})"
+        detail = "; ".join(f"{_format_origin(url)}: {exc.detail}" for url, exc in failures)
+    if connector is not None and issubclass(kind, RemoteRefusal) and is_refused_in_path(connector):
+        detail = f"{detail} ({PATH_REFUSAL_REASON})"
     error = kind(name, f"{asked}: {detail}")
     error.__cause__ = next(exc.__cause__ for _, exc in failures if isinstance(exc, kind))
     return error
 
 
-def _origin(url: str) -> str:
+def _format_origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _refusal(name: str, status: int, body: bytes) -> ClientError:
+def _build_response_error(name: str, status: int, body: bytes) -> ClientError:
     """The body is left out of the message: Connect's errors may quote configurations."""
     detail = f"HTTP {status}"
     classes: dict[int, type[ClientError]] = {
-        401: Denied,
-        403: Denied,
+        401: AccessDenied,
+        403: AccessDenied,
         409: Conflict,
-        429: Throttled,
+        429: TooManyRequests,
     }
     if status == httpx.codes.NOT_FOUND:
-        return (NotFound if _about_a_connector(body) else _NoRoute)(name, detail)
+        return (NotFound if _is_about_connector(body) else _RouteNotFound)(name, detail)
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:
         # Asked for a configuration or tasks, a worker says it this way and not with 409.
-        return (Conflict if _message(body) == REBALANCE else ServerError)(name, detail)
+        return (Conflict if _parse_error_message(body) == REBALANCE_MESSAGE else ServerError)(
+            name, detail
+        )
     if status < httpx.codes.BAD_REQUEST:
-        return Malformed(name, detail)
-    if status in _NOT_KNOWN and is_html(body):
+        return MalformedResponse(name, detail)
+    if status in _AUTHENTICATION_STATUSES and is_html(body):
         detail = f"{detail} with {HTML_PAGE}"
-    return classes.get(status, Refused)(name, detail)
+    return classes.get(status, RemoteRefusal)(name, detail)
 
 
 class _ConnectError(msgspec.Struct):
@@ -298,11 +334,11 @@ class _ConnectError(msgspec.Struct):
     message: str
 
 
-def _about_a_connector(body: bytes) -> bool:
-    return _message(body) not in {None, "HTTP 404 Not Found"}
+def _is_about_connector(body: bytes) -> bool:
+    return _parse_error_message(body) not in {None, "HTTP 404 Not Found"}
 
 
-def _message(body: bytes) -> str | None:
+def _parse_error_message(body: bytes) -> str | None:
     """Connect's own words; None where something else answered."""
     try:
         return msgspec.json.decode(body, type=_ConnectError).message

@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from offsetwatch.decode.standalone import Entries, read_offsets_file
-from offsetwatch.errors import Denied, Malformed, NotFound, Unreachable
+from offsetwatch.decode.standalone import OffsetsFileEntries, read_offsets_file
+from offsetwatch.errors import AccessDenied, MalformedResponse, NotFound, TargetUnreachable
 from offsetwatch.model.offsets import Undecodable
 
 _ATTEMPTS_MAX: Final = 20
 _PAUSE_S: Final = 0.05  # a worker truncates its file and writes it anew within some milliseconds
 _CONNECT_TIMEOUT_S: Final = 2.0
-_STANDALONE: Final = b"ConnectStandalone"
+_STANDALONE_CLASS: Final = b"ConnectStandalone"
 _PROC: Final = Path("/proc")
 
 
-def entries_of(path: Path) -> Entries:
+def read_offsets_entries(path: Path) -> OffsetsFileEntries:
     """What the file holds. Raises NotFound if it is not there, Malformed if it is none: half a file
     may be one that is being written, and is never taken for an empty one.
     """
-    found: Entries | Undecodable = Undecodable("truncated")
+    found: OffsetsFileEntries | Undecodable = Undecodable("truncated")
     for attempt in range(_ATTEMPTS_MAX):
         if attempt:
             time.sleep(_PAUSE_S)
@@ -39,53 +39,55 @@ def entries_of(path: Path) -> Entries:
         except FileNotFoundError as exc:
             raise NotFound(str(path), "there is no such file") from exc
         except OSError as exc:
-            raise Denied(str(path), f"cannot be read: {exc.strerror}") from exc
+            raise AccessDenied(str(path), f"cannot be read: {exc.strerror}") from exc
         if not isinstance(found, Undecodable):
             return found
         if found.reason != "truncated":
             break
     assert isinstance(found, Undecodable)
-    raise Malformed(str(path), f"not a whole offsets file ({found.reason})")
+    raise MalformedResponse(str(path), f"not a whole offsets file ({found.reason})")
 
 
-def running(path: Path, properties: Path, urls: tuple[str, ...]) -> tuple[str, ...]:
+def find_worker_evidence(path: Path, properties: Path, urls: tuple[str, ...]) -> tuple[str, ...]:
     """What speaks for a worker that uses this file; nothing if none can be about.
 
     Raises Unreachable where processes cannot be looked at.
     """
     if not _PROC.joinpath("self", "fd").is_dir():
-        raise Unreachable(str(path), "cannot see who has it open: there is no /proc")
-    found = list(_processes(path, properties))
-    found += [f"something answers at {url}" for url in urls if _answers(url)]
+        raise TargetUnreachable(str(path), "cannot see who has it open: there is no /proc")
+    found = list(_find_processes(path, properties))
+    found += [f"something answers at {url}" for url in urls if _is_listening(url)]
     return tuple(found)
 
 
-def _processes(path: Path, properties: Path) -> Iterator[str]:
-    wanted = _identity(path)
+def _find_processes(path: Path, properties: Path) -> Iterator[str]:
+    wanted = _read_file_identity(path)
     for process in sorted(_PROC.glob("[0-9]*"), key=lambda at: int(at.name)):
         if process.name == str(os.getpid()):
             continue
-        if _names(process, properties):
+        if _is_worker_with_properties(process, properties):
             yield f"process {process.name} is a standalone worker with {properties.name}"
         elif wanted is not None and _has_open(process, wanted):
             yield f"process {process.name} has the file open"
 
 
-def _names(process: Path, properties: Path) -> bool:
+def _is_worker_with_properties(process: Path, properties: Path) -> bool:
     """Is its command that of a standalone worker with this properties file?"""
     try:
         arguments = process.joinpath("cmdline").read_bytes().split(b"\0")
     except OSError:  # it has ended
         return False
-    if not any(argument.endswith(_STANDALONE) for argument in arguments):
+    if not any(argument.endswith(_STANDALONE_CLASS) for argument in arguments):
         return False
     named = [Path(os.fsdecode(argument)) for argument in arguments if argument]
     try:
         folder = process.joinpath("cwd").readlink()
     except OSError:  # somebody else's: the name alone has to do
         return any(at.name == properties.name for at in named)
-    wanted = _identity(properties)
-    return any(_identity(folder / at) == wanted for at in named if at.suffix == properties.suffix)
+    wanted = _read_file_identity(properties)
+    return any(
+        _read_file_identity(folder / at) == wanted for at in named if at.suffix == properties.suffix
+    )
 
 
 def _has_open(process: Path, wanted: tuple[int, int]) -> bool:
@@ -93,10 +95,10 @@ def _has_open(process: Path, wanted: tuple[int, int]) -> bool:
         handles = list(process.joinpath("fd").iterdir())
     except OSError:
         return False
-    return any(_identity(handle) == wanted for handle in handles)
+    return any(_read_file_identity(handle) == wanted for handle in handles)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _read_file_identity(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
@@ -104,7 +106,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return (found.st_dev, found.st_ino)
 
 
-def _answers(url: str) -> bool:
+def _is_listening(url: str) -> bool:
     """Does anything listen there? Only a closed door is a no: a worker that starts accepts before
     it answers.
     """
@@ -115,4 +117,4 @@ def _answers(url: str) -> bool:
     except ConnectionRefusedError:
         return False
     except OSError as exc:
-        raise Unreachable(url, f"cannot be asked whether it runs: {exc}") from exc
+        raise TargetUnreachable(url, f"cannot be asked whether it runs: {exc}") from exc

@@ -66,7 +66,7 @@ class BoundedBody:
 
 async def read_body(response: httpx.Response, bytes_max: int) -> bytes:
     """Return the body as BoundedBody does; what follows is not read. Raises what httpx raises."""
-    body = _body_of(response, bytes_max)
+    body = _build_bounded_body(response, bytes_max)
     assert isinstance(response.stream, httpx.AsyncByteStream)
     # Not aiter_bytes(), which decodes each part without a bound.
     async for part in response.stream:
@@ -76,9 +76,9 @@ async def read_body(response: httpx.Response, bytes_max: int) -> bytes:
     return body.end()
 
 
-def read_body_now(response: httpx.Response, bytes_max: int) -> bytes:
+def read_body_blocking(response: httpx.Response, bytes_max: int) -> bytes:
     """Return the same of a client without a loop."""
-    body = _body_of(response, bytes_max)
+    body = _build_bounded_body(response, bytes_max)
     assert isinstance(response.stream, httpx.SyncByteStream)
     for part in response.stream:
         body.add(part)
@@ -87,7 +87,7 @@ def read_body_now(response: httpx.Response, bytes_max: int) -> bytes:
     return body.end()
 
 
-def is_too_wide(body: bytes) -> bool:
+def has_too_many_values(body: bytes) -> bool:
     """Return True where JSON would be decoded into more than VALUES_MAX objects.
 
     Counts what can begin a value, in texts too: three passes in C, 10 ms for 32 MiB.
@@ -95,5 +95,5 @@ def is_too_wide(body: bytes) -> bool:
     return sum(body.count(mark) for mark in (b"{", b"[", b",")) > VALUES_MAX
 
 
-def _body_of(response: httpx.Response, bytes_max: int) -> BoundedBody:
+def _build_bounded_body(response: httpx.Response, bytes_max: int) -> BoundedBody:
     return BoundedBody(response.headers.get_list("Content-Encoding"), bytes_max)

@@ -18,19 +18,19 @@ import httpx
 from offsetwatch.clients.http.body import REQUEST_HEADERS
 
 LOCATION_CHARS_MAX: Final = 200
-REDIRECTS: Final = "it redirects to "
-FOLLOWED: Final = False  # redirects
+REDIRECT_PREFIX: Final = "it redirects to "
+FOLLOW_REDIRECTS: Final = False  # redirects
 HTML_PAGE: Final = "an HTML page, as of a login or a proxy"
 
 
-class RefusedCookies(CookieJar):
+class EmptyCookieJar(CookieJar):
     """Jar that stays empty."""
 
     def extract_cookies(self, response: Any, request: Any) -> None:
         """Leave the answer's cookies alone."""
 
 
-def async_client(
+def build_async_client(
     url: str,
     *,
     timeout: httpx.Timeout,
@@ -45,13 +45,13 @@ def async_client(
         headers={**REQUEST_HEADERS, **headers},
         verify=verify,
         transport=transport,
-        cookies=RefusedCookies(),
-        follow_redirects=FOLLOWED,
+        cookies=EmptyCookieJar(),
+        follow_redirects=FOLLOW_REDIRECTS,
         trust_env=False,
     )
 
 
-def blocking_client(
+def build_blocking_client(
     url: str,
     *,
     timeout_s: float,
@@ -66,20 +66,20 @@ def blocking_client(
         headers={**REQUEST_HEADERS, **headers},
         verify=verify,
         transport=transport,
-        cookies=RefusedCookies(),
-        follow_redirects=FOLLOWED,
+        cookies=EmptyCookieJar(),
+        follow_redirects=FOLLOW_REDIRECTS,
         trust_env=False,
     )
 
 
-def redirect_of(status: int, location: str | None, *, host_only: bool = False) -> str | None:
+def describe_redirect(status: int, location: str | None, *, host_only: bool = False) -> str | None:
     """Describe where an answer leads, without user, query and fragment, which may be secret; None
     where it leads nowhere. `host_only`: the path may be secret too.
     """
     if location is None or not httpx.codes.is_redirect(status):
         return None
-    place = _place(location, host_only=host_only)
-    return f"{REDIRECTS}{place[:LOCATION_CHARS_MAX]}"
+    place = _describe_location(location, host_only=host_only)
+    return f"{REDIRECT_PREFIX}{place[:LOCATION_CHARS_MAX]}"
 
 
 def is_html(body: bytes) -> bool:
@@ -87,18 +87,20 @@ def is_html(body: bytes) -> bool:
     return body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
 
 
-def _place(location: str, *, host_only: bool) -> str:
+def _describe_location(location: str, *, host_only: bool) -> str:
     try:
         parts = urlsplit(location)
     except ValueError:
         return "an address that is none"
     host = parts.netloc.rpartition("@")[2]
     if not host:
-        return "another path of the same server" if host_only else _path(parts.path)
+        return (
+            "another path of the same server" if host_only else _strip_path_parameters(parts.path)
+        )
     address = f"{parts.scheme}://{host}" if parts.scheme else f"//{host}"
-    return address if host_only else f"{address}{_path(parts.path)}"
+    return address if host_only else f"{address}{_strip_path_parameters(parts.path)}"
 
 
-def _path(path: str) -> str:
+def _strip_path_parameters(path: str) -> str:
     """Cut off parameters such as `;jsessionid=`."""
     return path.partition(";")[0]

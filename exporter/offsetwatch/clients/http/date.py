@@ -6,7 +6,7 @@ import time
 from email.utils import parsedate_to_datetime
 
 
-def server_time(date: str | None) -> float | None:
+def parse_server_time(date: str | None) -> float | None:
     """Return Unix seconds; None without a date that is one.
 
     parsedate_to_datetime raises OverflowError for a year of 20 digits, and so does timestamp().
@@ -17,12 +17,12 @@ def server_time(date: str | None) -> float | None:
         return None
 
 
-def retry_after_s(value: str | None) -> float | None:
+def parse_retry_after_s(value: str | None) -> float | None:
     """Return how many seconds to wait, from a number or a date (RFC 9110, 10.2.3); None without."""
     if value is None:
         return None
     digits = value.strip()
     if digits.isascii() and digits.isdecimal():
         return float(digits[:9])  # thirty years are as good as all longer ones
-    moment = server_time(value)
+    moment = parse_server_time(value)
     return None if moment is None else max(0.0, moment - time.time())

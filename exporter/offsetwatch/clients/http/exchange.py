@@ -17,37 +17,37 @@ from typing import Final, Protocol, TypeVar
 
 import httpx
 
-from offsetwatch.clients.http.auth import CannotIdentify
+from offsetwatch.clients.http.auth import UnusableCredentials
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
     Conflict,
-    CutOff,
-    Denied,
-    Malformed,
+    IncompleteResponse,
+    MalformedResponse,
     NotFound,
-    Refused,
+    RemoteRefusal,
+    ResponseTimeout,
     ServerError,
-    Throttled,
-    TimedOut,
-    Unreachable,
+    TargetUnreachable,
+    TooManyRequests,
 )
 
 R = TypeVar("R")
 
 # A connection and its handshake get this much each; a server that is well needs milliseconds.
-CONNECT_SHARE: Final = 0.5
+CONNECT_TIMEOUT_SHARE: Final = 0.5
 GENERATORS_MAX: Final = 8  # httpx and httpcore stack four
 CLOSE_S: Final = 1.0
-_REFUSALS: Final[Mapping[int, type[ClientError]]] = {
-    401: Denied,
-    403: Denied,
+_ERRORS_BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
+    401: AccessDenied,
+    403: AccessDenied,
     404: NotFound,
     409: Conflict,
-    429: Throttled,
+    429: TooManyRequests,
 }
 
 
-class InMemory(Protocol):
+class InMemoryTransport(Protocol):
     """A world without sockets, which a simulation asks by the million: it answers at once."""
 
     def exchange(
@@ -59,47 +59,47 @@ class InMemory(Protocol):
 
 
 # What clients can be given in place of the network: a transport of httpx's, or a world in memory.
-Transport = httpx.AsyncBaseTransport | InMemory
+Transport = httpx.AsyncBaseTransport | InMemoryTransport
 
 
-def bounds(timeout_s: float) -> httpx.Timeout:
+def build_timeout(timeout_s: float) -> httpx.Timeout:
     """For a client whose whole call is bounded by `carry_out`. A handshake needs a bound of its own
     that ends first: httpx leaves the socket of one that is cancelled open.
     """
-    return httpx.Timeout(None, connect=timeout_s * CONNECT_SHARE)
+    return httpx.Timeout(None, connect=timeout_s * CONNECT_TIMEOUT_SHARE)
 
 
-def carry_out(
+def run_exchange(
     name: str, exchange: Coroutine[None, None, tuple[int, bytes]], timeout_s: float
 ) -> tuple[int, bytes]:
     """(status, body) of an exchange. Raises ClientError with `name` as the target; its detail says
     nothing of the address.
     """
     try:
-        with translated(name, timeout_s):
-            return run_to_end(exchange, timeout_s)
+        with translate_http_errors(name, timeout_s):
+            return run_in_own_loop(exchange, timeout_s)
     except ClientError as exc:
         forget_locals(exc)
         raise
 
 
-def ask(
-    world: InMemory, name: str, asked: tuple[str, str, str, bytes | None], timeout_s: float
+def exchange_in_memory(
+    world: InMemoryTransport, name: str, asked: tuple[str, str, str, bytes | None], timeout_s: float
 ) -> tuple[int, bytes]:
     """The same of a world in memory: (method, url, path, body) is `asked` of it."""
-    with translated(name, timeout_s):
+    with translate_http_errors(name, timeout_s):
         return world.exchange(*asked, timeout_s)
 
 
-def error_of(name: str, status: int, detail: str) -> ClientError:
+def build_status_error(name: str, status: int, detail: str) -> ClientError:
     """What a status that is no success means. One that leads elsewhere is not followed: it would
     lead our credentials there.
     """
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:
         return ServerError(name, detail)
     if status < httpx.codes.BAD_REQUEST:
-        return Malformed(name, detail)
-    return _REFUSALS.get(status, Refused)(name, detail)
+        return MalformedResponse(name, detail)
+    return _ERRORS_BY_STATUS.get(status, RemoteRefusal)(name, detail)
 
 
 def forget_locals(error: BaseException) -> None:
@@ -107,30 +107,30 @@ def forget_locals(error: BaseException) -> None:
     to them, and so to what had been read of an answer, 32 MiB at most: until Python looks for
     cycles, which it seldom does (daemon/memory.py).
     """
-    for at in _causes(error):
+    for at in _iterate_causes(error):
         traceback.clear_frames(at.__traceback__)
 
 
 @contextmanager
-def translated(name: str, timeout_s: float) -> Iterator[None]:
+def translate_http_errors(name: str, timeout_s: float) -> Iterator[None]:
     """What is raised of a connection or an answer becomes a ClientError, as in `carry_out`."""
     try:
         yield
-    except CannotIdentify as exc:
-        raise Unreachable(name, str(exc)) from exc
+    except UnusableCredentials as exc:
+        raise TargetUnreachable(name, str(exc)) from exc
     except httpx.ConnectTimeout as exc:
-        bound_s = timeout_s * CONNECT_SHARE
-        raise TimedOut(name, f"no connection within {bound_s:g} s") from exc
+        bound_s = timeout_s * CONNECT_TIMEOUT_SHARE
+        raise ResponseTimeout(name, f"no connection within {bound_s:g} s") from exc
     except (TimeoutError, httpx.TimeoutException) as exc:
-        raise TimedOut(name, f"no whole answer within {timeout_s:g} s") from exc
+        raise ResponseTimeout(name, f"no whole answer within {timeout_s:g} s") from exc
     # OSError, because a TLS alert after the handshake passes through httpx as it is.
     except (httpx.TransportError, httpx.InvalidURL, OSError) as exc:
-        raise _connection_error(name, exc) from exc
+        raise _build_connection_error(name, exc) from exc
     except httpx.DecodingError as exc:
-        raise Malformed(name, "the encoding of the answer is broken") from exc
+        raise MalformedResponse(name, "the encoding of the answer is broken") from exc
 
 
-def run_to_end(work: Coroutine[None, None, R], timeout_s: float | None) -> R:
+def run_in_own_loop(work: Coroutine[None, None, R], timeout_s: float | None) -> R:
     """Run it in a loop of its own and leave nothing of it behind.
 
     Not asyncio.run: that would wait for a name server that does not answer.
@@ -164,19 +164,21 @@ async def _end_generators() -> None:
         await asyncio.wait(ending, timeout=CLOSE_S)
 
 
-def _connection_error(name: str, error: Exception) -> ClientError:
+def _build_connection_error(name: str, error: Exception) -> ClientError:
     """Before an answer or in the middle of it, and why, from the error that came first."""
     before = isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol | httpx.InvalidURL)
-    kind: type[ClientError] = Unreachable if before else CutOff
-    for cause in _causes(error):
+    kind: type[ClientError] = TargetUnreachable if before else IncompleteResponse
+    for cause in _iterate_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             # OpenSSL sets these two; an error that Python itself raises has neither.
             reason = getattr(cause, "verify_message", str(cause))
-            return Unreachable(name, f"its certificate is not trusted: {reason}")
+            return TargetUnreachable(name, f"its certificate is not trusted: {reason}")
         if isinstance(cause, ssl.SSLError):
             reason = str(getattr(cause, "reason", None))
             if "ALERT" in reason and ("CERTIFICATE" in reason or "UNKNOWN_CA" in reason):
-                return Denied(name, f"it refuses the client certificate, or requires one: {reason}")
+                return AccessDenied(
+                    name, f"it refuses the client certificate, or requires one: {reason}"
+                )
             return kind(name, f"TLS failed: {reason}")
         if isinstance(cause, socket.gaierror):
             return kind(name, f"its host name cannot be resolved: {cause.strerror}")
@@ -187,7 +189,7 @@ def _connection_error(name: str, error: Exception) -> ClientError:
     return kind(name, str(error) or type(error).__name__)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """The error, what it came from, and so on; of several at once the first."""
     at: BaseException | None = error
     while at is not None:

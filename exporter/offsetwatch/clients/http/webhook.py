@@ -12,18 +12,18 @@ from typing import Final
 import httpx
 
 from offsetwatch import __version__
-from offsetwatch.clients.http.auth import TlsContext, authorization
+from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
 from offsetwatch.clients.http.body import read_body
-from offsetwatch.clients.http.client import HTML_PAGE, async_client, redirect_of
-from offsetwatch.clients.http.exchange import bounds, carry_out, error_of
+from offsetwatch.clients.http.client import HTML_PAGE, build_async_client, describe_redirect
+from offsetwatch.clients.http.exchange import build_status_error, build_timeout, run_exchange
 from offsetwatch.config import Auth, Tls
-from offsetwatch.errors import Malformed
+from offsetwatch.errors import MalformedResponse
 
 PAGE_BYTES_MAX: Final = 1024  # enough to tell a page
-_PAGES: Final = (b"<!doctype html", b"<html")
+_HTML_STARTS: Final = (b"<!doctype html", b"<html")
 
 
-class Webhook:
+class WebhookClient:
     """One endpoint. `url` is asked for at each call, as it may stand in a file; it may raise
     CannotIdentify. Thread-safe: every call has its own connection.
     """
@@ -47,11 +47,15 @@ class Webhook:
         """Done once the endpoint has said 2xx. Raises ClientError; after Ambiguous it may have
         taken it all the same.
         """
-        status, answer = carry_out(self.name, self._exchange(body), self._timeout_s)
+        status, answer = run_exchange(self.name, self._exchange(body), self._timeout_s)
         if not httpx.codes.is_success(status):
-            raise error_of(self.name, status, f"HTTP {status}{_described(status, answer)}")
+            raise build_status_error(
+                self.name, status, f"HTTP {status}{_describe_response(status, answer)}"
+            )
         if _is_page(answer):
-            raise Malformed(self.name, f"HTTP {status} with {HTML_PAGE}: it was not delivered")
+            raise MalformedResponse(
+                self.name, f"HTTP {status} with {HTML_PAGE}: it was not delivered"
+            )
 
     async def _exchange(self, body: bytes) -> tuple[int, bytes]:
         """Return (status, the beginning of an HTML answer or where it leads). None of it is
@@ -59,19 +63,19 @@ class Webhook:
         be the secret.
         """
         url = self._url()
-        client = async_client(
+        client = build_async_client(
             "",
-            timeout=bounds(self._timeout_s),
+            timeout=build_timeout(self._timeout_s),
             headers={
                 "Content-Type": "application/json",
                 "User-Agent": f"offsetwatch/{__version__}",
-                **authorization(self._auth),
+                **build_authorization_headers(self._auth),
             },
             verify=self._tls.get_for(url),
         )
         async with client, client.stream("POST", url, content=body) as response:
             status, location = response.status_code, response.headers.get("Location")
-            where = redirect_of(status, location, host_only=True)
+            where = describe_redirect(status, location, host_only=True)
             if where is not None:
                 return status, where.encode()
             if not response.headers.get("Content-Type", "").lower().startswith("text/html"):
@@ -79,7 +83,7 @@ class Webhook:
             return status, await read_body(response, PAGE_BYTES_MAX)
 
 
-def _described(status: int, answer: bytes) -> str:
+def _describe_response(status: int, answer: bytes) -> str:
     if httpx.codes.is_redirect(status):
         return f": {answer.decode(errors='replace')}" if answer else ""
     return f" with {HTML_PAGE}" if _is_page(answer) else ""
@@ -87,4 +91,4 @@ def _described(status: int, answer: bytes) -> str:
 
 def _is_page(answer: bytes) -> bool:
     """Return True for a whole document: frameworks call a bare `ok` text/html, too."""
-    return answer.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower().startswith(_PAGES)
+    return answer.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower().startswith(_HTML_STARTS)

@@ -18,27 +18,27 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from offsetwatch.addresses import written
+from offsetwatch.addresses import format_address
 from offsetwatch.clients.kafka.errors import (
-    DENIED,
+    DENIED_CODES,
     ConnectionErrors,
-    no_brokers,
-    translate,
-    translated,
+    build_no_brokers_error,
+    client_error_from,
+    translate_kafka_errors,
 )
 from offsetwatch.clients.kafka.groups import GroupReaders
-from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogReaders
+from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogBoundsReader
 from offsetwatch.clients.kafka.settings import explain_refusal
-from offsetwatch.clients.kafka.topic_ids import topic_id_of
+from offsetwatch.clients.kafka.topic_ids import extract_topic_id
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
-    Denied,
-    Malformed,
+    LeaderNotAvailable,
+    MalformedResponse,
     NotFound,
+    ResponseTimeout,
     SettingsRefused,
-    TimedOut,
-    Unreachable,
-    Unsettled,
+    TargetUnreachable,
 )
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
@@ -52,9 +52,9 @@ RESULT_S_MAX: Final = REQUEST_TIMEOUT_S + 5  # of librdkafka, to say that there 
 
 # librdkafka prints to standard error by itself; its lines may name hosts but say nothing our own
 # events do not, so they are dropped.
-silent = logging.getLogger("offsetwatch.clients.librdkafka")
-silent.addHandler(logging.NullHandler())
-silent.propagate = False
+silent_logger = logging.getLogger("offsetwatch.clients.librdkafka")
+silent_logger.addHandler(logging.NullHandler())
+silent_logger.propagate = False
 
 
 class ReadableEnd(NamedTuple):
@@ -66,7 +66,7 @@ class ReadableEnd(NamedTuple):
     high: int
 
 
-def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, Any]) -> C:
+def create_client(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, Any]) -> C:
     """A client. librdkafka refuses settings it does not know, and waits for an `oauth_cb`, which it
     calls from a thread of its own, ten seconds for its first token.
     """
@@ -75,8 +75,8 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
     except ck.KafkaException as exc:
         error = exc.args[0]
         said = error.str().strip()
-        kind = _kind_of(error.code())
-        missing = _missing_file(settings, said)
+        kind = _error_class_of(error.code())
+        missing = _find_missing_file(settings, said)
         refused = explain_refusal(settings, said) if kind is SettingsRefused else None
         if missing is None and refused is not None:
             said = f"{refused.name}: {refused.detail}"
@@ -87,13 +87,13 @@ def made(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, A
         raise SettingsRefused(name, str(exc) if named is None else why) from exc
 
 
-def _kind_of(code: int) -> type[ClientError]:
+def _error_class_of(code: int) -> type[ClientError]:
     if code == ck.KafkaError._INVALID_ARG:  # noqa: SLF001
         return SettingsRefused
-    return Denied if code in DENIED else Unreachable
+    return AccessDenied if code in DENIED_CODES else TargetUnreachable
 
 
-def _missing_file(settings: Mapping[str, Any], said: str) -> str | None:
+def _find_missing_file(settings: Mapping[str, Any], said: str) -> str | None:
     """The file that librdkafka speaks of, which OpenSSL calls by the number of its error."""
     for key, value in settings.items():
         if key in said and key.endswith(".location") and not Path(str(value)).exists():
@@ -101,14 +101,14 @@ def _missing_file(settings: Mapping[str, Any], said: str) -> str | None:
     return None
 
 
-def refused_settings(name: str, properties: Mapping[str, str]) -> tuple[SettingsRefused, ...]:
+def find_refused_settings(name: str, properties: Mapping[str, str]) -> tuple[SettingsRefused, ...]:
     """Return everything that librdkafka refuses, a property each. Nothing is sent: the clients know
     no server, and need no token.
     """
     left = {key: value for key, value in properties.items() if key != "bootstrap.servers"}
     found: list[SettingsRefused] = []
     while True:
-        error = _refusal(name, left)
+        error = _find_first_refusal(name, left)
         if error is None:
             return tuple(found)
         refused = error.detail.partition(": ")[0]
@@ -118,15 +118,15 @@ def refused_settings(name: str, properties: Mapping[str, str]) -> tuple[Settings
         del left[refused]
 
 
-def _refusal(name: str, properties: Mapping[str, str]) -> SettingsRefused | None:
-    settings: dict[str, Any] = {**properties, "logger": silent}
+def _find_first_refusal(name: str, properties: Mapping[str, str]) -> SettingsRefused | None:
+    settings: dict[str, Any] = {**properties, "logger": silent_logger}
     mechanisms = (properties.get(name, "") for name in ("sasl.mechanism", "sasl.mechanisms"))
     if "OAUTHBEARER" in {mechanism.strip().upper() for mechanism in mechanisms}:
         # Without a token, or with a callback that no mechanism calls, it would wait ten seconds.
         settings["oauth_cb"] = lambda _: ("none", time.time() + 3600.0)
     try:
-        made(name, ck_admin.AdminClient, settings)
-        made(name, ck.Consumer, {**settings, "group.id": "offsetwatch"}).close()
+        create_client(name, ck_admin.AdminClient, settings)
+        create_client(name, ck.Consumer, {**settings, "group.id": "offsetwatch"}).close()
     except SettingsRefused as exc:
         return exc
     except ClientError:
@@ -134,8 +134,10 @@ def _refusal(name: str, properties: Mapping[str, str]) -> SettingsRefused | None
     return None
 
 
-def _addresses(found: ck_admin.ClusterMetadata) -> frozenset[str]:
-    return frozenset(written(str(broker.host), broker.port) for broker in found.brokers.values())
+def _list_broker_addresses(found: ck_admin.ClusterMetadata) -> frozenset[str]:
+    return frozenset(
+        format_address(str(broker.host), broker.port) for broker in found.brokers.values()
+    )
 
 
 class KafkaAdmin:
@@ -151,17 +153,17 @@ class KafkaAdmin:
         }
         self._settings = settings
         self._groups = GroupReaders(settings)
-        self._logs = LogReaders(name, settings, partial(made, name, ck.Consumer))
+        self._logs = LogBoundsReader(name, settings, partial(create_client, name, ck.Consumer))
         self._made: ck_admin.AdminClient | None = None
         # A hook that has no token now may have one later: each question asks it again.
-        with suppress(Denied):
-            self._made = made(name, ck_admin.AdminClient, settings)
+        with suppress(AccessDenied):
+            self._made = create_client(name, ck_admin.AdminClient, settings)
 
     @property
     def _client(self) -> ck_admin.AdminClient:
         """The client. Raises Denied while there is no token to make it with."""
         if self._made is None:
-            self._made = made(self.name, ck_admin.AdminClient, self._settings)
+            self._made = create_client(self.name, ck_admin.AdminClient, self._settings)
         return self._made
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
@@ -169,7 +171,7 @@ class KafkaAdmin:
         with self._translated():
             found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
-        return topics, _addresses(found)
+        return topics, _list_broker_addresses(found)
 
     def addresses(self) -> frozenset[str]:
         """Return the brokers' `host:port` addresses. Raises Unsettled while the broker that answers
@@ -181,8 +183,8 @@ class KafkaAdmin:
         with self._translated():
             found = self._logs.metadata(REQUEST_TIMEOUT_S)
         if not found.brokers:
-            raise no_brokers(self.name)
-        return _addresses(found)
+            raise build_no_brokers_error(self.name)
+        return _list_broker_addresses(found)
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Those of `topics` whose cleanup.policy includes compact."""
@@ -194,7 +196,7 @@ class KafkaAdmin:
         found = set()
         for resource, future in futures.items():
             try:
-                policy = policy_in(self._result(future))
+                policy = read_cleanup_policy(self._result(future))
             except NotFound:  # deleted since it was listed
                 continue
             if "compact" in str(policy).split(","):
@@ -206,7 +208,7 @@ class KafkaAdmin:
         names = sorted(topics)
         if not names:
             return {}
-        return {name: topic_id_of(found) for name, found in self._describe(names).items()}
+        return {name: extract_topic_id(found) for name, found in self._describe(names).items()}
 
     def shape(self, topic: str) -> tuple[str, int]:
         """(topic id, number of partitions): while both stay, the topic is the one it was.
@@ -217,7 +219,7 @@ class KafkaAdmin:
             found = self._describe([topic])[topic]
         except NotFound as exc:
             raise NotFound(self.name, f"topic {topic}: {exc.detail}") from exc
-        return topic_id_of(found), len(found.partitions)
+        return extract_topic_id(found), len(found.partitions)
 
     def bounds(
         self,
@@ -262,7 +264,7 @@ class KafkaAdmin:
             why = {
                 at: error
                 for at, error in zip(partitions, found, strict=True)
-                if not isinstance(error, int | NotFound | Unsettled)
+                if not isinstance(error, int | NotFound | LeaderNotAvailable)
             }
             if refused is not None:
                 refused |= why
@@ -316,7 +318,7 @@ class KafkaAdmin:
         with self._translated():
             found = self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
         errors = {
-            at: translate(self.name, offset)
+            at: client_error_from(self.name, offset)
             for at, offset in found.items()
             if isinstance(offset, ck.KafkaError)
         }
@@ -343,7 +345,7 @@ class KafkaAdmin:
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
         except TimeoutError as exc:
-            raise self._reason(TimedOut(self.name, "librdkafka gave no answer")) from exc
+            raise self._reason(ResponseTimeout(self.name, "librdkafka gave no answer")) from exc
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -366,7 +368,7 @@ class KafkaAdmin:
         return self._errors.pop(self.name)
 
     def _why(self, error: ck.KafkaError) -> ClientError:
-        return self._reason(translate(self.name, error))
+        return self._reason(client_error_from(self.name, error))
 
     def _reason(self, found: ClientError) -> ClientError:
         """The error of a question, or of the connection if that is why there was no answer.
@@ -374,21 +376,23 @@ class KafkaAdmin:
         A wrong password or certificate fails a question as a broker that is away does; what it was
         librdkafka tells beside it, and only to those who poll. The newest counts.
         """
-        if not isinstance(found, TimedOut | Unreachable):
+        if not isinstance(found, ResponseTimeout | TargetUnreachable):
             return found
         self._client.poll(0)
         self._logs.poll()
         return self._errors.pop(self.name) or found
 
 
-def policy_in(config: Mapping[str, Any]) -> str | None:
+def read_cleanup_policy(config: Mapping[str, Any]) -> str | None:
     """Return the cleanup.policy in a topic's configuration; None where the broker left it out."""
     entry = config.get("cleanup.policy")
     return None if entry is None or entry.value is None else str(entry.value)
 
 
 BEGINNING: Final = int(ck.OFFSET_BEGINNING)
-GATHERED_S: Final = 0.01  # consume() waits all of its time for what is less than it was asked for
+CONSUME_WAIT_S: Final = (
+    0.01  # consume() waits all of its time for what is less than it was asked for
+)
 
 
 class TailReader:
@@ -413,14 +417,14 @@ class TailReader:
             "queued.min.messages": 100_000,
             **self._errors.settings,
         }
-        self._consumer = made(name, ck.Consumer, settings)
+        self._consumer = create_client(name, ck.Consumer, settings)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets."""
         wanted = [
             ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
         ]
-        with translated(self.name):
+        with translate_kafka_errors(self.name):
             self._consumer.assign(wanted)
 
     def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
@@ -429,15 +433,15 @@ class TailReader:
 
         Raises the error librdkafka reported since the last call, if any.
         """
-        with translated(self.name):
+        with translate_kafka_errors(self.name):
             first = self._consumer.poll(timeout_s)
             found: list[ck.Message] = [] if first is None else [first]
             if found and records_max > 1:
-                found += self._consumer.consume(records_max - 1, GATHERED_S)
+                found += self._consumer.consume(records_max - 1, CONSUME_WAIT_S)
         # Of a group that nobody joins: that we may not see it keeps no record from us.
-        messages = [at for at in found if not _of_the_group(at.error())]
+        messages = [at for at in found if not _is_group_error(at.error())]
         if self._errors and not messages:
-            raise self._errors.pop(self.name) or Unreachable(self.name, "no broker answers")
+            raise self._errors.pop(self.name) or TargetUnreachable(self.name, "no broker answers")
         self._errors.clear()
         return messages
 
@@ -449,7 +453,7 @@ class TailReader:
         wanted = [
             ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
         ]
-        with translated(self.name):
+        with translate_kafka_errors(self.name):
             self._consumer.incremental_unassign(wanted)
             self._consumer.incremental_assign(wanted)
 
@@ -458,7 +462,7 @@ class TailReader:
         transactions that follow it; without those never read.
         """
         wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
-        with translated(self.name):
+        with translate_kafka_errors(self.name):
             found = self._consumer.position(wanted)
         return {at.partition: at.offset for at in found if at.offset >= 0}
 
@@ -467,7 +471,7 @@ class TailReader:
         self._consumer.close()
 
 
-def _of_the_group(error: ck.KafkaError | None) -> bool:
+def _is_group_error(error: ck.KafkaError | None) -> bool:
     return error is not None and error.code() == ck.KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
@@ -479,7 +483,7 @@ def timestamp_of(message: ck.Message) -> float | None:
     return None if kind == ck.TIMESTAMP_NOT_AVAILABLE or stamp < 0 else stamp / 1000
 
 
-def end_of_partition(message: ck.Message) -> int | None:
+def parse_end_of_partition(message: ck.Message) -> int | None:
     """The position that an end-of-partition event reports; None for a record.
 
     Control batches have been passed by then, so this, not the last record, tells that the end is
@@ -491,6 +495,6 @@ def end_of_partition(message: ck.Message) -> int | None:
     if error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
         offset = message.offset()
         if offset is None:
-            raise Malformed(str(message.topic()), "end of partition without an offset")
+            raise MalformedResponse(str(message.topic()), "end of partition without an offset")
         return offset
-    raise translate(str(message.topic()), error)
+    raise client_error_from(str(message.topic()), error)

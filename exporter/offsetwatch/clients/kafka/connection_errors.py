@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from offsetwatch.errors import ClientError, Denied, TimedOut, Unreachable
+from offsetwatch.errors import AccessDenied, ClientError, ResponseTimeout, TargetUnreachable
 
 _HTTP: Final = int.from_bytes(b"HTTP")
 _TLS_ALERTS: Final = range(0x15030000, 0x15040000)  # a TLS alert, read as the size of an answer
@@ -39,7 +39,7 @@ class _Cause(NamedTuple):
 
 def explain_failure(text: str) -> ConnectionFailure | None:
     """Return what a text of librdkafka says of a connection; None if it is about something else."""
-    found = _PLACE.match(text)
+    found = _BROKER_ADDRESS.match(text)
     if found is None:
         return None
     what, address = found["what"], found["address"]
@@ -49,13 +49,13 @@ def explain_failure(text: str) -> ConnectionFailure | None:
         match = pattern.search(what)
         if match is not None:
             groups = {name: (group or "").strip(" :,") for name, group in match.groupdict().items()}
-            exact = _exact(cause, groups)
+            exact = _refine_cause(cause, groups)
             detail = exact.detail.format(address=address, **groups)
             return ConnectionFailure(exact.kind, detail, exact.advice)
     return None
 
 
-def _exact(cause: _Cause, groups: dict[str, str]) -> _Cause:
+def _refine_cause(cause: _Cause, groups: dict[str, str]) -> _Cause:
     """Return the cause that the groups tell from this one."""
     if cause is _SASL and not groups["offered"]:
         return _NO_SASL
@@ -69,24 +69,24 @@ def _exact(cause: _Cause, groups: dict[str, str]) -> _Cause:
 
 
 # As an error, and as a line of its log.
-_PLACE: Final = re.compile(
+_BROKER_ADDRESS: Final = re.compile(
     r"(?:FAIL .*?\]: )?(?:\w+://)?(?P<address>\S+)/(?P<node>bootstrap|\d+): (?P<what>.*)", re.DOTALL
 )
 _UNTRUSTED: Final = _Cause(
     r"certificate verify failed(?P<reason>:[^()]*)?",
-    Unreachable,
+    TargetUnreachable,
     "TLS handshake failed: the certificate of {address} is not trusted ({reason})",
     "set ssl.ca.location to the certificate authority that issued it",
 )
 _NEEDS_TLS: Final = _Cause(
     r"connecting to a SSL listener",
-    Unreachable,
+    TargetUnreachable,
     "the listener at {address} speaks TLS, and security.protocol is without it",
     "set security.protocol to SSL or SASL_SSL",
 )
 _OTHER_PROTOCOL: Final = _Cause(
     r"Invalid response size (?P<size>\d+)",
-    Unreachable,
+    TargetUnreachable,
     "the port at {address} is no Kafka listener: its answer is not of Kafka's protocol",
     "name the address of a Kafka listener",
 )
@@ -95,7 +95,7 @@ _SPEAKS_HTTP: Final = _OTHER_PROTOCOL._replace(
 )
 _SASL: Final = _Cause(
     r"SASL (?P<wanted>\S+) mechanism handshake failed:.*supported mechanisms:(?P<offered>[^()]*)",
-    Denied,
+    AccessDenied,
     "{address} does not offer the SASL mechanism {wanted}; it offers {offered}",
     "set sasl.mechanism to one that it offers",
 )
@@ -108,13 +108,13 @@ _CAUSES: Final = (
     _Cause(
         r"PLAINTEXT broker listener|wrong version number|packet length too long"
         r"|record layer failure|unknown protocol|http request",
-        Unreachable,
+        TargetUnreachable,
         "TLS handshake failed: the listener at {address} does not speak TLS",
         "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the TLS port",
     ),
     _Cause(
         r"hostname mismatch|does not match target host|IP address mismatch",
-        Unreachable,
+        TargetUnreachable,
         "TLS handshake failed: the certificate of {address} is for another host name",
         "name the broker as its certificate does, or see ssl.endpoint.identification.algorithm",
     ),
@@ -122,13 +122,13 @@ _CAUSES: Final = (
     _Cause(
         r"certificate required|bad certificate|alert unknown ca|alert certificate"
         r"|alert handshake failure|alert access denied",
-        Denied,
+        AccessDenied,
         "TLS handshake failed: {address} does not accept the client certificate, or asks for one",
         "set ssl.certificate.location and ssl.key.location to a certificate that it trusts",
     ),
     _Cause(
         r"SSL handshake failed:(?P<reason>[^()]*)",
-        Unreachable,
+        TargetUnreachable,
         "TLS handshake with {address} failed: {reason}",
         "check security.protocol and the ssl.* properties against the broker's listener",
     ),
@@ -137,44 +137,44 @@ _CAUSES: Final = (
     _SASL,
     _Cause(
         r"(?:SASL authentication error:|authentication failed:?)(?P<reason>[^()]*)",
-        Denied,
+        AccessDenied,
         "{address} refused the SASL credentials: {reason}",
         "check sasl.username and sasl.password; for OAUTHBEARER the token",
     ),
     _Cause(
         r"require SASL",
-        Denied,
+        AccessDenied,
         "{address} closes the connection: it may require SASL or TLS",
         "set security.protocol to that of the broker's listener",
     ),
     _Cause(
         r"Connection refused",
-        Unreachable,
+        TargetUnreachable,
         "nothing listens at {address}: connection refused",
         "check that the broker runs, and its address and port",
     ),
     _Cause(
         r"Failed to resolve '[^']*':(?P<reason>[^()]*)",
-        Unreachable,
+        TargetUnreachable,
         "the host name of {address} cannot be resolved: {reason}",
         "correct the host name, or this host's DNS",
     ),
     _Cause(
         r"Connection setup timed out|timed out in state CONNECT|No route to host"
         r"|Network is unreachable|Host is down",
-        Unreachable,
+        TargetUnreachable,
         "no connection to {address} within the time for it",
         "check the address, the network and its firewalls",
     ),
     _Cause(
         r"ApiVersion\w* ?(?:Request)? failed:.*timed out|request\(s\) timed out",
-        TimedOut,
+        ResponseTimeout,
         "{address} takes connections and does not answer",
         "check that the broker is not frozen or overloaded, and that this is a Kafka listener",
     ),
     _Cause(
         r"Disconnected.*in state APIVERSION_QUERY",
-        Unreachable,
+        TargetUnreachable,
         "{address} closes each connection before it has answered: it speaks TLS, or is no Kafka "
         "listener",
         "set security.protocol to SSL or SASL_SSL, or name the address of a Kafka listener",

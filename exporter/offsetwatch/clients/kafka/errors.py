@@ -14,24 +14,24 @@ import confluent_kafka as ck
 
 from offsetwatch.clients.kafka.connection_errors import explain_failure
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
-    Denied,
+    LeaderNotAvailable,
     NotFound,
+    ResponseTimeout,
     ServerError,
-    TimedOut,
+    TargetUnreachable,
     TopicChanged,
-    Unreachable,
-    Unsettled,
 )
 
-DENIED = {
+DENIED_CODES = {
     ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
     ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
     ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     ck.KafkaError.SASL_AUTHENTICATION_FAILED,
     ck.KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's local codes are spelt like this
 }
-_NOT_FOUND = {
+_NOT_FOUND_CODES = {
     ck.KafkaError.UNKNOWN_TOPIC_OR_PART,
     ck.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
     ck.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
@@ -39,7 +39,7 @@ _NOT_FOUND = {
     ck.KafkaError._NOENT,  # noqa: SLF001
     ck.KafkaError.GROUP_ID_NOT_FOUND,
 }
-_UNSETTLED = {
+_UNSETTLED_CODES = {
     ck.KafkaError.LEADER_NOT_AVAILABLE,
     ck.KafkaError.NOT_LEADER_FOR_PARTITION,
     ck.KafkaError.FENCED_LEADER_EPOCH,
@@ -47,21 +47,21 @@ _UNSETTLED = {
 }
 # Metadata without brokers and topics.
 _NO_BROKERS = ck.KafkaError._PARTIAL  # noqa: SLF001
-_CHANGED = {
+_TOPIC_CHANGED_CODES = {
     ck.KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log no longer reaches where we stand
     ck.KafkaError._LOG_TRUNCATION,  # noqa: SLF001
     ck.KafkaError.OFFSET_OUT_OF_RANGE,
 }
-_TIMED_OUT = {
+_TIMED_OUT_CODES = {
     ck.KafkaError._TIMED_OUT,  # noqa: SLF001
     ck.KafkaError.REQUEST_TIMED_OUT,
 }
-_ALL_DOWN = ck.KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - it does not say why
+_ALL_BROKERS_DOWN_CODE = ck.KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - it does not say why
 # The same failure has the same text.
 _DURATION: Final = re.compile(r" \(after \d+ms in state \w+[^()]*\)")
-_KEPT_MAX: Final = 100
-_FRESH_S: Final = 60.0
-_UNREACHABLE = {
+_RETAINED_ERRORS_MAX: Final = 100
+_ERROR_AGE_MAX_S: Final = 60.0
+_UNREACHABLE_CODES = {
     ck.KafkaError._TRANSPORT,  # noqa: SLF001
     ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     ck.KafkaError._RESOLVE,  # noqa: SLF001
@@ -69,31 +69,31 @@ _UNREACHABLE = {
 }
 
 
-def no_brokers(target: str) -> Unsettled:
+def build_no_brokers_error(target: str) -> LeaderNotAvailable:
     """Return the error of a broker that is fenced, as all others are, or that just starts."""
-    return Unsettled(target, "the broker that answers knows no broker of its cluster")
+    return LeaderNotAvailable(target, "the broker that answers knows no broker of its cluster")
 
 
-def translate(target: str, error: ck.KafkaError) -> ClientError:
+def client_error_from(target: str, error: ck.KafkaError) -> ClientError:
     """The error of ours that says what to do about this one of librdkafka's."""
     code, detail = error.code(), _DURATION.sub("", error.str())
     failure = explain_failure(detail)
     if failure is not None:
         return failure.kind(target, failure.detail, failure.advice)
-    if code in DENIED:
-        return Denied(target, detail)
-    if code in _NOT_FOUND:
+    if code in DENIED_CODES:
+        return AccessDenied(target, detail)
+    if code in _NOT_FOUND_CODES:
         return NotFound(target, detail)
     if code == _NO_BROKERS:
-        return no_brokers(target)
-    if code in _UNSETTLED:
-        return Unsettled(target, detail)
-    if code in _CHANGED:
+        return build_no_brokers_error(target)
+    if code in _UNSETTLED_CODES:
+        return LeaderNotAvailable(target, detail)
+    if code in _TOPIC_CHANGED_CODES:
         return TopicChanged(target, detail)
-    if code in _TIMED_OUT:
-        return TimedOut(target, detail)
-    if code in _UNREACHABLE:
-        return Unreachable(target, detail)
+    if code in _TIMED_OUT_CODES:
+        return ResponseTimeout(target, detail)
+    if code in _UNREACHABLE_CODES:
+        return TargetUnreachable(target, detail)
     return ServerError(target, detail)
 
 
@@ -104,8 +104,8 @@ class ConnectionErrors(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._errors: deque[tuple[float, ck.KafkaError]] = deque(maxlen=_KEPT_MAX)
-        self._failures: deque[tuple[float, str]] = deque(maxlen=_KEPT_MAX)
+        self._errors: deque[tuple[float, ck.KafkaError]] = deque(maxlen=_RETAINED_ERRORS_MAX)
+        self._failures: deque[tuple[float, str]] = deque(maxlen=_RETAINED_ERRORS_MAX)
         self._logger = logging.Logger("librdkafka")  # noqa: LOG001 - each client its own
         self._logger.addHandler(self)
 
@@ -130,13 +130,13 @@ class ConnectionErrors(logging.Handler):
 
         What is older than a minute is of another failure; of the others the newest counts.
         """
-        since = time.monotonic() - _FRESH_S
+        since = time.monotonic() - _ERROR_AGE_MAX_S
         errors = [error for told_at, error in self._errors if told_at >= since]
         lines = [line for told_at, line in self._failures if told_at >= since]
         self.clear()
         for error in reversed(errors):
-            if error.code() != _ALL_DOWN:
-                return translate(target, error)
+            if error.code() != _ALL_BROKERS_DOWN_CODE:
+                return client_error_from(target, error)
         for line in reversed(lines):
             failure = explain_failure(line)
             if failure is not None:
@@ -153,9 +153,9 @@ class ConnectionErrors(logging.Handler):
 
 
 @contextmanager
-def translated(target: str) -> Iterator[None]:
+def translate_kafka_errors(target: str) -> Iterator[None]:
     """Exceptions of librdkafka end here."""
     try:
         yield
     except ck.KafkaException as exc:
-        raise translate(target, exc.args[0]) from exc
+        raise client_error_from(target, exc.args[0]) from exc

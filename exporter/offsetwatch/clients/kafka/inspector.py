@@ -18,23 +18,23 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from offsetwatch.addresses import parsed, written
+from offsetwatch.addresses import format_address, parse_address
 from offsetwatch.clients.kafka.clients import (
     REQUEST_TIMEOUT_S,
     RESULT_S_MAX,
     KafkaAdmin,
-    made,
-    policy_in,
+    create_client,
+    read_cleanup_policy,
 )
-from offsetwatch.clients.kafka.topic_ids import topic_id_of
+from offsetwatch.clients.kafka.topic_ids import extract_topic_id
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
-    CutOff,
-    Denied,
-    Malformed,
+    IncompleteResponse,
+    MalformedResponse,
     NotFound,
-    TimedOut,
-    Unreachable,
+    ResponseTimeout,
+    TargetUnreachable,
 )
 from offsetwatch.model.topology import TopicPartition
 
@@ -105,7 +105,7 @@ class TopicSettings:
     appended: bool
 
 
-_SETTINGS: Final = (
+_TOPIC_SETTING_NAMES: Final = (
     "cleanup.policy",
     "retention.ms",
     "retention.bytes",
@@ -115,7 +115,7 @@ _SETTINGS: Final = (
 )
 
 
-class KafkaFacts(KafkaAdmin):
+class KafkaInspector(KafkaAdmin):
     """More questions to one Kafka cluster. Thread-safe like its parent."""
 
     def cluster(self) -> ClusterFacts:
@@ -126,7 +126,9 @@ class KafkaFacts(KafkaAdmin):
             cluster_id=found.cluster_id,
             brokers=len(found.brokers),
             topics={name: len(topic.partitions) for name, topic in found.topics.items()},
-            addresses=frozenset(written(str(at.host), at.port) for at in found.brokers.values()),
+            addresses=frozenset(
+                format_address(str(at.host), at.port) for at in found.brokers.values()
+            ),
         )
 
     def shapes(self, topics: Collection[str]) -> dict[str, TopicShape | ClientError]:
@@ -142,7 +144,7 @@ class KafkaFacts(KafkaAdmin):
                 request_timeout=REQUEST_TIMEOUT_S,
             )
         return {
-            name: _shape(found) if not isinstance(found, ClientError) else found
+            name: _build_topic_shape(found) if not isinstance(found, ClientError) else found
             for name, found in self._answers(futures).items()
         }
 
@@ -157,7 +159,7 @@ class KafkaFacts(KafkaAdmin):
         if not topics:
             return {}
         return {
-            name: (_topic_id(found), len(found.partitions))
+            name: (_read_topic_id(found), len(found.partitions))
             for name, found in self._descriptions(topics).items()
             if not isinstance(found, ClientError)
         }
@@ -170,7 +172,7 @@ class KafkaFacts(KafkaAdmin):
         found = self._descriptions([topic])[topic]
         if isinstance(found, ClientError):
             raise found
-        return _topic_id(found)
+        return _read_topic_id(found)
 
     def _descriptions(self, topics: Collection[str]) -> dict[str, Any]:
         with self._translated():
@@ -218,10 +220,10 @@ class KafkaFacts(KafkaAdmin):
         errors = [at for at in answers.values() if isinstance(at, ClientError)]
         if len(errors) == len(answers):
             for error in errors:
-                if not isinstance(error, Denied):
+                if not isinstance(error, AccessDenied):
                     raise error
         return {
-            name: None if isinstance(at, ClientError) else policy_in(at)
+            name: None if isinstance(at, ClientError) else read_cleanup_policy(at)
             for name, at in answers.items()
         }
 
@@ -232,9 +234,9 @@ class KafkaFacts(KafkaAdmin):
             futures = self._client.describe_configs([wanted], request_timeout=REQUEST_TIMEOUT_S)
         try:
             (found,) = [self._result(asked) for asked in futures.values()]
-        except Denied:
+        except AccessDenied:
             return None
-        return int(_value(self.name, found, "max.message.bytes"))
+        return int(_read_setting(self.name, found, "max.message.bytes"))
 
     def settings(self, topic: str) -> TopicSettings | None:
         """Return how a topic is made; None if no topic of this name is visible. Raises
@@ -250,7 +252,7 @@ class KafkaFacts(KafkaAdmin):
             asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
         (future,) = asked.values()
         entries = self._result(future)
-        found = {name: _value(self.name, entries, name) for name in _SETTINGS}
+        found = {name: _read_setting(self.name, entries, name) for name in _TOPIC_SETTING_NAMES}
         return TopicSettings(
             topic_id=shape.topic_id or "",
             partitions=shape.partitions,
@@ -272,7 +274,7 @@ class KafkaFacts(KafkaAdmin):
         return {
             name: found
             if isinstance(found, ClientError)
-            else _operations(found.authorized_operations)
+            else _list_operation_names(found.authorized_operations)
             for name, found in self._described(groups, include_authorized_operations=True).items()
         }
 
@@ -284,7 +286,7 @@ class KafkaFacts(KafkaAdmin):
         (confluentinc/librdkafka issue 5511). And it is we who give up, not librdkafka, which takes
         an hour at most: of an answer that comes after it gave up it aborts (3663, 4605).
         """
-        client = made(self.name, ck_admin.AdminClient, self._settings)
+        client = create_client(self.name, ck_admin.AdminClient, self._settings)
         with self._translated():
             futures = client.describe_consumer_groups(
                 sorted(groups), request_timeout=COORDINATOR_TIMEOUT_S, **options
@@ -307,59 +309,59 @@ class KafkaFacts(KafkaAdmin):
         return found
 
 
-def _value(name: str, config: Mapping[str, Any], setting: str) -> str:
+def _read_setting(name: str, config: Mapping[str, Any], setting: str) -> str:
     """Return what a topic's configuration says. Raises Malformed where it does not."""
     entry = config.get(setting)
     if entry is None or entry.value is None:
-        raise Malformed(name, f"the broker's answer has no {setting}")
+        raise MalformedResponse(name, f"the broker's answer has no {setting}")
     return str(entry.value)
 
 
-def _topic_id(found: ck_admin.TopicDescription) -> str | None:
-    topic_id = topic_id_of(found)
+def _read_topic_id(found: ck_admin.TopicDescription) -> str | None:
+    topic_id = extract_topic_id(found)
     return None if topic_id == NO_TOPIC_ID else topic_id
 
 
-def _shape(found: ck_admin.TopicDescription) -> TopicShape:
+def _build_topic_shape(found: ck_admin.TopicDescription) -> TopicShape:
     return TopicShape(
-        topic_id=_topic_id(found),
+        topic_id=_read_topic_id(found),
         partitions=len(found.partitions),
         replication=min((len(at.replicas) for at in found.partitions), default=0),
-        operations=_operations(found.authorized_operations),
+        operations=_list_operation_names(found.authorized_operations),
     )
 
 
-def _operations(found: Iterable[Any] | None) -> frozenset[str] | None:
+def _list_operation_names(found: Iterable[Any] | None) -> frozenset[str] | None:
     return None if found is None else frozenset(operation.name for operation in found)
 
 
 # --- the release, by ApiVersions -----------------------------------------------------------------
 
 
-def release(name: str, properties: Mapping[str, str]) -> str | None:
+def detect_release(name: str, properties: Mapping[str, str]) -> str | None:
     """Which Kafka release the first broker that answers may be, as far as its protocol tells.
 
     librdkafka keeps this to itself, so it is asked over a socket of our own. None if the cluster
     wants TLS settings that only librdkafka understands.
     """
-    context = _tls(properties)
-    if context is None and _protocol(properties).endswith("ssl"):
+    context = _build_tls_context(properties)
+    if context is None and _read_security_protocol(properties).endswith("ssl"):
         return None
-    failed: ClientError = Unreachable(name, "no bootstrap server")
+    failed: ClientError = TargetUnreachable(name, "no bootstrap server")
     for address in properties["bootstrap.servers"].split(","):
-        at = parsed(address)
+        at = parse_address(address)
         if at is None:
             continue
         try:
-            fetch = _api_versions(name, at, context)[FETCH_KEY]
+            fetch = _request_api_versions(name, at, context)[FETCH_KEY]
         except (ClientError, KeyError) as exc:
-            failed = exc if isinstance(exc, ClientError) else Malformed(name, "no Fetch")
+            failed = exc if isinstance(exc, ClientError) else MalformedResponse(name, "no Fetch")
         else:
-            return release_of(fetch)
+            return release_of_fetch_version(fetch)
     raise failed
 
 
-def release_of(fetch_version: int) -> str:
+def release_of_fetch_version(fetch_version: int) -> str:
     """The releases whose newest Fetch is this one."""
     for version, text in _RELEASE_BY_FETCH:
         if fetch_version >= version:
@@ -367,12 +369,12 @@ def release_of(fetch_version: int) -> str:
     return "older than 2.3"
 
 
-def _protocol(properties: Mapping[str, str]) -> str:
+def _read_security_protocol(properties: Mapping[str, str]) -> str:
     return properties.get("security.protocol", "plaintext").lower()
 
 
-def _tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
-    if not _protocol(properties).endswith("ssl"):
+def _build_tls_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+    if not _read_security_protocol(properties).endswith("ssl"):
         return None
     if any(key.startswith("ssl.") and key not in _TLS_FILES for key in properties):
         return None
@@ -390,7 +392,7 @@ def _tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
     return context
 
 
-def _api_versions(
+def _request_api_versions(
     name: str, address: tuple[str, int], context: ssl.SSLContext | None
 ) -> dict[int, int]:
     """Request -> newest version that the broker understands."""
@@ -405,12 +407,12 @@ def _api_versions(
             connection.sendall(struct.pack(">i", len(header)) + header)
             (size,) = struct.unpack(">i", _receive(name, connection, 4))
             if not 10 <= size <= ANSWER_BYTES_MAX:
-                raise Malformed(name, f"an answer of {size} bytes to ApiVersions")
+                raise MalformedResponse(name, f"an answer of {size} bytes to ApiVersions")
             return parse_api_versions(name, _receive(name, connection, size))
     except TimeoutError as exc:
-        raise TimedOut(name, "ApiVersions: no answer in time") from exc
+        raise ResponseTimeout(name, "ApiVersions: no answer in time") from exc
     except OSError as exc:
-        raise Unreachable(name, f"ApiVersions: {exc}") from exc
+        raise TargetUnreachable(name, f"ApiVersions: {exc}") from exc
 
 
 def _receive(name: str, connection: socket.socket, size: int) -> bytes:
@@ -418,7 +420,7 @@ def _receive(name: str, connection: socket.socket, size: int) -> bytes:
     while len(found) < size:
         part = connection.recv(size - len(found))
         if not part:
-            raise CutOff(name, "ApiVersions: the broker closed the connection")
+            raise IncompleteResponse(name, "ApiVersions: the broker closed the connection")
         found += part
     return found
 
@@ -429,7 +431,7 @@ def parse_api_versions(name: str, body: bytes) -> dict[int, int]:
         correlation, error, count = struct.unpack_from(">ihi", body)
         entries = [struct.unpack_from(">hhh", body, 10 + 6 * number) for number in range(count)]
     except struct.error as exc:
-        raise Malformed(name, "an answer to ApiVersions that is none") from exc
+        raise MalformedResponse(name, "an answer to ApiVersions that is none") from exc
     if correlation != 1 or error != 0:
-        raise Malformed(name, f"ApiVersions: error code {error}")
+        raise MalformedResponse(name, f"ApiVersions: error code {error}")
     return {key: newest for key, _, newest in entries}

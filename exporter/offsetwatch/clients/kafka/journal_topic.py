@@ -9,16 +9,16 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import TailReader, made, silent
-from offsetwatch.clients.kafka.errors import translate, translated
-from offsetwatch.clients.kafka.inspector import KafkaFacts, TopicSettings
-from offsetwatch.errors import TimedOut
+from offsetwatch.clients.kafka.clients import TailReader, create_client, silent_logger
+from offsetwatch.clients.kafka.errors import client_error_from, translate_kafka_errors
+from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicSettings
+from offsetwatch.errors import ResponseTimeout
 from offsetwatch.model.topology import TopicPartition
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024  # all offsets of a large connector are one record
 
 
-class Wanted(NamedTuple):
+class JournalTopicRequirements(NamedTuple):
     """What the topic must be, at the least."""
 
     topic: str
@@ -26,12 +26,16 @@ class Wanted(NamedTuple):
     min_insync_replicas: int
 
 
-def topic_of(name: str, properties: Mapping[str, Any], topic: str) -> TopicSettings | None:
+def read_journal_topic(
+    name: str, properties: Mapping[str, Any], topic: str
+) -> TopicSettings | None:
     """How it is made; None if there is none of this name that we may see. Raises ClientError."""
-    return KafkaFacts(name, properties).settings(topic)
+    return KafkaInspector(name, properties).settings(topic)
 
 
-def weaknesses(found: TopicSettings, wanted: Wanted) -> Iterator[str]:
+def find_unmet_requirements(
+    found: TopicSettings, wanted: JournalTopicRequirements
+) -> Iterator[str]:
     """Why the topic is not fit to be a journal."""
     if found.partitions != 1:
         yield f"it has {found.partitions} partitions, and a journal is one line: 1 is needed"
@@ -55,7 +59,7 @@ def weaknesses(found: TopicSettings, wanted: Wanted) -> Iterator[str]:
         )
 
 
-class Election:
+class LeaderElection:
     """Which replica is to lead: the one that a consumer group gives the journal's partition to.
 
     It only chooses. Two may take themselves for chosen for as long as a session lasts; that one of
@@ -78,22 +82,22 @@ class Election:
             "enable.auto.commit": False,
             "auto.offset.reset": "latest",
             "allow.auto.create.topics": False,
-            "logger": silent,
+            "logger": silent_logger,
         }
-        self._consumer: ck.Consumer = made(name, ck.Consumer, settings)
-        with translated(name):
+        self._consumer: ck.Consumer = create_client(name, ck.Consumer, settings)
+        with translate_kafka_errors(name):
             self._consumer.subscribe(
                 [topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
             )
 
     def chosen(self, wait_s: float) -> bool:
         """Whether this one is, as far as it knows. Raises ClientError where it may not stand."""
-        with translated(self._name):
+        with translate_kafka_errors(self._name):
             message = self._consumer.poll(wait_s)
         error = None if message is None else message.error()
         if error is not None and not error.retriable():
-            found = translate(self._name, error)
-            if not isinstance(found, TimedOut):
+            found = client_error_from(self._name, error)
+            if not isinstance(found, ResponseTimeout):
                 raise found
         return self._chosen
 

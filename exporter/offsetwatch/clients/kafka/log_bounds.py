@@ -17,8 +17,14 @@ from typing import Any, Final, NamedTuple
 import confluent_kafka as ck
 from confluent_kafka.admin import ClusterMetadata
 
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.errors import ClientError, NotFound, TimedOut, Unreachable, Unsettled
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.errors import (
+    ClientError,
+    LeaderNotAvailable,
+    NotFound,
+    ResponseTimeout,
+    TargetUnreachable,
+)
 from offsetwatch.model.topology import TopicPartition
 
 LATEST: Final = -1  # the timestamp by which ListOffsets is asked for the end of a log
@@ -29,30 +35,30 @@ BATCH_S_MAX: Final = 3.0
 # By one question: librdkafka's time goes by the square of them. It has one question under way on a
 # connection, whoever asks: to brokers that are far away 50,000 partitions would be as far as 500
 # times there and back, and that is worth more than the time.
-PARTITIONS_ASKED: Final = 100
-PARTITIONS_ASKED_FAR: Final = 1000
-FAR_S: Final = 0.01  # each question of a round took longer
+PARTITIONS_PER_REQUEST: Final = 100
+PARTITIONS_PER_REQUEST_FAR: Final = 1000
+FAR_ROUND_TRIP_S: Final = 0.01  # each question of a round took longer
 # Where librdkafka refuses a whole question, it is asked in halves, to find the partition that it is
 # about: 14 more questions for one of a hundred.
 SPLITS_MAX: Final = 64  # of all questions of a round
-APART_S: Final = 60.0  # how long a partition that was found so is left out of questions
+EXCLUSION_S: Final = 60.0  # how long a partition that was found so is left out of questions
 
-Told = int | ClientError
-_OF_THE_CLUSTER: Final = {
+OffsetOrError = int | ClientError
+_CLUSTER_ERROR_CODES: Final = {
     ck.KafkaError._AUTHENTICATION,  # noqa: SLF001
     ck.KafkaError.SASL_AUTHENTICATION_FAILED,
     ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
 
 
-class _Question(NamedTuple):
+class _ListOffsetsBatch(NamedTuple):
     """Some of the partitions, and the same as librdkafka is asked for them."""
 
     of: Sequence[TopicPartition]
     wanted: list[ck.TopicPartition]
 
 
-class LogReaders:
+class LogBoundsReader:
     """A client for each isolation level, made when it is first needed. Any thread.
 
     `made` makes a consumer of such settings, and raises Denied while there is no token. Errors of
@@ -73,7 +79,7 @@ class LogReaders:
         self._readers: dict[bool, ck.Consumer] = {}
         # Of the partitions that are asked for again and again, as long as it is the same tuple: to
         # say it all anew for each round was an eighth of what a round takes.
-        self._last: tuple[Sequence[TopicPartition], int, list[_Question]] = ((), 0, [])
+        self._last: tuple[Sequence[TopicPartition], int, list[_ListOffsetsBatch]] = ((), 0, [])
         self._far = False
         self._making = threading.Lock()
         self._unsettled = False
@@ -83,7 +89,7 @@ class LogReaders:
 
     def ask(
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
-    ) -> list[Told]:
+    ) -> list[OffsetOrError]:
         """Of each partition its LATEST or EARLIEST offset, or why it has none: NotFound, Unsettled
         while nobody leads it, or what its broker says of it. Raises KafkaException or ClientError
         where no broker answers, or the cluster refuses us.
@@ -96,15 +102,17 @@ class LogReaders:
         idle = self._leaderless(self._leaders(reader, until)) if self._unsettled else {}
         self._unsettled = bool(idle)
         idle = {**self._left_apart(), **idle}
-        found: list[Told] = []
+        found: list[OffsetOrError] = []
         silent: set[int] = set()  # brokers
         quickest_s = math.inf
         for some in self._questions(partitions, offset):
             began = time.monotonic()
             try:
-                found += self._batch(reader, some, idle, min(BATCH_S_MAX, _left(until)))
+                found += self._batch(
+                    reader, some, idle, min(BATCH_S_MAX, _compute_remaining_s(until))
+                )
             except ck.KafkaException as exc:
-                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                if not isinstance(client_error_from(self._name, exc.args[0]), ResponseTimeout):
                     raise
                 leaders = self._leaders(reader, until)
                 idle = {**self._left_apart(), **self._leaderless(leaders)}
@@ -113,19 +121,23 @@ class LogReaders:
             quickest_s = min(quickest_s, time.monotonic() - began)
             # At once: a round that takes too long and ends here is not to be asked for like this
             # again. Where one question is all of it, it makes no difference.
-            if len(partitions) > PARTITIONS_ASKED:
-                self._far = quickest_s > FAR_S
+            if len(partitions) > PARTITIONS_PER_REQUEST:
+                self._far = quickest_s > FAR_ROUND_TRIP_S
         if self._timed_out is not None and not any(isinstance(at, int) for at in found):
             raise self._timed_out
         return found
 
-    def _questions(self, partitions: Sequence[TopicPartition], offset: int) -> list[_Question]:
-        size = PARTITIONS_ASKED_FAR if self._far else PARTITIONS_ASKED
+    def _questions(
+        self, partitions: Sequence[TopicPartition], offset: int
+    ) -> list[_ListOffsetsBatch]:
+        size = PARTITIONS_PER_REQUEST_FAR if self._far else PARTITIONS_PER_REQUEST
         known, known_size, questions = self._last
         if partitions is known and size == known_size and offset == LATEST:
             return questions
         parts = (partitions[first : first + size] for first in range(0, len(partitions), size))
-        questions = [_Question(some, _wanted(some, offset)) for some in parts]
+        questions = [
+            _ListOffsetsBatch(some, _build_topic_partitions(some, offset)) for some in parts
+        ]
         if isinstance(partitions, tuple) and offset == LATEST:  # another sequence may change
             self._last = (partitions, size, questions)
         return questions
@@ -154,7 +166,7 @@ class LogReaders:
     @staticmethod
     def _leaders(reader: ck.Consumer, until: float) -> dict[TopicPartition, int]:
         """The broker that leads each partition; negative for none."""
-        found = reader.list_topics(timeout=_left(until))
+        found = reader.list_topics(timeout=_compute_remaining_s(until))
         return {
             TopicPartition(name, at.id): at.leader
             for name, topic in found.topics.items()
@@ -164,7 +176,7 @@ class LogReaders:
     def _leaderless(
         self, leaders: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ClientError]:
-        nobody = Unsettled(self._name, "it has no leader")
+        nobody = LeaderNotAvailable(self._name, "it has no leader")
         return {at: nobody for at, leader in leaders.items() if leader < 0}
 
     def _left_apart(self) -> dict[TopicPartition, ClientError]:
@@ -176,25 +188,27 @@ class LogReaders:
     def _by_leader(
         self,
         reader: ck.Consumer,
-        some: _Question,
+        some: _ListOffsetsBatch,
         idle: Mapping[TopicPartition, ClientError],
         leaders: Mapping[TopicPartition, int],
         silent: set[int],
         until: float,
-    ) -> list[Told]:
+    ) -> list[OffsetOrError]:
         """Ask each broker for what it leads, so that one that hangs takes only its own along."""
         places: dict[int, list[int]] = {}
         for place, at in enumerate(some.of):
             places.setdefault(leaders.get(at, -1), []).append(place)
-        hangs = TimedOut(self._name, "the broker that leads it does not answer")
-        found: list[Told] = [hangs] * len(some.of)
+        hangs = ResponseTimeout(self._name, "the broker that leads it does not answer")
+        found: list[OffsetOrError] = [hangs] * len(some.of)
         groups = [(leader, own) for leader, own in places.items() if leader not in silent]
         for number, (leader, own) in enumerate(groups):
-            part = _Question([some.of[at] for at in own], [some.wanted[at] for at in own])
+            part = _ListOffsetsBatch([some.of[at] for at in own], [some.wanted[at] for at in own])
             try:
-                told = self._batch(reader, part, idle, _left(until) / (len(groups) - number))
+                told = self._batch(
+                    reader, part, idle, _compute_remaining_s(until) / (len(groups) - number)
+                )
             except ck.KafkaException as exc:
-                if not isinstance(translate(self._name, exc.args[0]), TimedOut):
+                if not isinstance(client_error_from(self._name, exc.args[0]), ResponseTimeout):
                     raise
                 self._timed_out = exc
                 silent.add(leader)
@@ -206,10 +220,10 @@ class LogReaders:
     def _batch(
         self,
         reader: ck.Consumer,
-        some: _Question,
+        some: _ListOffsetsBatch,
         idle: Mapping[TopicPartition, ClientError],
         limit_s: float,
-    ) -> list[Told]:
+    ) -> list[OffsetOrError]:
         """Ask for those that are not `idle`, of which the answer is known."""
         if not idle or idle.keys().isdisjoint(some.of):  # an empty one would look at each, too
             return self._asked(reader, some.wanted, limit_s)
@@ -219,7 +233,7 @@ class LogReaders:
 
     def _asked(
         self, reader: ck.Consumer, wanted: list[ck.TopicPartition], limit_s: float
-    ) -> list[Told]:
+    ) -> list[OffsetOrError]:
         if not wanted:
             return []
         try:
@@ -231,7 +245,7 @@ class LogReaders:
             return [*offsets]
         return [self._one(at) for at in found]
 
-    def _one(self, at: ck.TopicPartition) -> Told:
+    def _one(self, at: ck.TopicPartition) -> OffsetOrError:
         """An offset that is one: while a broker goes or comes, librdkafka may answer with a
         negative number and without an error.
         """
@@ -240,7 +254,7 @@ class LogReaders:
         if at.offset >= 0:
             return int(at.offset)
         self._unsettled = True
-        return Unsettled(self._name, "the broker gave no offset")
+        return LeaderNotAvailable(self._name, "the broker gave no offset")
 
     def _refused(
         self,
@@ -248,17 +262,22 @@ class LogReaders:
         wanted: list[ck.TopicPartition],
         limit_s: float,
         error: ck.KafkaError,
-    ) -> list[Told]:
+    ) -> list[OffsetOrError]:
         """A question that was refused as a whole need not be about all partitions in it."""
         why = self._why_not(error)
-        if isinstance(why, NotFound | Unsettled):  # librdkafka says so where not one is there
+        if isinstance(
+            why, NotFound | LeaderNotAvailable
+        ):  # librdkafka says so where not one is there
             return [why] * len(wanted)
-        if isinstance(why, TimedOut | Unreachable) or error.code() in _OF_THE_CLUSTER:
+        if (
+            isinstance(why, ResponseTimeout | TargetUnreachable)
+            or error.code() in _CLUSTER_ERROR_CODES
+        ):
             raise ck.KafkaException(error)
         if len(wanted) == 1:
             self._apart[TopicPartition(wanted[0].topic, wanted[0].partition)] = (
                 why,
-                time.monotonic() + APART_S,
+                time.monotonic() + EXCLUSION_S,
             )
             return [why]
         self._splits += 1
@@ -271,14 +290,16 @@ class LogReaders:
         ]
 
     def _why_not(self, error: ck.KafkaError) -> ClientError:
-        found = translate(self._name, error)
-        self._unsettled |= isinstance(found, Unsettled)
+        found = client_error_from(self._name, error)
+        self._unsettled |= isinstance(found, LeaderNotAvailable)
         return found
 
 
-def _wanted(partitions: Sequence[TopicPartition], offset: int) -> list[ck.TopicPartition]:
+def _build_topic_partitions(
+    partitions: Sequence[TopicPartition], offset: int
+) -> list[ck.TopicPartition]:
     return [ck.TopicPartition(at.topic, at.partition, offset) for at in partitions]
 
 
-def _left(until: float) -> float:
+def _compute_remaining_s(until: float) -> float:
     return max(0.0, until - time.monotonic())

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 _JAVA: Final = "a property of Java clients"
 _PEM: Final = "convert the store to PEM (keytool -exportcert, openssl pkcs12)"
 # Of Java's client properties, those that say how to connect, and librdkafka's way to say it.
-_OF_JAVA: Final = {
+_JAVA_PROPERTY_ADVICE: Final = {
     "sasl.jaas.config": f"{_JAVA}; write sasl.username and sasl.password",
     "sasl.client.callback.handler.class": f"{_JAVA}; for OAUTHBEARER see oauth_hook",
     "sasl.login.callback.handler.class": f"{_JAVA}; for OAUTHBEARER see oauth_hook",
@@ -29,11 +29,12 @@ _OF_JAVA: Final = {
     "ssl.protocol": f"{_JAVA}; leave it out",
     "ssl.enabled.protocols": f"{_JAVA}; leave it out",
 }
-_HAS: Final = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
+_SUPPORTED_MECHANISMS: Final = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER"
 _MECHANISMS: Final = {
     "AWS_MSK_IAM": "is of Java clients alone; write OAUTHBEARER, and oauth_hook for the tokens",
     "GSSAPI": (
-        f"(Kerberos) is not in this build of librdkafka, which has {_HAS}; use a listener that has "
+        f"(Kerberos) is not in this build of librdkafka, which has {_SUPPORTED_MECHANISMS}; "
+        "use a listener that has "
         "one of them, or a confluent-kafka that is built with libsasl2"
     ),
 }
@@ -57,7 +58,7 @@ _FILES: Final = {
     "ssl.key.": _NO_KEY,
 }
 # To suggest one for a name that there is not: those of connections, of 2.15.
-_KNOWN: Final = (
+_KNOWN_PROPERTIES: Final = (
     "bootstrap.servers",
     "broker.address.family",
     "client.id",
@@ -103,7 +104,7 @@ _KNOWN: Final = (
     "ssl.providers",
     "ssl.sigalgs.list",
 )
-_IN_WORDS: Final = {
+_PROPERTIES_BY_WORDS: Final = {
     "Java JAAS": ("sasl.jaas.config",),
     "Java TrustStore": (
         "ssl.truststore.location",
@@ -111,7 +112,7 @@ _IN_WORDS: Final = {
         "ssl.truststore.type",
     ),
 }
-_UNKNOWN: Final = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
+_UNKNOWN_PROPERTY: Final = re.compile(r'No such configuration property: "(?P<name>[^"]*)"')
 _WRONG_VALUE: Final = re.compile(
     r'Invalid value .*for configuration property "(?P<name>[^"]*)"'
     r'|"(?P<empty>[^"]*)" cannot be set to empty value'
@@ -119,7 +120,7 @@ _WRONG_VALUE: Final = re.compile(
 _RANGE: Final = re.compile(
     r'property "(?P<name>[^"]*)" value .* is outside allowed range (?P<least>\S+)\.\.(?P<most>\d+)'
 )
-_MAKING: Final = re.compile(r"^Failed to create [a-z ]+: ")
+_CREATION_PREFIX: Final = re.compile(r"^Failed to create [a-z ]+: ")
 _MECHANISM: Final = re.compile(r"(?:SASL mechanism:?|mechanism) (?P<mechanism>[\w-]+)")
 
 
@@ -132,15 +133,15 @@ class RefusedProperty(NamedTuple):
 
 def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty | None:
     """Return which property librdkafka refuses with these words; None where they do not tell."""
-    said = _MAKING.sub("", said)
-    unknown = _UNKNOWN.search(said)
+    said = _CREATION_PREFIX.sub("", said)
+    unknown = _UNKNOWN_PROPERTY.search(said)
     if unknown is not None:
         name = unknown["name"]
-        return RefusedProperty(name, _OF_JAVA.get(name) or _no_such(name))
-    for words, names in _IN_WORDS.items():
+        return RefusedProperty(name, _JAVA_PROPERTY_ADVICE.get(name) or _suggest_property(name))
+    for words, names in _PROPERTIES_BY_WORDS.items():
         if words in said:
             name = next((name for name in names if name in properties), names[0])
-            return RefusedProperty(name, _OF_JAVA[name])
+            return RefusedProperty(name, _JAVA_PROPERTY_ADVICE[name])
     wrong = _WRONG_VALUE.search(said)
     if wrong is not None:
         name = wrong["name"] or wrong["empty"]
@@ -153,7 +154,7 @@ def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty
     mechanism = _MECHANISM.search(said)
     if mechanism is not None:
         name = "sasl.mechanisms" if "sasl.mechanisms" in properties else "sasl.mechanism"
-        why = _MECHANISMS.get(mechanism["mechanism"].upper(), f"is none of {_HAS}")
+        why = _MECHANISMS.get(mechanism["mechanism"].upper(), f"is none of {_SUPPORTED_MECHANISMS}")
         return RefusedProperty(name, f"{mechanism['mechanism']} {why}")
     named = [name for name in properties if name in said]
     if not named:
@@ -163,7 +164,7 @@ def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty
     return RefusedProperty(max(named, key=len), words)
 
 
-def _no_such(name: str) -> str:
-    near = difflib.get_close_matches(name, _KNOWN, n=1)
+def _suggest_property(name: str) -> str:
+    near = difflib.get_close_matches(name, _KNOWN_PROPERTIES, n=1)
     hint = f"did you mean {near[0]}?" if near else "see CONFIGURATION.md of librdkafka"
     return f"librdkafka has no such property; {hint}"

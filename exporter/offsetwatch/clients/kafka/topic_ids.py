@@ -15,14 +15,17 @@ import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
 
-def topic_id_of(described: ck_admin.TopicDescription) -> str:
+def extract_topic_id(described: ck_admin.TopicDescription) -> str:
     """A topic's id, which thereby loses the reference that nobody owns, if it has one."""
     text = str(described.topic_id)
     # One that is counted, not one that is believed in: a later binding may well be mended.
-    if _references(described) == _references(SimpleNamespace(topic_id=ck.Uuid(0, 1))) + 1:
+    if (
+        _count_references(described)
+        == _count_references(SimpleNamespace(topic_id=ck.Uuid(0, 1))) + 1
+    ):
         ctypes.pythonapi.Py_DecRef(ctypes.py_object(described.topic_id))
     return text
 
 
-def _references(holder: ck_admin.TopicDescription | SimpleNamespace) -> int:
+def _count_references(holder: ck_admin.TopicDescription | SimpleNamespace) -> int:
     return sys.getrefcount(holder.topic_id)

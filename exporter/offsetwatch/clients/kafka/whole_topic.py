@@ -16,23 +16,31 @@ from offsetwatch.clients.kafka.clients import (
     REQUEST_TIMEOUT_S,
     KafkaAdmin,
     TailReader,
-    end_of_partition,
+    parse_end_of_partition,
     timestamp_of,
 )
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    LeaderNotAvailable,
+    NotFound,
+    ResponseTimeout,
+)
 from offsetwatch.model.topology import TopicPartition
 
-HEADER: Final = "offsetwatch"  # on records that we wrote; Connect does not look at headers
+OWN_RECORD_HEADER: Final = (
+    "offsetwatch"  # on records that we wrote; Connect does not look at headers
+)
 READ_RECORDS_MAX: Final = 10_000
 READ_TIMEOUT_S: Final = 0.1
 # In a row: after 30 s without a record or an end nothing more is to be expected. An open
 # transaction ends a reader's way as well, and is given up by its broker after a minute.
 EMPTY_READS_MAX: Final = 300
-_PROTOCOL_OTHER: Final = ck.KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's local code
+_OTHER_PROTOCOL_CODE: Final = ck.KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's local code
 
-Progress = Callable[[int, int | None], None]
+ProgressCallback = Callable[[int, int | None], None]
 
 
 class LogRecord(NamedTuple):
@@ -50,7 +58,7 @@ class LogRecord(NamedTuple):
     ours: bool
 
 
-class Ends(NamedTuple):
+class TopicEnds(NamedTuple):
     """A topic that was looked at.
 
     ends    partition -> high watermark
@@ -63,7 +71,7 @@ class Ends(NamedTuple):
     held: tuple[int, ...]
 
 
-class StorageAdmin(KafkaFacts):
+class StorageAdmin(KafkaInspector):
     """What a change of an offsets topic asks a Kafka cluster. Thread-safe like its parent."""
 
     def cluster_id(self) -> str | None:
@@ -79,9 +87,9 @@ class StorageAdmin(KafkaFacts):
             return tuple(sorted(f"{at.client_id} at {at.host}" for at in found.members))
         if isinstance(found, NotFound):
             return ()
-        if isinstance(found, Denied):
-            raise Denied(self.name, f"group {group}: {found.detail}") from found
-        if not _of_other_protocol(found):
+        if isinstance(found, AccessDenied):
+            raise AccessDenied(self.name, f"group {group}: {found.detail}") from found
+        if not _is_other_protocol_error(found):
             raise found
         return self._listed(group)
 
@@ -97,27 +105,29 @@ class StorageAdmin(KafkaFacts):
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
         if not groups:
-            raise Unsettled(self.name, f"group {group}: it is there and no broker lists it")
+            raise LeaderNotAvailable(
+                self.name, f"group {group}: it is there and no broker lists it"
+            )
         found = groups[0]
         if found.error is not None:
-            raise translate(self.name, found.error)
+            raise client_error_from(self.name, found.error)
         return tuple(sorted(f"{at.client_id} at {at.client_host}" for at in found.members))
 
 
-def _of_other_protocol(error: ClientError) -> bool:
+def _is_other_protocol_error(error: ClientError) -> bool:
     """Said by librdkafka, of the workers of Connect."""
     cause = error.__cause__
-    return isinstance(cause, ck.KafkaException) and cause.args[0].code() == _PROTOCOL_OTHER
+    return isinstance(cause, ck.KafkaException) and cause.args[0].code() == _OTHER_PROTOCOL_CODE
 
 
-def ends_of(admin: KafkaAdmin, topic: str) -> Ends:
+def read_topic_ends(admin: KafkaAdmin, topic: str) -> TopicEnds:
     """Where the topic ends now. Raises NotFound, and Unsettled while a partition has no leader."""
     topic_id, count = admin.shape(topic)
     partitions = [TopicPartition(topic, number) for number in range(count)]
     found = admin.readable_ends(partitions)
     if len(found) < count:
-        raise Unsettled(admin.name, f"{topic}: not every partition has a leader")
-    return Ends(
+        raise LeaderNotAvailable(admin.name, f"{topic}: not every partition has a leader")
+    return TopicEnds(
         topic_id=topic_id,
         partitions=count,
         ends={at.partition: end.high for at, end in found.items()},
@@ -125,35 +135,35 @@ def ends_of(admin: KafkaAdmin, topic: str) -> Ends:
     )
 
 
-def read_whole(
+def read_whole_topic(
     admin: KafkaAdmin,
     open_reader: Callable[[], TailReader],
     topic: str,
     *,
-    until: Ends | None = None,
-    progress: Progress | None = None,
+    until: TopicEnds | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Iterator[LogRecord]:
     """Every committed record up to the ends of now, or those that were seen; each partition in the
     order of its log. Raises TimedOut where an end is not reached.
     """
-    ends = ends_of(admin, topic) if until is None else until
+    ends = read_topic_ends(admin, topic) if until is None else until
     wanted = [TopicPartition(topic, number) for number in sorted(ends.ends)]
     starts = admin.bounds(wanted, stable=False)
     total = sum(ends.ends[at.partition] - bound.start for at, bound in starts.items())
     reader = open_reader()
     try:
         reader.assign(dict.fromkeys(wanted, BEGINNING))
-        yield from _read(reader, wanted, ends, total, progress)
+        yield from _read_records(reader, wanted, ends, total, progress)
     finally:
         reader.close()
 
 
-def _read(
+def _read_records(
     reader: TailReader,
     wanted: list[TopicPartition],
-    ends: Ends,
+    ends: TopicEnds,
     total: int,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> Iterator[LogRecord]:
     positions = dict.fromkeys(ends.ends, 0)
     done = empty = 0
@@ -162,53 +172,53 @@ def _read(
         before = dict(positions)
         for message in messages:
             number = message.partition() or 0
-            end = end_of_partition(message)
+            end = parse_end_of_partition(message)
             if end is not None:
                 positions[number] = max(positions[number], end)
                 continue
             positions[number] = max(positions[number], (message.offset() or 0) + 1)
             done += 1
-            yield _record(message)
+            yield _build_log_record(message)
         for number, position in reader.positions(wanted).items():
             positions[number] = max(positions[number], position)
         if progress is not None:
             progress(done, total)
         empty = 0 if messages or positions != before else empty + 1
         if empty >= EMPTY_READS_MAX:
-            raise _given_up(reader.name, wanted, positions, ends)
+            raise _build_timeout_error(reader.name, wanted, positions, ends)
     if progress is not None:
         progress(total, total)  # what compaction and markers left out is done as well
 
 
-def _given_up(
-    name: str, wanted: list[TopicPartition], positions: Mapping[int, int], ends: Ends
-) -> TimedOut:
+def _build_timeout_error(
+    name: str, wanted: list[TopicPartition], positions: Mapping[int, int], ends: TopicEnds
+) -> ResponseTimeout:
     left = [at for at in wanted if positions[at.partition] < ends.ends[at.partition]]
     at = left[0]
     why = f"stands at {positions[at.partition]} of {ends.ends[at.partition]}"
-    return TimedOut(
+    return ResponseTimeout(
         name,
         f"{at.topic} partition {at.partition} {why}, and nothing more comes; an open transaction "
         "may be in the way",
     )
 
 
-def _record(message: ck.Message) -> LogRecord:
+def _build_log_record(message: ck.Message) -> LogRecord:
     return LogRecord(
         kpartition=message.partition() or 0,
         koffset=message.offset() or 0,
         at=timestamp_of(message),
-        key=_bytes(message.key()),
-        value=_bytes(message.value()),
-        ours=is_ours(message),
+        key=_bytes_or_none(message.key()),
+        value=_bytes_or_none(message.value()),
+        ours=is_written_by_offsetwatch(message),
     )
 
 
-def is_ours(message: ck.Message) -> bool:
+def is_written_by_offsetwatch(message: ck.Message) -> bool:
     """Return whether offsetwatch wrote the record."""
     headers: Any = message.headers()  # None for nearly all
-    return headers is not None and any(name == HEADER for name, _ in headers)
+    return headers is not None and any(name == OWN_RECORD_HEADER for name, _ in headers)
 
 
-def _bytes(found: object) -> bytes | None:
+def _bytes_or_none(found: object) -> bytes | None:
     return found if isinstance(found, bytes) else None

@@ -22,16 +22,21 @@ import httpx
 import msgspec
 import yaml
 
-from offsetwatch.clients.http.auth import CannotIdentify
-from offsetwatch.clients.http.body import VALUES_MAX, is_too_wide, read_body
-from offsetwatch.clients.http.client import HTML_PAGE, async_client, is_html, redirect_of
-from offsetwatch.clients.http.exchange import bounds, carry_out, error_of
-from offsetwatch.clients.http.redaction import without_secrets
-from offsetwatch.config.checks.tls import tls_problem
+from offsetwatch.clients.http.auth import UnusableCredentials
+from offsetwatch.clients.http.body import VALUES_MAX, has_too_many_values, read_body
+from offsetwatch.clients.http.client import (
+    HTML_PAGE,
+    build_async_client,
+    describe_redirect,
+    is_html,
+)
+from offsetwatch.clients.http.exchange import build_status_error, build_timeout, run_exchange
+from offsetwatch.clients.http.redaction import redact_secrets
+from offsetwatch.config.checks.tls import describe_tls_error
 from offsetwatch.config.files import read_secret
-from offsetwatch.errors import ClientError, ConfigError, Malformed, TooLarge
+from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, SizeLimitExceeded
 
-ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT_DIR: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_S: Final = (
     30.0  # the API server itself gives up on a request after 60 s, and lists are paged
 )
@@ -41,7 +46,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class KubernetesAccess:
     """See the module.
 
     url         of the API server
@@ -74,11 +79,11 @@ class Access:
             try:
                 token = read_secret(self.token_file)
             except (OSError, ValueError) as exc:
-                raise CannotIdentify(f"{self.token_file}: {_problem(exc)}") from None
+                raise UnusableCredentials(f"{self.token_file}: {_describe_problem(exc)}") from None
         if token is None:
             return {}
         if not token or not token.isascii() or not token.isprintable():
-            raise CannotIdentify("its token is empty, or has characters no header can carry")
+            raise UnusableCredentials("its token is empty, or has characters no header can carry")
         return {"Authorization": f"Bearer {token}"}
 
     def context(self) -> ssl.SSLContext:
@@ -88,13 +93,13 @@ class Access:
         try:
             context = ssl.create_default_context(cadata=self.ca)
             if self.cert is not None and self.key is not None:
-                _show(context, self.cert, self.key)
+                _load_client_certificate(context, self.cert, self.key)
         except (OSError, ValueError) as exc:
-            raise CannotIdentify(f"its certificates: {_problem(exc)}") from None
+            raise UnusableCredentials(f"its certificates: {_describe_problem(exc)}") from None
         return context
 
 
-def _show(context: ssl.SSLContext, cert: str, key: str) -> None:
+def _load_client_certificate(context: ssl.SSLContext, cert: str, key: str) -> None:
     """OpenSSL takes a certificate from files alone: this one is there for a moment, for us only."""
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # mode 0600
         file.write(f"{cert}\n{key}\n")
@@ -102,45 +107,47 @@ def _show(context: ssl.SSLContext, cert: str, key: str) -> None:
         context.load_cert_chain(file.name, password=lambda: "")
 
 
-def _problem(error: OSError | ValueError) -> str:
-    return tls_problem(error) if isinstance(error, OSError) else "cannot be used"
+def _describe_problem(error: OSError | ValueError) -> str:
+    return describe_tls_error(error) if isinstance(error, OSError) else "cannot be used"
 
 
 # --- where ----------------------------------------------------------------------------------------
 
 
-def access_of(
+def find_kubernetes_access(
     kubeconfig: Path | None = None,
     *,
     environment: Mapping[str, str] | None = None,
-    account: Path = ACCOUNT,
-) -> Access:
+    account: Path = SERVICE_ACCOUNT_DIR,
+) -> KubernetesAccess:
     """As the file says; without one as a pod is told, or as kubectl would find it ($KUBECONFIG,
     ~/.kube/config). Raises ConfigError.
     """
     environ = os.environ if environment is None else environment
     if kubeconfig is not None:
-        return from_kubeconfig(kubeconfig)
-    if environ.get("KUBERNETES_SERVICE_HOST") and _is_there(account / "token"):
-        return in_cluster(environ, account)
+        return access_from_kubeconfig(kubeconfig)
+    if environ.get("KUBERNETES_SERVICE_HOST") and _is_existing_path(account / "token"):
+        return access_from_pod(environ, account)
     named = environ.get("KUBECONFIG", "").split(os.pathsep)[0]
     usual = Path(named) if named else Path(environ.get("HOME", "/")) / ".kube" / "config"
-    if _is_there(usual):
-        return from_kubeconfig(usual)
+    if _is_existing_path(usual):
+        return access_from_kubeconfig(usual)
     raise ConfigError(
         (f"no Kubernetes: this is no pod, and there is no {usual}; name a file: --kubeconfig",)
     )
 
 
-def _is_there(path: Path) -> bool:
+def _is_existing_path(path: Path) -> bool:
     """Return whether there is such a file. Raises ConfigError where nobody may look."""
     try:
         return path.exists()
     except OSError as exc:
-        raise ConfigError((f"{path}: {_problem(exc)}",)) from None
+        raise ConfigError((f"{path}: {_describe_problem(exc)}",)) from None
 
 
-def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Access:
+def access_from_pod(
+    environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR
+) -> KubernetesAccess:
     """As every pod with a service account is told. Raises ConfigError."""
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.get("KUBERNETES_SERVICE_PORT", "443")
@@ -148,9 +155,9 @@ def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Acces
         ca = (account / "ca.crt").read_text()
         namespace = (account / "namespace").read_text().strip()
     except (OSError, ValueError) as exc:
-        raise ConfigError((f"{account}: {_problem(exc)}",)) from None
+        raise ConfigError((f"{account}: {_describe_problem(exc)}",)) from None
     address = f"[{host}]" if ":" in host else host
-    return Access(
+    return KubernetesAccess(
         url=f"https://{address}:{port}",
         namespace=namespace or "default",
         ca=ca,
@@ -158,33 +165,33 @@ def in_cluster(environment: Mapping[str, str], account: Path = ACCOUNT) -> Acces
     )
 
 
-def from_kubeconfig(path: Path) -> Access:
+def access_from_kubeconfig(path: Path) -> KubernetesAccess:
     """Its current context. Raises ConfigError."""
     try:
         document = yaml.safe_load(path.read_text())
     except (OSError, ValueError) as exc:
-        raise ConfigError((f"{path}: {_problem(exc)}",)) from None
+        raise ConfigError((f"{path}: {_describe_problem(exc)}",)) from None
     except (yaml.YAMLError, RecursionError):  # the message of the first quotes the file
         raise ConfigError((f"{path}: not YAML",)) from None
     if not isinstance(document, dict):
         raise ConfigError((f"{path}: no kubeconfig",))
-    context = _named(document, "contexts", "context", document.get("current-context"), path)
-    cluster = _named(document, "clusters", "cluster", context.get("cluster"), path)
-    user = _named(document, "users", "user", context.get("user"), path)
-    _only_what_is_understood(cluster, user, path)
+    context = _find_entry(document, "contexts", "context", document.get("current-context"), path)
+    cluster = _find_entry(document, "clusters", "cluster", context.get("cluster"), path)
+    user = _find_entry(document, "users", "user", context.get("user"), path)
+    _refuse_unsupported_settings(cluster, user, path)
     token, token_file = user.get("token"), user.get("tokenFile")
-    return Access(
+    return KubernetesAccess(
         url=str(cluster.get("server", "")).rstrip("/"),
         namespace=str(context.get("namespace") or "default"),
-        ca=_pem(cluster, "certificate-authority", path),
+        ca=_read_pem(cluster, "certificate-authority", path),
         token=None if token is None else str(token),
         token_file=None if token_file is None else path.parent / str(token_file),
-        cert=_pem(user, "client-certificate", path),
-        key=_pem(user, "client-key", path),
+        cert=_read_pem(user, "client-certificate", path),
+        key=_read_pem(user, "client-key", path),
     )
 
 
-def _only_what_is_understood(cluster: Json, user: Json, path: Path) -> None:
+def _refuse_unsupported_settings(cluster: Json, user: Json, path: Path) -> None:
     """Who believes to be somebody else, or to be protected, must not be left in it."""
     for name in ("exec", "auth-provider"):
         if user.get(name):
@@ -202,7 +209,7 @@ def _only_what_is_understood(cluster: Json, user: Json, path: Path) -> None:
         raise ConfigError((f"{path}: clusters: server is missing",))
 
 
-def _named(document: Json, section: str, one: str, name: object, path: Path) -> Json:
+def _find_entry(document: Json, section: str, one: str, name: object, path: Path) -> Json:
     entries = document.get(section)
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("name") == name:
@@ -211,7 +218,7 @@ def _named(document: Json, section: str, one: str, name: object, path: Path) -> 
     raise ConfigError((f"{path}: {section} has no {name}",))
 
 
-def _pem(section: Json, name: str, path: Path) -> str | None:
+def _read_pem(section: Json, name: str, path: Path) -> str | None:
     """From `NAME-data`, base64, or from the file `NAME`, relative to the kubeconfig."""
     data, file = section.get(f"{name}-data"), section.get(name)
     try:
@@ -219,7 +226,7 @@ def _pem(section: Json, name: str, path: Path) -> str | None:
             return base64.b64decode(str(data), validate=True).decode("ascii")
         return None if file is None else (path.parent / str(file)).read_text()
     except (OSError, ValueError, binascii.Error) as exc:
-        raise ConfigError((f"{path}: {name}: {_problem(exc)}",)) from None
+        raise ConfigError((f"{path}: {name}: {_describe_problem(exc)}",)) from None
 
 
 # --- an exchange ----------------------------------------------------------------------------------
@@ -231,8 +238,8 @@ class _Status(msgspec.Struct):
     message: str = ""
 
 
-def exchange(
-    access: Access,
+def send_kubernetes_request(
+    access: KubernetesAccess,
     method: str,
     path: str,
     *,
@@ -245,42 +252,44 @@ def exchange(
     what = f"{method} {path.partition('?')[0]}"
 
     async def answer() -> tuple[int, bytes]:
-        client = async_client(
+        client = build_async_client(
             access.url,
-            timeout=bounds(timeout_s),
+            timeout=build_timeout(timeout_s),
             headers={"Accept": "application/json", **access.headers()},
             transport=transport,
             verify=access.context(),
         )
         headers = {} if body is None else {"Content-Type": content_type}
         async with client, client.stream(method, path, content=body, headers=headers) as response:
-            where = redirect_of(response.status_code, response.headers.get("Location"))
+            where = describe_redirect(response.status_code, response.headers.get("Location"))
             if where is not None:
                 detail = f"HTTP {response.status_code}: {where}; server must name the API server"
-                raise Malformed(access.name, detail)
+                raise MalformedResponse(access.name, detail)
             return response.status_code, await read_body(response, BODY_BYTES_MAX)
 
     try:
-        status, found = carry_out(access.name, answer(), timeout_s)
+        status, found = run_exchange(access.name, answer(), timeout_s)
     except ClientError as exc:
         raise type(exc)(exc.target, f"{what}: {exc.detail}") from exc
     if not 200 <= status < 300:
-        raise _refusal(access.name, what, status, found)
-    if len(found) > BODY_BYTES_MAX or is_too_wide(found):
+        raise _build_response_error(access.name, what, status, found)
+    if len(found) > BODY_BYTES_MAX or has_too_many_values(found):
         bound = f"more than {BODY_BYTES_MAX} bytes or {VALUES_MAX} values"
-        raise TooLarge(access.name, f"{what}: {bound}")
+        raise SizeLimitExceeded(access.name, f"{what}: {bound}")
     try:
         return msgspec.json.decode(found, type=Json)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         page = f"{HTML_PAGE}, and not the Kubernetes API"
         instead = page if is_html(found) else "a body that is no object"
-        raise Malformed(access.name, f"{what}: HTTP {status} with {instead}") from exc
+        raise MalformedResponse(access.name, f"{what}: HTTP {status} with {instead}") from exc
 
 
-def _refusal(name: str, what: str, status: int, body: bytes) -> ClientError:
+def _build_response_error(name: str, what: str, status: int, body: bytes) -> ClientError:
     """In the server's own words: it names resources and fields, never what stands in a secret."""
     try:
-        said = without_secrets(msgspec.json.decode(body, type=_Status).message)
+        said = redact_secrets(msgspec.json.decode(body, type=_Status).message)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         said = HTML_PAGE if is_html(body) else ""
-    return error_of(name, status, f"{what}: HTTP {status}" + (f": {said}" if said else ""))
+    return build_status_error(
+        name, status, f"{what}: HTTP {status}" + (f": {said}" if said else "")
+    )

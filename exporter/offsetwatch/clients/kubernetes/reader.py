@@ -12,15 +12,15 @@ from urllib.parse import quote, urlencode
 import httpx
 import msgspec
 
-from offsetwatch.clients.kubernetes.access import Access, exchange
-from offsetwatch.errors import Malformed, NotFound
+from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
+from offsetwatch.errors import MalformedResponse, NotFound
 
-PAGE: Final = 250
+PAGE_SIZE: Final = 250
 OBJECTS_MAX: Final = 10_000
 STRIMZI: Final = "kafka.strimzi.io"
 _AUTHORIZATION: Final = "authorization.k8s.io"
 # Newest first: what a newer one serves, an operator that knows it understands.
-VERSIONS: Final = ("v1", "v1beta2")
+STRIMZI_API_VERSIONS: Final = ("v1", "v1beta2")
 
 _PARTS: Final = ("metadata", "spec", "status", "data")
 
@@ -32,7 +32,7 @@ class KubeReader:
     """One API server. Thread-safe. `transport` is the seam for tests."""
 
     def __init__(
-        self, access: Access, *, transport: httpx.AsyncBaseTransport | None = None
+        self, access: KubernetesAccess, *, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self.access = access
         self._transport = transport
@@ -58,7 +58,7 @@ class KubeReader:
                 for at in (listed if isinstance(listed, list) else ())
                 if isinstance(at, dict)
             }
-            known = [version for version in VERSIONS if version in served]
+            known = [version for version in STRIMZI_API_VERSIONS if version in served]
             if not known:
                 has = ", ".join(sorted(served)) or "none"
                 raise NotFound(self.name, f"no version of Strimzi's resources we know: {has}")
@@ -113,18 +113,18 @@ class KubeReader:
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": asked},
         }
-        found = exchange(
+        found = send_kubernetes_request(
             self.access,
             "POST",
             f"/apis/{_AUTHORIZATION}/v1/selfsubjectaccessreviews",
             body=msgspec.json.encode(review),
             transport=self._transport,
         )
-        return mapping(found.get("status")).get("allowed") is True
+        return mapping_or_empty(found.get("status")).get("allowed") is True
 
     def get(self, path: str) -> Json:
         """Whatever is there. Raises Malformed for what is no object of Kubernetes."""
-        found = exchange(self.access, "GET", path, transport=self._transport)
+        found = send_kubernetes_request(self.access, "GET", path, transport=self._transport)
         self._check(path, found)
         return found
 
@@ -133,37 +133,43 @@ class KubeReader:
         what stands in them is the API server's to check.
         """
         if not isinstance(found, dict):
-            raise Malformed(self.name, f"GET {path.partition('?')[0]}: an item that is no object")
+            raise MalformedResponse(
+                self.name, f"GET {path.partition('?')[0]}: an item that is no object"
+            )
         metadata = found.get("metadata")
         parts = [(name, found.get(name)) for name in _PARTS]
-        parts += [(name, mapping(metadata).get(name)) for name in ("labels", "annotations")]
+        parts += [
+            (name, mapping_or_empty(metadata).get(name)) for name in ("labels", "annotations")
+        ]
         for name, part in parts:
             if part is not None and not isinstance(part, dict):
-                raise Malformed(self.name, f"GET {path.partition('?')[0]}: {name} is no map")
+                raise MalformedResponse(
+                    self.name, f"GET {path.partition('?')[0]}: {name} is no map"
+                )
 
     def all(self, path: str, *, label: str | None = None) -> list[Json]:
         """A list, page by page."""
         found: list[Json] = []
         after = ""
         while True:
-            asked = {"limit": str(PAGE)}
+            asked = {"limit": str(PAGE_SIZE)}
             asked |= {"labelSelector": label} if label else {}
             asked |= {"continue": after} if after else {}
             page = self.get(f"{path}?{urlencode(asked)}")
             items = page.get("items")
             if not isinstance(items, list):
-                raise Malformed(self.name, f"GET {path}: no list")
+                raise MalformedResponse(self.name, f"GET {path}: no list")
             for item in items:
                 self._check(path, item)
             found += items
-            after = str(mapping(page.get("metadata")).get("continue") or "")
+            after = str(mapping_or_empty(page.get("metadata")).get("continue") or "")
             if not after:
                 return found
             if len(found) > OBJECTS_MAX:
-                raise Malformed(self.name, f"GET {path}: more than {OBJECTS_MAX} objects")
+                raise MalformedResponse(self.name, f"GET {path}: more than {OBJECTS_MAX} objects")
 
 
-def mapping(found: object) -> Json:
+def mapping_or_empty(found: object) -> Json:
     """Return a map, or an empty one in place of anything else."""
     return found if isinstance(found, dict) else {}
 

@@ -28,16 +28,16 @@ import confluent_kafka as ck
 from offsetwatch.model.topology import TopicPartition
 
 POLL_S: Final = 0.1
-LOOK_S: Final = 0.02
-DEATHS: Final = 4  # the first, and those that were asked for its place alone
-NOTHING_BEHIND_MS: Final = 500  # in which a child says that what it was asked for has come
-_CHILD: Final = (
+SINGLE_BATCH_POLL_S: Final = 0.02
+CHILD_DEATHS_MAX: Final = 4  # the first, and those that were asked for its place alone
+SINGLE_BATCH_BACKOFF_MS: Final = 500  # in which a child says that what it was asked for has come
+_CHILD_CODE: Final = (
     "import json, sys; asked = json.load(sys.stdin); sys.path[:] = asked['path']; "
     "from offsetwatch.clients.records.checksum import main; main(asked)"
 )
-_FINE, _BAD, _GIVEN_UP = 0, 3, 4  # 1 and 2 are Python's own
-_DEADLY: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
-_BAD_BATCH: Final = {
+_EXIT_FINE, _EXIT_BAD, _EXIT_GIVEN_UP = 0, 3, 4  # 1 and 2 are Python's own
+_CRASH_EXIT_CODES: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
+_BAD_BATCH_CODES: Final = {
     ck.KafkaError._BAD_MSG,  # noqa: SLF001 - librdkafka's local codes are spelt like this
     ck.KafkaError._BAD_COMPRESSION,  # noqa: SLF001
     ck.KafkaError._NOT_IMPLEMENTED,  # noqa: SLF001 - a batch of no format there is
@@ -45,21 +45,21 @@ _BAD_BATCH: Final = {
 }
 
 
-class Checked(NamedTuple):
+class ChecksumResult(NamedTuple):
     """How far the stretch is known to be sound, and whether what comes next is known not to be."""
 
     sound_to: int
     corrupt: bool
 
 
-def bad_batch(error: ck.KafkaError) -> bool:
+def is_bad_batch(error: ck.KafkaError) -> bool:
     """Whether this event is about a batch that fails its sum or cannot be decoded."""
-    return error.code() in _BAD_BATCH
+    return error.code() in _BAD_BATCH_CODES
 
 
-def check(
+def verify_checksums(
     settings: Mapping[str, Any], at: TopicPartition, start: int, end: int, timeout_s: float
-) -> Checked:
+) -> ChecksumResult:
     """Read from `start` to before `end`, both offsets of the log, with checksums. `settings` are a
     consumer's.
     """
@@ -71,19 +71,21 @@ def check(
             for name, value in settings.items()
             if not callable(value) and name != "logger"  # of no use there
         },
-        "hooks": {name: _named(value) for name, value in settings.items() if name == "oauth_cb"},
+        "hooks": {
+            name: _format_hook_name(value) for name, value in settings.items() if name == "oauth_cb"
+        },
         "topic": at.topic,
         "partition": at.partition,
     }
 
-    def read(wanted: Stretch) -> Read:
+    def read(wanted: ChecksumRange) -> ChecksumChildResult:
         left_s = max(0.0, deadline - time.monotonic())
-        return _read_by_child({**asked, **wanted._asdict(), "timeout_s": left_s}, left_s)
+        return _read_in_child({**asked, **wanted._asdict(), "timeout_s": left_s}, left_s)
 
-    return judged(read, start, end)
+    return verify_range(read, start, end)
 
 
-class Ended(Enum):
+class ChecksumChildOutcome(Enum):
     """How a child did: all was fine, a batch was bad, it died, or nothing is known."""
 
     FINE = "fine"
@@ -92,7 +94,7 @@ class Ended(Enum):
     UNKNOWN = "unknown"
 
 
-class Stretch(NamedTuple):
+class ChecksumRange(NamedTuple):
     """From one offset to before another. alone: that is one place, and another child died there."""
 
     start: int
@@ -100,38 +102,44 @@ class Stretch(NamedTuple):
     alone: bool = False
 
 
-class Read(NamedTuple):
+class ChecksumChildResult(NamedTuple):
     """How a child ended, and what it got to; everything before that is sound."""
 
-    ended: Ended
+    ended: ChecksumChildOutcome
     reached: int
 
 
-def judged(read: Callable[[Stretch], Read], start: int, end: int) -> Checked:
+def verify_range(
+    read: Callable[[ChecksumRange], ChecksumChildResult], start: int, end: int
+) -> ChecksumResult:
     """What is to be said of a stretch; `read` has a child read one."""
     position, deaths = start, 0
     while position < end:
-        wanted = Stretch(position, position + 1, alone=True) if deaths else Stretch(position, end)
+        wanted = (
+            ChecksumRange(position, position + 1, alone=True)
+            if deaths
+            else ChecksumRange(position, end)
+        )
         ended, reached = read(wanted)
-        if ended is Ended.FINE:
+        if ended is ChecksumChildOutcome.FINE:
             position, deaths = wanted.end, 0
-        elif ended is not Ended.DIED:
-            return Checked(min(reached, end), corrupt=ended is Ended.BAD)
+        elif ended is not ChecksumChildOutcome.DIED:
+            return ChecksumResult(min(reached, end), corrupt=ended is ChecksumChildOutcome.BAD)
         elif reached > position:
             position, deaths = min(reached, end), 1
         else:
             deaths += 1
-            if deaths == DEATHS:
-                return Checked(position, corrupt=True)
-    return Checked(max(start, end), corrupt=False)
+            if deaths == CHILD_DEATHS_MAX:
+                return ChecksumResult(position, corrupt=True)
+    return ChecksumResult(max(start, end), corrupt=False)
 
 
-def _read_by_child(told_to: Mapping[str, Any], timeout_s: float) -> Read:
+def _read_in_child(told_to: Mapping[str, Any], timeout_s: float) -> ChecksumChildResult:
     start = told_to["start"]
     if timeout_s <= 0:
-        return Read(Ended.UNKNOWN, start)
+        return ChecksumChildResult(ChecksumChildOutcome.UNKNOWN, start)
     child = subprocess.Popen(  # noqa: S603 - this Python, these words; the rest goes over a pipe
-        [sys.executable, "-c", _CHILD],
+        [sys.executable, "-c", _CHILD_CODE],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # an assertion of librdkafka's
@@ -143,16 +151,24 @@ def _read_by_child(told_to: Mapping[str, Any], timeout_s: float) -> Read:
         except subprocess.TimeoutExpired:
             child.kill()
             told, _ = child.communicate()
-            return Read(Ended.UNKNOWN, _reached(told, start))
-    ends = {_FINE: Ended.FINE, _BAD: Ended.BAD, **dict.fromkeys(_DEADLY, Ended.DIED)}
-    return Read(ends.get(child.returncode, Ended.UNKNOWN), _reached(told, start))
+            return ChecksumChildResult(
+                ChecksumChildOutcome.UNKNOWN, _parse_reached_offset(told, start)
+            )
+    ends = {
+        _EXIT_FINE: ChecksumChildOutcome.FINE,
+        _EXIT_BAD: ChecksumChildOutcome.BAD,
+        **dict.fromkeys(_CRASH_EXIT_CODES, ChecksumChildOutcome.DIED),
+    }
+    return ChecksumChildResult(
+        ends.get(child.returncode, ChecksumChildOutcome.UNKNOWN), _parse_reached_offset(told, start)
+    )
 
 
-def _named(hook: Any) -> str:
+def _format_hook_name(hook: Any) -> str:
     return f"{hook.__module__}:{hook.__qualname__}"
 
 
-def _reached(told: str, start: int) -> int:
+def _parse_reached_offset(told: str, start: int) -> int:
     """By its last whole line."""
     lines = told.split("\n")[:-1]
     return max(start, int(lines[-1])) if lines else start
@@ -172,36 +188,36 @@ def main(asked: dict[str, Any]) -> None:
         "log_level": 0,
     }
     if asked["hooks"]:
-        from offsetwatch.config.schema.types import function_of  # noqa: PLC0415 - pydantic takes its time
+        from offsetwatch.config.schema.types import import_function  # noqa: PLC0415 - pydantic takes its time
 
-        settings |= {name: function_of(hook) for name, hook in asked["hooks"].items()}
+        settings |= {name: import_function(hook) for name, hook in asked["hooks"].items()}
     if asked["alone"]:  # whoever waits for a batch takes it at once, and the next one is fetched
-        settings["fetch.queue.backoff.ms"] = NOTHING_BEHIND_MS
+        settings["fetch.queue.backoff.ms"] = SINGLE_BATCH_BACKOFF_MS
     consumer = ck.Consumer(settings)
     consumer.assign([ck.TopicPartition(asked["topic"], asked["partition"], asked["start"])])
-    code = _read(consumer, asked)
+    code = _read_range(consumer, asked)
     sys.stdout.flush()
     os._exit(code)  # a client that has met a bad batch may not come to an end
 
 
-def _read(consumer: ck.Consumer, asked: Mapping[str, Any]) -> int:
+def _read_range(consumer: ck.Consumer, asked: Mapping[str, Any]) -> int:
     deadline = time.monotonic() + asked["timeout_s"]
     while time.monotonic() < deadline:
         if asked["alone"]:
-            time.sleep(LOOK_S)
+            time.sleep(SINGLE_BATCH_POLL_S)
         message = consumer.poll(0 if asked["alone"] else POLL_S)
         if message is None:
             continue
         error, offset = message.error(), message.offset() or 0
         if error is None:
             if offset >= asked["end"] - 1:
-                return _FINE
+                return _EXIT_FINE
             print(offset + 1, flush=True)  # noqa: T201 - this is what it is for
         elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
-            return _FINE
-        elif bad_batch(error):
+            return _EXIT_FINE
+        elif is_bad_batch(error):
             print(max(offset, asked["start"]), flush=True)  # noqa: T201
-            return _BAD
+            return _EXIT_BAD
         elif message.topic() == asked["topic"]:
-            return _GIVEN_UP
-    return _GIVEN_UP
+            return _EXIT_GIVEN_UP
+    return _EXIT_GIVEN_UP

@@ -14,10 +14,14 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import made, timestamp_of
-from offsetwatch.clients.kafka.errors import ConnectionErrors, translate, translated
-from offsetwatch.errors import ClientError, Unreachable
-from offsetwatch.model.log_readings import FirstRecord, NothingUpTo
+from offsetwatch.clients.kafka.clients import create_client, timestamp_of
+from offsetwatch.clients.kafka.errors import (
+    ConnectionErrors,
+    client_error_from,
+    translate_kafka_errors,
+)
+from offsetwatch.errors import ClientError, TargetUnreachable
+from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 # A record is wanted, and a broker gives whole batches: the first one however large, of the others
@@ -25,9 +29,9 @@ from offsetwatch.model.topology import TopicPartition
 PARTITION_BYTES: Final = 16 * 1024
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # of one broker, unless a single batch is larger
 POLL_S: Final = 0.1
-_APPENDED: Final = ck.TIMESTAMP_LOG_APPEND_TIME
+_LOG_APPEND_TIME: Final = ck.TIMESTAMP_LOG_APPEND_TIME
 
-Answer = FirstRecord | NothingUpTo | ClientError
+ProbeAnswer = FirstRecord | NoRecordBefore | ClientError
 
 
 class ProbeReader:
@@ -54,24 +58,24 @@ class ProbeReader:
             "queued.min.messages": 1,  # nothing is read ahead
             **self._errors.settings,
         }
-        self._consumer = made(name, ck.Consumer, settings)
+        self._consumer = create_client(name, ck.Consumer, settings)
 
     def first(
         self,
         starts: Mapping[TopicPartition, int],
         timeout_s: float,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> dict[TopicPartition, Answer]:
+    ) -> dict[TopicPartition, ProbeAnswer]:
         """What stands first at or after these offsets. Partitions that gave no answer within
         `timeout_s` are left out.
 
         Raises the error of the cluster if not one partition answered.
         """
-        found: dict[TopicPartition, Answer] = {}
+        found: dict[TopicPartition, ProbeAnswer] = {}
         self._errors.clear()
         deadline = time.monotonic() + timeout_s
         wanted = [ck.TopicPartition(at.topic, at.partition, start) for at, start in starts.items()]
-        with translated(self.name):
+        with translate_kafka_errors(self.name):
             self._consumer.assign(wanted)
             try:
                 while len(found) < len(starts) and not stopped():
@@ -84,7 +88,7 @@ class ProbeReader:
             finally:
                 self._consumer.unassign()
         if not found and self._errors:
-            raise self._errors.pop(self.name) or Unreachable(self.name, "no broker answers")
+            raise self._errors.pop(self.name) or TargetUnreachable(self.name, "no broker answers")
         return found
 
     def close(self) -> None:
@@ -95,7 +99,7 @@ class ProbeReader:
         self,
         message: ck.Message,
         starts: Mapping[TopicPartition, int],
-        found: dict[TopicPartition, Answer],
+        found: dict[TopicPartition, ProbeAnswer],
     ) -> None:
         at = TopicPartition(message.topic() or "", message.partition() or 0)
         if at not in starts:
@@ -109,14 +113,14 @@ class ProbeReader:
         # What was fetched with it is thrown away inside librdkafka.
         self._consumer.incremental_unassign([ck.TopicPartition(at.topic, at.partition)])
 
-    def _answer(self, message: ck.Message, start: int) -> Answer:
+    def _answer(self, message: ck.Message, start: int) -> ProbeAnswer:
         error, offset = message.error(), message.offset()
         if error is None:
             return FirstRecord(
                 offset=start if offset is None else offset,
                 at=timestamp_of(message),
-                appended=message.timestamp()[0] == _APPENDED,
+                appended=message.timestamp()[0] == _LOG_APPEND_TIME,
             )
         if error.code() == ck.KafkaError._PARTITION_EOF and offset is not None:  # noqa: SLF001
-            return NothingUpTo(max(start, offset))
-        return translate(f"{self.name}/{message.topic()}", error)
+            return NoRecordBefore(max(start, offset))
+        return client_error_from(f"{self.name}/{message.topic()}", error)

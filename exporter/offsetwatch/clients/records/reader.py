@@ -22,19 +22,24 @@ from typing import Any, Final, Self
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import made
-from offsetwatch.clients.kafka.errors import ConnectionErrors, translate
-from offsetwatch.clients.records.checksum import Checked, bad_batch, check
-from offsetwatch.errors import Malformed, TimedOut, Unreachable, Unsettled
-from offsetwatch.model.records import Headers, IncompleteRead, RawRecord, TimestampType, Window
+from offsetwatch.clients.kafka.clients import create_client
+from offsetwatch.clients.kafka.errors import ConnectionErrors, client_error_from
+from offsetwatch.clients.records.checksum import ChecksumResult, is_bad_batch, verify_checksums
+from offsetwatch.errors import (
+    LeaderNotAvailable,
+    MalformedResponse,
+    ResponseTimeout,
+    TargetUnreachable,
+)
+from offsetwatch.model.records import Headers, IncompleteRead, LogWindow, RawRecord, TimestampType
 from offsetwatch.model.topology import TopicPartition
 
-__all__ = ["IncompleteRead", "RawRecord", "RecordReader", "Window"]
+__all__ = ["IncompleteRead", "LogWindow", "RawRecord", "RecordReader"]
 
 POLL_S: Final = 0.1
 RECEIVE_BYTES_MAX: Final = 512 * 1024 * 1024  # a broker gives the first batch, however large
 _NO_TIMESTAMP: Final = -1  # as Kafka writes it
-_TYPES: Final[dict[int, TimestampType]] = {
+_TIMESTAMP_TYPES: Final[dict[int, TimestampType]] = {
     ck.TIMESTAMP_CREATE_TIME: "create",
     ck.TIMESTAMP_LOG_APPEND_TIME: "append",
 }
@@ -104,7 +109,7 @@ class RecordReader:
         count_max: int,
         bytes_max: int,
         timeout_s: float,
-    ) -> Window:
+    ) -> LogWindow:
         """Read from `start` up to the end, to `until` (without it), or to the bounds: so many
         records, so many bytes (one record may be larger). Where the log begins later by now, it is
         read from there. `timeout_s` is for the read, and again for the check of its sums.
@@ -117,23 +122,23 @@ class RecordReader:
         deadline = time.monotonic() + timeout_s
         self._errors.clear()
         log_start, end = self._bounds(at, timeout_s)
-        found = _Found(max(start, log_start), end, until, count_max, bytes_max)
+        found = _WindowBuilder(max(start, log_start), end, until, count_max, bytes_max)
         if found.done:
-            return Window((), found.position, end, log_start)
+            return LogWindow((), found.position, end, log_start)
         self._read(at, found, deadline)
         short = "" if found.is_complete else f"read up to {found.position} of {found.last}"
         if self._check_crcs:
-            checked = check(self._settings, at, found.start, found.position, timeout_s)
+            checked = verify_checksums(self._settings, at, found.start, found.position, timeout_s)
             if checked.sound_to < found.position and not checked.corrupt:
                 short = f"checksums verified up to {checked.sound_to} of {found.position}"
             found.cut(checked)
         end = max(end, found.position)  # it may have grown meanwhile
-        window = Window(tuple(found.records), found.position, end, log_start, found.corrupt_at)
+        window = LogWindow(tuple(found.records), found.position, end, log_start, found.corrupt_at)
         if short and found.corrupt_at is None:
             raise IncompleteRead(self._target(at), f"{short} in {timeout_s:g} s", window)
         return window
 
-    def _read(self, at: TopicPartition, found: _Found, deadline: float) -> None:
+    def _read(self, at: TopicPartition, found: _WindowBuilder, deadline: float) -> None:
         """Let the window grow until it is done, or until the deadline (monotonic)."""
         consumer = self._consumer
         try:
@@ -147,14 +152,14 @@ class RecordReader:
                     self._take(message, at, found)
             consumer.unassign()
         except ck.KafkaException as exc:
-            raise translate(self._target(at), exc.args[0]) from exc
+            raise client_error_from(self._target(at), exc.args[0]) from exc
         if found.corrupt_at is not None:
             self.close()  # what it would go on with is not to be relied on
 
     @property
     def _consumer(self) -> ck.Consumer:
         if self._made is None:
-            self._made = made(self.name, ck.Consumer, self._settings)
+            self._made = create_client(self.name, ck.Consumer, self._settings)
         return self._made
 
     def _target(self, at: TopicPartition) -> str:
@@ -165,32 +170,35 @@ class RecordReader:
         try:
             found = self._consumer.get_watermark_offsets(wanted, timeout=timeout_s, cached=False)
         except ck.KafkaException as exc:
-            told = translate(self._target(at), exc.args[0])
-            if isinstance(told, TimedOut | Unreachable) and self._consumer.poll(0) is None:
+            told = client_error_from(self._target(at), exc.args[0])
+            if (
+                isinstance(told, ResponseTimeout | TargetUnreachable)
+                and self._consumer.poll(0) is None
+            ):
                 told = self._errors.pop(self.name) or told
             raise told from exc
         if found is None:
-            raise TimedOut(self._target(at), "no answer with its log start and end in time")
+            raise ResponseTimeout(self._target(at), "no answer with its log start and end in time")
         if min(found) < 0:  # while a broker goes or comes, and without an error
-            raise Unsettled(self._target(at), "the broker gave no offset")
+            raise LeaderNotAvailable(self._target(at), "the broker gave no offset")
         return found
 
-    def _take(self, message: ck.Message, at: TopicPartition, found: _Found) -> None:
+    def _take(self, message: ck.Message, at: TopicPartition, found: _WindowBuilder) -> None:
         error, offset = message.error(), message.offset()
         if error is not None:
             if message.topic() != at.topic:
                 self._errors.add(error)  # of the cluster; librdkafka tries again
             elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
                 found.ended(offset)
-            elif bad_batch(error):
+            elif is_bad_batch(error):
                 found.corrupted(offset)
             else:
-                raise translate(self._target(at), error)
+                raise client_error_from(self._target(at), error)
         elif found.wants(offset):
-            found.take(_record(message, self._target(at)))
+            found.take(_build_raw_record(message, self._target(at)))
 
 
-class _Found:
+class _WindowBuilder:
     """A window that grows.
 
     last    where it is to end, unless a bound ends it before: the end of the log as it was when the
@@ -231,7 +239,7 @@ class _Found:
             self.position = self._until
         self.done = True
 
-    def cut(self, checked: Checked) -> None:
+    def cut(self, checked: ChecksumResult) -> None:
         """Keep what is known to be sound."""
         if checked.sound_to < self.position:
             self.records = [at for at in self.records if at.offset < checked.sound_to]
@@ -256,11 +264,11 @@ class _Found:
         self.done = len(self.records) >= self._count_max or self._bytes_left <= 0
 
 
-def _record(message: ck.Message, target: str) -> RawRecord:
+def _build_raw_record(message: ck.Message, target: str) -> RawRecord:
     offset = message.offset()
     assert offset is not None
     kind, stamp = message.timestamp()
-    stamped = kind in _TYPES and stamp != _NO_TIMESTAMP
+    stamped = kind in _TIMESTAMP_TYPES and stamp != _NO_TIMESTAMP
     epoch = message.leader_epoch()
     return RawRecord(
         topic=message.topic() or "",
@@ -268,22 +276,22 @@ def _record(message: ck.Message, target: str) -> RawRecord:
         offset=offset,
         leader_epoch=epoch if epoch is not None and epoch >= 0 else None,
         timestamp_ms=stamp if stamped else None,
-        timestamp_type=_TYPES[kind] if stamped else "none",
-        key=_bytes(message.key()),
-        value=_bytes(message.value()),
-        headers=_headers(message, f"{target}@{offset}"),
+        timestamp_type=_TIMESTAMP_TYPES[kind] if stamped else "none",
+        key=_bytes_or_none(message.key()),
+        value=_bytes_or_none(message.value()),
+        headers=_read_headers(message, f"{target}@{offset}"),
     )
 
 
-def _headers(message: ck.Message, target: str) -> Headers:
+def _read_headers(message: ck.Message, target: str) -> Headers:
     try:
         found: Any = _headers_of(message)
     except (SystemError, UnicodeDecodeError) as exc:
-        raise Malformed(
+        raise MalformedResponse(
             target, "the name of a header is no UTF-8, and cannot be read here"
         ) from exc
-    return tuple((name, _bytes(value)) for name, value in found or ())
+    return tuple((name, _bytes_or_none(value)) for name, value in found or ())
 
 
-def _bytes(found: object) -> bytes | None:
+def _bytes_or_none(found: object) -> bytes | None:
     return found if isinstance(found, bytes) else None

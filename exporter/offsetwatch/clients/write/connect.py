@@ -13,26 +13,37 @@ from typing import Any, Final, NamedTuple
 import httpx
 import msgspec
 
-from offsetwatch.clients.http.auth import TlsContext, authorization
+from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
 from offsetwatch.clients.http.body import read_body
-from offsetwatch.clients.http.client import HTML_PAGE, REDIRECTS, async_client, is_html, redirect_of
-from offsetwatch.clients.http.exchange import Transport, ask, bounds, carry_out
-from offsetwatch.clients.http.redaction import without_secrets
+from offsetwatch.clients.http.client import (
+    HTML_PAGE,
+    REDIRECT_PREFIX,
+    build_async_client,
+    describe_redirect,
+    is_html,
+)
+from offsetwatch.clients.http.exchange import (
+    Transport,
+    build_timeout,
+    exchange_in_memory,
+    run_exchange,
+)
+from offsetwatch.clients.http.redaction import redact_secrets
 from offsetwatch.config import Auth, Connect, Tls
-from offsetwatch.errors import Unreachable
+from offsetwatch.errors import TargetUnreachable
 
 TIMEOUT_S: Final = 100.0  # Connect's own verdict comes after 90 s at the latest
 BODY_BYTES_MAX: Final = 256 * 1024  # beyond it an answer is cut off: it is only looked into
 
 # What a creation may be answered without quoting a configuration.
-_HARMLESS = re.compile(
+_SAFE_MESSAGES = re.compile(
     r"Cannot complete request|Connector .{1,200} already exists|IO Error trying to forward"
     r'|Request timed out|Unrecognized field "initial_'
 )
 _WORD = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-class Reply(NamedTuple):
+class ConnectReply(NamedTuple):
     """What a worker answered. `said` is its own message, short and without secrets; None where it
     gave none, or where something else answered (a proxy, a web server). `other` describes an answer
     that cannot be Connect's: a redirect, an HTML page.
@@ -70,16 +81,16 @@ class ConnectWriter:
         self._tls = TlsContext(tls)
         self._transport = transport
 
-    def send(self, method: str, path: str, body: bytes | None = None) -> Reply:
+    def send(self, method: str, path: str, body: bytes | None = None) -> ConnectReply:
         """One request. Raises Unreachable, Ambiguous."""
         status, answer = self._ask(method, path, body)
-        message = _message(status, answer)
-        said = None if message is None else without_secrets(message)
-        return Reply(status, said, _other(status, answer))
+        message = _parse_message(status, answer)
+        said = None if message is None else redact_secrets(message)
+        return ConnectReply(status, said, _describe_foreign_answer(status, answer))
 
     def create(
         self, connector: str, config: Mapping[str, Any], *, initial_state: str | None
-    ) -> Reply:
+    ) -> ConnectReply:
         """`POST /connectors`: 201. `initial_state` (KIP-980) where the worker knows it, Kafka 3.7.
 
         Connect's refusal quotes what it refuses; of it the names of our own settings are said.
@@ -88,32 +99,36 @@ class ConnectWriter:
         if initial_state is not None:
             wanted["initial_state"] = initial_state
         status, answer = self._ask("POST", "/connectors", msgspec.json.encode(wanted))
-        message = _message(status, answer)
+        message = _parse_message(status, answer)
         if message is None or status < httpx.codes.BAD_REQUEST:
-            return Reply(status, other=_other(status, answer))
-        if _HARMLESS.match(message):
-            return Reply(status, without_secrets(message))
-        return Reply(status, _settings_named(message, frozenset(config)))
+            return ConnectReply(status, other=_describe_foreign_answer(status, answer))
+        if _SAFE_MESSAGES.match(message):
+            return ConnectReply(status, redact_secrets(message))
+        return ConnectReply(status, _describe_named_settings(message, frozenset(config)))
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """One worker's answer. Another worker is asked only where no connection was made: nothing
         has happened then. Raises Unreachable, Ambiguous.
         """
-        failures: list[Unreachable] = []
+        failures: list[TargetUnreachable] = []
         for url in self._urls:
             try:
                 return self._exchange(url, method, path, body)
-            except Unreachable as exc:
+            except TargetUnreachable as exc:
                 failures.append(exc)
         details = dict.fromkeys(failure.detail for failure in failures)
-        raise Unreachable(self.name, f"{method} {path}: {'; '.join(details)}") from failures[0]
+        raise TargetUnreachable(self.name, f"{method} {path}: {'; '.join(details)}") from failures[
+            0
+        ]
 
     def _exchange(self, url: str, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         if isinstance(self._transport, httpx.AsyncBaseTransport | None):
             exchange = self._answer(url, method, path, body, self._transport)
-            return carry_out(self.name, exchange, self._timeout_s)
+            return run_exchange(self.name, exchange, self._timeout_s)
         self._check()
-        return ask(self._transport, self.name, (method, url, path, body), self._timeout_s)
+        return exchange_in_memory(
+            self._transport, self.name, (method, url, path, body), self._timeout_s
+        )
 
     async def _answer(
         self,
@@ -123,35 +138,35 @@ class ConnectWriter:
         body: bytes | None,
         transport: httpx.AsyncBaseTransport | None,
     ) -> tuple[int, bytes]:
-        client = async_client(
+        client = build_async_client(
             url,
-            timeout=bounds(self._timeout_s),
+            timeout=build_timeout(self._timeout_s),
             headers={
                 "Accept": "application/json",
                 "Content-Type": "application/json",
-                **authorization(self._auth),
+                **build_authorization_headers(self._auth),
             },
             transport=transport,
             verify=self._tls.get_for(url),
         )
         async with client:
             self._check()
-            return await _sent(client, method, path, body)
+            return await _send_request(client, method, path, body)
 
 
-async def _sent(
+async def _send_request(
     client: httpx.AsyncClient, method: str, path: str, body: bytes | None
 ) -> tuple[int, bytes]:
     async with client.stream(method, path, content=body) as response:
-        where = redirect_of(response.status_code, response.headers.get("Location"))
+        where = describe_redirect(response.status_code, response.headers.get("Location"))
         if where is not None:
             return response.status_code, where.encode()
         return response.status_code, await read_body(response, BODY_BYTES_MAX)
 
 
-def _other(status: int, body: bytes) -> str | None:
+def _describe_foreign_answer(status: int, body: bytes) -> str | None:
     """Describe an answer that Connect does not give. Of a redirect the body is its description."""
-    if httpx.codes.is_redirect(status) and body.startswith(REDIRECTS.encode()):
+    if httpx.codes.is_redirect(status) and body.startswith(REDIRECT_PREFIX.encode()):
         return body.decode()
     return HTML_PAGE if is_html(body) else None
 
@@ -180,7 +195,7 @@ class _Message(msgspec.Struct):
     error_code: int | None = None
 
 
-def _message(status: int, body: bytes) -> str | None:
+def _parse_message(status: int, body: bytes) -> str | None:
     try:
         found = msgspec.json.decode(body, type=_Message)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -189,7 +204,7 @@ def _message(status: int, body: bytes) -> str | None:
     return found.message if of_connect else None
 
 
-def _settings_named(message: str, known: frozenset[str]) -> str | None:
+def _describe_named_settings(message: str, known: frozenset[str]) -> str | None:
     """Which settings a refusal is about, by their names alone."""
     missing = re.findall(r'Missing required configuration "([\w.-]{1,100})"', message)
     words = {word.rstrip(".") for word in _WORD.findall(message)}

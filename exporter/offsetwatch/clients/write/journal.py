@@ -13,30 +13,32 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import made, silent
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, Wanted
+from offsetwatch.clients.kafka.clients import create_client, silent_logger
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
 from offsetwatch.clients.write.records import RecordWriter
-from offsetwatch.errors import ClientError, Fenced, TimedOut
+from offsetwatch.errors import ClientError, ProducerFenced, ResponseTimeout
 
 INIT_S: Final = 30.0  # what another one had begun is ended first
 WRITE_S: Final = 10.0  # one transaction, from its first record to its end
 # The broker's own default is a minute: so long nobody could read on behind a leader that was cut
 # off in the midst of one, unless another one comes.
 TRANSACTION_S: Final = 15.0
-_FENCED: Final = {
+_FENCED_CODES: Final = {
     ck.KafkaError._FENCED,  # noqa: SLF001 - librdkafka's local codes are spelt like this
     ck.KafkaError.PRODUCER_FENCED,
     ck.KafkaError.INVALID_PRODUCER_EPOCH,
 }
-_UNSURE: Final = {
+_TIMED_OUT_CODES: Final = {
     ck.KafkaError._TIMED_OUT,  # noqa: SLF001
     ck.KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
     ck.KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
 }
 
 
-def create(name: str, properties: Mapping[str, Any], wanted: Wanted) -> None:
+def create_journal_topic(
+    name: str, properties: Mapping[str, Any], wanted: JournalTopicRequirements
+) -> None:
     """Make the topic; that it was there already is no error. Raises ClientError."""
     RecordWriter(name, properties).create(
         wanted.topic,
@@ -74,11 +76,11 @@ class JournalWriter:
             "linger.ms": 0,
             "message.max.bytes": RECORD_BYTES_MAX,
             "error_cb": self._told.append,
-            "logger": silent,
+            "logger": silent_logger,
             # A reader may be older than a compression.
             "compression.type": "none",
         }
-        self._producer: ck.Producer = made(name, ck.Producer, settings)
+        self._producer: ck.Producer = create_client(name, ck.Producer, settings)
 
     def begin(self) -> None:
         """Be the one. What others had begun is over when this returns. Raises ClientError."""
@@ -105,12 +107,12 @@ class JournalWriter:
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
         except BufferError as exc:
-            raise TimedOut(self._target, "librdkafka has no room for it") from exc
+            raise ResponseTimeout(self._target, "librdkafka has no room for it") from exc
 
     def _why(self, error: ck.KafkaError) -> ClientError:
         for at in (error, *self._told):  # what came first may be told beside what came of it
-            if at.code() in _FENCED:
-                return Fenced(self._target, at.str())
-        if error.code() in _UNSURE:
-            return TimedOut(self._target, error.str())
-        return translate(self._target, error)
+            if at.code() in _FENCED_CODES:
+                return ProducerFenced(self._target, at.str())
+        if error.code() in _TIMED_OUT_CODES:
+            return ResponseTimeout(self._target, error.str())
+        return client_error_from(self._target, error)

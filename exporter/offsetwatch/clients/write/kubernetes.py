@@ -12,13 +12,13 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from offsetwatch.clients.kubernetes.access import Access, exchange
+from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
 
 JSON_PATCH: Final = "application/json-patch+json"
 FIELD_MANAGER: Final = "offsetwatch"
 
 Json = dict[str, Any]
-Op = dict[str, Any]
+PatchOperation = dict[str, Any]
 
 
 class KubeWriter:
@@ -28,7 +28,7 @@ class KubeWriter:
 
     def __init__(
         self,
-        access: Access,
+        access: KubernetesAccess,
         *,
         transport: httpx.AsyncBaseTransport | None = None,
         check: Callable[[], None] = lambda: None,
@@ -37,7 +37,7 @@ class KubeWriter:
         self._access = access
         self._transport = transport
 
-    def patch(self, path: str, version: str, ops: list[Op]) -> Json:
+    def patch(self, path: str, version: str, ops: list[PatchOperation]) -> Json:
         """A JSON patch of the object that had this resourceVersion; what it is then. Raises
         Conflict where it has another by now, and all that `exchange` raises.
         """
@@ -51,7 +51,7 @@ class KubeWriter:
 
     def _send(self, method: str, path: str, body: bytes, content_type: str) -> Json:
         self._check()
-        return exchange(
+        return send_kubernetes_request(
             self._access,
             method,
             f"{path}?fieldManager={FIELD_MANAGER}",

@@ -17,19 +17,22 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import made, silent
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.clients.kafka.whole_topic import HEADER
-from offsetwatch.decode.standalone import Entries, write_offsets_file
+from offsetwatch.clients.kafka.clients import create_client, silent_logger
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
+from offsetwatch.decode.standalone import OffsetsFileEntries, write_offsets_file
 from offsetwatch.disk import sync_folder
-from offsetwatch.errors import ClientError, Conflict, Denied, NotFound, TimedOut
+from offsetwatch.errors import AccessDenied, ClientError, Conflict, NotFound, ResponseTimeout
 
 DELIVERY_TIMEOUT_S: Final = 60.0
 _QUEUE_FULL_S: Final = 0.1
-_CERTAIN: Final = (Denied, NotFound)  # of a record: it was not written and never will be
+_NOT_WRITTEN_ERRORS: Final = (
+    AccessDenied,
+    NotFound,
+)  # of a record: it was not written and never will be
 
 
-class Keyed(NamedTuple):
+class OutgoingOffsetRecord(NamedTuple):
     """One record to write; a value of None is a tombstone."""
 
     kpartition: int
@@ -37,7 +40,7 @@ class Keyed(NamedTuple):
     value: bytes | None
 
 
-class Written(NamedTuple):
+class OffsetsWriteResult(NamedTuple):
     """What became of a write.
 
     acknowledged    records that all replicas in sync have
@@ -51,10 +54,10 @@ class Written(NamedTuple):
 
 
 def write_records(
-    name: str, properties: Mapping[str, Any], topic: str, records: Sequence[Keyed]
-) -> Written:
+    name: str, properties: Mapping[str, Any], topic: str, records: Sequence[OutgoingOffsetRecord]
+) -> OffsetsWriteResult:
     """Write them all and wait for each. Raises ClientError only if no producer could be made."""
-    producer = made(name, ck.Producer, _settings(properties))
+    producer = create_client(name, ck.Producer, _build_producer_settings(properties))
     errors: list[ck.KafkaError] = []
     acknowledged = 0
 
@@ -67,18 +70,20 @@ def write_records(
 
     try:
         for record in records:
-            _handed_over(producer, topic, record, told)
+            _enqueue_record(producer, topic, record, told)
     except ck.KafkaException as exc:
         errors.append(exc.args[0])
     left = producer.flush(DELIVERY_TIMEOUT_S + 2)
-    failures = [translate(name, error) for error in errors]
+    failures = [client_error_from(name, error) for error in errors]
     if left:
-        failures.append(TimedOut(name, f"{left} record(s) without an answer"))
-    certain = acknowledged == 0 and all(isinstance(at, _CERTAIN) for at in failures)
-    return Written(acknowledged, failures[0] if failures else None, certain=certain)
+        failures.append(ResponseTimeout(name, f"{left} record(s) without an answer"))
+    certain = acknowledged == 0 and all(isinstance(at, _NOT_WRITTEN_ERRORS) for at in failures)
+    return OffsetsWriteResult(acknowledged, failures[0] if failures else None, certain=certain)
 
 
-def _handed_over(producer: ck.Producer, topic: str, record: Keyed, told: Any) -> None:
+def _enqueue_record(
+    producer: ck.Producer, topic: str, record: OutgoingOffsetRecord, told: Any
+) -> None:
     """Into the producer's queue, once there is room: what is in it is sent, or times out."""
     while True:
         try:
@@ -87,7 +92,7 @@ def _handed_over(producer: ck.Producer, topic: str, record: Keyed, told: Any) ->
                 key=record.key,
                 value=record.value,
                 partition=record.kpartition,
-                headers=[(HEADER, b"1")],
+                headers=[(OWN_RECORD_HEADER, b"1")],
                 on_delivery=told,
             )
         except BufferError:
@@ -96,7 +101,7 @@ def _handed_over(producer: ck.Producer, topic: str, record: Keyed, told: Any) ->
             return
 
 
-def _settings(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _build_producer_settings(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **properties,
         "client.id": properties.get("client.id", "offsetwatch"),
@@ -104,7 +109,7 @@ def _settings(properties: Mapping[str, Any]) -> dict[str, Any]:
         "acks": "all",
         "delivery.timeout.ms": round(DELIVERY_TIMEOUT_S * 1000),
         "linger.ms": 5,
-        "logger": silent,
+        "logger": silent_logger,
         # An offset is a few hundred bytes, and a reader is older than any new compression.
         "compression.type": "none",
     }
@@ -114,7 +119,7 @@ def _settings(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Hold the file while it is replaced. Raises Conflict if somebody else does; a file that is not
     there is nobody's.
     """
@@ -124,7 +129,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
         return
     except OSError as exc:
-        raise Denied(str(path), f"cannot be opened for writing: {exc.strerror}") from exc
+        raise AccessDenied(str(path), f"cannot be opened for writing: {exc.strerror}") from exc
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,28 +139,28 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def replace_file(path: Path, entries: Entries) -> Path | None:
+def replace_file(path: Path, entries: OffsetsFileEntries) -> Path | None:
     """Put these entries in place of what the file holds; returns where that is kept, None if there
     was no file. Either all of it happens or nothing that a reader of the file could see. One at a
     time: what an earlier one that was killed left unfinished is written over.
     """
     new = write_offsets_file(entries)
     try:
-        kept = _keep(path)
+        kept = _back_up_file(path)
         temporary = path.with_name(f".{path.name}.new")
         try:
-            _written(temporary, new, like=path if kept is not None else None)
+            _write_file(temporary, new, like=path if kept is not None else None)
             temporary.replace(path)
         finally:
             with suppress(FileNotFoundError):
                 temporary.unlink()
         sync_folder(path.parent)
     except OSError as exc:
-        raise Denied(str(path), f"cannot be replaced: {exc.strerror}") from exc
+        raise AccessDenied(str(path), f"cannot be replaced: {exc.strerror}") from exc
     return kept
 
 
-def _keep(path: Path) -> Path | None:
+def _back_up_file(path: Path) -> Path | None:
     """The same content under another name, which says what it is: twice is once."""
     try:
         old = path.read_bytes()
@@ -164,12 +169,12 @@ def _keep(path: Path) -> Path | None:
     kept = path.with_name(f"{path.name}.{hashlib.sha256(old).hexdigest()[:12]}.bak")
     if not kept.exists():
         temporary = kept.with_name(f".{kept.name}.new")
-        _written(temporary, old, like=path)
+        _write_file(temporary, old, like=path)
         temporary.replace(kept)
     return kept
 
 
-def _written(path: Path, content: bytes, *, like: Path | None) -> None:
+def _write_file(path: Path, content: bytes, *, like: Path | None) -> None:
     """A file with this content, on the disk, with the mode and owner of another one."""
     with path.open("wb") as handle:
         if like is not None:

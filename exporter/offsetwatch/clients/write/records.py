@@ -15,28 +15,28 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from offsetwatch.clients.kafka.clients import REQUEST_TIMEOUT_S, made, silent
-from offsetwatch.clients.kafka.errors import translate
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.clients import REQUEST_TIMEOUT_S, create_client, silent_logger
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.errors import (
-    Ambiguous,
+    AccessDenied,
+    AmbiguousOutcome,
     ClientError,
-    Denied,
-    Malformed,
+    MalformedResponse,
     NotFound,
-    Refused,
-    TimedOut,
-    TooLarge,
+    RemoteRefusal,
+    ResponseTimeout,
+    SizeLimitExceeded,
 )
-from offsetwatch.model.records import Headers, size_bytes
+from offsetwatch.model.records import Headers, compute_size_bytes
 
 DELIVERY_TIMEOUT_S: Final = 30.0
 REQUEST_BYTES_MAX: Final = 90 * 1024 * 1024  # brokers hang up at 100 MiB (socket.request.max.bytes)
-SHOWN_S: Final = 20.0  # until every broker should know a topic that was made
-_SHOWN_POLL_S: Final = 0.2
-_LARGEST: Final = 1_000_000_000  # librdkafka's own bound; the broker's is what counts
-_TOO_LARGE: Final = {ck.KafkaError.MSG_SIZE_TOO_LARGE, ck.KafkaError.RECORD_LIST_TOO_LARGE}
-_REFUSALS: Final = {
+TOPIC_VISIBLE_S: Final = 20.0  # until every broker should know a topic that was made
+_TOPIC_VISIBLE_POLL_S: Final = 0.2
+_MESSAGE_BYTES_MAX: Final = 1_000_000_000  # librdkafka's own bound; the broker's is what counts
+_TOO_LARGE_CODES: Final = {ck.KafkaError.MSG_SIZE_TOO_LARGE, ck.KafkaError.RECORD_LIST_TOO_LARGE}
+_REFUSAL_CODES: Final = {
     ck.KafkaError.POLICY_VIOLATION,
     ck.KafkaError.INVALID_CONFIG,
     ck.KafkaError.INVALID_PARTITIONS,
@@ -45,12 +45,12 @@ _REFUSALS: Final = {
     ck.KafkaError.TOPIC_EXCEPTION,
 }
 # What a broker says of a record that it will never take, however it is.
-_UNTAKEN: Final = {ck.KafkaError.INVALID_TIMESTAMP, ck.KafkaError.INVALID_RECORD}
-_CERTAIN: Final = (Denied, NotFound)
+_REJECTED_RECORD_CODES: Final = {ck.KafkaError.INVALID_TIMESTAMP, ck.KafkaError.INVALID_RECORD}
+_NOT_WRITTEN_ERRORS: Final = (AccessDenied, NotFound)
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRecord:
     """A record to be written; without a timestamp it is given that of now."""
 
     topic: str
@@ -63,10 +63,10 @@ class Outgoing:
     @property
     def size_bytes(self) -> int:
         """See model.records."""
-        return size_bytes(self.key, self.value, self.headers)
+        return compute_size_bytes(self.key, self.value, self.headers)
 
 
-class RecordWriter(KafkaFacts):
+class RecordWriter(KafkaInspector):
     """Writes single records to one Kafka cluster, and creates topics in it."""
 
     def __init__(
@@ -85,8 +85,8 @@ class RecordWriter(KafkaFacts):
             "acks": "all",
             "delivery.timeout.ms": round(delivery_timeout_s * 1000),
             "linger.ms": 0,
-            "message.max.bytes": _LARGEST,
-            "logger": silent,
+            "message.max.bytes": _MESSAGE_BYTES_MAX,
+            "logger": silent_logger,
             # A reader may be older than a compression, and sizes are what they seem.
             "compression.type": "none",
         }
@@ -114,20 +114,20 @@ class RecordWriter(KafkaFacts):
                 )
             self._result(futures[topic])
         except ClientError as exc:
-            code = _code(exc)
-            if code in _REFUSALS:
-                raise Refused(self.name, f"{topic}: {exc.detail}") from exc
+            code = _kafka_code_of(exc)
+            if code in _REFUSAL_CODES:
+                raise RemoteRefusal(self.name, f"{topic}: {exc.detail}") from exc
             if code != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
-        deadline = time.monotonic() + SHOWN_S
+        deadline = time.monotonic() + TOPIC_VISIBLE_S
         while time.monotonic() < deadline:
             with suppress(NotFound):  # by a broker that does not know it yet
                 if self.settings(topic) is not None:
                     return
-            time.sleep(_SHOWN_POLL_S)
-        raise TimedOut(self.name, f"{topic} was made, and is not seen")
+            time.sleep(_TOPIC_VISIBLE_POLL_S)
+        raise ResponseTimeout(self.name, f"{topic} was made, and is not seen")
 
-    def write(self, record: Outgoing) -> int:
+    def write(self, record: OutgoingRecord) -> int:
         """Write one record and wait for it; the offset it was given.
 
         Raises TooLarge, Malformed and Refused where it was not written and never will be; after an
@@ -135,9 +135,9 @@ class RecordWriter(KafkaFacts):
         """
         target = f"{self.name}/{record.topic}-{record.partition}"
         if record.size_bytes > REQUEST_BYTES_MAX:
-            raise TooLarge(target, f"{record.size_bytes} bytes do not go into one request")
-        _sendable(record, target)
-        producer = made(self.name, ck.Producer, self._producer_settings)
+            raise SizeLimitExceeded(target, f"{record.size_bytes} bytes do not go into one request")
+        _check_sendable(record, target)
+        producer = create_client(self.name, ck.Producer, self._producer_settings)
         told: list[ck.KafkaError | int] = []
 
         def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
@@ -154,42 +154,46 @@ class RecordWriter(KafkaFacts):
                 on_delivery=delivered,
             )
         except ck.KafkaException as exc:
-            raise _failed(target, exc.args[0]) from exc
+            raise _build_delivery_error(target, exc.args[0]) from exc
         producer.flush(self._delivery_timeout_s + 2)
         if not told:
-            raise TimedOut(target, "a record was sent, and there was no answer")
+            raise ResponseTimeout(target, "a record was sent, and there was no answer")
         if isinstance(told[0], ck.KafkaError):
-            raise _failed(target, told[0])
+            raise _build_delivery_error(target, told[0])
         return told[0]
 
 
-def _sendable(record: Outgoing, target: str) -> None:
+def _check_sendable(record: OutgoingRecord, target: str) -> None:
     """What would be sent otherwise than it is; a name that is no text would even end the process,
     inside librdkafka's binding.
     """
     if record.timestamp_ms == 0:
-        raise Malformed(target, "a timestamp of 0 would become that of now")
+        raise MalformedResponse(target, "a timestamp of 0 would become that of now")
     for name, _ in record.headers:
         try:
             name.encode()
         except UnicodeEncodeError as exc:
-            raise Malformed(target, "the name of a header is no text that can be sent") from exc
+            raise MalformedResponse(
+                target, "the name of a header is no text that can be sent"
+            ) from exc
         if "\0" in name:
-            raise Malformed(target, "the name of a header has a NUL in it, and would be cut there")
+            raise MalformedResponse(
+                target, "the name of a header has a NUL in it, and would be cut there"
+            )
 
 
-def _failed(target: str, error: ck.KafkaError) -> ClientError:
-    if error.code() in _TOO_LARGE:
-        return TooLarge(target, error.str())
-    if error.code() in _UNTAKEN:
-        return Refused(target, error.str())
-    found = translate(target, error)
-    if isinstance(found, (Ambiguous, *_CERTAIN)):
+def _build_delivery_error(target: str, error: ck.KafkaError) -> ClientError:
+    if error.code() in _TOO_LARGE_CODES:
+        return SizeLimitExceeded(target, error.str())
+    if error.code() in _REJECTED_RECORD_CODES:
+        return RemoteRefusal(target, error.str())
+    found = client_error_from(target, error)
+    if isinstance(found, (AmbiguousOutcome, *_NOT_WRITTEN_ERRORS)):
         return found
     # To lose a connection or a leader does not undo what was sent before.
-    return TimedOut(target, f"not acknowledged: {found.detail}")
+    return ResponseTimeout(target, f"not acknowledged: {found.detail}")
 
 
-def _code(error: ClientError) -> int | None:
+def _kafka_code_of(error: ClientError) -> int | None:
     cause = error.__cause__
     return cause.args[0].code() if isinstance(cause, ck.KafkaException) else None

@@ -7,18 +7,18 @@ from typing import Final
 import confluent_kafka as ck
 
 from offsetwatch.clients.kafka.clients import REQUEST_TIMEOUT_S
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.errors import ClientError, NotFound, Refused
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.errors import ClientError, NotFound, RemoteRefusal
 
 # The broker says no and nothing happened; what else it may say is in doubt.
-_REFUSALS: Final = {
+_REFUSAL_CODES: Final = {
     ck.KafkaError.TOPIC_DELETION_DISABLED,
     ck.KafkaError.POLICY_VIOLATION,
     ck.KafkaError.INVALID_REQUEST,
 }
 
 
-class TopicWriter(KafkaFacts):
+class TopicDeleter(KafkaInspector):
     """Deletes topics of one Kafka cluster, and can tell which one it would delete."""
 
     def topic_id(self, topic: str) -> str | None:
@@ -44,6 +44,6 @@ class TopicWriter(KafkaFacts):
             self._result(futures[topic])
         except ClientError as exc:
             cause = exc.__cause__
-            if isinstance(cause, ck.KafkaException) and cause.args[0].code() in _REFUSALS:
-                raise Refused(self.name, exc.detail) from cause
+            if isinstance(cause, ck.KafkaException) and cause.args[0].code() in _REFUSAL_CODES:
+                raise RemoteRefusal(self.name, exc.detail) from cause
             raise

@@ -10,20 +10,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from offsetwatch.config.files import read_private, tokens_in
-from offsetwatch.config.raw_document import both, known, mapping, mappings
+from offsetwatch.config.files import parse_tokens, read_private_file
+from offsetwatch.config.raw_document import (
+    as_mapping,
+    check_both_given,
+    check_cluster_name,
+    iterate_mappings,
+)
 from offsetwatch.config.schema.types import is_loopback
 
-_KEYS: Final = ("token_sha256", "token_file")
-_HOOK: Final = "hook"
+_TOKEN_KEYS: Final = ("token_sha256", "token_file")
+_HOOK_ROLE: Final = "hook"
 
 
-def control_checks(document: dict[str, Any], folder: Path) -> Iterator[str]:
+def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
     """Every contradiction under control:, each with its path."""
     if document.get("control") is None:
         return
-    control = mapping(document["control"])
-    tls = mapping(control.get("tls"))
+    control = as_mapping(document["control"])
+    tls = as_mapping(control.get("tls"))
     listen = control.get("listen")
     web = control.get("web_config_file") is not None
     named = control.get("tls") is not None or web  # web_checks.py looks whether that has TLS
@@ -31,35 +36,37 @@ def control_checks(document: dict[str, Any], folder: Path) -> Iterator[str]:
         yield "control.listen: tls is required to listen on anything but loopback"
     if isinstance(listen, str) and listen == document.get("listen"):
         yield "control.listen: metrics are served there already"
-    tokens = tuple(mappings(control.get("tokens"), "control.tokens"))
-    clients = tuple(mappings(control.get("clients"), "control.clients"))
-    users = tuple(mappings(control.get("users"), "control.users"))
+    tokens = tuple(iterate_mappings(control.get("tokens"), "control.tokens"))
+    clients = tuple(iterate_mappings(control.get("clients"), "control.clients"))
+    users = tuple(iterate_mappings(control.get("users"), "control.users"))
     if not tokens and not clients and not users:
         yield "control: without tokens, clients or users no request is accepted"
     if users and not web:
         yield "control.users: control.web_config_file is required: it has the passwords"
     if web and control.get("tls") is not None:
         yield "control: give tls or web_config_file, not both"
-    yield from both("control.tls", tls)
+    yield from check_both_given("control.tls", tls)
     if clients and not web and "client_ca_file" not in tls:
         yield "control.clients: control.tls.client_ca_file is required to know a client"
     if "client_ca_file" in tls and not clients:
         yield "control.tls: client_ca_file is of no use without control.clients"
-    connects = [str(at.get("name")) for _, at in mappings(document.get("connect"), "")]
-    yield from _principals((*tokens, *clients, *users), connects)
-    yield from _tokens(tokens, folder)
-    yield from _twice(clients, "san")
-    yield from _twice(users, "user")
+    connects = [str(at.get("name")) for _, at in iterate_mappings(document.get("connect"), "")]
+    yield from _check_principals((*tokens, *clients, *users), connects)
+    yield from _check_tokens(tokens, folder)
+    yield from _check_duplicates(clients, "san")
+    yield from _check_duplicates(users, "user")
 
 
-def _principals(
+def _check_principals(
     principals: tuple[tuple[str, dict[Any, Any]], ...], connects: list[str]
 ) -> Iterator[str]:
     roles: dict[str, object] = {}
     for path, principal in principals:
         clusters = principal.get("connect")
         for number, cluster in enumerate(clusters if isinstance(clusters, list) else ()):
-            yield from known(cluster, connects, f"{path}.connect[{number}]", under="connect")
+            yield from check_cluster_name(
+                cluster, connects, f"{path}.connect[{number}]", under="connect"
+            )
         scope = principal.get("connectors")
         if isinstance(scope, dict) and not scope.get("include") and not scope.get("exclude"):
             yield f"{path}.connectors: names none; for all of them leave it out"
@@ -67,37 +74,39 @@ def _principals(
         if not isinstance(name, str):
             continue
         if name in roles:
-            other = roles[name] != role and _HOOK in (role, roles[name])
+            other = roles[name] != role and _HOOK_ROLE in (role, roles[name])
             hint = "; a client of role hook has no other role" if other else ""
             yield f'{path}.name: "{name}" is used twice{hint}'
         roles.setdefault(name, role)
 
 
-def _tokens(tokens: tuple[tuple[str, dict[Any, Any]], ...], folder: Path) -> Iterator[str]:
+def _check_tokens(tokens: tuple[tuple[str, dict[Any, Any]], ...], folder: Path) -> Iterator[str]:
     holders: dict[str, str] = {}
     for path, token in tokens:
-        given = [key for key in _KEYS if token.get(key) is not None]
+        given = [key for key in _TOKEN_KEYS if token.get(key) is not None]
         if len(given) != 1:
             what = "not both" if given else "one of them"
             yield f"{path}: give token_sha256 or token_file, {what}"
-        for sha256 in _hashes(token, folder):
+        for sha256 in _read_token_hashes(token, folder):
             if holders.setdefault(sha256, path) != path:
                 yield f"{path}: has the same token as {holders[sha256]}"
 
 
-def _hashes(token: dict[Any, Any], folder: Path) -> Iterator[str]:
+def _read_token_hashes(token: dict[Any, Any], folder: Path) -> Iterator[str]:
     if isinstance(token.get("token_sha256"), str):
         yield token["token_sha256"]
     if not isinstance(token.get("token_file"), str):
         return
     try:
-        found = tokens_in(read_private(folder / token["token_file"]))
+        found = parse_tokens(read_private_file(folder / token["token_file"]))
     except (OSError, ValueError):
         return  # a mistake of its own
     yield from {hashlib.sha256(at.encode()).hexdigest() for at in found}
 
 
-def _twice(principals: tuple[tuple[str, dict[Any, Any]], ...], key: str) -> Iterator[str]:
+def _check_duplicates(
+    principals: tuple[tuple[str, dict[Any, Any]], ...], key: str
+) -> Iterator[str]:
     taken: set[str] = set()
     for path, principal in principals:
         value = principal.get(key)

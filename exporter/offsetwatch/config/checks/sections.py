@@ -11,64 +11,73 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from offsetwatch.config.checks.control import control_checks
-from offsetwatch.config.checks.remediation import remedy_checks
-from offsetwatch.config.checks.web import web_checks
+from offsetwatch.config.checks.control import check_control
+from offsetwatch.config.checks.remediation import check_remedy
+from offsetwatch.config.checks.web import check_web_configs
 from offsetwatch.config.durations import parse_duration
-from offsetwatch.config.files import problem_with, read_secret
-from offsetwatch.config.raw_document import both, known, mapping, mappings
-from offsetwatch.config.schema.root import Notify
+from offsetwatch.config.files import describe_file_error, read_secret
+from offsetwatch.config.raw_document import (
+    as_mapping,
+    check_both_given,
+    check_cluster_name,
+    iterate_mappings,
+)
+from offsetwatch.config.schema.root import NotifyConfig
 
-_FILE = "_file"
-_TLS = frozenset({"SSL", "SASL_SSL"})
-_SASL = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
-_PROTOCOLS = frozenset({"PLAINTEXT"}) | _TLS | _SASL  # any other is a mistake of its own
+_FILE_SUFFIX = "_file"
+_TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
+_SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+_PROTOCOLS = (
+    frozenset({"PLAINTEXT"}) | _TLS_PROTOCOLS | _SASL_PROTOCOLS
+)  # any other is a mistake of its own
 # Those of Java's clients are not among them: `offsetwatch check` says what to write instead.
-_OF_SASL = re.compile(r"sasl\.(mechanisms?|username|password)(_file)?")
-_OF_TLS = re.compile(r"ssl\.(ca|certificate|key)\.(location|pem)(_file)?")
-_AUTH = ("username", "password", "password_file", "bearer_token", "bearer_token_file")
+_SASL_PROPERTY = re.compile(r"sasl\.(mechanisms?|username|password)(_file)?")
+_TLS_PROPERTY = re.compile(r"ssl\.(ca|certificate|key)\.(location|pem)(_file)?")
+_AUTH_KEYS = ("username", "password", "password_file", "bearer_token", "bearer_token_file")
 
 
-def cross_checks(document: dict[str, Any], folder: Path) -> list[str]:
+def check_sections(document: dict[str, Any], folder: Path) -> list[str]:
     """Every contradiction in the file, each with its path."""
-    kafkas = tuple(str(name) for name in mapping(document.get("kafka")))
-    connects = tuple(mappings(document.get("connect"), "connect"))
+    kafkas = tuple(str(name) for name in as_mapping(document.get("kafka")))
+    connects = tuple(iterate_mappings(document.get("connect"), "connect"))
     mistakes: list[str] = []
     taken: set[str] = set()
     for path, connect in connects:
-        mistakes.extend(known(connect.get("kafka"), kafkas, f"{path}.kafka"))
+        mistakes.extend(check_cluster_name(connect.get("kafka"), kafkas, f"{path}.kafka"))
         name = connect.get("name")
         if isinstance(name, str) and name in taken:
             mistakes.append(f'{path}.name: "{name}" is used twice')
         taken.add(str(name))
-        mistakes.extend(_connect(path, connect))
+        mistakes.extend(_check_connect(path, connect))
     sections = tuple(section for _, section in connects)
     flows: set[tuple[str, ...]] = set()
-    for path, flow in mappings(document.get("flows"), "flows"):
-        mistakes.extend(_flow(path, flow, kafkas, sections))
+    for path, flow in iterate_mappings(document.get("flows"), "flows"):
+        mistakes.extend(_check_flow(path, flow, kafkas, sections))
         key = tuple(str(flow.get(part)) for part in ("source", "target", "connect", "connector"))
         if key in flows:
             mistakes.append(f"{path}: the same flow is given twice")
         flows.add(key)
-    for name, kafka in mapping(document.get("kafka")).items():
-        properties = mapping(mapping(kafka).get("properties"))
+    for name, kafka in as_mapping(document.get("kafka")).items():
+        properties = as_mapping(as_mapping(kafka).get("properties"))
         if "bootstrap.servers" in properties:
             mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
-        mistakes.extend(both(f"kafka.{name}.properties", properties))
-        mistakes.extend(_without_effect(f"kafka.{name}", mapping(kafka), properties))
-    mistakes.extend(_notify(mapping(document.get("notify"))))
-    mistakes.extend(_own_access(document))
-    mistakes.extend(web_checks(document, folder))
-    mistakes.extend(control_checks(document, folder))
-    mistakes.extend(remedy_checks(document))
+        mistakes.extend(check_both_given(f"kafka.{name}.properties", properties))
+        mistakes.extend(_check_unused_properties(f"kafka.{name}", as_mapping(kafka), properties))
+    mistakes.extend(_check_notify(as_mapping(document.get("notify"))))
+    mistakes.extend(_check_own_access(document))
+    mistakes.extend(check_web_configs(document, folder))
+    mistakes.extend(check_control(document, folder))
+    mistakes.extend(check_remedy(document))
     return mistakes
 
 
-def _without_effect(path: str, kafka: dict[Any, Any], properties: dict[Any, Any]) -> Iterator[str]:
+def _check_unused_properties(
+    path: str, kafka: dict[Any, Any], properties: dict[Any, Any]
+) -> Iterator[str]:
     """Properties that librdkafka takes and does not use, so that the brokers refuse us later."""
     names = sorted(name for name in properties if isinstance(name, str))
     protocol = str(properties.get("security.protocol", "plaintext")).upper()
-    for pattern, able in ((_OF_SASL, _SASL), (_OF_TLS, _TLS)):
+    for pattern, able in ((_SASL_PROPERTY, _SASL_PROTOCOLS), (_TLS_PROPERTY, _TLS_PROTOCOLS)):
         given = [name for name in names if pattern.fullmatch(name)]
         if given and protocol in _PROTOCOLS - able:
             yield (
@@ -88,11 +97,11 @@ def _without_effect(path: str, kafka: dict[Any, Any], properties: dict[Any, Any]
         yield f"{certificate}: of no use without ssl.key.location"
 
 
-def _own_access(document: dict[Any, Any]) -> Iterator[str]:
+def _check_own_access(document: dict[Any, Any]) -> Iterator[str]:
     """Who our own commands are to our own listener."""
-    own = mapping(document.get("own_access"))
-    yield from _access("own_access", own)
-    auth = mapping(own.get("auth"))
+    own = as_mapping(document.get("own_access"))
+    yield from _check_server_access("own_access", own)
+    auth = as_mapping(own.get("auth"))
     if any(auth.get(name) is not None for name in ("bearer_token", "bearer_token_file")):
         yield "own_access.auth: a username and its password, as web_config_file knows no tokens"
     if own and document.get("web_config_file") is None:
@@ -107,7 +116,10 @@ def fill_from_files(document: dict[str, Any], folder: Path, mistakes: list[str])
     if not isinstance(kafkas, dict):
         return document
     filled = {
-        name: {**kafka, "properties": _from_files(name, kafka["properties"], folder, mistakes)}
+        name: {
+            **kafka,
+            "properties": _read_property_files(name, kafka["properties"], folder, mistakes),
+        }
         if isinstance(kafka, dict) and isinstance(kafka.get("properties"), dict)
         else kafka
         for name, kafka in kafkas.items()
@@ -115,22 +127,22 @@ def fill_from_files(document: dict[str, Any], folder: Path, mistakes: list[str])
     return {**document, "kafka": filled}
 
 
-def _from_files(
+def _read_property_files(
     kafka: object, properties: dict[Any, Any], folder: Path, mistakes: list[str]
 ) -> dict[Any, Any]:
     filled: dict[Any, Any] = {}
     for name, value in properties.items():
-        if not (isinstance(name, str) and name.endswith(_FILE) and isinstance(value, str)):
+        if not (isinstance(name, str) and name.endswith(_FILE_SUFFIX) and isinstance(value, str)):
             filled[name] = value
             continue
         try:
-            filled[name.removesuffix(_FILE)] = read_secret(folder / value)
+            filled[name.removesuffix(_FILE_SUFFIX)] = read_secret(folder / value)
         except (OSError, ValueError) as exc:
-            mistakes.append(f"kafka.{kafka}.properties.{name}: {problem_with(exc)}")
+            mistakes.append(f"kafka.{kafka}.properties.{name}: {describe_file_error(exc)}")
     return filled
 
 
-def _connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
+def _check_connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
     if connect.get("url") is not None and connect.get("urls") is not None:
         yield f"{path}: give url or urls, not both"
     if not _has_url(connect) and connect.get("offsets_topic") is None:
@@ -141,11 +153,11 @@ def _connect(path: str, connect: dict[Any, Any]) -> Iterator[str]:
         for name in ("offsets_topic", "config_topic", "status_topic"):
             if connect.get(name) is not None:
                 yield f"{path}.{name}: of no use without kafka"
-    yield from _access(path, connect)
+    yield from _check_server_access(path, connect)
 
 
-def _notify(notify: dict[Any, Any]) -> Iterator[str]:
-    lasts_s, resend_s = (_seconds(notify, name) for name in ("lasts_s", "resend_s"))
+def _check_notify(notify: dict[Any, Any]) -> Iterator[str]:
+    lasts_s, resend_s = (_parse_seconds(notify, name) for name in ("lasts_s", "resend_s"))
     if lasts_s is not None and resend_s is not None and lasts_s <= resend_s:
         yield (
             "notify.lasts_s: must be longer than notify.resend_s, or an Alertmanager resolves what "
@@ -153,35 +165,35 @@ def _notify(notify: dict[Any, Any]) -> Iterator[str]:
         )
     for kind, key in (("alertmanagers", "url"), ("webhooks", "name")):
         taken: set[str] = set()
-        for path, receiver in mappings(notify.get(kind), f"notify.{kind}"):
+        for path, receiver in iterate_mappings(notify.get(kind), f"notify.{kind}"):
             named = receiver.get(key)
             if isinstance(named, str) and named in taken:
                 yield f"{path}.{key}: used twice"
             taken.add(str(named))
-            yield from _access(path, receiver)
+            yield from _check_server_access(path, receiver)
             if kind == "webhooks":
                 if "url" not in receiver and "url_file" not in receiver:
                     yield f"{path}: url or url_file is required"
-                yield from both(path, receiver)
+                yield from check_both_given(path, receiver)
 
 
-def _seconds(notify: dict[Any, Any], name: str) -> float | None:
+def _parse_seconds(notify: dict[Any, Any], name: str) -> float | None:
     """Return a duration, or its default; None for what is none, which is a mistake of its own."""
-    value = notify.get(name, Notify.model_fields[name].default)
+    value = notify.get(name, NotifyConfig.model_fields[name].default)
     try:
         return parse_duration(value) if isinstance(value, str) else float(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _access(path: str, server: dict[Any, Any]) -> Iterator[str]:
+def _check_server_access(path: str, server: dict[Any, Any]) -> Iterator[str]:
     """Who we are to a server, and whom we trust."""
     auth = server.get("auth")
     if isinstance(auth, dict):
-        yield from _auth(f"{path}.auth", auth)
-    tls = mapping(server.get("tls"))
-    yield from both(f"{path}.tls", tls)
-    urls = [server.get("url"), *_list(server.get("urls"))]
+        yield from _check_auth(f"{path}.auth", auth)
+    tls = as_mapping(server.get("tls"))
+    yield from check_both_given(f"{path}.tls", tls)
+    urls = [server.get("url"), *_as_list(server.get("urls"))]
     given = [url.lower() for url in urls if isinstance(url, str)]
     if tls and given and all(url.startswith("http:") for url in given):
         yield f"{path}.tls: of no use, as the address begins with http: and not with https:"
@@ -191,8 +203,8 @@ def _access(path: str, server: dict[Any, Any]) -> Iterator[str]:
                 yield f"{path}.tls: {name} is of no use without cert_file"
 
 
-def _auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
-    given = [name for name in _AUTH if auth.get(name) is not None]
+def _check_auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
+    given = [name for name in _AUTH_KEYS if auth.get(name) is not None]
     basic = [name for name in given if not name.startswith("bearer")]
     if basic and len(basic) < len(given):
         yield f"{path}: give a username and its password or a bearer token, not both"
@@ -202,30 +214,30 @@ def _auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
         yield f"{path}: password or password_file is required with username"
     elif basic and "username" not in basic:
         yield f"{path}: username is required with a password"
-    yield from both(path, auth)
+    yield from check_both_given(path, auth)
 
 
-def _list(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _flow(
+def _check_flow(
     path: str, flow: dict[Any, Any], kafkas: Iterable[str], connects: tuple[dict[Any, Any], ...]
 ) -> Iterator[str]:
     for end in ("upstream", "downstream"):
-        yield from known(flow.get(end), kafkas, f"{path}.{end}")
-    everything = mapping(flow.get("copies")).get("*")
+        yield from check_cluster_name(flow.get(end), kafkas, f"{path}.{end}")
+    everything = as_mapping(flow.get("copies")).get("*")
     if isinstance(everything, str) and "{topic}" not in everything:
         yield (
             f'{path}.copies.*: "{everything}" would have the copies of all topics, and no record '
             "says of which: use {topic}"
         )
-    syncs = mapping(flow.get("offset_syncs"))
-    yield from known(syncs.get("kafka"), kafkas, f"{path}.offset_syncs.kafka")
+    syncs = as_mapping(flow.get("offset_syncs"))
+    yield from check_cluster_name(syncs.get("kafka"), kafkas, f"{path}.offset_syncs.kafka")
     named = flow.get("connect")
     if named is not None:
         names = (at["name"] for at in connects if isinstance(at.get("name"), str))
-        yield from known(named, names, f"{path}.connect", under="connect")
+        yield from check_cluster_name(named, names, f"{path}.connect", under="connect")
         return
     downstream = flow.get("downstream")
     able = [at for at in connects if at.get("kafka") == downstream and not _has_url(at)]

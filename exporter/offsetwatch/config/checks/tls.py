@@ -8,14 +8,14 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-from offsetwatch.config.files import problem_with
+from offsetwatch.config.files import describe_file_error
 
 _NO_CERTIFICATE: Final = "it has no certificate in PEM"
 _NO_PAIR: Final = (
     "one has no PEM of its kind (certificate and key exchanged?), or the key's password is missing "
     "or wrong"
 )
-_WORDS: Final = {
+_REASON_WORDS: Final = {
     "BAD_DECRYPT": "the key's password is wrong",
     "CA_MD_TOO_WEAK": "its signature is too weak for this machine's OpenSSL",
     "EE_KEY_TOO_SMALL": "its key is too short for this machine's OpenSSL",
@@ -25,12 +25,12 @@ _WORDS: Final = {
 }
 
 
-def tls_problem(error: OSError | ValueError, *, authorities: bool = False) -> str:
+def describe_tls_error(error: OSError | ValueError, *, authorities: bool = False) -> str:
     """Return why a file of certificates, or a certificate and its key, cannot be used.
 
     `authorities`: the file has certificates to trust, and no key belongs to it.
     """
     if not isinstance(error, ssl.SSLError):
-        return problem_with(error)
-    words = _WORDS.get(error.reason or "")
+        return describe_file_error(error)
+    words = _REASON_WORDS.get(error.reason or "")
     return f"cannot be used: {words or (_NO_CERTIFICATE if authorities else _NO_PAIR)}"

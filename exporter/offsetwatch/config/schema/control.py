@@ -6,14 +6,14 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr, StringConstraints
 
-from offsetwatch.config.schema.section import Patterns, Section
-from offsetwatch.config.schema.types import File, Listen, Moment, Name, TokenFile, form
+from offsetwatch.config.schema.section import ConfigSection, Patterns
+from offsetwatch.config.schema.types import File, Listen, Name, TokenFile, ZonedMoment, require_form
 
 _SHA256: Final = "the 64 hexadecimal digits that sha256sum prints of the token, in lower case"
 _SAN: Final = "a kind and a name, as in dns:alertmanager-1.example.com (or uri:, email:, ip:)"
 
 
-class ControlTls(Section):
+class ControlTls(ConfigSection):
     """What the listener shows to its clients, and whom it trusts. All files are PEM, and are read
     again when they change.
     """
@@ -30,7 +30,7 @@ class ControlTls(Section):
     """The authorities of those under clients; a certificate of any other is refused."""
 
 
-class Principal(Section):
+class ControlPrincipal(ConfigSection):
     """A client that may send requests."""
 
     name: Name
@@ -48,10 +48,10 @@ class Principal(Section):
     all."""
 
 
-class Token(Principal):
+class TokenPrincipal(ControlPrincipal):
     """A client that authenticates with a bearer token."""
 
-    token_sha256: Annotated[str, form(r"[0-9a-f]{64}", _SHA256)] | None = Field(
+    token_sha256: Annotated[str, require_form(r"[0-9a-f]{64}", _SHA256)] | None = Field(
         default=None, repr=False
     )
     """The token's SHA-256 in hex (printf %s TOKEN | sha256sum), so that the token itself is not in
@@ -60,19 +60,19 @@ class Token(Principal):
     """Instead: a file with the token, of at least 32 characters, readable only by its owner (mode
     0600). It is read again when it changes. A second line may have another token during a
     rotation."""
-    expires: Moment | None = None
+    expires: ZonedMoment | None = None
     """The moment from which on the token is refused, as 2030-01-31T00:00:00Z."""
 
 
-class Client(Principal):
+class CertificatePrincipal(ControlPrincipal):
     """A client that authenticates with a certificate of client_ca_file."""
 
-    san: Annotated[str, form(r"(dns|uri|email|ip):[\x21-\x7e]{1,500}", _SAN)]
+    san: Annotated[str, require_form(r"(dns|uri|email|ip):[\x21-\x7e]{1,500}", _SAN)]
     """A subject alternative name of it, exactly, with its kind: dns:, uri:, email: or ip:. The
     common name does not count."""
 
 
-class User(Principal):
+class PasswordPrincipal(ControlPrincipal):
     """A client that authenticates with a password."""
 
     user: Annotated[str, StringConstraints(min_length=1, max_length=100)]
@@ -80,7 +80,7 @@ class User(Principal):
     password there and no entry here."""
 
 
-class Control(Section):
+class Control(ConfigSection):
     """A listener of its own for what changes something. Metrics are not served here."""
 
     listen: Listen = "127.0.0.1:9641"
@@ -92,9 +92,9 @@ class Control(Section):
     web_config_file: File | None = None
     """Instead of tls: a web config file as of Prometheus and its exporters, with TLS, headers and
     passwords; read again when it changes. See docs/web-config.md."""
-    tokens: list[Token] = Field(default_factory=list)
+    tokens: list[TokenPrincipal] = Field(default_factory=list)
     """Clients that authenticate with a bearer token."""
-    clients: list[Client] = Field(default_factory=list)
+    clients: list[CertificatePrincipal] = Field(default_factory=list)
     """Clients that authenticate with a certificate."""
-    users: list[User] = Field(default_factory=list)
+    users: list[PasswordPrincipal] = Field(default_factory=list)
     """Clients that authenticate with a password of web_config_file."""

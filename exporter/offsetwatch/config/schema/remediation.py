@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from pydantic import Field
 
-from offsetwatch.config.schema.section import Section
+from offsetwatch.config.schema.section import ConfigSection
 from offsetwatch.config.schema.types import (
     Days,
     Duration,
@@ -23,7 +23,7 @@ from offsetwatch.config.schema.types import (
 )
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-Harmful = Literal[
+HarmfulFinding = Literal[
     "recopy",
     "restart_loop",
     "poison_suspected",
@@ -33,10 +33,10 @@ Harmful = Literal[
     "remnant_offsets",
     "starts_from_scratch",
 ]
-_HARMFUL: Final[tuple[Harmful, ...]] = ("recopy", "restart_loop")
+_DEFAULT_STOP_ON: Final[tuple[HarmfulFinding, ...]] = ("recopy", "restart_loop")
 
 
-class Auto(Section):
+class AutoRuleConfig(ConfigSection):
     """Connectors for which something may be done without asking."""
 
     connect: Name
@@ -54,7 +54,7 @@ class Auto(Section):
     """Confirms that a pattern may match every connector of the cluster."""
 
 
-class Repeat(Section):
+class RepeatedFailureConfig(ConfigSection):
     """How often the same failure at the same position makes it more than an accident."""
 
     failures: int = Field(default=3, ge=2)
@@ -66,7 +66,7 @@ class Repeat(Section):
     """Restarts in between, by any client: a restart fixes everything that is not poison."""
 
 
-class Budgets(Section):
+class SkipBudgetsConfig(ConfigSection):
     """How many records may be skipped, other than by an operator's own plan. Beyond a
     limit the breaker opens: an operator has to inspect the connector.
     """
@@ -83,7 +83,7 @@ class Budgets(Section):
     """Skips of all connectors in a day."""
 
 
-class Blast(Section):
+class BlastRadiusConfig(ConfigSection):
     """How many connectors may be in remediation at once; one that waits for a person is."""
 
     per_connect: int = Field(default=1, ge=1)
@@ -92,7 +92,7 @@ class Blast(Section):
     """In all Connect clusters: a failure of more is not for remediation."""
 
 
-class Window(Section):
+class MaintenanceWindowConfig(ConfigSection):
     """A stretch of a day that comes again each week."""
 
     days: list[Day] = Field(default_factory=lambda: list(get_args(Day)), min_length=1)
@@ -105,16 +105,16 @@ class Window(Section):
     """A time zone such as Europe/Berlin, with its clock changes."""
 
 
-class Maintenance(Section):
+class MaintenanceConfig(ConfigSection):
     """When nothing is planned or begun. What has begun by then is finished."""
 
-    deny: list[Window] = Field(default_factory=list)
+    deny: list[MaintenanceWindowConfig] = Field(default_factory=list)
     """Windows in which no plan begins. They win over only_in."""
-    only_in: list[Window] = Field(default_factory=list)
+    only_in: list[MaintenanceWindowConfig] = Field(default_factory=list)
     """The only windows in which a plan begins; an empty list allows any time."""
 
 
-class Quarantine(Section):
+class QuarantineConfig(ConfigSection):
     """Where a record is copied to before it is skipped: a topic, or files under state_dir. What is
     too large for the topic becomes a file.
     """
@@ -132,7 +132,7 @@ class Quarantine(Section):
     topic has deleted the record."""
 
 
-class KafkaJournal(Section):
+class KafkaJournal(ConfigSection):
     """High availability: the journal is a topic, and of several daemons with the same section one
     acts. See docs/high-availability.md.
     """
@@ -155,7 +155,7 @@ class KafkaJournal(Section):
     bounds of their own (group.min.session.timeout.ms, 6 s by default)."""
 
 
-class Remedy(Section):
+class RemedyConfig(ConfigSection):
     """What may be done about what is found, and by whom it has to be approved."""
 
     mode: Literal["observe", "propose", "auto"] = "observe"
@@ -164,7 +164,7 @@ class Remedy(Section):
     second_person: bool = True
     """true: an operator cannot approve their own plan. false: the same operator can, for one who is
     on call alone; every plan shows it."""
-    auto: list[Auto] = Field(default_factory=list)
+    auto: list[AutoRuleConfig] = Field(default_factory=list)
     """Connectors and actions without approval. Default: none."""
     skip_safe_sinks: list[JavaClass] = Field(default_factory=list)
     """Further classes of sink connectors, as in connector.class, that have written a record when
@@ -173,7 +173,7 @@ class Remedy(Section):
     sink_data_errors: dict[JavaClass, list[JavaClass]] = Field(default_factory=dict)
     """By class of sink connector: exceptions of put() that always mean a bad record, and never an
     unavailable target."""
-    repeat: Repeat = Repeat()
+    repeat: RepeatedFailureConfig = RepeatedFailureConfig()
     """When a failing record is poison."""
     alert_before_s: Duration = Field(default=900.0, ge=0.0)
     """How long a problem was reported before anything is done without approval."""
@@ -181,11 +181,11 @@ class Remedy(Section):
     """Time after a start without a new plan: old problems look new then."""
     cool_down_s: Duration = Field(default=900.0, ge=0.0)
     """How long nothing is done with a connector after a plan for it has ended."""
-    budgets: Budgets = Budgets()
+    budgets: SkipBudgetsConfig = SkipBudgetsConfig()
     """Limits of skipped records."""
-    blast: Blast = Blast()
+    blast: BlastRadiusConfig = BlastRadiusConfig()
     """Limits of connectors in remediation at once."""
-    quarantine: Quarantine = Quarantine()
+    quarantine: QuarantineConfig = QuarantineConfig()
     """Where copies of skipped records are stored."""
     journal: KafkaJournal | None = None
     """A journal in a Kafka topic, for several replicas. Default: a file in state_dir, for one
@@ -195,9 +195,9 @@ class Remedy(Section):
     seconds, and nothing is altered until the connector was quiet for 15 s."""
     probation_s: Duration = Field(default=120.0, ge=0.0)
     """How long a connector must run past a skipped record before the skip counts as a success."""
-    maintenance: Maintenance = Maintenance()
+    maintenance: MaintenanceConfig = MaintenanceConfig()
     """Maintenance windows."""
     kill_switch: str = Field(default="/run/offsetwatch/STOP", min_length=1)
     """While this file exists, no plan begins and nothing is altered."""
-    stop_on: list[Harmful] = Field(default_factory=lambda: list(_HARMFUL))
+    stop_on: list[HarmfulFinding] = Field(default_factory=lambda: list(_DEFAULT_STOP_ON))
     """Findings for which the connector is stopped: each further minute does harm."""

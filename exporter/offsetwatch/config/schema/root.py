@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr
 
-from offsetwatch.addresses import canonical
+from offsetwatch.addresses import normalize_address
 from offsetwatch.config.schema.control import Control
-from offsetwatch.config.schema.remediation import Remedy
-from offsetwatch.config.schema.section import Patterns, Section
+from offsetwatch.config.schema.remediation import RemedyConfig
+from offsetwatch.config.schema.section import ConfigSection, Patterns
 from offsetwatch.config.schema.types import (
     Address,
     AlertmanagerUrl,
@@ -34,12 +34,12 @@ from offsetwatch.config.schema.types import (
     Url,
     WebhookUrl,
     WorkerFile,
-    form,
-    function_of,
+    import_function,
+    require_form,
 )
 
 
-class Kafka(Section):
+class Kafka(ConfigSection):
     """A Kafka cluster: where it answers, and any librdkafka property for the clients."""
 
     bootstrap: Address
@@ -54,15 +54,15 @@ class Kafka(Section):
     @property
     def addresses(self) -> frozenset[str]:
         """The bootstrap servers, one by one, as addresses are compared."""
-        return frozenset(canonical(address) for address in self.bootstrap.split(","))
+        return frozenset(normalize_address(address) for address in self.bootstrap.split(","))
 
     def client_properties(self) -> dict[str, Any]:
         """Settings for a librdkafka client: strings, and under `oauth_cb` the hook if any."""
-        hook = {} if self.oauth_hook is None else {"oauth_cb": function_of(self.oauth_hook)}
+        hook = {} if self.oauth_hook is None else {"oauth_cb": import_function(self.oauth_hook)}
         return {**self.properties, **hook, "bootstrap.servers": self.bootstrap}
 
 
-class Auth(Section):
+class Auth(ConfigSection):
     """How servers know us: username and password, or a bearer token."""
 
     username: str | None = None
@@ -77,7 +77,7 @@ class Auth(Section):
     """Instead of the token; read again when it changes."""
 
 
-class Tls(Section):
+class Tls(ConfigSection):
     """Whom we trust when a server answers over https, and what we show it. All files are PEM."""
 
     ca_file: File | None = None
@@ -92,7 +92,7 @@ class Tls(Section):
     """Instead of key_password."""
 
 
-class OwnAccess(Section):
+class OwnAccess(ConfigSection):
     """How commands on this machine (healthcheck, status, explain) are known at `listen`, where
     web_config_file asks for something.
     """
@@ -104,7 +104,7 @@ class OwnAccess(Section):
     that web_config_file names is trusted, whatever its names and its age."""
 
 
-class Poll(Section):
+class Poll(ConfigSection):
     """How often the Connect REST API is asked."""
 
     state_s: Duration = Field(default=10.0, ge=1.0)
@@ -123,7 +123,7 @@ class Poll(Section):
     """Timeout of one REST request to one worker, from the connection to the last byte."""
 
 
-class Strimzi(Section):
+class Strimzi(ConfigSection):
     """The resource of Strimzi that runs a Connect cluster, in Kubernetes."""
 
     namespace: Name
@@ -134,7 +134,7 @@ class Strimzi(Section):
     """A kubeconfig for the API server. Default: the pod's service account, or kubectl's files."""
 
 
-class Connect(Section):
+class Connect(ConfigSection):
     """A Connect cluster, the Kafka cluster that holds its topics, and its REST addresses."""
 
     name: Name
@@ -195,7 +195,7 @@ class Connect(Section):
         return tuple(self.urls) if self.urls else () if self.url is None else (self.url,)
 
 
-class OffsetSyncs(Section):
+class OffsetSyncs(ConfigSection):
     """Where MirrorMaker 2 writes the offset syncs of a flow."""
 
     kafka: Name
@@ -205,7 +205,7 @@ class OffsetSyncs(Section):
     """The topic: mm2-offset-syncs.TARGET.internal, unless MirrorMaker is configured otherwise."""
 
 
-class Flow(Section):
+class Flow(ConfigSection):
     """A replication flow, where discovery is not possible or not allowed."""
 
     source: Alias
@@ -231,7 +231,7 @@ class Flow(Section):
     configuration is not used."""
 
 
-class Log(Section):
+class LogConfig(ConfigSection):
     """Structured logs on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
@@ -240,7 +240,7 @@ class Log(Section):
     """json for machines, console for people."""
 
 
-class Limits(Section):
+class LimitsConfig(ConfigSection):
     """Bounds on what one process holds; what they cut is counted in series_dropped_total."""
 
     source_partitions_max: int = Field(default=100_000, ge=1)
@@ -254,7 +254,7 @@ class Limits(Section):
     lag come last. Series of inputs, of findings and of the daemon itself are never left out."""
 
 
-class Judge(Section):
+class JudgeConfig(ConfigSection):
     """Verdicts on progress, and findings."""
 
     interval_s: Duration = Field(default=60.0, ge=1.0)
@@ -263,7 +263,7 @@ class Judge(Section):
     advances."""
 
 
-class Probes(Section):
+class ProbesConfig(ConfigSection):
     """Reads of single upstream records, for the age of the oldest unreplicated one."""
 
     enabled: bool = True
@@ -276,7 +276,7 @@ class Probes(Section):
     """The longest time of one round. It should be less than ends_s, or rounds are skipped."""
 
 
-class History(Section):
+class History(ConfigSection):
     """The Spark pipeline: where its tables are and how often it runs."""
 
     path: Folder = "history"
@@ -289,14 +289,16 @@ class History(Section):
     time."""
     max_offsets_per_trigger: int = Field(default=500_000, ge=1)
     """Records of a batch, which limits its memory: half a million fit a 1 GB heap."""
-    heap: Annotated[str, form(r"[0-9]+[mg]", "a number and m or g, as in 512m or 1g")] = "1g"
+    heap: Annotated[str, require_form(r"[0-9]+[mg]", "a number and m or g, as in 512m or 1g")] = (
+        "1g"
+    )
     """Heap of Spark's JVM."""
     master: str = "local[*]"
     """Spark's master; that of spark-submit wins. Default: this machine with all its cores, for a
     fast backfill; local[2] uses two."""
 
 
-class Alertmanager(Section):
+class Alertmanager(ConfigSection):
     """An Alertmanager (API v2). Of those that form a cluster, each is to be named."""
 
     url: AlertmanagerUrl
@@ -307,7 +309,7 @@ class Alertmanager(Section):
     """TLS settings, as for Connect."""
 
 
-class Webhook(Section):
+class WebhookConfig(ConfigSection):
     """An address that takes findings as JSON."""
 
     name: Name
@@ -325,12 +327,12 @@ class Webhook(Section):
     """TLS settings, as for Connect."""
 
 
-class Notify(Section):
+class NotifyConfig(ConfigSection):
     """Receivers of findings. Without one, nothing is sent."""
 
     alertmanagers: list[Alertmanager] = Field(default_factory=list)
     """Alertmanagers, each independent: messages that one does not accept are retained for it."""
-    webhooks: list[Webhook] = Field(default_factory=list)
+    webhooks: list[WebhookConfig] = Field(default_factory=list)
     """Webhooks, each independent as well."""
     severity: Literal["info", "warning", "critical"] = "warning"
     """Findings of a lower severity are shown and not sent."""
@@ -357,7 +359,7 @@ class Notify(Section):
     """Timeout of one delivery to one receiver, from the connection to the answer."""
 
 
-class Config(Section):
+class Config(ConfigSection):
     """The whole file."""
 
     kafka: dict[Name, Kafka] = Field(default_factory=dict)
@@ -385,24 +387,26 @@ class Config(Section):
     state_dir: Folder = "state"
     """The folder of the state that must survive a restart, relative to this file; only one daemon
     can use it."""
-    log: Log = Log()
+    log: LogConfig = LogConfig()
     """The log on standard error."""
-    limits: Limits = Limits()
+    limits: LimitsConfig = LimitsConfig()
     """Limits of one process."""
-    judge: Judge = Judge()
+    judge: JudgeConfig = JudgeConfig()
     """Verdicts and findings."""
-    probes: Probes = Probes()
+    probes: ProbesConfig = ProbesConfig()
     """How the age of lag is measured."""
-    notify: Notify = Notify()
+    notify: NotifyConfig = NotifyConfig()
     """Notifications of findings."""
     history: History = History()
     """The history pipeline."""
-    remedy: Remedy = Remedy()
+    remedy: RemedyConfig = RemedyConfig()
     """Remediation of findings."""
 
     def tls_settings(self) -> Iterator[tuple[str, Tls]]:
         """Return the TLS settings of each server that we ask over HTTP, each with its path."""
-        servers: tuple[tuple[str, Connect | Alertmanager | Webhook | OwnAccess | None], ...] = (
+        servers: tuple[
+            tuple[str, Connect | Alertmanager | WebhookConfig | OwnAccess | None], ...
+        ] = (
             *((f"connect[{number}]", connect) for number, connect in enumerate(self.connect)),
             *(
                 (f"notify.alertmanagers[{number}]", receiver)

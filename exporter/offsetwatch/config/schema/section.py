@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from offsetwatch.config.schema.types import Regex
 
 
-class Section(BaseModel):
+class ConfigSection(BaseModel):
     """`hide_input_in_errors`: a mistake beside a password must not print it."""
 
     model_config = ConfigDict(
@@ -15,7 +15,7 @@ class Section(BaseModel):
     )
 
 
-class Patterns(Section):
+class Patterns(ConfigSection):
     """Regular expressions that must match a whole name."""
 
     include: list[Regex] = []

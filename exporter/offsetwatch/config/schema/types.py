@@ -18,27 +18,32 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from offsetwatch.addresses import is_ipv6, parsed
+from offsetwatch.addresses import is_ipv6, parse_address
 from offsetwatch.config import properties
 from offsetwatch.config.durations import (
     DAY_S,
+    DURATION_FORMS,
     DURATION_MAX_S,
-    FORMS,
     PlainNumber,
     format_duration,
     parse_duration,
 )
-from offsetwatch.config.files import problem_with, read_private, read_secret, tokens_in
+from offsetwatch.config.files import (
+    describe_file_error,
+    parse_tokens,
+    read_private_file,
+    read_secret,
+)
 
-FOLDER: Final = "folder"  # of the configuration file, in the context of a validation
+FOLDER_KEY: Final = "folder"  # of the configuration file, in the context of a validation
 _PROTOCOL = re.compile(r"(?P<name>[A-Za-z_]+)://(?P<rest>.*)", re.DOTALL)
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _JAVA_CLASS = r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*"
 _TOPIC_NAME = r"[A-Za-z0-9._-]{1,249}"
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
-_PLAIN = re.compile(r"[0-9]+(\.[0-9]+)?")
-_DAYS: Final = "30d or 36h; a plain number is days"
+_PLAIN_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_DAYS_FORMS: Final = "30d or 36h; a plain number is days"
 _HOOK = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 _SECURITY_PROTOCOLS: Final = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _ADDRESS: Final = (
@@ -46,11 +51,11 @@ _ADDRESS: Final = (
 )
 
 
-def _wrong(text: str) -> PydanticCustomError:
+def _build_error(text: str) -> PydanticCustomError:
     return PydanticCustomError("wrong", "{text}", {"text": text})
 
 
-def form(pattern: str, expected: str) -> AfterValidator:
+def require_form(pattern: str, expected: str) -> AfterValidator:
     """Return a check that a text has a form. Its message says the form in words and repeats
     nothing, where pydantic's would show the pattern.
     """
@@ -58,13 +63,13 @@ def form(pattern: str, expected: str) -> AfterValidator:
 
     def check(value: str) -> str:
         if compiled.fullmatch(value) is None:
-            raise _wrong(f"expected {expected}")
+            raise _build_error(f"expected {expected}")
         return value
 
     return AfterValidator(check)
 
 
-def addresses(value: str) -> str:
+def check_addresses(value: str) -> str:
     """Return the addresses without blanks between them, if each is one. Nothing is repeated of what
     is none: it may hold a password.
     """
@@ -79,15 +84,15 @@ def addresses(value: str) -> str:
                 if name in _SECURITY_PROTOCOLS
                 else ""
             )
-            raise _wrong(f"{where}write host:port without {protocol['name']}://{hint}")
-        problem = _address_problem(text)
+            raise _build_error(f"{where}write host:port without {protocol['name']}://{hint}")
+        problem = _describe_bad_address(text)
         if problem is not None:
-            raise _wrong(f"{where}{problem}")
+            raise _build_error(f"{where}{problem}")
     return ",".join(found)
 
 
-def _address_problem(text: str) -> str | None:
-    if parsed(text) is not None:
+def _describe_bad_address(text: str) -> str | None:
+    if parse_address(text) is not None:
         return None
     if not text:
         return "expected host:port, and nothing is there"
@@ -96,206 +101,216 @@ def _address_problem(text: str) -> str | None:
     host, colon, port = text.rpartition(":")
     if is_ipv6(text) or is_ipv6(host):
         return "write an IPv6 host in brackets, as in [::1]:9092"
-    if parsed(f"{text}:1") is not None:
+    if parse_address(f"{text}:1") is not None:
         return "the port is missing: host:port, as in broker-1:9092"
-    if colon and port.isdecimal() and parsed(f"{host}:1") is not None:
+    if colon and port.isdecimal() and parse_address(f"{host}:1") is not None:
         return "a port is a number from 1 to 65535"
     return _ADDRESS
 
 
-def _listen(value: str) -> str:
+def _check_listen(value: str) -> str:
     """An address to bind."""
-    if parsed(value) is not None:
+    if parse_address(value) is not None:
         return value
     host, colon, port = value.rpartition(":")
     if "://" in value:
-        raise _wrong("write host:port without a scheme, as in 127.0.0.1:9640")
+        raise _build_error("write host:port without a scheme, as in 127.0.0.1:9640")
     if host in {"", "*"} and colon and port.isdecimal():
-        raise _wrong("name the host: 0.0.0.0 for all addresses of this machine, or 127.0.0.1")
+        raise _build_error("name the host: 0.0.0.0 for all addresses of this machine, or 127.0.0.1")
     if is_ipv6(value) or is_ipv6(host):
-        raise _wrong("write an IPv6 host in brackets, as in [::1]:9640")
-    if colon and port.isdecimal() and parsed(f"{host}:1") is not None:
-        raise _wrong("a port is a number from 1 to 65535")
-    raise _wrong("expected host:port, as in 127.0.0.1:9640 or [::1]:9640")
+        raise _build_error("write an IPv6 host in brackets, as in [::1]:9640")
+    if colon and port.isdecimal() and parse_address(f"{host}:1") is not None:
+        raise _build_error("a port is a number from 1 to 65535")
+    raise _build_error("expected host:port, as in 127.0.0.1:9640 or [::1]:9640")
 
 
-def _url(value: str) -> str:
+def _check_url(value: str) -> str:
     """An address of http or https, its scheme in lower case. Nothing of it is repeated."""
     match = _URL.fullmatch(value)
     if match is None or match["scheme"].lower() not in {"http", "https"}:
-        raise _wrong("expected http://host:port or https://host:port")
+        raise _build_error("expected http://host:port or https://host:port")
     found = f"{match['scheme'].lower()}://{match['rest']}"
     place = re.split(r"[/?#]", match["rest"], maxsplit=1)[0]
     if place.count(":") > 1 and "[" not in place and "@" not in place:
-        raise _wrong("write an IPv6 host in brackets, as in http://[::1]:8083")
+        raise _build_error("write an IPv6 host in brackets, as in http://[::1]:8083")
     try:
         parts = urlsplit(found)
         host, port = parts.hostname, parts.port
     except ValueError as exc:
         if "port" in str(exc).lower():
-            raise _wrong("a port is a number from 1 to 65535") from None
-        raise _wrong("write an IPv6 host in brackets, as in http://[::1]:8083") from None
+            raise _build_error("a port is a number from 1 to 65535") from None
+        raise _build_error("write an IPv6 host in brackets, as in http://[::1]:8083") from None
     if "@" in parts.netloc:
-        raise _wrong("leave user and password out of it, and give them under auth")
+        raise _build_error("leave user and password out of it, and give them under auth")
     bare = host or ""
-    if (parsed(f"{bare}:1") is None and not is_ipv6(bare)) or re.search(r"\s", found):
-        raise _wrong("expected http://host:port or https://host:port")
+    if (parse_address(f"{bare}:1") is None and not is_ipv6(bare)) or re.search(r"\s", found):
+        raise _build_error("expected http://host:port or https://host:port")
     if port == 0:
-        raise _wrong("a port is a number from 1 to 65535")
+        raise _build_error("a port is a number from 1 to 65535")
     return found
 
 
-def _base_url(value: str) -> str:
+def _check_base_url(value: str) -> str:
     """An address to which paths are appended."""
-    found = _url(value)
+    found = _check_url(value)
     if "?" in found or "#" in found:
-        raise _wrong("leave out what follows ? or #: paths are appended to this address")
+        raise _build_error("leave out what follows ? or #: paths are appended to this address")
     return found
 
 
-def _path(value: str) -> str:
+def _check_path(value: str) -> str:
     """Not relative to a home folder, which only shells know."""
     if value.startswith("~"):
-        raise _wrong("~ is not expanded here: write the whole path")
+        raise _build_error("~ is not expanded here: write the whole path")
     return value
 
 
-def _folder(value: str, info: ValidationInfo) -> str:
+def _check_folder(value: str, info: ValidationInfo) -> str:
     """Not a URI: it would be taken for a folder of that name, here. It need not exist yet."""
     if _SCHEME.match(value):
-        raise _wrong("a folder, mounted wherever it is needed; not a URI")
-    found = Path((info.context or {}).get(FOLDER, ".")) / _path(value)
+        raise _build_error("a folder, mounted wherever it is needed; not a URI")
+    found = Path((info.context or {}).get(FOLDER_KEY, ".")) / _check_path(value)
     if found.exists() and not found.is_dir():
-        raise _wrong("expected a folder, and a file is there")
+        raise _build_error("expected a folder, and a file is there")
     return value
 
 
-def _alertmanager(value: str) -> str:
+def _check_alertmanager(value: str) -> str:
     """The address of an Alertmanager, to which the path of its API is appended."""
-    found = _base_url(value)
+    found = _check_base_url(value)
     if re.search("/api/v[12](/|$)", found):
-        raise _wrong("leave out /api and what follows: /api/v2/alerts is appended to this address")
+        raise _build_error(
+            "leave out /api and what follows: /api/v2/alerts is appended to this address"
+        )
     return found
 
 
-def _compiled(value: object) -> object:
+def _compile_regex(value: object) -> object:
     if not isinstance(value, str):
-        raise _wrong("expected a regular expression, as a text")
+        raise _build_error("expected a regular expression, as a text")
     try:
         return re.compile(value)
     except (re.error, OverflowError, RecursionError) as exc:
         at = getattr(exc, "pos", None)
         where = "" if at is None else f", at character {at + 1}"
         hint = "; .* stands for any characters" if value.startswith("*") else ""
-        raise _wrong(f"not a regular expression{where}{hint}") from None
+        raise _build_error(f"not a regular expression{where}{hint}") from None
 
 
-def _copy_name(value: str) -> str:
+def _check_copy_name(value: str) -> str:
     """The name of a topic, in which {topic} may stand for another one."""
     if not re.fullmatch(_TOPIC_NAME, value.replace("{topic}", "t", 1)):
-        raise _wrong("the name of a topic, in which {topic} once is the upstream one")
+        raise _build_error("the name of a topic, in which {topic} once is the upstream one")
     return value
 
 
-def _selector(value: str) -> str:
+def _check_selector(value: str) -> str:
     """Not a regular expression: one that is not anchored means more than it seems to."""
     if value == ".*" or value.startswith("^") or value.endswith("$"):
-        raise _wrong("a whole name in which * stands for any characters; not a regular expression")
+        raise _build_error(
+            "a whole name in which * stands for any characters; not a regular expression"
+        )
     return value
 
 
-def selects_all(selector: str) -> bool:
+def is_match_all(selector: str) -> bool:
     """Whether nothing in it names anything."""
     return not selector.replace("*", "")
 
 
-def _time_of_day(value: object) -> object:
+def _check_time_of_day(value: object) -> object:
     """YAML takes 22:00 without quotes for a number."""
     if isinstance(value, str) and _TIME_OF_DAY.fullmatch(value):
         return value
-    raise _wrong('a time of day as "22:00", in quotes')
+    raise _build_error('a time of day as "22:00", in quotes')
 
 
-def _zone(value: str) -> str:
+def _check_zone(value: str) -> str:
     try:
         ZoneInfo(value)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise _wrong("not a time zone that this machine knows") from None
+        raise _build_error("not a time zone that this machine knows") from None
     return value
 
 
-def _found(path: Path, info: ValidationInfo) -> Path:
+def _check_file(path: Path, info: ValidationInfo) -> Path:
     """The file, absolute; a mistake if it cannot be read now."""
-    _path(str(path))
-    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
+    _check_path(str(path))
+    found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
     try:
         read_secret(found)
     except (OSError, ValueError) as exc:
-        raise _wrong(problem_with(exc)) from None
+        raise _build_error(describe_file_error(exc)) from None
     return found
 
 
-def _of_tokens(path: Path, info: ValidationInfo) -> Path:
+def _check_token_file(path: Path, info: ValidationInfo) -> Path:
     """The file, absolute; a mistake if others can read it, or if what it holds is no token."""
-    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
+    found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
     try:
-        tokens_in(read_private(found))
+        parse_tokens(read_private_file(found))
     except (OSError, ValueError) as exc:
-        raise _wrong(problem_with(exc)) from None
+        raise _build_error(describe_file_error(exc)) from None
     return found
 
 
-def _of_worker(path: Path, info: ValidationInfo) -> Path:
+def _check_worker_file(path: Path, info: ValidationInfo) -> Path:
     """The file, absolute; a mistake if it is not what a worker is started with."""
-    found = Path((info.context or {}).get(FOLDER, ".")).resolve() / path
+    found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
     try:
-        settings = properties.read(found)
+        settings = properties.read_properties(found)
     except (OSError, ValueError) as exc:
-        raise _wrong(problem_with(exc)) from None
+        raise _build_error(describe_file_error(exc)) from None
     if not {"key.converter", "value.converter"} <= settings.keys():
-        raise _wrong("has no key.converter and value.converter, which every worker is given")
+        raise _build_error("has no key.converter and value.converter, which every worker is given")
     return found
 
 
-def _moment(value: object) -> object:
+def _parse_moment(value: object) -> object:
     """YAML makes a time of what stands without quotes."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
         found = None
     if not isinstance(found, datetime) or found.tzinfo is None:
-        raise _wrong("expected a date and time with a time zone, as 2030-01-31T00:00:00Z")
+        raise _build_error("expected a date and time with a time zone, as 2030-01-31T00:00:00Z")
     return found
 
 
-def _duration(value: object) -> float:
+def _read_duration(value: object) -> float:
     """Seconds; a plain number is a number of them."""
-    return _parsed_duration(value) if isinstance(value, str) else _finite(value, FORMS)
+    return (
+        _parse_duration_text(value)
+        if isinstance(value, str)
+        else _check_finite(value, DURATION_FORMS)
+    )
 
 
-def _days(value: object) -> float:
+def _read_days(value: object) -> float:
     """Days; a plain number is a number of them."""
-    if isinstance(value, str) and not _PLAIN.fullmatch(value):
-        return _parsed_duration(value, _DAYS) / DAY_S
-    return _finite(float(value) if isinstance(value, str) else value, _DAYS)
+    if isinstance(value, str) and not _PLAIN_NUMBER.fullmatch(value):
+        return _parse_duration_text(value, _DAYS_FORMS) / DAY_S
+    return _check_finite(float(value) if isinstance(value, str) else value, _DAYS_FORMS)
 
 
-def _parsed_duration(value: str, forms: str = FORMS) -> float:
+def _parse_duration_text(value: str, forms: str = DURATION_FORMS) -> float:
     try:
         return parse_duration(value, forms)
     except ValueError as exc:
-        raise _wrong(str(exc)) from None
+        raise _build_error(str(exc)) from None
 
 
-def _finite(value: object, forms: str) -> float:
+def _check_finite(value: object, forms: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(f"not a duration: write {forms}")
+        raise _build_error(f"not a duration: write {forms}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or number > DURATION_MAX_S:
-        raise _wrong(f"a duration is at most {format_duration(DURATION_MAX_S)}: write {forms}")
+        raise _build_error(
+            f"a duration is at most {format_duration(DURATION_MAX_S)}: write {forms}"
+        )
     return number
 
 
@@ -308,25 +323,25 @@ def is_loopback(listen: str) -> bool:
         return host == "localhost"
 
 
-def _imported(value: str) -> str:
+def _check_hook(value: str) -> str:
     """The name itself, once it is known to lead to a function."""
     module, _, function = value.partition(":")
     try:
-        usable = callable(function_of(value))
+        usable = callable(import_function(value))
     except ImportError as exc:
-        raise _wrong(
+        raise _build_error(
             f"cannot be imported: {exc}; install it where offsetwatch is installed"
         ) from None
     except AttributeError:
-        raise _wrong(f"the module {module} has no {function}") from None
+        raise _build_error(f"the module {module} has no {function}") from None
     except Exception as exc:  # noqa: BLE001 - the module is not ours: anything may come out of it
-        raise _wrong(f"cannot be imported: {type(exc).__name__}") from None
+        raise _build_error(f"cannot be imported: {type(exc).__name__}") from None
     if not usable:
-        raise _wrong("not a function")
+        raise _build_error("not a function")
     return value
 
 
-def function_of(name: str) -> Any:
+def import_function(name: str) -> Any:
     """What `module:function` names. Raises whatever importing it raises."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)
@@ -334,28 +349,30 @@ def function_of(name: str) -> Any:
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Alias = Annotated[str, StringConstraints(max_length=100)]
-_TOPIC_SAID: Final = "the name of a topic: letters, digits, dots, _ and -"
-Topic = Annotated[str, form(_TOPIC_NAME, _TOPIC_SAID)]
-CopiedTopic = Annotated[str, form(rf"\*|{_TOPIC_NAME}", f"{_TOPIC_SAID}; or *")]
-CopyName = Annotated[str, AfterValidator(_copy_name)]
-Address = Annotated[str, AfterValidator(addresses)]
-Listen = Annotated[str, AfterValidator(_listen)]
-Url = Annotated[str, AfterValidator(_base_url)]
-AlertmanagerUrl = Annotated[str, AfterValidator(_alertmanager)]
-WebhookUrl = Annotated[str, AfterValidator(_url)]
-Regex = Annotated[re.Pattern[str], BeforeValidator(_compiled)]
-File = Annotated[Path, Field(strict=False), AfterValidator(_found)]
-TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_of_tokens)]
-WorkerFile = Annotated[Path, Field(strict=False), AfterValidator(_of_worker)]
-Moment = Annotated[datetime, BeforeValidator(_moment)]
-Duration = Annotated[float, BeforeValidator(_duration), PlainNumber(1.0)]
-Days = Annotated[float, BeforeValidator(_days), PlainNumber(DAY_S)]
+_TOPIC_FORM: Final = "the name of a topic: letters, digits, dots, _ and -"
+Topic = Annotated[str, require_form(_TOPIC_NAME, _TOPIC_FORM)]
+CopiedTopic = Annotated[str, require_form(rf"\*|{_TOPIC_NAME}", f"{_TOPIC_FORM}; or *")]
+CopyName = Annotated[str, AfterValidator(_check_copy_name)]
+Address = Annotated[str, AfterValidator(check_addresses)]
+Listen = Annotated[str, AfterValidator(_check_listen)]
+Url = Annotated[str, AfterValidator(_check_base_url)]
+AlertmanagerUrl = Annotated[str, AfterValidator(_check_alertmanager)]
+WebhookUrl = Annotated[str, AfterValidator(_check_url)]
+Regex = Annotated[re.Pattern[str], BeforeValidator(_compile_regex)]
+File = Annotated[Path, Field(strict=False), AfterValidator(_check_file)]
+TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_check_token_file)]
+WorkerFile = Annotated[Path, Field(strict=False), AfterValidator(_check_worker_file)]
+ZonedMoment = Annotated[datetime, BeforeValidator(_parse_moment)]
+Duration = Annotated[float, BeforeValidator(_read_duration), PlainNumber(1.0)]
+Days = Annotated[float, BeforeValidator(_read_days), PlainNumber(DAY_S)]
 Hook = Annotated[
-    str, form(_HOOK, "module:function, as in package.module:function"), AfterValidator(_imported)
+    str,
+    require_form(_HOOK, "module:function, as in package.module:function"),
+    AfterValidator(_check_hook),
 ]
-JavaClass = Annotated[str, form(_JAVA_CLASS, "the full name of a Java class")]
-Selector = Annotated[str, StringConstraints(min_length=1), AfterValidator(_selector)]
-TimeOfDay = Annotated[str, BeforeValidator(_time_of_day)]
-Zone = Annotated[str, AfterValidator(_zone)]
-LogFile = Annotated[str, StringConstraints(min_length=1), AfterValidator(_path)]
-Folder = Annotated[str, StringConstraints(min_length=1), AfterValidator(_folder)]
+JavaClass = Annotated[str, require_form(_JAVA_CLASS, "the full name of a Java class")]
+Selector = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_selector)]
+TimeOfDay = Annotated[str, BeforeValidator(_check_time_of_day)]
+Zone = Annotated[str, AfterValidator(_check_zone)]
+LogFile = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_path)]
+Folder = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_folder)]

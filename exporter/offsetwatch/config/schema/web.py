@@ -16,22 +16,26 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
-from offsetwatch.config.document import mistake, parsed
-from offsetwatch.config.files import problem_with, read_secret
-from offsetwatch.config.raw_document import mapping
-from offsetwatch.config.schema.section import Section
-from offsetwatch.config.schema.types import FOLDER, File, form
+from offsetwatch.config.document import format_mistake, parse_yaml
+from offsetwatch.config.files import describe_file_error, read_secret
+from offsetwatch.config.raw_document import as_mapping
+from offsetwatch.config.schema.section import ConfigSection
+from offsetwatch.config.schema.types import FOLDER_KEY, File, require_form
 from offsetwatch.errors import ConfigError
 
 COST_MIN: Final = 4  # bcrypt's own
 COST_MAX: Final = 16  # twice as long with each; at 16 a check takes seconds
-USERS: Final = "basic_auth_users"
-_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
-_DEMANDED: Final = ("RequireAnyClientCert", "RequireAndVerifyClientCert")
-_VERIFIED: Final = ("VerifyClientCertIfGiven", *_DEMANDED)
-_TLS13: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+USERS_KEY: Final = "basic_auth_users"
+_BCRYPT_HASH: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
+_REQUIRING_AUTH_TYPES: Final = ("RequireAnyClientCert", "RequireAndVerifyClientCert")
+_VERIFYING_AUTH_TYPES: Final = ("VerifyClientCertIfGiven", *_REQUIRING_AUTH_TYPES)
+_TLS13_CIPHERS: Final = (
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+)
 
-Version = Literal["TLS12", "TLS13"]
+TlsVersion = Literal["TLS12", "TLS13"]
 ClientAuth = Literal[
     "NoClientCert",
     "RequestClientCert",
@@ -39,7 +43,7 @@ ClientAuth = Literal[
     "VerifyClientCertIfGiven",
     "RequireAndVerifyClientCert",
 ]
-Cipher = Literal[
+CipherSuite = Literal[
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
     "TLS_CHACHA20_POLY1305_SHA256",
@@ -57,8 +61,8 @@ Cipher = Literal[
 Curve = Literal["CurveP256", "CurveP384", "CurveP521", "X25519"]
 
 
-def _hash(value: SecretStr) -> SecretStr:
-    found = _HASH.fullmatch(value.get_secret_value())
+def _check_hash(value: SecretStr) -> SecretStr:
+    found = _BCRYPT_HASH.fullmatch(value.get_secret_value())
     if found is None:
         raise PydanticCustomError("wrong", "expected a bcrypt hash, as $2y$10$ and 53 characters")
     if not COST_MIN <= int(found[1]) <= COST_MAX:
@@ -67,75 +71,80 @@ def _hash(value: SecretStr) -> SecretStr:
     return value
 
 
-User = Annotated[
-    str, form(r"[^:\x00-\x1f\x7f]{1,100}", "the name of a user, of 1 to 100 characters without :")
+UserName = Annotated[
+    str,
+    require_form(
+        r"[^:\x00-\x1f\x7f]{1,100}", "the name of a user, of 1 to 100 characters without :"
+    ),
 ]
-Hash = Annotated[SecretStr, AfterValidator(_hash)]
-San = Annotated[str, StringConstraints(min_length=1)]
+PasswordHash = Annotated[SecretStr, AfterValidator(_check_hash)]
+SubjectAltName = Annotated[str, StringConstraints(min_length=1)]
 # What a header can carry; blank means that it is not sent.
-Value = Annotated[
-    str, StringConstraints(max_length=4096), form(r"[\x20-\x7e]*", "printable characters of ASCII")
+HeaderValue = Annotated[
+    str,
+    StringConstraints(max_length=4096),
+    require_form(r"[\x20-\x7e]*", "printable characters of ASCII"),
 ]
 
 
-class WebTls(Section):
+class WebTls(ConfigSection):
     """Without it: plain HTTP."""
 
     cert_file: File
     key_file: File
     client_auth_type: ClientAuth = "NoClientCert"
     client_ca_file: File | None = None
-    client_allowed_sans: list[San] | None = Field(default=None, min_length=1)
-    min_version: Version = "TLS12"
-    max_version: Version = "TLS13"
-    cipher_suites: list[Cipher] = Field(default_factory=list)
+    client_allowed_sans: list[SubjectAltName] | None = Field(default=None, min_length=1)
+    min_version: TlsVersion = "TLS12"
+    max_version: TlsVersion = "TLS13"
+    cipher_suites: list[CipherSuite] = Field(default_factory=list)
     prefer_server_cipher_suites: bool = True
     curve_preferences: list[Curve] = Field(default_factory=list)
 
     @property
     def verifies(self) -> bool:
         """Whether a certificate that a client shows is looked at."""
-        return self.client_auth_type in _VERIFIED
+        return self.client_auth_type in _VERIFYING_AUTH_TYPES
 
     @property
     def demands(self) -> bool:
         """Whether nobody is let in without one."""
-        return self.client_auth_type in _DEMANDED
+        return self.client_auth_type in _REQUIRING_AUTH_TYPES
 
     @property
     def tls13_only(self) -> bool:
         """Whether what it names leaves nothing that older versions could use."""
         named = self.cipher_suites
-        return self.min_version == "TLS13" or (bool(named) and set(named) <= set(_TLS13))
+        return self.min_version == "TLS13" or (bool(named) and set(named) <= set(_TLS13_CIPHERS))
 
 
-class Headers(Section):
+class WebHeaders(ConfigSection):
     """Those that the shape allows."""
 
-    content_security_policy: Value = Field(default="", alias="Content-Security-Policy")
+    content_security_policy: HeaderValue = Field(default="", alias="Content-Security-Policy")
     x_frame_options: Literal["deny", "sameorigin"] | None = Field(
         default=None, alias="X-Frame-Options"
     )
     x_content_type_options: Literal["nosniff"] | None = Field(
         default=None, alias="X-Content-Type-Options"
     )
-    x_xss_protection: Value = Field(default="", alias="X-XSS-Protection")
-    strict_transport_security: Value = Field(default="", alias="Strict-Transport-Security")
+    x_xss_protection: HeaderValue = Field(default="", alias="X-XSS-Protection")
+    strict_transport_security: HeaderValue = Field(default="", alias="Strict-Transport-Security")
 
 
-class WebHttp(Section):
+class WebHttp(ConfigSection):
     """http2 is taken and without effect: HTTP/1.1 is what is spoken."""
 
     http2: bool = True
-    headers: Headers = Headers()
+    headers: WebHeaders = WebHeaders()
 
 
-class Web(Section):
+class WebConfig(ConfigSection):
     """The whole file."""
 
     tls_server_config: WebTls | None = None
     http_server_config: WebHttp = WebHttp()
-    basic_auth_users: dict[User, Hash] = Field(default_factory=dict, repr=False)
+    basic_auth_users: dict[UserName, PasswordHash] = Field(default_factory=dict, repr=False)
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -144,52 +153,52 @@ class Web(Section):
         return tuple((name, value) for name, value in found.items() if value)
 
 
-def load(path: Path) -> Web:
+def load_web_config(path: Path) -> WebConfig:
     """Read a file. Raises ConfigError with every mistake in it, each with the file's name."""
     try:
-        document = parsed(read_secret(path), path.name)
+        document = parse_yaml(read_secret(path), path.name)
     except (OSError, ValueError) as exc:
-        raise ConfigError((f"{path.name}: {problem_with(exc)}",)) from None
+        raise ConfigError((f"{path.name}: {describe_file_error(exc)}",)) from None
     if not isinstance(document, dict):
         raise ConfigError((f"{path.name}: expected a mapping at the top level",))
     mistakes: list[str] = []
-    web: Web | None = None
+    web: WebConfig | None = None
     try:
-        web = Web.model_validate(document, context={FOLDER: path.parent})
+        web = WebConfig.model_validate(document, context={FOLDER_KEY: path.parent})
     except ValidationError as exc:
-        mistakes.extend(_mistake(dict(error), document) for error in exc.errors())
-    mistakes.extend(_tls(mapping(document.get("tls_server_config"))))
+        mistakes.extend(_format_mistake(dict(error), document) for error in exc.errors())
+    mistakes.extend(_check_tls(as_mapping(document.get("tls_server_config"))))
     if web is None or mistakes:
         raise ConfigError(tuple(f"{path.name}: {found}" for found in mistakes))
     return web
 
 
-def _mistake(error: dict[str, Any], document: dict[Any, Any]) -> str:
+def _format_mistake(error: dict[str, Any], document: dict[Any, Any]) -> str:
     """As for the configuration; of users by their number, as one may have been taken for the
     other.
     """
     where = error["loc"]
-    if len(where) > 1 and where[0] == USERS:
-        names = [str(name) for name in document[USERS]]
+    if len(where) > 1 and where[0] == USERS_KEY:
+        names = [str(name) for name in document[USERS_KEY]]
         number = names.index(str(where[1])) + 1
-        error = {**error, "loc": (f"{USERS} (number {number})",)}
-    return mistake(error, Web)
+        error = {**error, "loc": (f"{USERS_KEY} (number {number})",)}
+    return format_mistake(error, WebConfig)
 
 
-def _tls(tls: dict[Any, Any]) -> Iterator[str]:
+def _check_tls(tls: dict[Any, Any]) -> Iterator[str]:
     """What one key cannot know of another; on the raw document, as in checks.py."""
     path = "tls_server_config"
     kind = tls.get("client_auth_type", "NoClientCert")
-    if kind in _VERIFIED and tls.get("client_ca_file") is None:
+    if kind in _VERIFYING_AUTH_TYPES and tls.get("client_ca_file") is None:
         yield f"{path}.client_ca_file: required with {kind}, as what is shown is verified here"
-    if kind not in _VERIFIED and tls.get("client_ca_file") is not None:
+    if kind not in _VERIFYING_AUTH_TYPES and tls.get("client_ca_file") is not None:
         yield f"{path}.client_ca_file: of no use without a client_auth_type that verifies"
-    if kind not in _DEMANDED and tls.get("client_allowed_sans") is not None:
+    if kind not in _REQUIRING_AUTH_TYPES and tls.get("client_allowed_sans") is not None:
         yield f"{path}.client_allowed_sans: needs client_auth_type: RequireAndVerifyClientCert"
     newest = tls.get("max_version", "TLS13")
     if (tls.get("min_version", "TLS12"), newest) == ("TLS13", "TLS12"):
         yield f"{path}.min_version: is newer than max_version"
     ciphers = tls.get("cipher_suites")
     named = ciphers if isinstance(ciphers, list) else []
-    if newest == "TLS12" and named and all(name in _TLS13 for name in named):
+    if newest == "TLS12" and named and all(name in _TLS13_CIPHERS for name in named):
         yield f"{path}.cipher_suites: names none that max_version TLS12 has"

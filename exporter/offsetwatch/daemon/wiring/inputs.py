@@ -5,12 +5,12 @@ from __future__ import annotations
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, sweep_of
 from offsetwatch.clients.connect.reader import ConnectReader, reader_of
 from offsetwatch.config import Config, Connect
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.book import Book
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.total_series_budget import SeriesLimits
 
 TAIL_STALE_S = 20.0  # ten of its own checks
@@ -20,7 +20,7 @@ MISSED_BATCHES = 3
 BATCH_S = 300.0  # for a batch or a computation that is under way
 
 
-def book(config: Config) -> Book:
+def build_book(config: Config) -> Book:
     """State, with the age at which each kind of input goes stale: a few missed attempts."""
     slowest_state_s = max(connect.poll.state_s for connect in config.connect)
     slowest_offsets_s = max(connect.poll.rest_offsets_s for connect in config.connect)
@@ -29,7 +29,7 @@ def book(config: Config) -> Book:
     timeout_s = max(at.poll.timeout_s * max(1, len(at.worker_urls)) for at in config.connect)
     return Book(
         sites=tuple(
-            ConnectSite(
+            ConnectClusterSettings(
                 name=at.name,
                 kafka=at.kafka,
                 rest=bool(at.worker_urls),
@@ -41,7 +41,7 @@ def book(config: Config) -> Book:
             for at in config.connect
         ),
         kafkas={name: kafka.addresses for name, kafka in config.kafka.items()},
-        flows=named_flows(config),
+        flows=build_named_flows(config),
         stale_after_s={
             TAIL: TAIL_STALE_S,
             CONNECT_REST: MISSED_POLLS * slowest_state_s + timeout_s,
@@ -62,10 +62,10 @@ def _status_topic(connect: Connect) -> KafkaTopic | None:
     return KafkaTopic(connect.kafka, connect.status_topic)
 
 
-def judge(config: Config) -> Judge:
+def build_judge(config: Config) -> SnapshotJudge:
     """Verdicts and findings, at the configured rhythm."""
-    return Judge(
-        Settings(
+    return SnapshotJudge(
+        JudgeSettings(
             interval_s=config.judge.interval_s,
             runbooks_url=config.notify.runbooks_url,
             addresses={
@@ -76,7 +76,7 @@ def judge(config: Config) -> Judge:
     )
 
 
-def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
+def build_named_flows(config: Config) -> tuple[MirrorFlow, ...]:
     """The flows that the file names."""
     return tuple(
         MirrorFlow(
@@ -95,7 +95,7 @@ def named_flows(config: Config) -> tuple[MirrorFlow, ...]:
     )
 
 
-def readers(config: Config) -> dict[str, ConnectReader]:
+def build_connect_readers(config: Config) -> dict[str, ConnectReader]:
     """How to ask each Connect cluster that has a REST API."""
     return {
         connect.name: reader_of(connect, connect.poll.timeout_s)
@@ -104,7 +104,7 @@ def readers(config: Config) -> dict[str, ConnectReader]:
     }
 
 
-def sweeps(config: Config) -> dict[str, ConnectSweep]:
+def build_sweeps(config: Config) -> dict[str, ConnectSweep]:
     """How to ask each of them for the offsets of all its connectors."""
     return {
         connect.name: sweep_of(connect, connect.poll.timeout_s)
@@ -113,6 +113,6 @@ def sweeps(config: Config) -> dict[str, ConnectSweep]:
     }
 
 
-def workers(config: Config) -> int:
+def count_worker_threads(config: Config) -> int:
     """One slow input must not hold up the others: a thread for each poll that can block."""
     return 4 + 6 * len(config.connect) + 4 * len(config.kafka)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from offsetwatch.clients.records.probe import ProbeReader
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.ingest.record_age_poll import Budget, ProbeMemory, poll_probes
+from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_probes
 from offsetwatch.state.snapshot import Snapshot
 
 
-class Probes:
+class RecordAgeProbes:
     """See the module. `stopped` is looked at while reading."""
 
-    def __init__(self, config: Config, clock: Clock, stopped: Callable[[], bool]) -> None:
+    def __init__(self, config: Config, clock: UnixClock, stopped: Callable[[], bool]) -> None:
         self._config = config
         self._clock = clock
         self._stopped = stopped
@@ -39,7 +39,7 @@ class Probes:
             lambda committed: self._reader(kafka, committed=committed),
             snapshot,
             self._memories[kafka],
-            Budget(reads_max=told.reads_per_round, seconds=told.budget_s),
+            ProbeBudget(reads_max=told.reads_per_round, seconds=told.budget_s),
             self._clock,
             self._stopped,
         )

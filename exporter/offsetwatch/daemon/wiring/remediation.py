@@ -9,87 +9,87 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from pathlib import Path
 from typing import NamedTuple
 
-from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
-from offsetwatch.remedy.drivers.factory import connect_of, driver_of
-from offsetwatch.remedy.drivers.quarantine.store import quarantine_of
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
-from offsetwatch.remedy.drivers.strimzi.ownership import Resources
+from offsetwatch.remedy.drivers.factory import find_connect_cluster, open_remediation_driver
+from offsetwatch.remedy.drivers.quarantine.store import build_configured_quarantine
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
+from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles
 from offsetwatch.remedy.gather.broker_queries import KafkaBrokers
-from offsetwatch.remedy.gather.facts_collector import Gatherer, Time
-from offsetwatch.remedy.gather.poison_locator import WindowFinder
-from offsetwatch.remedy.journal.index import Ledger
-from offsetwatch.remedy.journal.journal import Publish
+from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
+from offsetwatch.remedy.gather.poison_locator import PoisonLocator
+from offsetwatch.remedy.journal.index import JournalIndex
+from offsetwatch.remedy.journal.journal import LinePublisher
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.planner import Planner
-from offsetwatch.remedy.policy_settings import policy_of
+from offsetwatch.remedy.policy_settings import build_policy
 from offsetwatch.state.snapshot import Snapshot
 
 
-class Parts(NamedTuple):
+class RemediationParts(NamedTuple):
     """See the module."""
 
-    ledger: Ledger
+    ledger: JournalIndex
     planner: Planner
     policy: Policy
     brokers: KafkaBrokers
 
 
 @contextmanager
-def parts_of(
+def open_remediation_parts(
     config: Config,
     snapshot: Callable[[], Snapshot],
     folder: Path,
-    clock: Clock,
+    clock: UnixClock,
     pause: Callable[[float], None],
-    publish: Publish | None = None,
-) -> Iterator[Parts]:
+    publish: LinePublisher | None = None,
+) -> Iterator[RemediationParts]:
     """Made now and closed afterwards; `publish` of a journal that replicas share. Raises
     JournalDamaged.
     """
-    policy = policy_of(config.remedy)
+    policy = build_policy(config.remedy)
     with ExitStack() as stack:
-        ledger = Ledger(folder, publish)
+        ledger = JournalIndex(folder, publish)
         stack.enter_context(closing(ledger.journal))
-        sights = stack.enter_context(closing(Sights(config)))
+        sights = stack.enter_context(closing(ConnectStateReaders(config)))
         brokers = stack.enter_context(closing(KafkaBrokers(config.kafka)))
         ledger.read_on()
-        gatherer = Gatherer(
+        gatherer = FactsCollector(
             sight_of=sights.of,
             brokers=brokers,
             snapshot=snapshot,
             past=ledger.fleet,
             policy=policy,
             state_dir=folder,
-            time=Time(clock, SteadyClock(), pause),
-            resource_problem=Resources({at.name: at for at in config.connect}).problem,
+            time=TimeSources(clock, SteadyClock(), pause),
+            resource_problem=StrimziObstacles({at.name: at for at in config.connect}).problem,
         )
         planner = Planner(
             sight_of=sights.of,
             gatherer=gatherer,
-            finder=WindowFinder(config, brokers, policy, clock),
+            finder=PoisonLocator(config, brokers, policy, clock),
             snapshot=snapshot,
             policy=policy,
-            quarantine=quarantine_of(config, folder).name,
+            quarantine=build_configured_quarantine(config, folder).name,
             state_dir=folder,
             clock=clock.now,
         )
-        yield Parts(ledger, planner, policy, brokers)
+        yield RemediationParts(ledger, planner, policy, brokers)
 
 
-class Sights:
+class ConnectStateReaders:
     """One Sight for each Connect cluster, made when it is first asked for. For one thread."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._made: dict[str, Sight] = {}
+        self._made: dict[str, ConnectClient] = {}
 
-    def of(self, connect: str) -> Sight:
+    def of(self, connect: str) -> ConnectClient:
         """Raises Refused where none is configured."""
         if connect not in self._made:
-            self._made[connect] = Sight(connect_of(self._config, connect))
+            self._made[connect] = ConnectClient(find_connect_cluster(self._config, connect))
         return self._made[connect]
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Sights:
             sight.close()
 
 
-class Drivers:
+class ConfiguredDrivers:
     """Who carries plans out: over REST, by the configuration. `check`: see ConnectWriter."""
 
     def __init__(
@@ -110,4 +110,4 @@ class Drivers:
 
     def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
         """See agent.Drivers."""
-        return driver_of(plan, self._config, self._folder, check=self._check)
+        return open_remediation_driver(plan, self._config, self._folder, check=self._check)

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.ingest.topic_readers import Role, role_in
+from offsetwatch.ingest.topic_readers import TopicReader, choose_topic_reader
 from offsetwatch.model.observations import InputId, InputRetired
 from offsetwatch.model.topology import KafkaTopic, Topology
 
 JOIN_S_MAX: Final = 15.0
 
-Start = Callable[[KafkaTopic, Callable[[], Role], threading.Event], threading.Thread]
+StartTail = Callable[[KafkaTopic, Callable[[], TopicReader], threading.Event], threading.Thread]
 
 
 @dataclass(frozen=True, slots=True)
-class _Following:
+class _RunningTail:
     """A tail under way, and the Connect clusters whose offsets it was started for."""
 
     readers: frozenset[str]
@@ -34,10 +34,10 @@ class Tails:
     taken.
     """
 
-    def __init__(self, start: Start, put: Callable[[Batch], bool]) -> None:
+    def __init__(self, start: StartTail, put: Callable[[Batch], bool]) -> None:
         self._start = start
         self._put = put
-        self._following: dict[KafkaTopic, _Following] = {}
+        self._following: dict[KafkaTopic, _RunningTail] = {}
         self._retiring: set[InputId] = set()
 
     def follow(self, topology: Topology) -> None:
@@ -46,7 +46,7 @@ class Tails:
         A topic that another Connect cluster begins to keep offsets in is read from its start again:
         what was read of it went to the first one alone.
         """
-        wanted = {topic: _readers(topology, topic) for topic in topology.tailed()}
+        wanted = {topic: _find_reading_clusters(topology, topic) for topic in topology.tailed()}
         for topic, following in sorted(self._following.items(), key=lambda item: item[0]):
             if topic not in wanted or not wanted[topic] <= following.readers:
                 self._leave(topic)
@@ -55,8 +55,8 @@ class Tails:
         for topic in sorted(wanted.keys() - self._following.keys()):
             if InputId.of_tail(topic) not in self._retiring:
                 stopped = threading.Event()
-                thread = self._start(topic, role_in(topology, topic), stopped)
-                self._following[topic] = _Following(wanted[topic], stopped, thread)
+                thread = self._start(topic, choose_topic_reader(topology, topic), stopped)
+                self._following[topic] = _RunningTail(wanted[topic], stopped, thread)
 
     def stop(self) -> None:
         """Tell all of them to stop; does not wait."""
@@ -70,5 +70,5 @@ class Tails:
         self._retiring.add(InputId.of_tail(topic))
 
 
-def _readers(topology: Topology, topic: KafkaTopic) -> frozenset[str]:
+def _find_reading_clusters(topology: Topology, topic: KafkaTopic) -> frozenset[str]:
     return frozenset(at.connect_cluster for at in topology.offsets_topics if at.at == topic)

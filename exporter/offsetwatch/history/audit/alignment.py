@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 CELLS_MAX: Final = 1_000_000
 
 
-class Run(NamedTuple):
+class MatchingRun(NamedTuple):
     """So many items in a row, from these two places on, are the same."""
 
     up: int
@@ -27,7 +27,7 @@ class Run(NamedTuple):
     length: int
 
 
-class Gap(NamedTuple):
+class AlignmentGap(NamedTuple):
     """What lies between two runs: [up, up_end) of the one and [down, down_end) of the other."""
 
     up: int
@@ -36,37 +36,39 @@ class Gap(NamedTuple):
     down_end: int
 
 
-def aligned(up: Sequence[int], down: Sequence[int]) -> tuple[Run, ...]:
+def align_sequences(up: Sequence[int], down: Sequence[int]) -> tuple[MatchingRun, ...]:
     """The runs, in order."""
     matches: list[tuple[int, int]] = []
-    todo = [Gap(0, len(up), 0, len(down))]
+    todo = [AlignmentGap(0, len(up), 0, len(down))]
     while todo:
-        gap = _trimmed(up, down, todo.pop(), matches)
+        gap = _trim_matches(up, down, todo.pop(), matches)
         if gap.up == gap.up_end or gap.down == gap.down_end:
             continue
-        anchors = _increasing(_unique(up, down, gap))
+        anchors = _select_increasing(_pair_unique_items(up, down, gap))
         if not anchors:
             if (gap.up_end - gap.up) * (gap.down_end - gap.down) <= CELLS_MAX:
-                matches += _longest(up, down, gap)
+                matches += _match_longest(up, down, gap)
                 continue
-            anchors = _increasing(_by_turn(up, down, gap))
+            anchors = _select_increasing(_pair_items_in_order(up, down, gap))
         matches += anchors
-        todo += _between(anchors, gap) if anchors else ()
+        todo += _split_gap(anchors, gap) if anchors else ()
     return _runs(sorted(matches))
 
 
-def gaps(runs: Sequence[Run], up_length: int, down_length: int) -> Iterator[Gap]:
+def find_gaps(
+    runs: Sequence[MatchingRun], up_length: int, down_length: int
+) -> Iterator[AlignmentGap]:
     """What the runs leave, in order; at least one side of each is not empty."""
     at_up = at_down = 0
-    for run in (*runs, Run(up_length, down_length, 0)):
+    for run in (*runs, MatchingRun(up_length, down_length, 0)):
         if run.up > at_up or run.down > at_down:
-            yield Gap(at_up, run.up, at_down, run.down)
+            yield AlignmentGap(at_up, run.up, at_down, run.down)
         at_up, at_down = run.up + run.length, run.down + run.length
 
 
-def _trimmed(
-    up: Sequence[int], down: Sequence[int], gap: Gap, matches: list[tuple[int, int]]
-) -> Gap:
+def _trim_matches(
+    up: Sequence[int], down: Sequence[int], gap: AlignmentGap, matches: list[tuple[int, int]]
+) -> AlignmentGap:
     """Without what is the same at its beginning and at its end."""
     first_up, end_up, first_down, end_down = gap
     while first_up < end_up and first_down < end_down and up[first_up] == down[first_down]:
@@ -75,13 +77,15 @@ def _trimmed(
     while first_up < end_up and first_down < end_down and up[end_up - 1] == down[end_down - 1]:
         end_up, end_down = end_up - 1, end_down - 1
         matches.append((end_up, end_down))
-    return Gap(first_up, end_up, first_down, end_down)
+    return AlignmentGap(first_up, end_up, first_down, end_down)
 
 
-def _unique(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int, int]]:
+def _pair_unique_items(
+    up: Sequence[int], down: Sequence[int], gap: AlignmentGap
+) -> list[tuple[int, int]]:
     """Pairs of what occurs exactly once on each side, in the order of `up`."""
-    ups = _places(up, gap.up, gap.up_end)
-    downs = _places(down, gap.down, gap.down_end)
+    ups = _index_items(up, gap.up, gap.up_end)
+    downs = _index_items(down, gap.down, gap.down_end)
     return [
         (places[0], downs[item][0])
         for item, places in ups.items()
@@ -89,10 +93,12 @@ def _unique(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int,
     ]
 
 
-def _by_turn(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int, int]]:
+def _pair_items_in_order(
+    up: Sequence[int], down: Sequence[int], gap: AlignmentGap
+) -> list[tuple[int, int]]:
     """Of every item the first with the first, the second with the second; in the order of `up`."""
-    ups = _places(up, gap.up, gap.up_end)
-    downs = _places(down, gap.down, gap.down_end)
+    ups = _index_items(up, gap.up, gap.up_end)
+    downs = _index_items(down, gap.down, gap.down_end)
     return sorted(
         pair
         for item, places in ups.items()
@@ -100,14 +106,14 @@ def _by_turn(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int
     )
 
 
-def _places(items: Sequence[int], first: int, end: int) -> dict[int, list[int]]:
+def _index_items(items: Sequence[int], first: int, end: int) -> dict[int, list[int]]:
     found: dict[int, list[int]] = defaultdict(list)
     for place in range(first, end):
         found[items[place]].append(place)
     return dict(found)
 
 
-def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _select_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """As many of the pairs as rise on both sides; they come in the order of the first."""
     tops: list[int] = []  # the lowest end of a rising row of each length
     ends: list[int] = []  # which pair that is
@@ -128,15 +134,17 @@ def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found[::-1]
 
 
-def _between(anchors: Sequence[tuple[int, int]], gap: Gap) -> Iterator[Gap]:
+def _split_gap(anchors: Sequence[tuple[int, int]], gap: AlignmentGap) -> Iterator[AlignmentGap]:
     at_up, at_down = gap.up, gap.down
     for up, down in anchors:
-        yield Gap(at_up, up, at_down, down)
+        yield AlignmentGap(at_up, up, at_down, down)
         at_up, at_down = up + 1, down + 1
-    yield Gap(at_up, gap.up_end, at_down, gap.down_end)
+    yield AlignmentGap(at_up, gap.up_end, at_down, gap.down_end)
 
 
-def _longest(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int, int]]:
+def _match_longest(
+    up: Sequence[int], down: Sequence[int], gap: AlignmentGap
+) -> list[tuple[int, int]]:
     """The longest common subsequence, by the usual table, filled from its end."""
     width = gap.down_end - gap.down
     table = [[0] * (width + 1)]
@@ -161,12 +169,12 @@ def _longest(up: Sequence[int], down: Sequence[int], gap: Gap) -> list[tuple[int
     return found
 
 
-def _runs(matches: Sequence[tuple[int, int]]) -> tuple[Run, ...]:
-    found: list[Run] = []
+def _runs(matches: Sequence[tuple[int, int]]) -> tuple[MatchingRun, ...]:
+    found: list[MatchingRun] = []
     for up, down in matches:
         last = found[-1] if found else None
         if last is not None and (last.up + last.length, last.down + last.length) == (up, down):
             found[-1] = last._replace(length=last.length + 1)
         else:
-            found.append(Run(up, down, 1))
+            found.append(MatchingRun(up, down, 1))
     return tuple(found)

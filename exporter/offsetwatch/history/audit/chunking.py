@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-SIZE: Final = 4096  # on average, beyond MIN
-MIN: Final = 512
-MAX: Final = 16 * SIZE
+BLOCK_RECORDS_MEAN: Final = 4096  # on average, beyond MIN
+BLOCK_RECORDS_MIN: Final = 512
+BLOCK_RECORDS_MAX: Final = 16 * BLOCK_RECORDS_MEAN
 
 SCHEMA: Final = "slice INT, side INT, first BIGINT, last BIGINT, records BIGINT, digest BIGINT"
 NAMES: Final = ("slice", "side", "first", "last", "records", "digest")
@@ -29,7 +29,7 @@ _Longs = npt.NDArray[np.uint64]
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
-_PLACES: Final = (np.arange(MAX, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
+_PLACES: Final = (np.arange(BLOCK_RECORDS_MAX, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
 
 
 class Block(NamedTuple):
@@ -41,7 +41,7 @@ class Block(NamedTuple):
     digest: int
 
 
-class Blocks:
+class BlockBuilder:
     """Takes the records of one log in their order, in parts of any size, and gives its blocks."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Blocks:
 
     def take(self, offsets: npt.NDArray[np.int64], hashes: _Longs) -> Iterator[Block]:
         """The blocks that end within these records."""
-        ends = np.flatnonzero((hashes & np.uint64(SIZE - 1)) == 0)
+        ends = np.flatnonzero((hashes & np.uint64(BLOCK_RECORDS_MEAN - 1)) == 0)
         at = 0
         while at < len(hashes):
             end, whole = self._end(ends, at, len(hashes))
@@ -66,8 +66,8 @@ class Blocks:
 
     def _end(self, ends: npt.NDArray[np.intp], at: int, length: int) -> tuple[int, bool]:
         """Up to where the block at work goes, and whether it is whole then."""
-        earliest = at + max(0, MIN - 1 - self._records)
-        latest = at + MAX - self._records
+        earliest = at + max(0, BLOCK_RECORDS_MIN - 1 - self._records)
+        latest = at + BLOCK_RECORDS_MAX - self._records
         number = int(np.searchsorted(ends, earliest))
         end = int(ends[number]) + 1 if number < len(ends) else length + 1
         if min(end, latest) > length:
@@ -94,11 +94,11 @@ class Blocks:
         return made
 
 
-def blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def build_blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For mapInArrow: columns slice, side, offset, hash to SCHEMA. A task has the records of one
     slice and one side at a time, as Spark's Kafka source reads a partition of a topic in one task.
     """
-    at_work: Blocks | None = None
+    at_work: BlockBuilder | None = None
     of: tuple[int, int] | None = None
     for batch in batches:
         if not batch.num_rows:
@@ -112,7 +112,7 @@ def blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if mine != of or at_work is None:
                 if at_work is not None and of is not None:
                     yield _rows(of, list(at_work.rest()))
-                at_work, of = Blocks(), mine
+                at_work, of = BlockBuilder(), mine
             found = list(at_work.take(offsets[first:end], hashes[first:end]))
             if found:
                 yield _rows(mine, found)

@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from offsetwatch.history.audit.alignment import aligned, gaps
+from offsetwatch.history.audit.alignment import align_sequences, find_gaps
 from offsetwatch.history.audit.slices import Slice
 
 
-class Kind(StrEnum):
+class MirrorDifferenceKind(StrEnum):
     """What is wrong with a range. Names are only ever added.
 
     different    more differs than is looked at record by record
@@ -38,7 +38,7 @@ class Kind(StrEnum):
     DIFFERENT = "different"
 
 
-class Record(NamedTuple):
+class HashedRecord(NamedTuple):
     """One record: where it is, its hash, that of its key and value, that of its key, and whether it
     has no value.
     """
@@ -50,31 +50,31 @@ class Record(NamedTuple):
     tombstone: bool
 
 
-class Window(NamedTuple):
+class DifferenceWindow(NamedTuple):
     """Records of both sides in which something differs, each in the order of its log.
 
     up_before   the upstream offset of the last record before it that is the same on both sides;
                 None if there is none
     """
 
-    up: Sequence[Record]
-    down: Sequence[Record]
+    up: Sequence[HashedRecord]
+    down: Sequence[HashedRecord]
     up_before: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class MirrorDifference:
     """One record with which something is wrong.
 
     up, down    where it is; None where it is not. Of a duplicate, `up` is where it comes from
     place       its number in its window's order, by which neighbours are told
     """
 
-    kind: Kind
+    kind: MirrorDifferenceKind
     window: int
     place: int
-    up: Record | None
-    down: Record | None
+    up: HashedRecord | None
+    down: HashedRecord | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """Records in a row with which the same thing is wrong.
 
     explained   what explains it, for people; empty if nothing does
     certain     the explanation is one; otherwise it only may be
     """
 
-    kind: Kind
+    kind: MirrorDifferenceKind
     records: int
     up: Span | None
     down: Span | None
@@ -101,74 +101,76 @@ class Finding:
     certain: bool = False
 
 
-class Left(NamedTuple):
+class AlignmentResult(NamedTuple):
     """What alignment leaves of a slice.
 
     known           of records that match, by hash, the first upstream
     up_unjudged     upstream records that cannot be compared, as they lie before all that matches
     """
 
-    gaps: tuple[LeftGap, ...]
-    known: Mapping[int, Record]
+    gaps: tuple[UnmatchedRecords, ...]
+    known: Mapping[int, HashedRecord]
     up_unjudged: int
 
 
-class LeftGap(NamedTuple):
+class UnmatchedRecords(NamedTuple):
     """What is left between two matching stretches of one window."""
 
     window: int
     up_at: int
-    up: tuple[Record, ...]
+    up: tuple[HashedRecord, ...]
     down_at: int
-    down: tuple[Record, ...]
+    down: tuple[HashedRecord, ...]
 
 
-_Placed = tuple[int, Record]  # its number in its window's order, and the record
+_NumberedRecord = tuple[int, HashedRecord]  # its number in its window's order, and the record
 
-Explain = Callable[[Item], tuple[str, bool]]
+Explainer = Callable[[MirrorDifference], tuple[str, bool]]
 """What explains an item, and whether that is certain; ("", False) if nothing does."""
 
 
-def left_of(of: Slice, windows: Sequence[Window]) -> Left:
+def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResult:
     """Align every window. What is not to be judged (slices.Slice) is left out."""
-    found: list[LeftGap] = []
-    known: dict[int, Record] = {}
+    found: list[UnmatchedRecords] = []
+    known: dict[int, HashedRecord] = {}
     unjudged = 0
     for number, window in enumerate(windows):
         up = [at.digest for at in window.up]
-        runs = aligned(up, [at.digest for at in window.down])
+        runs = align_sequences(up, [at.digest for at in window.down])
         for run in runs:
             for record in window.up[run.up : run.up + run.length]:
                 known.setdefault(record.digest, record)
-        for gap in gaps(runs, len(window.up), len(window.down)):
+        for gap in find_gaps(runs, len(window.up), len(window.down)):
             before = window.up[gap.up - 1].offset if gap.up else window.up_before
             at_head = before is None
-            mine = [at for at in window.up[gap.up : gap.up_end] if _judged(of, at.offset)]
-            theirs: Sequence[Record] = window.down[gap.down : gap.down_end]
+            mine = [at for at in window.up[gap.up : gap.up_end] if _is_judged(of, at.offset)]
+            theirs: Sequence[HashedRecord] = window.down[gap.down : gap.down_end]
             if at_head and not of.up_head:
                 unjudged += len(mine)
                 mine = []
-            if (at_head and not of.down_head) or not _beside(of, before):
+            if (at_head and not of.down_head) or not _is_beside_judged(of, before):
                 theirs = ()
             if mine or theirs:
-                found.append(LeftGap(number, gap.up, tuple(mine), gap.down, tuple(theirs)))
-    return Left(tuple(found), known, unjudged)
+                found.append(UnmatchedRecords(number, gap.up, tuple(mine), gap.down, tuple(theirs)))
+    return AlignmentResult(tuple(found), known, unjudged)
 
 
-def unknown(left: Left) -> frozenset[int]:
+def find_unknown_hashes(left: AlignmentResult) -> frozenset[int]:
     """Hashes of downstream records of which the windows do not tell where they come from."""
     ups = {at.digest for gap in left.gaps for at in gap.up}
     downs = {at.digest for gap in left.gaps for at in gap.down}
     return frozenset(downs - ups - left.known.keys())
 
 
-def items(left: Left, elsewhere: Mapping[int, Record | None]) -> Iterator[Item]:
+def classify_records(
+    left: AlignmentResult, elsewhere: Mapping[int, HashedRecord | None]
+) -> Iterator[MirrorDifference]:
     """What is wrong with each record. `elsewhere`: what was found of `unknown`, by hash; None for
     what stands only downstream, and did before.
     """
-    moved_up, moved_down, moved = _moved(left.gaps)
+    moved_up, moved_down, moved = _find_reordered(left.gaps)
     yield from moved
-    known: dict[int, Record | None] = {
+    known: dict[int, HashedRecord | None] = {
         **{at.up.digest: at.up for at in moved if at.up is not None},
         **elsewhere,
         **left.known,
@@ -179,7 +181,9 @@ def items(left: Left, elsewhere: Mapping[int, Record | None]) -> Iterator[Item]:
             place = gap.down_at + number
             if record.digest in known and (gap.window, place) not in moved_down:
                 repeated.add((gap.window, place))
-                yield Item(Kind.DUPLICATED, gap.window, place, known[record.digest], record)
+                yield MirrorDifference(
+                    MirrorDifferenceKind.DUPLICATED, gap.window, place, known[record.digest], record
+                )
     for gap in left.gaps:
         ups = [
             (gap.up_at + number, at)
@@ -191,108 +195,110 @@ def items(left: Left, elsewhere: Mapping[int, Record | None]) -> Iterator[Item]:
             for number, at in enumerate(gap.down)
             if (gap.window, gap.down_at + number) not in moved_down | repeated
         ]
-        yield from _neither(gap.window, ups, downs)
+        yield from _classify_one_sided(gap.window, ups, downs)
 
 
-def findings(found: Iterable[Item], explain: Explain) -> tuple[Finding, ...]:
+def group_differences(
+    found: Iterable[MirrorDifference], explain: Explainer
+) -> tuple[AuditFinding, ...]:
     """Items in a row with the same fault and the same explanation, as one."""
-    made: list[Finding] = []
+    made: list[AuditFinding] = []
     last: tuple[object, ...] | None = None
     end = -2
     for item in sorted(found, key=lambda at: (at.kind, at.window, at.place)):
         why = explain(item)
         same = (item.kind, item.window, *why)
-        if same == last and item.place == end + 1 and _goes_on(made[-1], item):
+        if same == last and item.place == end + 1 and _is_continuation(made[-1], item):
             made[-1] = replace(
                 made[-1],
                 records=made[-1].records + 1,
-                up=_wider(made[-1].up, item.up),
-                down=_wider(made[-1].down, item.down),
+                up=_widen_span(made[-1].up, item.up),
+                down=_widen_span(made[-1].down, item.down),
             )
         else:
-            up, down = _wider(None, item.up), _wider(None, item.down)
-            made.append(Finding(item.kind, 1, up, down, *why))
+            up, down = _widen_span(None, item.up), _widen_span(None, item.down)
+            made.append(AuditFinding(item.kind, 1, up, down, *why))
         last, end = same, item.place
-    return tuple(sorted(made, key=_place))
+    return tuple(sorted(made, key=_compute_offset_key))
 
 
-def joined(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     """Findings of the same kind and explanation that go on where another ends, on every side that
     they have, as one.
     """
-    once = _merged(sorted(found, key=_by_kind), _next)
-    turned = [at for at in once if at.kind is Kind.DUPLICATED]
-    others = [at for at in once if at.kind is not Kind.DUPLICATED]
+    once = _merge_adjacent(sorted(found, key=_compute_kind_key), _is_next)
+    turned = [at for at in once if at.kind is MirrorDifferenceKind.DUPLICATED]
+    others = [at for at in once if at.kind is not MirrorDifferenceKind.DUPLICATED]
     # Of a range that is there twice the first copy may be matched to its middle and the second
     # from there: then what is left is its end, and after it its beginning.
-    return tuple(sorted((*others, *_merged(turned, _next_or_turned)), key=_place))
+    return tuple(sorted((*others, *_merge_adjacent(turned, _is_previous)), key=_compute_offset_key))
 
 
-def _merged(
-    found: Iterable[Finding], follows: Callable[[Span | None, Span | None], bool]
-) -> list[Finding]:
-    made: list[Finding] = []
+def _merge_adjacent(
+    found: Iterable[AuditFinding], follows: Callable[[Span | None, Span | None], bool]
+) -> list[AuditFinding]:
+    made: list[AuditFinding] = []
     for at in found:
         last = made[-1] if made else None
-        if last is not None and _alike(last, at) and follows(last.up, at.up):
+        if last is not None and _is_same_kind(last, at) and follows(last.up, at.up):
             made[-1] = replace(
                 last,
                 records=last.records + at.records,
-                up=_both(last.up, at.up),
-                down=_both(last.down, at.down),
+                up=_join_spans(last.up, at.up),
+                down=_join_spans(last.down, at.down),
             )
         else:
             made.append(at)
     return made
 
 
-def _by_kind(found: Finding) -> tuple[str, str, int, int]:
-    return (found.kind, found.explained, *_place(found))
+def _compute_kind_key(found: AuditFinding) -> tuple[str, str, int, int]:
+    return (found.kind, found.explained, *_compute_offset_key(found))
 
 
-def _alike(last: Finding, at: Finding) -> bool:
+def _is_same_kind(last: AuditFinding, at: AuditFinding) -> bool:
     same = (last.kind, last.explained, last.certain) == (at.kind, at.explained, at.certain)
-    return same and _next(last.down, at.down)
+    return same and _is_next(last.down, at.down)
 
 
-def _next(last: Span | None, at: Span | None) -> bool:
+def _is_next(last: Span | None, at: Span | None) -> bool:
     if last is None or at is None:
         return last is at
     return at.first == last.last + 1
 
 
-def _next_or_turned(last: Span | None, at: Span | None) -> bool:
+def _is_previous(last: Span | None, at: Span | None) -> bool:
     if last is None or at is None:
         return False
     return at.last + 1 == last.first
 
 
-def _both(last: Span | None, at: Span | None) -> Span | None:
+def _join_spans(last: Span | None, at: Span | None) -> Span | None:
     if last is None or at is None:
         return None
     return Span(min(last.first, at.first), max(last.last, at.last))
 
 
-def _place(found: Finding) -> tuple[int, int]:
+def _compute_offset_key(found: AuditFinding) -> tuple[int, int]:
     """By where it is downstream, if it is there."""
     at = found.down or found.up
     return (0 if at is None else at.first, 0 if found.up is None else found.up.first)
 
 
-def _judged(of: Slice, offset: int) -> bool:
+def _is_judged(of: Slice, offset: int) -> bool:
     return of.judged[0] <= offset < of.judged[1]
 
 
-def _beside(of: Slice, before: int | None) -> bool:
+def _is_beside_judged(of: Slice, before: int | None) -> bool:
     """Is what stands downstream after this upstream record of the range that is judged?"""
     return before is None or of.judged[0] - 1 <= before < of.judged[1]
 
 
-def _moved(
-    left: Iterable[LeftGap],
-) -> tuple[set[tuple[int, int]], set[tuple[int, int]], list[Item]]:
+def _find_reordered(
+    left: Iterable[UnmatchedRecords],
+) -> tuple[set[tuple[int, int]], set[tuple[int, int]], list[MirrorDifference]]:
     """Places of what is left on both sides, upstream and downstream, and the items."""
-    waiting: dict[int, deque[tuple[int, int, Record]]] = defaultdict(deque)
+    waiting: dict[int, deque[tuple[int, int, HashedRecord]]] = defaultdict(deque)
     left = tuple(left)
     for gap in left:
         for number, record in enumerate(gap.up):
@@ -307,35 +313,41 @@ def _moved(
                 ups.add((window, place))
                 at = gap.down_at + number
                 downs.add((gap.window, at))
-                found.append(Item(Kind.REORDERED, gap.window, at, of, record))
+                found.append(
+                    MirrorDifference(MirrorDifferenceKind.REORDERED, gap.window, at, of, record)
+                )
     return ups, downs, found
 
 
-def _neither(window: int, ups: list[_Placed], downs: list[_Placed]) -> Iterator[Item]:
+def _classify_one_sided(
+    window: int, ups: list[_NumberedRecord], downs: list[_NumberedRecord]
+) -> Iterator[MirrorDifference]:
     """Of one gap, what is on one side only. Those are the same record, altered, that differ in
     their headers alone; then, if there are as many here as there, each in its turn; else those with
     the same key.
     """
-    pairs, ups, downs = _paired(ups, downs, lambda at: at.body)
+    pairs, ups, downs = _pair_records(ups, downs, lambda at: at.body)
     if len(ups) == len(downs):
         pairs += zip(ups, downs, strict=True)
         ups = downs = []
     else:
-        more, ups, downs = _paired(ups, downs, lambda at: at.key)
+        more, ups, downs = _pair_records(ups, downs, lambda at: at.key)
         pairs += more
     for (place, up), (_, down) in pairs:
-        yield Item(Kind.ALTERED, window, place, up, down)
+        yield MirrorDifference(MirrorDifferenceKind.ALTERED, window, place, up, down)
     for place, up in ups:
-        yield Item(Kind.LOST, window, place, up, None)
+        yield MirrorDifference(MirrorDifferenceKind.LOST, window, place, up, None)
     for place, down in downs:
-        yield Item(Kind.ADDED, window, place, None, down)
+        yield MirrorDifference(MirrorDifferenceKind.ADDED, window, place, None, down)
 
 
-def _paired(
-    ups: list[_Placed], downs: list[_Placed], by: Callable[[Record], int]
-) -> tuple[list[tuple[_Placed, _Placed]], list[_Placed], list[_Placed]]:
+def _pair_records(
+    ups: list[_NumberedRecord], downs: list[_NumberedRecord], by: Callable[[HashedRecord], int]
+) -> tuple[
+    list[tuple[_NumberedRecord, _NumberedRecord]], list[_NumberedRecord], list[_NumberedRecord]
+]:
     """(pairs that are the same by this, in one order; what is left upstream, and downstream)."""
-    runs = aligned([by(at) for _, at in ups], [by(at) for _, at in downs])
+    runs = align_sequences([by(at) for _, at in ups], [by(at) for _, at in downs])
     pairs = [
         (ups[run.up + number], downs[run.down + number])
         for run in runs
@@ -349,14 +361,14 @@ def _paired(
     )
 
 
-def _goes_on(made: Finding, item: Item) -> bool:
+def _is_continuation(made: AuditFinding, item: MirrorDifference) -> bool:
     """What comes from one place goes on there: two ranges that lie together downstream may not."""
     if made.up is None or item.up is None:
         return made.up is None and item.up is None
     return item.up.offset > made.up.last
 
 
-def _wider(span: Span | None, record: Record | None) -> Span | None:
+def _widen_span(span: Span | None, record: HashedRecord | None) -> Span | None:
     if record is None:
         return span
     if span is None:

@@ -12,24 +12,35 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from offsetwatch.decode.dialects import mirror_partition
-from offsetwatch.decode.java_values import trimmed, values_of
-from offsetwatch.decode.jsontext import is_flat_map, parse
-from offsetwatch.history.audit.differences import Item, Kind, Record, Span
+from offsetwatch.decode.dialects import parse_mirror_partition
+from offsetwatch.decode.java_values import trim_blanks, values_of
+from offsetwatch.decode.jsontext import is_flat_map, parse_json
+from offsetwatch.history.audit.differences import (
+    HashedRecord,
+    MirrorDifference,
+    MirrorDifferenceKind,
+    Span,
+)
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.journal.journal import Entry
-from offsetwatch.remedy.model.journal_records import Ended, Ending, Kept, Opened, Verified
-from offsetwatch.remedy.model.plan import Alter, Copy, Pair, Plan, Reset, Write
-from offsetwatch.remedy.model.quarantine import receipt_id
+from offsetwatch.remedy.journal.journal import JournalEntry
+from offsetwatch.remedy.model.journal_records import (
+    OffsetsBackedUp,
+    PlanEnded,
+    PlanEnding,
+    PlanOpened,
+    StepVerified,
+)
+from offsetwatch.remedy.model.plan import Alter, Copy, PartitionOffset, Plan, Reset, Write
+from offsetwatch.remedy.model.quarantine import compute_receipt_id
 
-_UNDONE: Final = frozenset({Ending.RESTORED, Ending.UNCHANGED})
-_CONNECTS_OWN: Final = "org.apache.kafka.connect.transforms."
-_FILTER: Final = f"{_CONNECTS_OWN}Filter"
-_AS_THEY_ARE: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_UNDONE_ENDINGS: Final = frozenset({PlanEnding.RESTORED, PlanEnding.UNCHANGED})
+_CONNECT_TRANSFORMS: Final = "org.apache.kafka.connect.transforms."
+_FILTER: Final = f"{_CONNECT_TRANSFORMS}Filter"
+_BYTE_ARRAY_CONVERTER: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class PlannedReposition:
     """A plan moved the flow past upstream records `first` to `last`, or (`again`) back before
     them.
     """
@@ -68,7 +79,7 @@ class Transforms:
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class CompactionFacts:
     """Of one partition, where either topic is compacted.
 
     upstream    hash of a key -> offset of its newest record there
@@ -79,44 +90,46 @@ class Newest:
     upstream: Mapping[int, int] = field(default_factory=dict)
 
 
-def transforms(config: Mapping[str, object]) -> Transforms:
+def parse_transforms(config: Mapping[str, object]) -> Transforms:
     """Of a connector's configuration, of which nothing else is kept."""
     aliases = values_of(str(config.get("transforms") or ""))
     names = tuple(
-        trimmed(str(config.get(f"transforms.{alias}.type") or alias)) for alias in aliases if alias
+        trim_blanks(str(config.get(f"transforms.{alias}.type") or alias))
+        for alias in aliases
+        if alias
     )
     # What nobody here knows may do anything.
-    converter = trimmed(str(config.get("header.converter") or "the worker's"))
+    converter = trim_blanks(str(config.get("header.converter") or "the worker's"))
     return Transforms(
         names=names,
-        drops=any(name == _FILTER or not name.startswith(_CONNECTS_OWN) for name in names),
+        drops=any(name == _FILTER or not name.startswith(_CONNECT_TRANSFORMS) for name in names),
         alters=any(name != _FILTER for name in names),
-        headers="" if converter == _AS_THEY_ARE else converter.rpartition(".")[2],
+        headers="" if converter == _BYTE_ARRAY_CONVERTER else converter.rpartition(".")[2],
     )
 
 
-def skips(
-    entries: Iterable[Entry], places: frozenset[str], connector: str, alias: str
-) -> tuple[Skip, ...]:
+def find_repositions(
+    entries: Iterable[JournalEntry], places: frozenset[str], connector: str, alias: str
+) -> tuple[PlannedReposition, ...]:
     """What plans for this connector made it leave out, or copy again.
 
     places      under which the journal knows the Connect cluster: its name, its offsets topics
     alias       of the flow's source: a connector may have offsets of others
     """
     plans: dict[str, Plan] = {}
-    kept: dict[str, tuple[Pair, ...]] = {}
+    kept: dict[str, tuple[PartitionOffset, ...]] = {}
     done: dict[str, set[int]] = {}
     undone: set[str] = set()
     for entry in entries:
         match entry.record:
-            case Opened(plan=plan):
+            case PlanOpened(plan=plan):
                 if plan.subject.connector == connector and plan.subject.place in places:
                     plans[entry.plan_id] = plan
-            case Kept(frozen=frozen):
+            case OffsetsBackedUp(frozen=frozen):
                 kept[entry.plan_id] = frozen.pairs
-            case Verified(index=index, undoing=False):
+            case StepVerified(index=index, undoing=False):
                 done.setdefault(entry.plan_id, set()).add(index)
-            case Ended(ending=ending) if ending in _UNDONE:
+            case PlanEnded(ending=ending) if ending in _UNDONE_ENDINGS:
                 undone.add(entry.plan_id)
             case _:
                 pass
@@ -124,22 +137,26 @@ def skips(
         skip
         for plan_id, plan in plans.items()
         if plan_id in kept and plan_id not in undone
-        for skip in _of_plan(plan, kept[plan_id], done.get(plan_id, set()), alias)
+        for skip in _find_plan_repositions(plan, kept[plan_id], done.get(plan_id, set()), alias)
     )
 
 
-class Reasons:
+class DifferenceExplainer:
     """What explains the items of one partition."""
 
     def __init__(
-        self, at: TopicPartition, of: Iterable[Skip], through: Transforms, newest: Newest
+        self,
+        at: TopicPartition,
+        of: Iterable[PlannedReposition],
+        through: Transforms,
+        newest: CompactionFacts,
     ) -> None:
         self._skipped = tuple(skip for skip in of if skip.at == at and not skip.again)
         self._repeated = tuple(skip for skip in of if skip.at == at and skip.again)
         self._through = through
         self._newest = newest
 
-    def __call__(self, item: Item) -> tuple[str, bool]:
+    def __call__(self, item: MirrorDifference) -> tuple[str, bool]:
         """See verdicts.Explain."""
         planned = self._planned(item)
         if planned:
@@ -147,13 +164,17 @@ class Reasons:
         compacted = self._compacted(item)
         if compacted:
             return compacted, True
-        if item.kind is Kind.LOST and self._through.drops:
+        if item.kind is MirrorDifferenceKind.LOST and self._through.drops:
             return f"a filter, possibly ({self._through.said})", False
-        if item.kind is Kind.LOST and self._through.routes:
+        if item.kind is MirrorDifferenceKind.LOST and self._through.routes:
             return f"in a topic of another name, possibly ({self._through.said})", False
-        if item.kind is Kind.ALTERED and self._through.alters:
+        if item.kind is MirrorDifferenceKind.ALTERED and self._through.alters:
             return f"a transform, possibly ({self._through.said})", False
-        if item.kind is Kind.ALTERED and self._through.headers and _headers_only(item):
+        if (
+            item.kind is MirrorDifferenceKind.ALTERED
+            and self._through.headers
+            and _is_header_change(item)
+        ):
             return f"its header converter, possibly ({self._through.headers})", False
         return "", False
 
@@ -164,41 +185,47 @@ class Reasons:
             "",
         )
 
-    def _planned(self, item: Item) -> str:
-        of = {Kind.LOST: self._skipped, Kind.DUPLICATED: self._repeated}.get(item.kind, ())
+    def _planned(self, item: MirrorDifference) -> str:
+        of = {
+            MirrorDifferenceKind.LOST: self._skipped,
+            MirrorDifferenceKind.DUPLICATED: self._repeated,
+        }.get(item.kind, ())
         up = item.up
         return next(
             (at.said for at in of if up is not None and at.first <= up.offset <= at.last), ""
         )
 
-    def _compacted(self, item: Item) -> str:
+    def _compacted(self, item: MirrorDifference) -> str:
         """Of a key that has a newer record compaction may take the older ones; of one that was
         deleted, the tombstone too.
         """
-        if item.kind is Kind.LOST and self._newest.down:
+        if item.kind is MirrorDifferenceKind.LOST and self._newest.down:
             assert item.up is not None
             return self._superseded(item.up, "downstream")
-        if item.kind is Kind.ADDED and self._newest.up:
+        if item.kind is MirrorDifferenceKind.ADDED and self._newest.up:
             assert item.down is not None
             if item.down.key in self._newest.upstream or item.down.tombstone:
                 return "compacted upstream: its key has another record there by now"
         return ""
 
-    def _superseded(self, record: Record, where: str) -> str:
+    def _superseded(self, record: HashedRecord, where: str) -> str:
         newer = self._newest.upstream.get(record.key, -1) > record.offset
         if newer:
             return f"compacted {where}: its key has a newer record"
         return f"compacted {where}: a tombstone" if record.tombstone else ""
 
 
-def _headers_only(item: Item) -> bool:
+def _is_header_change(item: MirrorDifference) -> bool:
     return item.up is not None and item.down is not None and item.up.body == item.down.body
 
 
-def _of_plan(plan: Plan, before: tuple[Pair, ...], done: set[int], alias: str) -> Iterator[Skip]:
+def _find_plan_repositions(
+    plan: Plan, before: tuple[PartitionOffset, ...], done: set[int], alias: str
+) -> Iterator[PlannedReposition]:
     copies = [step for step in plan.steps if isinstance(step, Copy)]
     receipt = "".join(
-        f", copied to {step.to} as {receipt_id(step.skip_key, step.sha256)}" for step in copies
+        f", copied to {step.to} as {compute_receipt_id(step.skip_key, step.sha256)}"
+        for step in copies
     )
     said = f"plan {plan.plan_id} ({plan.verb}){receipt}"
     stood = dict(_positions(before, alias))
@@ -212,25 +239,29 @@ def _of_plan(plan: Plan, before: tuple[Pair, ...], done: set[int], alias: str) -
         else:
             continue
         for at, now in then.items():
-            yield from _between(at, stood.get(at), now, said)
+            yield from _compare_positions(at, stood.get(at), now, said)
 
 
-def _between(at: TopicPartition, was: int | None, now: int | None, said: str) -> Iterator[Skip]:
+def _compare_positions(
+    at: TopicPartition, was: int | None, now: int | None, said: str
+) -> Iterator[PlannedReposition]:
     """MM2 stores the last record that it has copied; none means that it begins anew."""
     old, new = -1 if was is None else was, -1 if now is None else now
     if new > old:
-        yield Skip(at, old + 1, new, again=False, said=f"skipped by {said}")
+        yield PlannedReposition(at, old + 1, new, again=False, said=f"skipped by {said}")
     elif old > new:
-        yield Skip(at, new + 1, old, again=True, said=f"copied again by {said}")
+        yield PlannedReposition(at, new + 1, old, again=True, said=f"copied again by {said}")
 
 
-def _positions(pairs: Iterable[Pair], alias: str) -> Iterator[tuple[TopicPartition, int | None]]:
+def _positions(
+    pairs: Iterable[PartitionOffset], alias: str
+) -> Iterator[tuple[TopicPartition, int | None]]:
     for pair in pairs:
-        fields = parse(pair.partition.encode())
-        at = mirror_partition(fields) if is_flat_map(fields) else None
+        fields = parse_json(pair.partition.encode())
+        at = parse_mirror_partition(fields) if is_flat_map(fields) else None
         if at is None or at.cluster != alias:
             continue
-        stored = None if pair.offset is None else parse(pair.offset.encode())
+        stored = None if pair.offset is None else parse_json(pair.offset.encode())
         number = stored.get("offset") if isinstance(stored, dict) else None
         known = isinstance(number, int) and not isinstance(number, bool)
         if pair.offset is None or known:

@@ -15,26 +15,43 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from offsetwatch.history.audit.alignment import Gap, Run, aligned, gaps
-from offsetwatch.history.audit.chunking import MAX, Block
-from offsetwatch.history.audit.differences import (
-    Finding,
-    Item,
-    Kind,
-    Left,
-    Record,
-    Span,
-    Window,
-    findings,
-    items,
-    joined,
-    left_of,
+from offsetwatch.history.audit.alignment import (
+    AlignmentGap,
+    MatchingRun,
+    align_sequences,
+    find_gaps,
 )
-from offsetwatch.history.audit.explanations import Newest, Reasons, Skip, Transforms
+from offsetwatch.history.audit.chunking import BLOCK_RECORDS_MAX, Block
+from offsetwatch.history.audit.differences import (
+    AlignmentResult,
+    AuditFinding,
+    DifferenceWindow,
+    HashedRecord,
+    MirrorDifference,
+    MirrorDifferenceKind,
+    Span,
+    align_slice,
+    classify_records,
+    group_differences,
+    merge_findings,
+)
+from offsetwatch.history.audit.explanations import (
+    CompactionFacts,
+    DifferenceExplainer,
+    PlannedReposition,
+    Transforms,
+)
 from offsetwatch.history.audit.key_lookups import Lookups
-from offsetwatch.history.audit.scope import Pinned
-from offsetwatch.history.audit.slices import Reach, Slice
-from offsetwatch.history.audit.spark_reader import DOWN, UP, Clusters, Part, block_lists, records
+from offsetwatch.history.audit.scope import AuditScope
+from offsetwatch.history.audit.slices import PartitionCoverage, Slice
+from offsetwatch.history.audit.spark_reader import (
+    DOWNSTREAM,
+    UPSTREAM,
+    AuditReadRange,
+    SparkReadOptions,
+    read_blocks,
+    read_records,
+)
 from offsetwatch.history.spark.session import spark_session
 from offsetwatch.model.topology import TopicPartition
 
@@ -49,10 +66,10 @@ BATCH_TOPICS_MAX: Final = 50
 # Of one slice, gaps that are read apart: each is a read of its own.
 GAPS_MAX: Final = 32
 # Of what lies before all that matches, so many records, and so many times those of the other side.
-HEAD_RECORDS: Final = 2 * MAX
+HEAD_RECORDS: Final = 2 * BLOCK_RECORDS_MAX
 HEAD_TIMES: Final = 4
 
-Progress = Callable[[str], None]
+AuditProgressCallback = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +79,9 @@ class AuditSpec:
     clusters    options of Spark's Kafka source for both sides
     """
 
-    pinned: Pinned
-    clusters: Clusters
-    skips: tuple[Skip, ...] = ()
+    pinned: AuditScope
+    clusters: SparkReadOptions
+    skips: tuple[PlannedReposition, ...] = ()
     transforms: Transforms = field(default_factory=Transforms)
     master: str = "local[2]"
     heap: str = "1g"
@@ -72,18 +89,18 @@ class AuditSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class PartitionAudit:
     """What came of one upstream partition.
 
     up_records, down_records    that were read and held against each other
     up_unjudged                 upstream records whose copies downstream retention may have taken
     """
 
-    reach: Reach
+    reach: PartitionCoverage
     up_records: int
     down_records: int
     up_unjudged: int
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
 
 class _Repeat(NamedTuple):
@@ -94,14 +111,14 @@ class _Repeat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Differing:
+class _DifferingBlocks:
     """A gap between blocks that are the same on both sides.
 
     down    runs of blocks: what repeats blocks that match is cut out
     """
 
     of: int
-    gap: Gap
+    gap: AlignmentGap
     up: tuple[Block, ...]
     down: tuple[tuple[Block, ...], ...]
     up_before: int | None
@@ -112,9 +129,9 @@ class _Differing:
         return sum(at.records for run in (self.up, *self.down) for at in run)
 
 
-def audit(spec: AuditSpec, progress: Progress) -> tuple[Audited, ...]:
+def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAudit, ...]:
     """Read both sides, some topics at a time. Raises HistoryError."""
-    found = [Audited(at, 0, 0, 0, ()) for at in spec.pinned.reaches if not at.slices]
+    found = [PartitionAudit(at, 0, 0, 0, ()) for at in spec.pinned.reaches if not at.slices]
     todo = _batches([at for at in spec.pinned.reaches if at.slices])
     if todo:
         total = sum(map(_size, spec.pinned.reaches))
@@ -129,18 +146,18 @@ def audit(spec: AuditSpec, progress: Progress) -> tuple[Audited, ...]:
     return tuple(sorted(found, key=lambda at: at.reach.at))
 
 
-def _size(reach: Reach) -> int:
+def _size(reach: PartitionCoverage) -> int:
     return sum(size for of in reach.slices for size in of.records)
 
 
-def _batches(reaches: Sequence[Reach]) -> list[list[Reach]]:
+def _batches(reaches: Sequence[PartitionCoverage]) -> list[list[PartitionCoverage]]:
     """Whole topics; large ones alone, small ones together, as each question to Spark has its
     price.
     """
-    by_topic: dict[str, list[Reach]] = defaultdict(list)
+    by_topic: dict[str, list[PartitionCoverage]] = defaultdict(list)
     for at in reaches:
         by_topic[at.at.topic].append(at)
-    made: list[list[Reach]] = []
+    made: list[list[PartitionCoverage]] = []
     size = topics = 0
     for _, of in sorted(by_topic.items()):
         more = sum(map(_size, of))
@@ -156,7 +173,11 @@ class _Batch:
     """The audit of some topics. A slice is known by its number."""
 
     def __init__(
-        self, spec: AuditSpec, spark: SparkSession, reaches: Sequence[Reach], progress: Progress
+        self,
+        spec: AuditSpec,
+        spark: SparkSession,
+        reaches: Sequence[PartitionCoverage],
+        progress: AuditProgressCallback,
     ) -> None:
         self._spec = spec
         self._spark = spark
@@ -166,40 +187,40 @@ class _Batch:
         self._cut_up: dict[int, int] = {}  # slice -> records of its head that are not looked at
         self._cut_down: set[int] = set()
 
-    def audited(self) -> Iterator[Audited]:
+    def audited(self) -> Iterator[PartitionAudit]:
         """What came of every partition."""
         blocks = self._blocks()
-        whole: dict[int, list[Finding]] = defaultdict(list)
+        whole: dict[int, list[AuditFinding]] = defaultdict(list)
         repeats: dict[int, list[_Repeat]] = defaultdict(list)
         windows = self._windows(blocks, whole, repeats)
-        lefts = {number: left_of(self._judged(number), of) for number, of in windows.items()}
+        lefts = {number: align_slice(self._judged(number), of) for number, of in windows.items()}
         lookups = self._lookups()
-        of_partition: dict[TopicPartition, list[Left]] = defaultdict(list)
+        of_partition: dict[TopicPartition, list[AlignmentResult]] = defaultdict(list)
         for number, left in lefts.items():
             of_partition[self._slices[number].at].append(left)
         elsewhere = lookups.elsewhere(of_partition)
         told = {
-            number: tuple(items(left, elsewhere.get(self._slices[number].at, {})))
+            number: tuple(classify_records(left, elsewhere.get(self._slices[number].at, {})))
             for number, left in lefts.items()
         }
-        faulty: dict[TopicPartition, list[Item]] = defaultdict(list)
+        faulty: dict[TopicPartition, list[MirrorDifference]] = defaultdict(list)
         for number, found in told.items():
             faulty[self._slices[number].at] += found
         newest = lookups.newest(faulty)
         for number, of in enumerate(self._slices):
-            why = Reasons(
-                of.at, self._spec.skips, self._spec.transforms, newest.get(of.at, Newest())
+            why = DifferenceExplainer(
+                of.at, self._spec.skips, self._spec.transforms, newest.get(of.at, CompactionFacts())
             )
-            apart = [_repeated(at, why) for at in repeats[number]]
-            whole[number] += joined((*apart, *findings(told.get(number, ()), why)))
+            apart = [_build_repeat_finding(at, why) for at in repeats[number]]
+            whole[number] += merge_findings((*apart, *group_differences(told.get(number, ()), why)))
         number = 0
         for reach in self._reaches:
             mine = range(number, number + len(reach.slices))
             number += len(reach.slices)
-            yield Audited(
+            yield PartitionAudit(
                 reach=reach,
-                up_records=_count(blocks, mine, UP),
-                down_records=_count(blocks, mine, DOWN),
+                up_records=_count(blocks, mine, UPSTREAM),
+                down_records=_count(blocks, mine, DOWNSTREAM),
                 up_unjudged=sum(self._cut_up.get(of, 0) for of in mine)
                 + sum(lefts[of].up_unjudged for of in mine if of in lefts),
                 findings=tuple(at for of in mine for at in whole[of]),
@@ -209,39 +230,47 @@ class _Batch:
         parts = []
         for number, of in enumerate(self._slices):
             partition = of.at.partition
-            parts.append(Part(number, UP, of.at.topic, partition, of.up, of.up_end))
-            parts.append(Part(number, DOWN, of.remote, partition, of.down, of.down_end))
-        return block_lists(self._spark, self._spec.clusters, parts)
+            parts.append(AuditReadRange(number, UPSTREAM, of.at.topic, partition, of.up, of.up_end))
+            parts.append(
+                AuditReadRange(number, DOWNSTREAM, of.remote, partition, of.down, of.down_end)
+            )
+        return read_blocks(self._spark, self._spec.clusters, parts)
 
     def _windows(
         self,
         blocks: Mapping[tuple[int, int], list[Block]],
-        whole: dict[int, list[Finding]],
+        whole: dict[int, list[AuditFinding]],
         repeats: dict[int, list[_Repeat]],
-    ) -> dict[int, list[Window]]:
+    ) -> dict[int, list[DifferenceWindow]]:
         """The records of what differs; what is too much for that is told in `whole`, and whole
         blocks that stand there twice in `repeats`.
         """
-        differing: list[_Differing] = []
+        differing: list[_DifferingBlocks] = []
         for number in range(len(self._slices)):
-            up, down = blocks.get((number, UP), []), blocks.get((number, DOWN), [])
+            up, down = blocks.get((number, UPSTREAM), []), blocks.get((number, DOWNSTREAM), [])
             of = self._slices[number]
-            found = _differing(number, up, down, repeats[number], down_head=of.down_head)
+            found = _find_differing_blocks(
+                number, up, down, repeats[number], down_head=of.down_head
+            )
             differing += (self._without_head(at) for at in found)
-        looked: list[_Differing] = []
+        looked: list[_DifferingBlocks] = []
         budget = self._spec.records_max
         for at in sorted(differing, key=lambda one: one.records):
             if at.records <= budget:
                 budget -= at.records
                 looked.append(at)
             else:
-                whole[at.of].append(_too_much(at))
+                whole[at.of].append(_build_coarse_finding(at))
         looked.sort(key=lambda one: (one.of, one.gap))
         read = self._records(looked)
-        windows: dict[int, list[Window]] = defaultdict(list)
+        windows: dict[int, list[DifferenceWindow]] = defaultdict(list)
         for number, at in enumerate(looked):
             windows[at.of].append(
-                Window(read.get((number, UP), []), read.get((number, DOWN), []), at.up_before)
+                DifferenceWindow(
+                    read.get((number, UPSTREAM), []),
+                    read.get((number, DOWNSTREAM), []),
+                    at.up_before,
+                )
             )
         return dict(windows)
 
@@ -250,7 +279,7 @@ class _Batch:
         of = self._slices[number]
         return replace(of, up_head=False) if number in self._cut_down else of
 
-    def _without_head(self, at: _Differing) -> _Differing:
+    def _without_head(self, at: _DifferingBlocks) -> _DifferingBlocks:
         """Of what lies before all that matches and is not judged, only the end is looked at: it may
         be most of a log.
         """
@@ -260,28 +289,35 @@ class _Batch:
         blocks = [block for run in at.down for block in run]
         up, down = at.up, tuple(blocks)
         if not of.up_head:
-            up = _end_of(at.up, down)
+            up = _take_last_blocks(at.up, down)
             self._cut_up[at.of] = sum(block.records for block in at.up[: len(at.up) - len(up)])
         if not of.down_head:
-            kept = _end_of(down, up)
+            kept = _take_last_blocks(down, up)
             if len(kept) < len(down):
                 self._cut_down.add(at.of)
             down = kept
         return replace(at, up=up, down=(down,) if down else ())
 
-    def _records(self, looked: Sequence[_Differing]) -> dict[tuple[int, int], list[Record]]:
+    def _records(
+        self, looked: Sequence[_DifferingBlocks]
+    ) -> dict[tuple[int, int], list[HashedRecord]]:
         parts = []
         for number, at in enumerate(looked):
             of = self._slices[at.of]
-            for side, topic, runs in ((UP, of.at.topic, (at.up,)), (DOWN, of.remote, at.down)):
+            for side, topic, runs in (
+                (UPSTREAM, of.at.topic, (at.up,)),
+                (DOWNSTREAM, of.remote, at.down),
+            ):
                 parts += [
-                    Part(number, side, topic, of.at.partition, run[0].first, run[-1].last + 1)
+                    AuditReadRange(
+                        number, side, topic, of.at.partition, run[0].first, run[-1].last + 1
+                    )
                     for run in runs
                     if run
                 ]
         if parts:
             self._progress(f"  {sum(at.records for at in looked)} records lie where both differ")
-        return records(self._spark, self._spec.clusters, parts)
+        return read_records(self._spark, self._spec.clusters, parts)
 
     def _lookups(self) -> Lookups:
         remotes = {of.at: of.remote for of in self._slices}
@@ -292,7 +328,7 @@ def _count(blocks: Mapping[tuple[int, int], list[Block]], of: range, side: int) 
     return sum(at.records for number in of for at in blocks.get((number, side), ()))
 
 
-def _end_of(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, ...]:
+def _take_last_blocks(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, ...]:
     """The last of these, as far back as the copies of the other side's may well lie."""
     wanted = HEAD_RECORDS + HEAD_TIMES * sum(at.records for at in other)
     for number in range(len(blocks) - 1, -1, -1):
@@ -302,30 +338,30 @@ def _end_of(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, .
     return blocks
 
 
-def _differing(
+def _find_differing_blocks(
     of: int,
     up: Sequence[Block],
     down: Sequence[Block],
     repeats: list[_Repeat],
     *,
     down_head: bool,
-) -> Iterator[_Differing]:
+) -> Iterator[_DifferingBlocks]:
     """What lies between blocks that are the same; what repeats one of those goes to `repeats`."""
-    runs = aligned([at.digest for at in up], [at.digest for at in down])
+    runs = align_sequences([at.digest for at in up], [at.digest for at in down])
     matched = {at.digest: at for run in runs for at in up[run.up : run.up + run.length]}
-    for gap in _together(tuple(gaps(runs, len(up), len(down)))):
+    for gap in _merge_gaps(tuple(find_gaps(runs, len(up), len(down)))):
         kept: list[list[Block]] = [[]]
         # What is put together holds blocks that match, and they are none that repeat; before all
         # that matches there may lie whatever was copied of records that are gone.
         unjudged = gap.up == 0 and not down_head
-        cut = {} if unjudged or _matches_within(runs, gap) else matched
+        cut = {} if unjudged or _has_match_within(runs, gap) else matched
         for block in down[gap.down : gap.down_end]:
             if block.digest in cut:
                 repeats.append(_Repeat(cut[block.digest], block))
                 kept.append([])
             else:
                 kept[-1].append(block)
-        yield _Differing(
+        yield _DifferingBlocks(
             of=of,
             gap=gap,
             up=tuple(up[gap.up : gap.up_end]),
@@ -334,15 +370,15 @@ def _differing(
         )
 
 
-def _matches_within(runs: Sequence[Run], gap: Gap) -> bool:
+def _has_match_within(runs: Sequence[MatchingRun], gap: AlignmentGap) -> bool:
     return any(gap.up <= run.up < gap.up_end for run in runs)
 
 
-def _repeated(at: _Repeat, why: Reasons) -> Finding:
+def _build_repeat_finding(at: _Repeat, why: DifferenceExplainer) -> AuditFinding:
     source = Span(at.source.first, at.source.last)
     explained = why.again(source)
-    return Finding(
-        Kind.DUPLICATED,
+    return AuditFinding(
+        MirrorDifferenceKind.DUPLICATED,
         at.block.records,
         source,
         Span(at.block.first, at.block.last),
@@ -351,19 +387,19 @@ def _repeated(at: _Repeat, why: Reasons) -> Finding:
     )
 
 
-def _together(found: Sequence[Gap]) -> Iterator[Gap]:
+def _merge_gaps(found: Sequence[AlignmentGap]) -> Iterator[AlignmentGap]:
     """No more of them than GAPS_MAX, with what is the same between them if need be."""
     size = -(-len(found) // GAPS_MAX)
     for number in range(0, len(found), max(1, size)):
         first, last = found[number], found[min(number + size, len(found)) - 1]
-        yield Gap(first.up, last.up_end, first.down, last.down_end)
+        yield AlignmentGap(first.up, last.up_end, first.down, last.down_end)
 
 
-def _too_much(at: _Differing) -> Finding:
+def _build_coarse_finding(at: _DifferingBlocks) -> AuditFinding:
     up = sum(block.records for block in at.up)
     down = sum(block.records for run in at.down for block in run)
-    return Finding(
-        Kind.DIFFERENT,
+    return AuditFinding(
+        MirrorDifferenceKind.DIFFERENT,
         max(up, down),
         Span(at.up[0].first, at.up[-1].last) if at.up else None,
         Span(at.down[0][0].first, at.down[-1][-1].last) if at.down else None,

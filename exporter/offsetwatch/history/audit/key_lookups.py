@@ -11,16 +11,22 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from offsetwatch.history.audit.differences import Item, Kind, Left, Record, unknown
-from offsetwatch.history.audit.explanations import Newest
-from offsetwatch.history.audit.scope import Pinned
+from offsetwatch.history.audit.differences import (
+    AlignmentResult,
+    HashedRecord,
+    MirrorDifference,
+    MirrorDifferenceKind,
+    find_unknown_hashes,
+)
+from offsetwatch.history.audit.explanations import CompactionFacts
+from offsetwatch.history.audit.scope import AuditScope
 from offsetwatch.history.audit.spark_reader import (
-    DOWN,
-    UP,
-    Clusters,
-    Part,
-    found_by_hash,
-    newest_of_keys,
+    DOWNSTREAM,
+    UPSTREAM,
+    AuditReadRange,
+    SparkReadOptions,
+    find_by_hash,
+    find_newest_by_key,
 )
 from offsetwatch.model.topology import TopicPartition
 
@@ -30,69 +36,75 @@ class Lookups:
     """See the module. `remotes`: upstream partition -> what its topic is called downstream."""
 
     spark: SparkSession
-    clusters: Clusters
-    pinned: Pinned
+    clusters: SparkReadOptions
+    pinned: AuditScope
     remotes: Mapping[TopicPartition, str]
     progress: Callable[[str], None]
 
     def elsewhere(
-        self, left: Mapping[TopicPartition, Sequence[Left]]
-    ) -> dict[TopicPartition, dict[int, Record | None]]:
+        self, left: Mapping[TopicPartition, Sequence[AlignmentResult]]
+    ) -> dict[TopicPartition, dict[int, HashedRecord | None]]:
         """By hash, upstream records outside of the windows that stand downstream once more; None
         for what was downstream before, and is not upstream any more. Raises HistoryError.
         """
-        asked = {at: frozenset().union(*map(unknown, of)) for at, of in left.items()}
+        asked = {at: frozenset().union(*map(find_unknown_hashes, of)) for at, of in left.items()}
         wanted = {at: hashes for at, hashes in sorted(asked.items()) if hashes}
         if not wanted:
             return {}
         hashes = frozenset().union(*wanted.values())
         self.progress(f"  {len(hashes)} records of unknown origin are looked for in both logs")
         places = tuple(wanted)
-        firsts = {at: _firsts(left[at]) for at in places}
-        found: dict[TopicPartition, dict[int, Record | None]] = defaultdict(dict)
-        for one in found_by_hash(self.spark, self.clusters, self._logs(places), hashes):
+        firsts = {at: _find_first_offsets(left[at]) for at in places}
+        found: dict[TopicPartition, dict[int, HashedRecord | None]] = defaultdict(dict)
+        for one in find_by_hash(self.spark, self.clusters, self._logs(places), hashes):
             at, digest = places[one.number], one.record.digest
             if digest not in wanted[at]:
                 continue
-            if one.side == UP:
+            if one.side == UPSTREAM:
                 found[at][digest] = one.record
             elif one.record.offset < firsts[at][digest]:
                 found[at].setdefault(digest, None)
         return found
 
     def newest(
-        self, found: Mapping[TopicPartition, Sequence[Item]]
-    ) -> dict[TopicPartition, Newest]:
+        self, found: Mapping[TopicPartition, Sequence[MirrorDifference]]
+    ) -> dict[TopicPartition, CompactionFacts]:
         """What the explanation by compaction needs. Raises HistoryError."""
         up, down = self.pinned.compacted
-        made = {at: Newest(up=at.topic in up, down=at.topic in down) for at in found}
+        made = {at: CompactionFacts(up=at.topic in up, down=at.topic in down) for at in found}
         asked = {at: frozenset(_keys(of, made[at])) for at, of in sorted(found.items())}
         wanted = {at: keys for at, keys in asked.items() if keys}
         if not wanted:
             return made
         places = tuple(wanted)
-        parts = [part for part in self._logs(places) if part.side == UP]
+        parts = [part for part in self._logs(places) if part.side == UPSTREAM]
         keys = frozenset().union(*wanted.values())
         newest: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
-        for (number, key), offset in newest_of_keys(self.spark, self.clusters, parts, keys).items():
+        for (number, key), offset in find_newest_by_key(
+            self.spark, self.clusters, parts, keys
+        ).items():
             newest[places[number]][key] = offset
         for at in places:
-            made[at] = Newest(up=made[at].up, down=made[at].down, upstream=newest[at])
+            made[at] = CompactionFacts(up=made[at].up, down=made[at].down, upstream=newest[at])
         return made
 
-    def _logs(self, places: Sequence[TopicPartition]) -> list[Part]:
+    def _logs(self, places: Sequence[TopicPartition]) -> list[AuditReadRange]:
         """All of both logs, as they were when the audit was pinned."""
         parts = []
         for number, at in enumerate(places):
             up, down = self.pinned.up[at], self.pinned.down[at]
             end = up.stable_end if self.pinned.flow.read_committed else up.end
-            parts.append(Part(number, UP, at.topic, at.partition, up.start, end))
+            parts.append(AuditReadRange(number, UPSTREAM, at.topic, at.partition, up.start, end))
             remote = self.remotes[at]
-            parts.append(Part(number, DOWN, remote, at.partition, down.start, down.stable_end))
+            parts.append(
+                AuditReadRange(
+                    number, DOWNSTREAM, remote, at.partition, down.start, down.stable_end
+                )
+            )
         return parts
 
 
-def _firsts(left: Iterable[Left]) -> dict[int, int]:
+def _find_first_offsets(left: Iterable[AlignmentResult]) -> dict[int, int]:
     """Hash -> offset of the first record with it that is left downstream."""
     found: dict[int, int] = {}
     for record in (record for of in left for gap in of.gaps for record in gap.down):
@@ -100,9 +112,9 @@ def _firsts(left: Iterable[Left]) -> dict[int, int]:
     return found
 
 
-def _keys(found: Iterable[Item], of: Newest) -> Iterator[int]:
+def _keys(found: Iterable[MirrorDifference], of: CompactionFacts) -> Iterator[int]:
     for item in found:
-        if item.kind is Kind.LOST and item.up is not None and of.down:
+        if item.kind is MirrorDifferenceKind.LOST and item.up is not None and of.down:
             yield item.up.key
-        elif item.kind is Kind.ADDED and item.down is not None and of.up:
+        elif item.kind is MirrorDifferenceKind.ADDED and item.down is not None and of.up:
             yield item.down.key

@@ -13,19 +13,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from offsetwatch.clients.kafka.clients import TailReader
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.clients.kafka.whole_topic import read_whole
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.clients.kafka.whole_topic import read_whole_topic
 from offsetwatch.decode.mm2 import decode_sync
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.audit.slices import Anchors, Known, Reach, reach, sampled
+from offsetwatch.history.audit.slices import (
+    Anchors,
+    AuditPartition,
+    PartitionCoverage,
+    compute_coverage,
+    sample_coverage,
+)
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.mirror.mm2_names import contradicted_copy, remote_topic, routers_named
+from offsetwatch.state.mirror.mm2_names import find_copy_conflict, find_remote_topic, format_routers
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AuditBounds:
     """What of it is asked for: by upstream offsets, by the upstream records' own times (Unix
     seconds), or neither.
 
@@ -41,7 +47,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class AuditScope:
     """What is to be read, and everything about it that is known without reading it.
 
     bounds          of each upstream partition, and of its copy by the upstream name
@@ -50,7 +56,7 @@ class Pinned:
     """
 
     flow: MirrorFlow
-    reaches: tuple[Reach, ...]
+    reaches: tuple[PartitionCoverage, ...]
     up: Mapping[TopicPartition, LogBounds]
     down: Mapping[TopicPartition, LogBounds]
     compacted: tuple[frozenset[str], frozenset[str]]
@@ -58,24 +64,24 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class AuditClients:
     """librdkafka client properties of the clusters, by their configured names."""
 
     kafka: Mapping[str, Mapping[str, str]] = field(repr=False)  # may hold passwords
 
-    def admin(self, name: str) -> KafkaFacts:
+    def admin(self, name: str) -> KafkaInspector:
         """Questions to one of them."""
-        return KafkaFacts(name, self.kafka[name])
+        return KafkaInspector(name, self.kafka[name])
 
 
-def pin(
+def resolve_scope(
     flow: MirrorFlow,
     replicated: Mapping[TopicPartition, int | None],
     topics: Collection[str],
-    bounds: Bounds,
-    sides: Sides,
+    bounds: AuditBounds,
+    sides: AuditClients,
     named: Mapping[str, str] = MappingProxyType({}),
-) -> Pinned:
+) -> AuditScope:
     """Settle it.
 
     replicated      upstream partitions of the flow, each with the last record that is replicated
@@ -100,7 +106,7 @@ def pin(
     names, _ = downstream.topics()
     copies_of = _copies(flow, {at.topic for at in replicated}, names, named)
     remotes = {
-        topic: _remote(flow, topic, names, copies_of) for topic in {at.topic for at in wanted}
+        topic: _resolve_copy(flow, topic, names, copies_of) for topic in {at.topic for at in wanted}
     }
     there = [at for at in wanted if at.partition < names[remotes[at.topic]]]
     notes = tuple(
@@ -110,7 +116,7 @@ def pin(
     )
     copies = {at: TopicPartition(remotes[at.topic], at.partition) for at in there}
     policies = tuple(
-        _compacted(admin, {at.topic: at.topic for at in there} if own else remotes)
+        _find_compacted_topics(admin, {at.topic: at.topic for at in there} if own else remotes)
         for admin, own in ((upstream, True), (downstream, False))
     )
     down = downstream.bounds(list(copies.values()), stable=True)
@@ -121,10 +127,10 @@ def pin(
         for at in there
         if at not in readable
     )
-    firsts, ends = _bounded(upstream, readable, bounds)
+    firsts, ends = _resolve_bounds(upstream, readable, bounds)
     reaches = []
     for at in readable:
-        known = Known(
+        known = AuditPartition(
             at=at,
             remote=copies[at].topic,
             up=up[at],
@@ -134,10 +140,12 @@ def pin(
             from_start=flow.from_start,
             committed=flow.read_committed,
         )
-        whole = reach(known, firsts.get(at), ends.get(at))
+        whole = compute_coverage(known, firsts.get(at), ends.get(at))
         partly = bounds.share < 1.0
-        reaches.append(sampled(known, whole, bounds.share, bounds.seed) if partly else whole)
-    return Pinned(
+        reaches.append(
+            sample_coverage(known, whole, bounds.share, bounds.seed) if partly else whole
+        )
+    return AuditScope(
         flow=flow,
         reaches=tuple(reaches),
         up=up,
@@ -154,16 +162,16 @@ def _copies(
     strangers = sorted(named.keys() - topics)
     if strangers:
         raise HistoryError(f"--copy-topic: {flow.connector} does not copy {', '.join(strangers)}")
-    return {topic: named.get(topic) or remote_topic(flow, topic, names) for topic in topics}
+    return {topic: named.get(topic) or find_remote_topic(flow, topic, names) for topic in topics}
 
 
-def _remote(
+def _resolve_copy(
     flow: MirrorFlow, topic: str, names: Collection[str], copies: Mapping[str, str | None]
 ) -> str:
     remote = copies[topic]
     if remote is None:
         why = f"the name that {flow.connector} gives it on {flow.downstream} is unknown"
-        two = contradicted_copy(flow, topic)
+        two = find_copy_conflict(flow, topic)
         if two is not None:
             why = (
                 f"its copy is {two[0]} by the configuration (flows, copies) and {two[1]} by "
@@ -172,7 +180,7 @@ def _remote(
         elif flow.routers:
             why = (
                 f"copies of {flow.source}->{flow.target} have other names, which a transform of "
-                f"{flow.connector} gives ({routers_named(flow)})"
+                f"{flow.connector} gives ({format_routers(flow)})"
             )
         raise HistoryError(
             f"{topic}: {why}; name its copy: --copy-topic {topic}=NAME, or flows[].copies"
@@ -189,7 +197,7 @@ def _remote(
 
 
 def _anchors(
-    flow: MirrorFlow, wanted: frozenset[TopicPartition], sides: Sides
+    flow: MirrorFlow, wanted: frozenset[TopicPartition], sides: AuditClients
 ) -> dict[TopicPartition, Anchors]:
     """Offset syncs of these partitions. Without any, both logs are compared from their start."""
     found: dict[TopicPartition, Anchors] = {}
@@ -199,7 +207,7 @@ def _anchors(
     admin = sides.admin(syncs.kafka)
     if syncs.topic not in admin.topics()[0]:
         return found
-    for record in read_whole(
+    for record in read_whole_topic(
         admin, lambda: TailReader(syncs.kafka, sides.kafka[syncs.kafka]), syncs.topic
     ):
         sync = decode_sync(record.key, record.value)
@@ -211,7 +219,7 @@ def _anchors(
     return found
 
 
-def _compacted(admin: KafkaFacts, names: Mapping[str, str]) -> frozenset[str]:
+def _find_compacted_topics(admin: KafkaInspector, names: Mapping[str, str]) -> frozenset[str]:
     """Upstream names of topics that are; `names` has what each is called here."""
     policies = admin.policies(set(names.values()))
     return frozenset(
@@ -219,8 +227,8 @@ def _compacted(admin: KafkaFacts, names: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def _bounded(
-    upstream: KafkaFacts, partitions: Collection[TopicPartition], bounds: Bounds
+def _resolve_bounds(
+    upstream: KafkaInspector, partitions: Collection[TopicPartition], bounds: AuditBounds
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Upstream offsets that bound each partition, as far as they were asked for."""
     firsts = {} if bounds.first is None else dict.fromkeys(partitions, bounds.first)

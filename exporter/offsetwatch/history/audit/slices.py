@@ -20,7 +20,7 @@ from offsetwatch.model.topology import TopicPartition
 
 # Between syncs that are kept of one line. A sync that is left out costs as many records that are
 # read and not judged; all of them would be one for every hundred records of a topic.
-APART: Final = 1000
+ANCHOR_SPACING: Final = 1000
 # A sample is taken in pieces of so many records at least, and of so many pieces of a partition at
 # most: each is a read of its own.
 PIECE_RECORDS_MIN: Final = 5000
@@ -47,7 +47,7 @@ class Anchors:
 
     def _spare(self, before: tuple[int, int], last: tuple[int, int], new: tuple[int, int]) -> bool:
         lines = {up - down for up, down in (before, last, new)}
-        return len(lines) == 1 and before[0] <= last[0] <= new[0] <= before[0] + APART
+        return len(lines) == 1 and before[0] <= last[0] <= new[0] <= before[0] + ANCHOR_SPACING
 
     def within(self, up: LogBounds, down: LogBounds) -> tuple[tuple[int, int], ...]:
         """Those whose record is still there on both sides."""
@@ -59,7 +59,7 @@ class Anchors:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AuditPartition:
     """What was settled of one partition.
 
     remote          the downstream topic
@@ -110,7 +110,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class PartitionCoverage:
     """What there is to say of one partition without reading it.
 
     wanted      upstream offsets that were asked for and could be there
@@ -126,13 +126,15 @@ class Reach:
     slices: tuple[Slice, ...]
 
 
-def reach(known: Known, first: int | None, end: int | None) -> Reach:
+def compute_coverage(
+    known: AuditPartition, first: int | None, end: int | None
+) -> PartitionCoverage:
     """The whole range, as one slice. `first` and `end` bound it upstream; None: what there is."""
     asked_end = known.up_end if end is None else min(end, known.up_end)
     following = known.up.start if known.replicated is None else known.replicated + 1
     judged_end = max(min(asked_end, following), known.up.start)
     judged_first = max(known.up.start, first or 0)
-    found = Reach(
+    found = PartitionCoverage(
         at=known.at,
         remote=known.remote,
         wanted=max(0, asked_end - judged_first),
@@ -143,13 +145,17 @@ def reach(known: Known, first: int | None, end: int | None) -> Reach:
     if judged_first >= judged_end:
         return found
     head = _head(known, judged_first, bounded=first is not None)
-    tail = None if end is None or end >= following else _after(known.anchors, judged_end)
+    tail = (
+        None if end is None or end >= following else _find_anchor_after(known.anchors, judged_end)
+    )
     up_end, down_end = (known.up_end, known.down.stable_end) if tail is None else tail
     made = replace(head, up_end=up_end, down_end=down_end, judged=(judged_first, judged_end))
     return replace(found, slices=(made,))
 
 
-def sampled(known: Known, whole: Reach, share: float, seed: int) -> Reach:
+def sample_coverage(
+    known: AuditPartition, whole: PartitionCoverage, share: float, seed: int
+) -> PartitionCoverage:
     """A share of it, in pieces from one anchor to another, chosen by the seed alone."""
     (of,) = whole.slices or (None,)
     if of is None:
@@ -176,9 +182,9 @@ def sampled(known: Known, whole: Reach, share: float, seed: int) -> Reach:
     return replace(whole, slices=tuple(chosen[:PIECES_MAX]))
 
 
-def _head(known: Known, first: int, *, bounded: bool) -> Slice:
+def _head(known: AuditPartition, first: int, *, bounded: bool) -> Slice:
     """Where reading begins; the end is still to be filled in."""
-    anchor = _before(known.anchors, first)
+    anchor = _find_anchor_before(known.anchors, first)
     made = Slice(
         at=known.at, remote=known.remote, up=0, up_end=0, down=0, down_end=0, judged=(first, first)
     )
@@ -192,7 +198,7 @@ def _head(known: Known, first: int, *, bounded: bool) -> Slice:
     )
 
 
-def _before(anchors: Sequence[tuple[int, int]], first: int) -> tuple[int, int] | None:
+def _find_anchor_before(anchors: Sequence[tuple[int, int]], first: int) -> tuple[int, int] | None:
     """The anchor nearest below where the flow first came past it: what it did again later is
     read too.
     """
@@ -205,7 +211,7 @@ def _before(anchors: Sequence[tuple[int, int]], first: int) -> tuple[int, int] |
     return found
 
 
-def _after(anchors: Sequence[tuple[int, int]], end: int) -> tuple[int, int] | None:
+def _find_anchor_after(anchors: Sequence[tuple[int, int]], end: int) -> tuple[int, int] | None:
     """The anchor nearest above, where the flow last came past it."""
     found = None
     for at in reversed(anchors):

@@ -21,16 +21,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from offsetwatch.history.audit.chunking import SCHEMA, Block, blocks
-from offsetwatch.history.audit.differences import Record
-from offsetwatch.history.spark.session import translated
+from offsetwatch.history.audit.chunking import SCHEMA, Block, build_blocks
+from offsetwatch.history.audit.differences import HashedRecord
+from offsetwatch.history.spark.session import translate_spark_errors
 
-UP: Final = 0
-DOWN: Final = 1
-RECORD: Final = ("offset", "hash", "body_hash", "key_hash", "tombstone")
+UPSTREAM: Final = 0
+DOWNSTREAM: Final = 1
+HASH_COLUMNS: Final = ("offset", "hash", "body_hash", "key_hash", "tombstone")
 
 
-class Part(NamedTuple):
+class AuditReadRange(NamedTuple):
     """Offsets [first, end) of one partition of a topic; `number` is what it is called by."""
 
     number: int
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Clusters:
+class SparkReadOptions:
     """How both sides are reached: options of Spark's Kafka source, by side; and whether headers
     count.
     """
@@ -51,24 +51,24 @@ class Clusters:
     headers: bool = True
 
 
-class Found(NamedTuple):
+class HashMatch(NamedTuple):
     """A record that was looked for by its hash, in the part of this number."""
 
     number: int
     side: int
-    record: Record
+    record: HashedRecord
 
 
-def block_lists(
-    spark: SparkSession, clusters: Clusters, parts: Sequence[Part]
+def read_blocks(
+    spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
 ) -> dict[tuple[int, int], list[Block]]:
     """(number, side) -> the blocks of that part, in order. Raises HistoryError."""
     found: dict[tuple[int, int], list[Block]] = defaultdict(list)
-    if not _anything(parts):
+    if not _has_records(parts):
         return {}
-    rows = _hashed(spark, clusters, parts).select("slice", "side", "offset", "hash")
-    with translated("comparing both sides failed"):
-        made = rows.mapInArrow(blocks, SCHEMA).collect()
+    rows = _hash_records(spark, clusters, parts).select("slice", "side", "offset", "hash")
+    with translate_spark_errors("comparing both sides failed"):
+        made = rows.mapInArrow(build_blocks, SCHEMA).collect()
     for at in made:
         found[at["slice"], at["side"]].append(
             Block(at["first"], at["last"], at["records"], at["digest"])
@@ -78,70 +78,82 @@ def block_lists(
     return dict(found)
 
 
-def records(
-    spark: SparkSession, clusters: Clusters, parts: Sequence[Part]
-) -> dict[tuple[int, int], list[Record]]:
+def read_records(
+    spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
+) -> dict[tuple[int, int], list[HashedRecord]]:
     """(number, side) -> the records of those parts, in order. Raises HistoryError."""
-    if not _anything(parts):
+    if not _has_records(parts):
         return {}
-    rows = _hashed(spark, clusters, parts).select("slice", "side", *RECORD)
-    with translated("reading what differs failed"):
+    rows = _hash_records(spark, clusters, parts).select("slice", "side", *HASH_COLUMNS)
+    with translate_spark_errors("reading what differs failed"):
         table = rows.toArrow()
-    found: dict[tuple[int, int], list[Record]] = defaultdict(list)
+    found: dict[tuple[int, int], list[HashedRecord]] = defaultdict(list)
     for number, side, *record in _tuples(table):
-        found[number, side].append(Record(*record))
+        found[number, side].append(HashedRecord(*record))
     for listed in found.values():
         listed.sort()
     return dict(found)
 
 
-def found_by_hash(
-    spark: SparkSession, clusters: Clusters, parts: Sequence[Part], hashes: Iterable[int]
-) -> tuple[Found, ...]:
+def find_by_hash(
+    spark: SparkSession,
+    clusters: SparkReadOptions,
+    parts: Sequence[AuditReadRange],
+    hashes: Iterable[int],
+) -> tuple[HashMatch, ...]:
     """The first record with each of these hashes, of every part. Raises HistoryError."""
-    if not _anything(parts):
+    if not _has_records(parts):
         return ()
     wanted = _numbers(spark, hashes)
-    rows = _hashed(spark, clusters, parts).join(sf.broadcast(wanted), sf.col("hash") == wanted.of)
-    firsts = rows.groupBy("slice", "side", "hash").agg(
-        sf.min_by(sf.struct(*RECORD), "offset").alias("first")
+    rows = _hash_records(spark, clusters, parts).join(
+        sf.broadcast(wanted), sf.col("hash") == wanted.of
     )
-    with translated("looking for records elsewhere failed"):
+    firsts = rows.groupBy("slice", "side", "hash").agg(
+        sf.min_by(sf.struct(*HASH_COLUMNS), "offset").alias("first")
+    )
+    with translate_spark_errors("looking for records elsewhere failed"):
         made = firsts.collect()
-    return tuple(Found(at["slice"], at["side"], Record(*at["first"])) for at in made)
+    return tuple(HashMatch(at["slice"], at["side"], HashedRecord(*at["first"])) for at in made)
 
 
-def newest_of_keys(
-    spark: SparkSession, clusters: Clusters, parts: Sequence[Part], keys: Iterable[int]
+def find_newest_by_key(
+    spark: SparkSession,
+    clusters: SparkReadOptions,
+    parts: Sequence[AuditReadRange],
+    keys: Iterable[int],
 ) -> dict[tuple[int, int], int]:
     """(number, hash of a key) -> offset of its newest record. Raises HistoryError."""
-    if not _anything(parts):
+    if not _has_records(parts):
         return {}
     wanted = _numbers(spark, keys)
-    rows = _hashed(spark, clusters, parts)
+    rows = _hash_records(spark, clusters, parts)
     found = (
         rows.join(sf.broadcast(wanted), sf.col("key_hash") == wanted.of)
         .groupBy("slice", "key_hash")
         .agg(sf.max("offset").alias("newest"))
     )
-    with translated("looking for newer records failed"):
+    with translate_spark_errors("looking for newer records failed"):
         made = found.collect()
     return {(at["slice"], at["key_hash"]): at["newest"] for at in made}
 
 
-def _anything(parts: Sequence[Part]) -> bool:
+def _has_records(parts: Sequence[AuditReadRange]) -> bool:
     return any(at.end > at.first for at in parts)
 
 
-def _hashed(spark: SparkSession, clusters: Clusters, parts: Sequence[Part]) -> DataFrame:
+def _hash_records(
+    spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
+) -> DataFrame:
     """slice, side and RECORD of every record of these parts."""
     frames = [_read(spark, clusters, layer) for layer in _layers(parts)]
     return reduce(DataFrame.unionAll, frames)
 
 
-def _layers(parts: Sequence[Part]) -> Iterator[list[Part]]:
+def _layers(parts: Sequence[AuditReadRange]) -> Iterator[list[AuditReadRange]]:
     """Spark's source reads one range of a partition at once: so many reads as one has ranges."""
-    waiting: dict[int, dict[tuple[str, int], list[Part]]] = defaultdict(lambda: defaultdict(list))
+    waiting: dict[int, dict[tuple[str, int], list[AuditReadRange]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for part in parts:
         if part.end > part.first:
             waiting[part.side][part.topic, part.partition].append(part)
@@ -150,7 +162,9 @@ def _layers(parts: Sequence[Part]) -> Iterator[list[Part]]:
             yield [ranges.pop(0) for ranges in by_partition.values() if ranges]
 
 
-def _read(spark: SparkSession, clusters: Clusters, layer: Sequence[Part]) -> DataFrame:
+def _read(
+    spark: SparkSession, clusters: SparkReadOptions, layer: Sequence[AuditReadRange]
+) -> DataFrame:
     """Of one side, one range of each partition."""
     firsts: dict[str, dict[int, int]] = defaultdict(dict)
     ends: dict[str, dict[int, int]] = defaultdict(dict)
@@ -158,7 +172,7 @@ def _read(spark: SparkSession, clusters: Clusters, layer: Sequence[Part]) -> Dat
         firsts[at.topic][at.partition], ends[at.topic][at.partition] = at.first, at.end
     assigned = {topic: list(partitions) for topic, partitions in firsts.items()}
     side = layer[0].side
-    with translated(f"{', '.join(assigned)} cannot be read"):
+    with translate_spark_errors(f"{', '.join(assigned)} cannot be read"):
         rows = (
             spark.read.format("kafka")
             .options(**clusters.options[side])
@@ -172,7 +186,7 @@ def _read(spark: SparkSession, clusters: Clusters, layer: Sequence[Part]) -> Dat
     body = (sf.isnull("key"), sf.col("key"), sf.isnull("value"), sf.col("value"))
     headers = (sf.col("headers"),) if clusters.headers else ()
     return rows.select(
-        _named(layer).cast("int").alias("slice"),
+        _build_range_column(layer).cast("int").alias("slice"),
         sf.lit(side).cast("int").alias("side"),
         "offset",
         sf.xxhash64(*body, *headers).alias("hash"),
@@ -182,7 +196,7 @@ def _read(spark: SparkSession, clusters: Clusters, layer: Sequence[Part]) -> Dat
     )
 
 
-def _named(layer: Sequence[Part]) -> Column:
+def _build_range_column(layer: Sequence[AuditReadRange]) -> Column:
     """The number of the part that a record is of. Computed for every record: of one topic it costs
     no comparison of names.
     """

@@ -10,8 +10,13 @@ from typing import Final
 
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables.pipeline_status import raw_of
-from offsetwatch.model.baselines import Baselines, Damaged, decoded, encoded
+from offsetwatch.history.tables.pipeline_status import read_bounded
+from offsetwatch.model.baselines import (
+    Baselines,
+    DamagedBaselines,
+    decode_baselines,
+    encode_baselines,
+)
 
 BYTES_MAX: Final = 256 * 1024 * 1024
 
@@ -21,19 +26,19 @@ def path_of(base: Path) -> Path:
     return base / "ops" / "baselines.json"
 
 
-def published(base: Path) -> Baselines | None:
+def read_baselines(base: Path) -> Baselines | None:
     """The newest document; None where there is none. Raises HistoryError for one that cannot be
     read, or is not whole.
     """
     path = path_of(base)
-    raw = raw_of(path, BYTES_MAX)
+    raw = read_bounded(path, BYTES_MAX)
     if raw is None:
         return None
     if len(raw) > BYTES_MAX:
         raise HistoryError(f"{path} is larger than {BYTES_MAX} bytes")
     try:
-        return decoded(raw)
-    except Damaged as exc:
+        return decode_baselines(raw)
+    except DamagedBaselines as exc:
         raise HistoryError(f"{path} is damaged: {exc}") from exc
 
 
@@ -44,7 +49,7 @@ def publish(base: Path, found: Baselines) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            file.write(encoded(found))
+            file.write(encode_baselines(found))
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)

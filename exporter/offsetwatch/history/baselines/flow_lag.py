@@ -12,16 +12,16 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from offsetwatch.history.tables.schemas import SOURCE
+from offsetwatch.history.tables.schemas import SOURCE_COLUMN_NAMES
 
 # One look in so many seconds is enough to learn from: what lies between is much the same.
-LOOK_S: Final = 300
+SAMPLE_INTERVAL_S: Final = 300
 
-_FLOW: Final = SOURCE[:2]
-_PLACE: Final = (*_FLOW, "topic", "partition")
+_FLOW: Final = SOURCE_COLUMN_NAMES[:2]
+_PARTITION_COLUMNS: Final = (*_FLOW, "topic", "partition")
 
 
-def lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
+def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
     """(connect_cluster, connector, at, lag): records of all partitions of a flow together, `at` in
     Unix seconds.
 
@@ -29,10 +29,10 @@ def lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame
                                 question
     """
     known = sf.broadcast(flows.where(sf.col("upstream").isNotNull()))
-    looks = _looks(log_ends, known)
-    positions = _committed(commits, known)
+    looks = _select_samples(log_ends, known)
+    positions = _extract_positions(commits, known)
     so_far = (
-        Window.partitionBy(*_PLACE)
+        Window.partitionBy(*_PARTITION_COLUMNS)
         .orderBy("moment", "look")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
@@ -52,9 +52,9 @@ def lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame
     )
 
 
-def _looks(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
+def _select_samples(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
     """The first look in each LOOK_S, at the logs that a flow reads."""
-    slot = sf.floor(sf.unix_seconds("at") / LOOK_S)
+    slot = sf.floor(sf.unix_seconds("at") / SAMPLE_INTERVAL_S)
     first = Window.partitionBy("kafka", slot)
     sampled = (
         log_ends.withColumn("first", sf.min("at").over(first))
@@ -62,11 +62,11 @@ def _looks(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
         .select(sf.col("kafka").alias("upstream"), "topic", "partition", "at", "log_end")
     )
     return sampled.join(flows, on="upstream").select(
-        *_PLACE, sf.col("at").alias("moment"), sf.lit(True).alias("look"), "log_end"
+        *_PARTITION_COLUMNS, sf.col("at").alias("moment"), sf.lit(True).alias("look"), "log_end"
     )
 
 
-def _committed(commits: DataFrame, flows: DataFrame) -> DataFrame:
+def _extract_positions(commits: DataFrame, flows: DataFrame) -> DataFrame:
     """Positions by MM2's own commits; a tombstone is the end of one."""
     partition = sf.col("source_partition")
     told = {
@@ -79,7 +79,7 @@ def _committed(commits: DataFrame, flows: DataFrame) -> DataFrame:
         .withColumns(told)
         .join(flows.select(*_FLOW, "source"), on=[*_FLOW, "source"])
         .select(
-            *_PLACE,
+            *_PARTITION_COLUMNS,
             sf.col("at").alias("moment"),
             sf.lit(False).alias("look"),
             sf.struct("pos", "at").alias("commit"),

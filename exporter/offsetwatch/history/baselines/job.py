@@ -16,59 +16,61 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import flow_lag, model
-from offsetwatch.history.baselines.document import publish, published
-from offsetwatch.history.queries.gaps import read_up_to
-from offsetwatch.history.spark.session import spark_session, translated
+from offsetwatch.history.baselines.document import publish, read_baselines
+from offsetwatch.history.queries.gaps import find_last_read_time
+from offsetwatch.history.spark.session import spark_session, translate_spark_errors
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.commit_changes import RESET
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     CONNECT_OFFSETS,
     GOLD_FLOWS,
-    LOG,
+    LOG_COLUMN_NAMES,
     SILVER_COMMITS,
     SILVER_LOGS,
-    SOURCE,
+    SOURCE_COLUMN_NAMES,
 )
-from offsetwatch.model.baselines import Baseline, Baselines, TooLittle
+from offsetwatch.model.baselines import Baseline, Baselines, InsufficientBaseline
 from offsetwatch.model.offsets import Order
 
-T = TypeVar("T", Baseline, TooLittle)
+T = TypeVar("T", Baseline, InsufficientBaseline)
 
-EVERY_S: Final = 86_400.0
+LEARN_INTERVAL_S: Final = 86_400.0
 
-_WHOSE: Final = SOURCE[:2]
+_CONNECTOR_COLUMNS: Final = SOURCE_COLUMN_NAMES[:2]
 _DDL: Final = "baseline BINARY, too_little BINARY"
 _SCHEMA: Final = pa.schema([("baseline", pa.binary()), ("too_little", pa.binary())])
 _LAG_DDL: Final = "connect_cluster STRING, connector STRING, lag BINARY"
-_LAG_SCHEMA: Final = pa.schema([*((name, pa.string()) for name in _WHOSE), ("lag", pa.binary())])
+_LAG_SCHEMA: Final = pa.schema(
+    [*((name, pa.string()) for name in _CONNECTOR_COLUMNS), ("lag", pa.binary())]
+)
 
 
-def learn(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Baselines:
+def learn(base: Path, *, master: str, heap: str, clock: UnixClock | None = None) -> Baselines:
     """Learn anew, and put the document in the old one's place. A pipeline that runs meanwhile is
     not in the way: of the tables one version is read, and none is written. Raises HistoryError;
     what was published before then stays.
     """
     now = (clock or SystemClock()).now()
-    _read_up_to(base)  # refused before the JVM starts
+    _require_last_read_time(base)  # refused before the JVM starts
     with spark_session(master=master, heap=heap, short=True) as spark:
         return learn_on(spark, base, now)
 
 
 def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
     """The same, in a session that is there."""
-    until = min(now, _read_up_to(base))
-    with translated("learning what is usual failed"):
+    until = min(now, _require_last_read_time(base))
+    with translate_spark_errors("learning what is usual failed"):
         commits, logs = (
             spark.read.format("delta").load(str(table.at(base)))
             for table in (SILVER_COMMITS, SILVER_LOGS)
         )
-        rows = learned(commits, logs, until).collect()
-        lag = usual_lags(spark, base, until)
-    connectors = _decoded((row.baseline for row in rows), Baseline)
+        rows = compute_baselines(commits, logs, until).collect()
+        lag = compute_usual_lags(spark, base, until)
+    connectors = _decode_documents((row.baseline for row in rows), Baseline)
     found = Baselines(
         made_at=now,
         until=until,
@@ -76,28 +78,28 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
             msgspec.structs.replace(at, lag=lag.get((at.connect_cluster, at.connector)))
             for at in connectors
         ),
-        insufficient=_decoded((row.too_little for row in rows), TooLittle),
+        insufficient=_decode_documents((row.too_little for row in rows), InsufficientBaseline),
     )
     publish(base, found)
     return found
 
 
-def due(base: Path, now: float) -> bool:
+def is_due(base: Path, now: float) -> bool:
     """Is there enough to learn from, and was it not learned within EVERY_S? A document that is
     damaged is made anew.
     """
-    logs = reader.all_rows(base, SILVER_LOGS)
+    logs = reader.read_rows(base, SILVER_LOGS)
     begun = [row["first_read_at"] for row in logs if row["kind"] == CONNECT_OFFSETS]
     if not begun or now - min(begun) < model.WEEKS_MIN * model.WEEK_S:
         return False
     try:
-        found = published(base)
+        found = read_baselines(base)
     except HistoryError:
         return True
-    return found is None or not 0 <= now - found.made_at < EVERY_S
+    return found is None or not 0 <= now - found.made_at < LEARN_INTERVAL_S
 
 
-def learned(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
+def compute_baselines(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
     """Of silver/commits: a document of each connector, or that too little is known of it. What was
     committed in one second counts once: a flush, of however many partitions. What was committed
     before its log was first read (silver/logs) is not learned from: compaction had left the newest
@@ -107,29 +109,29 @@ def learned(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
     since = until - (model.WEEKS_MAX + 1) * model.WEEK_S
     still = [Order.SAME.value, RESET]
     moved = sf.col("change").isNotNull() & ~sf.col("change").isin(still)
-    read_since = sf.broadcast(logs.select(*LOG, "first_read_at"))
+    read_since = sf.broadcast(logs.select(*LOG_COLUMN_NAMES, "first_read_at"))
     return (
-        commits.join(read_since, on=list(LOG))
+        commits.join(read_since, on=list(LOG_COLUMN_NAMES))
         .where(sf.col("at") >= sf.col("first_read_at"))
-        .select(*_WHOSE, second.alias("second"), moved.alias("moved"))
+        .select(*_CONNECTOR_COLUMNS, second.alias("second"), moved.alias("moved"))
         .where((sf.col("second") >= since) & (sf.col("second") < until))
-        .groupBy(*_WHOSE, "second")
+        .groupBy(*_CONNECTOR_COLUMNS, "second")
         .agg(sf.max("moved").alias("moved"))
-        .groupBy(*_WHOSE)
-        .applyInArrow(_of_one(until), _DDL)
+        .groupBy(*_CONNECTOR_COLUMNS)
+        .applyInArrow(_build_connector_task(until), _DDL)
     )
 
 
-def _of_one(until: float) -> Callable[[pa.Table], pa.Table]:
+def _build_connector_task(until: float) -> Callable[[pa.Table], pa.Table]:
     """What executors do with the commits of one connector."""
 
     def of_one(rows: pa.Table) -> pa.Table:
-        cluster, connector = (rows[name][0].as_py() for name in _WHOSE)
+        cluster, connector = (rows[name][0].as_py() for name in _CONNECTOR_COLUMNS)
         seconds = rows["second"].to_numpy().astype(np.float64)
         order, moved = np.argsort(seconds), rows["moved"].to_numpy()
-        found = model.habit(cluster, connector, seconds[order][moved[order]], until)
+        found = model.fit_baseline(cluster, connector, seconds[order][moved[order]], until)
         if isinstance(found, Baseline):
-            often = model.often(seconds[order][seconds[order] >= found.since])
+            often = model.compute_commit_intervals(seconds[order][seconds[order] >= found.since])
             found = msgspec.structs.replace(found, commit_s=often)
         document = msgspec.json.encode(found)
         habit, too_little = (document, None) if isinstance(found, Baseline) else (None, document)
@@ -138,7 +140,7 @@ def _of_one(until: float) -> Callable[[pa.Table], pa.Table]:
     return of_one
 
 
-def usual_lags(
+def compute_usual_lags(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
     """Of each flow whose log ends were sampled for long enough."""
@@ -149,13 +151,13 @@ def usual_lags(
     # A week more: what is before it is known at the first look.
     since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))
     found = (
-        flow_lag.lags(
+        flow_lag.compute_lags(
             flows,
             commits.where(sf.col("at") >= since),
             log_ends.where(sf.col("at") >= since),
         )
-        .groupBy(*_WHOSE)
-        .applyInArrow(_lag_of_one(until), _LAG_DDL)
+        .groupBy(*_CONNECTOR_COLUMNS)
+        .applyInArrow(_build_lag_task(until), _LAG_DDL)
     )
     return {
         (row.connect_cluster, row.connector): msgspec.json.decode(
@@ -165,27 +167,27 @@ def usual_lags(
     }
 
 
-def _lag_of_one(until: float) -> Callable[[pa.Table], pa.Table]:
+def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
     """What executors do with the looks at one flow."""
 
     def of_one(rows: pa.Table) -> pa.Table:
-        whose = {name: rows[name][0].as_py() for name in _WHOSE}
+        whose = {name: rows[name][0].as_py() for name in _CONNECTOR_COLUMNS}
         at, lag = (rows[name].to_numpy().astype(np.float64) for name in ("at", "lag"))
-        found = model.usual_lag(at, lag, until)
+        found = model.compute_usual_lag(at, lag, until)
         made = [] if found is None else [{**whose, "lag": msgspec.json.encode(found)}]
         return pa.Table.from_pylist(made, schema=_LAG_SCHEMA)
 
     return of_one
 
 
-def _read_up_to(base: Path) -> float:
-    found = read_up_to(base)
+def _require_last_read_time(base: Path) -> float:
+    found = find_last_read_time(base)
     if found is None:
         raise HistoryError(f"{base} holds no commit yet: there is nothing to learn from")
     return found
 
 
-def _decoded(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, ...]:
+def _decode_documents(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, ...]:
     """In order."""
     found = (msgspec.json.decode(bytes(row), type=kind) for row in rows if row is not None)
     return tuple(sorted(found, key=lambda at: (at.connect_cluster, at.connector)))

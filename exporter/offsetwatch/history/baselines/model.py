@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from offsetwatch.model.baselines import HOUR_S, HOURS, QUANTILES, Baseline, TooLittle
+from offsetwatch.model.baselines import HOUR_S, HOURS, QUANTILES, Baseline, InsufficientBaseline
 
 DAY_S: Final = 86_400.0
 WEEK_S: Final = 7 * DAY_S
@@ -31,20 +31,20 @@ WEEKS_MAX: Final = 8
 
 _ROUNDS: Final = 3
 _HALF_LIFE_WEEKS: Final = 2.0
-_DRAWN: Final = 1.0  # as strongly as one week of its own
-_STEADY: Final = 10.0  # so many advances more or less do not make another level
+_SHRINKAGE_WEEKS: Final = 1.0  # as strongly as one week of its own
+_LEVEL_PRIOR_ADVANCES: Final = 10.0  # so many advances more or less do not make another level
 _MONDAY_HOURS: Final = 96
 # Gumbel: the median lies so many scales above the mode, quartiles so far apart, and half of that.
-_MEDIAN: Final = 0.3665
-_QUARTILES: Final = 1.5725
-_BELOW_MEDIAN: Final = 0.6931
+_GUMBEL_MEDIAN: Final = 0.3665
+_GUMBEL_QUARTILE_RANGE: Final = 1.5725
+_GUMBEL_MEDIAN_TO_QUARTILE: Final = 0.6931
 # So many scales above: of daily maxima one in five months, of weekly ones one in a few.
 _DAYS_LIMIT: Final = 5.0
 _WEEKS_LIMIT: Final = 2.5
 # However alike the longest pauses were.
 _SCALE_MIN: Final = 0.05
-_DAYS_TIMES: Final = 1.2
-_WEEKS_TIMES: Final = 1.3
+_DAYS_FACTOR_MIN: Final = 1.2
+_WEEKS_FACTOR_MIN: Final = 1.3
 _DAYS_MIN: Final = 8
 
 Floats = npt.NDArray[np.float64]
@@ -52,26 +52,26 @@ Lags = tuple[float, float, float]
 """By QUANTILES, in records."""
 
 
-def habit(
+def fit_baseline(
     connect_cluster: str, connector: str, advances: Floats, until: float
-) -> Baseline | TooLittle:
+) -> Baseline | InsufficientBaseline:
     """Of one connector. `advances` are Unix seconds in order, all of before `until`."""
     whole = 0 if not len(advances) else int((until - advances[0]) // WEEK_S)
     if whole < WEEKS_MIN:
-        return TooLittle(
+        return InsufficientBaseline(
             connect_cluster=connect_cluster, connector=connector, had=whole, wanted=WEEKS_MIN
         )
     weeks = min(whole, WEEKS_MAX)
     begin = until - weeks * WEEK_S
     times = advances[advances >= begin]
     if len(times) < 2:
-        return TooLittle(
+        return InsufficientBaseline(
             connect_cluster=connect_cluster, connector=connector, had=0, wanted=WEEKS_MIN
         )
-    return _fitted(connect_cluster, connector, times, begin, until)
+    return _build_baseline(connect_cluster, connector, times, begin, until)
 
 
-def often(commits: Floats) -> tuple[float, float, float] | None:
+def compute_commit_intervals(commits: Floats) -> tuple[float, float, float] | None:
     """Quantiles of the seconds from one commit to the next, of their times in order."""
     if len(commits) < 2:
         return None
@@ -79,7 +79,7 @@ def often(commits: Floats) -> tuple[float, float, float] | None:
     return half, most, nearly_all
 
 
-def usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
+def compute_usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
     """For each hour of the week the quantiles of what a flow had still to copy, by the hour and
     those beside it: of each week by itself, and of these the middle one, so that a week in which it
     stood still changes little. None where an hour was not looked at in WEEKS_MIN weeks.
@@ -103,7 +103,7 @@ def usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
     return tuple(found)
 
 
-def _fitted(
+def _build_baseline(
     connect_cluster: str, connector: str, times: Floats, begin: float, until: float
 ) -> Baseline:
     silent = np.empty((0, 2))
@@ -113,9 +113,11 @@ def _fitted(
     for _ in range(_ROUNDS):
         rates = _rates(times, begin, until, silent)
         levels = _levels(rates, times, week_edges, silent)
-        missed = np.diff(_total(rates, times)) * levels[_within(week_edges, times[:-1])]
-        limit = _limit_of_days(_longest(day_edges, times, missed))
-        limit_s = _limit_of_weeks(_longest(week_edges, times, pauses))
+        missed = (
+            np.diff(_sum_expected(rates, times)) * levels[_locate_intervals(week_edges, times[:-1])]
+        )
+        limit = _limit_of_days(_find_longest_pauses(day_edges, times, missed))
+        limit_s = _limit_of_weeks(_find_longest_pauses(week_edges, times, pauses))
         far = (missed > limit) | (pauses > limit_s)
         silent = np.column_stack((times[:-1][far], times[1:][far]))
     usual = missed[~far] if not far.all() else missed
@@ -145,12 +147,12 @@ def _rates(times: Floats, begin: float, until: float, silent: Floats) -> Floats:
     slot = (hours - _MONDAY_HOURS) % HOURS
     counts = np.bincount(slot, weight * count, HOURS).astype(np.float64)
     seen = np.bincount(slot, weight * np.clip(watched, 0.0, None), HOURS).astype(np.float64)
-    usual = _of_like_days(counts, seen)
-    found: Floats = (counts + _DRAWN * usual) / (seen + _DRAWN)
+    usual = _average_like_days(counts, seen)
+    found: Floats = (counts + _SHRINKAGE_WEEKS * usual) / (seen + _SHRINKAGE_WEEKS)
     return found
 
 
-def _of_like_days(counts: Floats, seen: Floats) -> Floats:
+def _average_like_days(counts: Floats, seen: Floats) -> Floats:
     """The rate of an hour over working days, and over the two others."""
     usual = np.zeros(HOURS)
     hour, weekend = np.arange(HOURS) % 24, np.arange(HOURS) // 24 >= 5
@@ -164,14 +166,16 @@ def _of_like_days(counts: Floats, seen: Floats) -> Floats:
 def _levels(rates: Floats, times: Floats, edges: Floats, silent: Floats) -> Floats:
     """How much more or less there was in each week than the rates say."""
     counts = np.histogram(times, edges)[0]
-    expected = np.diff(_total(rates, edges))
+    expected = np.diff(_sum_expected(rates, edges))
     for a, b in silent:
-        expected -= np.diff(_total(rates, np.clip(edges, a, b)))
-    found: Floats = (counts + _STEADY) / (np.clip(expected, 0.0, None) + _STEADY)
+        expected -= np.diff(_sum_expected(rates, np.clip(edges, a, b)))
+    found: Floats = (counts + _LEVEL_PRIOR_ADVANCES) / (
+        np.clip(expected, 0.0, None) + _LEVEL_PRIOR_ADVANCES
+    )
     return found
 
 
-def _total(rates: Floats, at: Floats) -> Floats:
+def _sum_expected(rates: Floats, at: Floats) -> Floats:
     """Advances to be expected since the first Monday."""
     weeks, hours = np.divmod(at / HOUR_S - _MONDAY_HOURS, HOURS)
     whole = np.minimum(hours.astype(int), HOURS - 1)
@@ -180,16 +184,16 @@ def _total(rates: Floats, at: Floats) -> Floats:
     return found
 
 
-def _within(edges: Floats, at: Floats) -> npt.NDArray[np.int64]:
+def _locate_intervals(edges: Floats, at: Floats) -> npt.NDArray[np.int64]:
     """Between which edges each is."""
     found = np.searchsorted(edges, at, "right").astype(np.int64)
     return np.asarray(np.clip(found - 1, 0, len(edges) - 2), np.int64)
 
 
-def _longest(edges: Floats, times: Floats, pauses: Floats) -> Floats:
+def _find_longest_pauses(edges: Floats, times: Floats, pauses: Floats) -> Floats:
     """The longest pause that begins between two edges, where one does."""
     found = np.full(len(edges) - 1, -np.inf)
-    np.maximum.at(found, _within(edges, times[:-1]), pauses)
+    np.maximum.at(found, _locate_intervals(edges, times[:-1]), pauses)
     there: Floats = found[np.isfinite(found)]
     return there
 
@@ -198,9 +202,9 @@ def _limit_of_days(longest: Floats) -> float:
     if len(longest) < _DAYS_MIN:
         return float("inf")
     low, middle, high = np.quantile(longest, (0.25, 0.5, 0.75))
-    scale = max((high - low) / _QUARTILES, _SCALE_MIN * middle)
-    beyond = middle + (_DAYS_LIMIT - _MEDIAN) * scale
-    return float(max(beyond, _DAYS_TIMES * np.quantile(longest, 0.9)))
+    scale = max((high - low) / _GUMBEL_QUARTILE_RANGE, _SCALE_MIN * middle)
+    beyond = middle + (_DAYS_LIMIT - _GUMBEL_MEDIAN) * scale
+    return float(max(beyond, _DAYS_FACTOR_MIN * np.quantile(longest, 0.9)))
 
 
 def _limit_of_weeks(longest: Floats) -> float:
@@ -208,8 +212,8 @@ def _limit_of_weeks(longest: Floats) -> float:
     if len(longest) < WEEKS_MIN:
         return float("inf")
     low, middle = np.quantile(longest, (0.25, 0.5))
-    scale = max((middle - low) / _BELOW_MEDIAN, _SCALE_MIN * middle)
-    return float(max(middle + _WEEKS_LIMIT * scale, _WEEKS_TIMES * middle))
+    scale = max((middle - low) / _GUMBEL_MEDIAN_TO_QUARTILE, _SCALE_MIN * middle)
+    return float(max(middle + _WEEKS_LIMIT * scale, _WEEKS_FACTOR_MIN * middle))
 
 
 def _overlap(hours: npt.NDArray[np.int64], begin: float, end: float) -> Floats:

@@ -12,8 +12,12 @@ import pyarrow.parquet as pq
 
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.failover_report.replay import Exposure, Moment, Why
-from offsetwatch.history.failover_report.summary import PartitionMinutes, Report, reread_s
+from offsetwatch.history.failover_report.replay import (
+    FailoverOutcome,
+    FailoverUnknownReason,
+    UnreplicatedRecords,
+)
+from offsetwatch.history.failover_report.summary import PartitionMinutes, Report, compute_reread_s
 
 _TIME = pa.timestamp("us", tz="UTC")
 # The columns are a contract: they are added to, and never renamed. Offsets name the NEXT record,
@@ -52,7 +56,7 @@ SCHEMA = pa.schema(
 
 def write_page(path: Path, text: str) -> None:
     """Raises HistoryError where it cannot be written; what was there stays."""
-    _put(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    _write_file(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def write_rows(path: Path, report: Report) -> None:
@@ -63,10 +67,10 @@ def write_rows(path: Path, report: Report) -> None:
             for of in report.partitions:
                 file.write_batch(_batch(report, of))
 
-    _put(path, write)
+    _write_file(path, write)
 
 
-def _put(path: Path, write: Callable[[Path], object]) -> None:
+def _write_file(path: Path, write: Callable[[Path], object]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         try:
@@ -85,36 +89,48 @@ def _batch(report: Report, of: PartitionMinutes) -> pa.RecordBatch:
     whose = (report.connect_cluster, report.source, report.target)
     where = (of.group, of.topic, of.remote, of.partition)
     rows = [
-        (_micros(minute), *whose, *where, *_met(moment, begun=place >= of.begun), *_exposed(ends))
-        for place, minute, moment, ends in _rows(report.minutes, of)
+        (
+            _micros(minute),
+            *whose,
+            *where,
+            *_flatten_outcome(moment, begun=place >= of.begun),
+            *_flatten_unreplicated(ends),
+        )
+        for place, minute, moment, ends in _iterate_minutes(report.minutes, of)
     ]
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _rows(
+def _iterate_minutes(
     minutes: Sequence[float], of: PartitionMinutes
-) -> Iterator[tuple[int, float, tuple[float, Moment] | None, tuple[float, Exposure] | None]]:
+) -> Iterator[
+    tuple[
+        int, float, tuple[float, FailoverOutcome] | None, tuple[float, UnreplicatedRecords] | None
+    ]
+]:
     moments = of.moments or [None] * len(minutes)
     for place, minute in enumerate(minutes):
         yield place, minute, moments[place], of.exposures[place]
 
 
-def _met(sample: tuple[float, Moment] | None, *, begun: bool) -> tuple[Any, ...]:
+def _flatten_outcome(
+    sample: tuple[float, FailoverOutcome] | None, *, begun: bool
+) -> tuple[Any, ...]:
     if sample is None:
-        return (*(None,) * 11, Why.NOT_SAMPLED.value if begun else None)
+        return (*(None,) * 11, FailoverUnknownReason.NOT_SAMPLED.value if begun else None)
     at, moment = sample
     return (
         *(_micros(at), moment.position, moment.landing, moment.landing_from),
         _micros(moment.checkpoint_at),
         *(moment.met.best, moment.met.translated, moment.met.reread, moment.met.skip),
-        *(moment.pace, reread_s(moment)),
+        *(moment.pace, compute_reread_s(moment)),
         None if moment.why is None else moment.why.value,
     )
 
 
-def _exposed(sample: tuple[float, Exposure] | None) -> tuple[Any, ...]:
+def _flatten_unreplicated(sample: tuple[float, UnreplicatedRecords] | None) -> tuple[Any, ...]:
     if sample is None:
         return (None,) * 6
     at, ends = sample

@@ -10,12 +10,17 @@ from functools import partial
 from html import escape
 from typing import Final
 
-from offsetwatch.history.failover_report.labels import CURVES, REASONS, figure, moment
-from offsetwatch.history.failover_report.summary import PartitionMinutes, Report, Told
-from offsetwatch.history.failover_report.svg import Line, plot
+from offsetwatch.history.failover_report.labels import (
+    CURVE_LABELS,
+    REASON_LABELS,
+    format_figure,
+    format_time,
+)
+from offsetwatch.history.failover_report.summary import FailoverSummary, PartitionMinutes, Report
+from offsetwatch.history.failover_report.svg import PlotLine, plot
 
 # Beyond that a browser has long to draw; all of them are in the table, and in the Parquet file.
-DRAWN_MAX: Final = 50
+GROUPS_DRAWN_MAX: Final = 50
 PARTITIONS_MAX: Final = 3  # named of a worst moment
 
 _STYLE: Final = """
@@ -80,11 +85,11 @@ they differ by, a moment may be out.
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(report: Report) -> str:
+def render_page(report: Report) -> str:
     """See the module."""
     title = f"Failover {report.source} → {report.target}"
-    drawn = sorted(report.groups, key=_most, reverse=True)[:DRAWN_MAX]
-    begin, end = moment(report.minutes[0]), moment(report.minutes[-1])
+    drawn = sorted(report.groups, key=_compute_reread_key, reverse=True)[:GROUPS_DRAWN_MAX]
+    begin, end = format_time(report.minutes[0]), format_time(report.minutes[-1])
     about = (
         f"Connect cluster {report.connect_cluster}, {begin} to {end}, {len(report.minutes)} "
         "minutes. What moving a group to the target would have met at each of them."
@@ -99,29 +104,29 @@ def page(report: Report) -> str:
             f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
             f"<h1>{escape(title)}</h1>",
             f'<p class="faint">{escape(about)}</p>',
-            *_list(report.notes),
-            *_table(report),
-            *_flow(report),
-            *(part for told in drawn for part in _group(report, told)),
+            *_render_list(report.notes),
+            *_render_table(report),
+            *_render_flow(report),
+            *(part for told in drawn for part in _render_group(report, told)),
             *([f'<p class="faint">{left_out} more groups are not drawn.</p>'] if left_out else ()),
             "<h2>How it is reckoned</h2>",
-            *_list(_METHOD.split("\n\n")),
+            *_render_list(_METHOD.split("\n\n")),
             "</body></html>\n",
         )
     )
 
 
-def _most(told: Told) -> tuple[float, str]:
+def _compute_reread_key(told: FailoverSummary) -> tuple[float, str]:
     return (told.figures["reread"].most or 0, told.group or "")
 
 
-def _list(rows: Iterable[str]) -> Iterator[str]:
+def _render_list(rows: Iterable[str]) -> Iterator[str]:
     items = "".join(f"<li>{escape(row)}</li>" for row in rows)
     if items:
         yield f"<ul>{items}</ul>"
 
 
-def _table(report: Report) -> Iterator[str]:
+def _render_table(report: Report) -> Iterator[str]:
     yield (
         '<div class="wide"><table><thead><tr><th>group</th><th>at a failover</th>'
         '<th class="n">minutes known</th><th class="n">median</th><th class="n">95 %</th>'
@@ -129,71 +134,74 @@ def _table(report: Report) -> Iterator[str]:
     )
     for told in (*report.groups, report.flow):
         for name, at in told.figures.items():
-            values = (figure(name, value) or "-" for value in (at.median, at.p95, at.most))
+            values = (format_figure(name, value) or "-" for value in (at.median, at.p95, at.most))
             worst = told.worst[name][:1]
             yield (
-                f"<tr><td>{escape(told.group or 'the flow')}</td><td>{CURVES[name]}</td>"
+                f"<tr><td>{escape(told.group or 'the flow')}</td><td>{CURVE_LABELS[name]}</td>"
                 f'<td class="n">{at.known} of {at.of}</td>'
                 + "".join(f'<td class="n">{value}</td>' for value in values)
-                + f"<td>{moment(worst[0].at) if worst else '-'}</td></tr>"
+                + f"<td>{format_time(worst[0].at) if worst else '-'}</td></tr>"
             )
     yield "</tbody></table></div>"
 
 
-def _flow(report: Report) -> Iterator[str]:
+def _render_flow(report: Report) -> Iterator[str]:
     yield f"<h2>The flow: {report.flow.partitions} partitions</h2>"
-    yield from _exposure(report, report.flow)
+    yield from _render_unreplicated(report, report.flow)
 
 
-def _exposure(report: Report, told: Told) -> Iterator[str]:
+def _render_unreplicated(report: Report, told: FailoverSummary) -> Iterator[str]:
     curves = told.curves
     yield plot(
         "Records that the target did not have",
         report.minutes,
-        [Line(CURVES["missing"], "c", curves.missing)],
-        partial(_said, "missing"),
+        [PlotLine(CURVE_LABELS["missing"], "c", curves.missing)],
+        partial(_format_value, "missing"),
     )
     yield plot(
         "Age of the oldest of them",
         report.minutes,
-        [Line("at least", "c", curves.age_min), Line("at most", "d", curves.age_max)],
-        partial(_said, "age_max"),
+        [PlotLine("at least", "c", curves.age_min), PlotLine("at most", "d", curves.age_max)],
+        partial(_format_value, "age_max"),
     )
 
 
-def _group(report: Report, told: Told) -> Iterator[str]:
+def _render_group(report: Report, told: FailoverSummary) -> Iterator[str]:
     curves = told.curves
     yield f"<h2>{escape(told.group or '')}: {told.partitions} partitions</h2>"
     yield plot(
         "Records read again or never after a move at this minute",
         report.minutes,
-        [Line("read again", "a", curves.reread), Line("never read", "b", curves.skip)],
-        partial(_said, "reread"),
+        [PlotLine("read again", "a", curves.reread), PlotLine("never read", "b", curves.skip)],
+        partial(_format_value, "reread"),
     )
     yield plot(
         "Time to read them again, at the group's own rate",
         report.minutes,
-        [Line(CURVES["reread_s"], "a", curves.reread_s)],
-        partial(_said, "reread_s"),
+        [PlotLine(CURVE_LABELS["reread_s"], "a", curves.reread_s)],
+        partial(_format_value, "reread_s"),
     )
-    yield from _exposure(report, told)
-    yield from _list((*_worst(report, told), *_unknown(told)))
+    yield from _render_unreplicated(report, told)
+    yield from _render_list((*_describe_worst(report, told), *_describe_unknown(told)))
 
 
-def _said(name: str, value: float) -> str:
-    return figure(name, value) or ""
+def _format_value(name: str, value: float) -> str:
+    return format_figure(name, value) or ""
 
 
-def _worst(report: Report, told: Told) -> Iterator[str]:
+def _describe_worst(report: Report, told: FailoverSummary) -> Iterator[str]:
     members = [of for of in report.partitions if of.group == told.group]
     for name in ("reread", "skip"):
         for worst in told.worst[name]:
             place = report.minutes.index(worst.at)
-            shares = "; ".join(_shares(members, name, place))
-            yield f"{moment(worst.at)}: {figure(name, worst.value)} {CURVES[name]} ({shares})"
+            shares = "; ".join(_describe_shares(members, name, place))
+            yield (
+                f"{format_time(worst.at)}: {format_figure(name, worst.value)} "
+                f"{CURVE_LABELS[name]} ({shares})"
+            )
 
 
-def _shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[str]:
+def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[str]:
     """The partitions that most of a worst moment is of."""
     found = []
     for of in members:
@@ -205,15 +213,16 @@ def _shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[
     for count, of, at in found[:PARTITIONS_MAX]:
         by = "its own commit" if at.landing_from == "group" else "a checkpoint"
         if at.checkpoint_at is not None and by == "a checkpoint":
-            by = f"{by} of {moment(at.checkpoint_at)}"
+            by = f"{by} of {format_time(at.checkpoint_at)}"
         yield (
-            f"{of.topic}-{of.partition}: {figure(name, count)}, from {at.position} it lands on "
+            f"{of.topic}-{of.partition}: {format_figure(name, count)}, from {at.position} it "
+            "lands on "
             f"{at.landing} by {by}, best would be {at.met.best}"
         )
     if len(found) > PARTITIONS_MAX:
         yield f"and {len(found) - PARTITIONS_MAX} more"
 
 
-def _unknown(told: Told) -> Iterator[str]:
+def _describe_unknown(told: FailoverSummary) -> Iterator[str]:
     for reason, count in sorted(told.unknown.items()):
-        yield f"not known: {REASONS[reason]} ({count} times)"
+        yield f"not known: {REASON_LABELS[reason]} ({count} times)"

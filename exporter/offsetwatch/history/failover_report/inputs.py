@@ -18,11 +18,11 @@ from offsetwatch.model.topology import MirrorFlow, TopicPartition
 STALE_S: Final = 300.0
 
 T = TypeVar("T")
-Member = tuple[str, str, int]  # group, topic upstream, partition
+ReportGroupPartition = tuple[str, str, int]  # group, topic upstream, partition
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
+class LoggedSync:
     """An offset sync.
 
     at        since when it was in its log, as far as timestamps tell (moves_read.settled)
@@ -41,7 +41,7 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointSaid:
+class LoggedCheckpoint:
     """A checkpoint: where `group` lands in a topic of the target.
 
     where     the topic that has the copies; a checkpoint itself names the one MM2 created
@@ -60,7 +60,7 @@ class CheckpointSaid:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class LoggedCommit:
     """A commit of the MirrorSourceConnector: the last record replicated; None for a tombstone."""
 
     at: float
@@ -70,7 +70,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class SampledLogBounds:
     """Where a log began and ended."""
 
     start: int
@@ -103,7 +103,7 @@ class Series(Generic[T]):
 
 
 @dataclass(slots=True)
-class Known:
+class FailoverInputs:
     """All that is known of a flow.
 
     positions     where groups stood upstream, and `own` on the target (by the upstream topic too)
@@ -118,13 +118,13 @@ class Known:
 
     flow: MirrorFlow
     remote: Mapping[str, str]
-    positions: dict[Member, Series[int]] = field(default_factory=dict)
-    own: dict[Member, Series[int]] = field(default_factory=dict)
-    here: dict[TopicPartition, Series[Ends]] = field(default_factory=dict)
-    there: dict[TopicPartition, Series[Ends]] = field(default_factory=dict)
-    syncs: Sequence[Sync] = ()
-    checkpoints: Sequence[CheckpointSaid] = ()
-    commits: Sequence[Committed] = ()
+    positions: dict[ReportGroupPartition, Series[int]] = field(default_factory=dict)
+    own: dict[ReportGroupPartition, Series[int]] = field(default_factory=dict)
+    here: dict[TopicPartition, Series[SampledLogBounds]] = field(default_factory=dict)
+    there: dict[TopicPartition, Series[SampledLogBounds]] = field(default_factory=dict)
+    syncs: Sequence[LoggedSync] = ()
+    checkpoints: Sequence[LoggedCheckpoint] = ()
+    commits: Sequence[LoggedCommit] = ()
     restarts: Sequence[float] = ()
     not_ours: frozenset[TopicPartition] = frozenset()
     read_until: float = float("inf")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.clock import utc
-from offsetwatch.history.failover_report.replay import Why
-from offsetwatch.history.failover_report.summary import RECORDS
+from offsetwatch.clock import to_utc
+from offsetwatch.history.failover_report.replay import FailoverUnknownReason
+from offsetwatch.history.failover_report.summary import RECORD_CURVES
 
 # By the names of moves_told.Curves.
-CURVES: Final = {
+CURVE_LABELS: Final = {
     "reread": "records read again",
     "skip": "records never read",
     "reread_s": "time to read them again",
@@ -17,27 +17,34 @@ CURVES: Final = {
     "age_min": "age of the oldest, at least",
     "age_max": "age of the oldest, at most",
 }
-REASONS: Final = {
-    Why.NOT_SAMPLED.value: "the group's position was not sampled",
-    Why.NOT_READ.value: "what MirrorMaker wrote by then may not have been read yet",
-    Why.NO_LOG_ENDS.value: "the ends of one of the logs were not sampled",
-    Why.BEYOND_THE_END.value: "the group stood beyond the end of the upstream log",
-    Why.NO_SYNCS.value: "there was no offset sync, or it may have been another flow's",
-    Why.NOT_TRANSLATED.value: "the syncs do not contain the position of its record on the target",
-    Why.NO_LANDING.value: "it had neither a commit of its own nor a checkpoint on the target",
-    Why.CHECKPOINT_HIDDEN.value: "compaction may have taken a checkpoint before it was read",
-    Why.OUTSIDE_THE_LOG.value: "it would have started outside the downstream log",
+_LABELS_BY_REASON: Final = {
+    FailoverUnknownReason.NOT_SAMPLED: "the group's position was not sampled",
+    FailoverUnknownReason.NOT_READ: "what MirrorMaker wrote by then may not have been read yet",
+    FailoverUnknownReason.NO_LOG_ENDS: "the ends of one of the logs were not sampled",
+    FailoverUnknownReason.BEYOND_THE_END: "the group stood beyond the end of the upstream log",
+    FailoverUnknownReason.NO_SYNCS: "there was no offset sync, or it may have been another flow's",
+    FailoverUnknownReason.NOT_TRANSLATED: (
+        "the syncs do not contain the position of its record on the target"
+    ),
+    FailoverUnknownReason.NO_LANDING: (
+        "it had neither a commit of its own nor a checkpoint on the target"
+    ),
+    FailoverUnknownReason.CHECKPOINT_HIDDEN: (
+        "compaction may have taken a checkpoint before it was read"
+    ),
+    FailoverUnknownReason.OUTSIDE_THE_LOG: "it would have started outside the downstream log",
 }
+REASON_LABELS: Final = {reason.value: label for reason, label in _LABELS_BY_REASON.items()}
 
 
-def figure(name: str, value: float | None) -> str | None:
+def format_figure(name: str, value: float | None) -> str | None:
     """A value of a curve: records exactly, or a span of time in its two largest units."""
     if value is None:
         return None
-    return f"{value:,}".replace(",", " ") if name in RECORDS else span(value)
+    return f"{value:,}".replace(",", " ") if name in RECORD_CURVES else format_duration(value)
 
 
-def span(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Rounded to the second, below ten to a tenth."""
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds % 1 else f"{seconds:.0f} s"
@@ -50,6 +57,6 @@ def span(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
-def moment(at: float) -> str:
+def format_time(at: float) -> str:
     """As people on call write it to each other."""
-    return utc(at).strftime("%Y-%m-%d %H:%M:%SZ")
+    return to_utc(at).strftime("%Y-%m-%d %H:%M:%SZ")

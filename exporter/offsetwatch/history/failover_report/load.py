@@ -14,34 +14,34 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.failover_report import records as moves_records
 from offsetwatch.history.failover_report.inputs import (
     STALE_S,
-    CheckpointSaid,
-    Ends,
-    Known,
-    Member,
+    FailoverInputs,
+    LoggedCheckpoint,
+    ReportGroupPartition,
+    SampledLogBounds,
     Series,
 )
-from offsetwatch.history.failover_report.records import Window, query_rows, tuples
-from offsetwatch.history.failover_report.replay import PACE_S
+from offsetwatch.history.failover_report.records import ReportWindow, iterate_tuples, query_rows
+from offsetwatch.history.failover_report.replay import RATE_WINDOW_S
 from offsetwatch.history.tables import pipeline_status, reader
-from offsetwatch.history.tables.flows import stored
-from offsetwatch.history.tables.log_queries import exact, literal, quoted
+from offsetwatch.history.tables.flows import read_flows
+from offsetwatch.history.tables.log_queries import convert_to_datetime, quote_text, quote_value
 from offsetwatch.history.tables.schemas import BRONZE_GROUP_OFFSETS, BRONZE_LOG_ENDS, Table
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.mm2_names import (
-    checkpoints_of,
-    copied_topic,
-    remote_topic,
-    routers_named,
+    find_remote_topic,
+    format_routers,
+    locate_checkpoints,
+    resolve_checkpoint_topic,
 )
 
-__all__ = ["Window", "known"]
+__all__ = ["ReportWindow", "load_inputs"]
 
 LOOK_BACK_S: Final = 86_400.0
 # Of one kind and one cluster: a thousand partitions over five days, and half a gigabyte.
 SAMPLES_MAX: Final = 8_000_000
 
 
-def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
+def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverInputs:
     """Raises HistoryError where the tables are missing, damaged, or hold nothing of the flow."""
     if flow.upstream is None or flow.downstream is None:
         raise HistoryError(
@@ -64,15 +64,15 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
         )
     found = replace(records, read_until=read_until)
     copied = {at.where.topic for at in found.syncs} | {at.where.topic for at in found.commits}
-    found.checkpoints = list(_of_copies(flow, found.checkpoints, copied))
-    remote = _remotes(
+    found.checkpoints = list(_rename_checkpoints(flow, found.checkpoints, copied))
+    remote = _name_copies(
         flow,
         {*(at.topic for at in downstream), *(said.where.topic for said in found.checkpoints)},
         copied,
     )
     if flow.routers and copied and not remote:
         raise HistoryError(
-            f"{flow.source}->{flow.target}: a transform ({routers_named(flow)}) writes its copies "
+            f"{flow.source}->{flow.target}: a transform ({format_routers(flow)}) writes its copies "
             "to topics with unknown names: the position after a failover is unknown. Name them: "
             "flows[].copies"
         )
@@ -86,25 +86,27 @@ def known(base: Path, flow: MirrorFlow, window: Window) -> Known:
     }
     found.positions = samples.positions(flow.upstream, {topic: topic for topic in remote})
     found.own = samples.positions(flow.downstream, source)
-    found.not_ours = _claimed_twice(base, flow)
+    found.not_ours = _find_shared_partitions(base, flow)
     return found
 
 
-def _of_copies(
-    flow: MirrorFlow, checkpoints: Iterable[CheckpointSaid], copied: Collection[str]
-) -> Iterator[CheckpointSaid]:
+def _rename_checkpoints(
+    flow: MirrorFlow, checkpoints: Iterable[LoggedCheckpoint], copied: Collection[str]
+) -> Iterator[LoggedCheckpoint]:
     """Checkpoints by the topics that the copies are in; without those of which that is unknown."""
     for said in checkpoints:
-        found = copied_topic(flow, said.where.topic, copied)
+        found = resolve_checkpoint_topic(flow, said.where.topic, copied)
         if found is not None:
             yield replace(said, where=TopicPartition(found[1], said.where.partition))
 
 
-def _remotes(flow: MirrorFlow, names: Collection[str], copied: Collection[str]) -> dict[str, str]:
+def _name_copies(
+    flow: MirrorFlow, names: Collection[str], copied: Collection[str]
+) -> dict[str, str]:
     """Upstream topics that the flow copies -> what their copies are called on the target. Two that
     share a topic there are left out.
     """
-    found = {topic: remote_topic(flow, topic, names) for topic in copied}
+    found = {topic: find_remote_topic(flow, topic, names) for topic in copied}
     times = Counter(found.values())
     return {
         topic: name
@@ -113,20 +115,20 @@ def _remotes(flow: MirrorFlow, names: Collection[str], copied: Collection[str]) 
     }
 
 
-def _claimed_twice(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
+def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
     """Partitions that another flow copies too, whose syncs lie in the same topic: a sync does not
     say whose it is.
     """
     others = {
         (at.connect_cluster, at.connector)
-        for at in stored(base)
+        for at in read_flows(base)
         if at.offset_syncs == flow.offset_syncs
     } - {(flow.connect_cluster, flow.connector)}
     if not others:
         return frozenset()
     return frozenset(
         TopicPartition(row.topic, row.partition)
-        for row in reader.flow_progress(base)
+        for row in reader.read_flow_progress(base)
         if (row.connect_cluster, row.connector) in others
     )
 
@@ -134,43 +136,46 @@ def _claimed_twice(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
 class _Samples:
     """What was asked for, from before the window on."""
 
-    def __init__(self, base: Path, window: Window) -> None:
+    def __init__(self, base: Path, window: ReportWindow) -> None:
         self._base = base
         self._window = window
 
-    def ends(self, kafka: str) -> dict[TopicPartition, Series[Ends]]:
+    def ends(self, kafka: str) -> dict[TopicPartition, Series[SampledLogBounds]]:
         query = f"""
             SELECT at, topic, partition, log_start, log_end FROM records
-            WHERE kafka = {quoted(kafka)} AND {self._between(LOOK_BACK_S)}
+            WHERE kafka = {quote_text(kafka)} AND {self._between(LOOK_BACK_S)}
             ORDER BY at LIMIT {SAMPLES_MAX + 1}
             """  # noqa: S608 - quoted
-        found: dict[TopicPartition, Series[Ends]] = {}
+        found: dict[TopicPartition, Series[SampledLogBounds]] = {}
         for at, topic, partition, start, end in self._rows(BRONZE_LOG_ENDS, query):
             series = found.setdefault(TopicPartition(topic, partition), Series())
-            series.add(at, Ends(start, end))
+            series.add(at, SampledLogBounds(start, end))
         return found
 
-    def positions(self, kafka: str, topics: dict[str, str]) -> dict[Member, Series[int]]:
+    def positions(
+        self, kafka: str, topics: dict[str, str]
+    ) -> dict[ReportGroupPartition, Series[int]]:
         """By what each of these topics is called upstream."""
-        named = ", ".join(quoted(group) for group in sorted(self._window.groups))
+        named = ", ".join(quote_text(group) for group in sorted(self._window.groups))
         of_groups = f"AND group_id IN ({named})" if named else ""
         query = f"""
             SELECT at, group_id, topic, partition, committed FROM records
-            WHERE kafka = {quoted(kafka)} AND {self._between(PACE_S + STALE_S)} {of_groups}
+            WHERE kafka = {quote_text(kafka)}
+              AND {self._between(RATE_WINDOW_S + STALE_S)} {of_groups}
             ORDER BY at LIMIT {SAMPLES_MAX + 1}
             """  # noqa: S608 - quoted
-        found: dict[Member, Series[int]] = {}
+        found: dict[ReportGroupPartition, Series[int]] = {}
         for at, group, topic, partition, offset in self._rows(BRONZE_GROUP_OFFSETS, query):
             if topic in topics:
                 found.setdefault((group, topics[topic], partition), Series()).add(at, offset)
         return found
 
     def _between(self, before_s: float) -> str:
-        since = exact(self._window.since - before_s)
-        until = exact(self._window.until)
+        since = convert_to_datetime(self._window.since - before_s)
+        until = convert_to_datetime(self._window.until)
         return (
-            f"day >= {literal(since.date())} AND day <= {literal(until.date())} "
-            f"AND at >= {literal(since)} AND at <= {literal(until)}"
+            f"day >= {quote_value(since.date())} AND day <= {quote_value(until.date())} "
+            f"AND at >= {quote_value(since)} AND at <= {quote_value(until)}"
         )
 
     def _rows(self, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
@@ -180,31 +185,31 @@ class _Samples:
                 f"more than {SAMPLES_MAX} samples of {table.path} are of that time: ask for a "
                 "shorter one, or name groups"
             )
-        return tuples(rows)
+        return iterate_tuples(rows)
 
 
-def _records(base: Path, flow: MirrorFlow, window: Window) -> tuple[float, Known]:
+def _records(base: Path, flow: MirrorFlow, window: ReportWindow) -> tuple[float, FailoverInputs]:
     """Until when records are known, and what they say."""
-    syncs, checkpoints = flow.offset_syncs, checkpoints_of(flow)
+    syncs, checkpoints = flow.offset_syncs, locate_checkpoints(flow)
     assert syncs is not None
     assert checkpoints is not None
-    home = _home(base, flow)
+    home = _find_offsets_topic(base, flow)
     kafkas = {syncs.kafka, checkpoints.kafka, *(set() if home is None else {home.kafka})}
-    found = Known(
+    found = FailoverInputs(
         flow=flow,
         remote={},
-        syncs=list(moves_records.syncs(base, syncs, window)),
-        checkpoints=list(moves_records.checkpoints(base, checkpoints, window)),
-        commits=[] if home is None else list(moves_records.commits(base, flow, home, window)),
-        restarts=moves_records.restarts(base, flow.connect_cluster, window),
+        syncs=list(moves_records.read_syncs(base, syncs, window)),
+        checkpoints=list(moves_records.read_checkpoints(base, checkpoints, window)),
+        commits=[] if home is None else list(moves_records.read_commits(base, flow, home, window)),
+        restarts=moves_records.read_restarts(base, flow.connect_cluster, window),
     )
     _refuse_backlog(base, kafkas)
-    return moves_records.read_until(base, kafkas), found
+    return moves_records.compute_complete_until(base, kafkas), found
 
 
 def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
     """While a pipeline catches up, that a batch was read late says nothing of how far it came."""
-    told = pipeline_status.read(base)
+    told = pipeline_status.read_status(base)
     for feed in () if told is None else told.feeds:
         if feed.kafka in kafkas and feed.behind:
             raise HistoryError(
@@ -213,11 +218,11 @@ def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
             )
 
 
-def _home(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
+def _find_offsets_topic(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
     """Where the connector's offsets are: in a topic of its own, or in its cluster's."""
     topics = {
         at.connector: at.at
-        for at in reader.topics(base)
+        for at in reader.read_topics(base)
         if at.connect_cluster == flow.connect_cluster
     }
     home = topics.get(flow.connector, topics.get(None))

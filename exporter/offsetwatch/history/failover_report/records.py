@@ -15,9 +15,14 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from offsetwatch.history.failover_report.inputs import STALE_S, CheckpointSaid, Committed, Sync
+from offsetwatch.history.failover_report.inputs import (
+    STALE_S,
+    LoggedCheckpoint,
+    LoggedCommit,
+    LoggedSync,
+)
 from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.log_queries import moment, quoted
+from offsetwatch.history.tables.log_queries import quote_text, quote_time
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CHECKPOINTS,
@@ -33,12 +38,14 @@ _SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
 _COMMIT: Final = (
     "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
 )
-PLANNED_S: Final = 30.0  # more than passes on a busy machine until a batch that is planned begins
+BATCH_START_S_MAX: Final = (
+    30.0  # more than passes on a busy machine until a batch that is planned begins
+)
 _CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ReportWindow:
     """Unix seconds, both included. `groups`: only these; empty for all of them."""
 
     since: float
@@ -46,10 +53,10 @@ class Window:
     groups: frozenset[str] = frozenset()
 
 
-def syncs(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Sync]:
+def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[LoggedSync]:
     """In the order of the log. Of those before the window, the corners of their lines."""
     query = f"""
-        WITH {_logged(topic, OFFSET_SYNCS, _SYNC)}, placed AS (
+        WITH {_build_log_query(topic, OFFSET_SYNCS, _SYNC)}, placed AS (
             SELECT *, sync_upstream - sync_downstream AS line,
                    lag(sync_upstream - sync_downstream) OVER own AS line_before,
                    lead(sync_upstream - sync_downstream) OVER own AS line_after,
@@ -61,25 +68,27 @@ def syncs(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Sync]:
         SELECT settled, kts, topic_id, sync_topic, sync_partition, sync_upstream, sync_downstream,
                coalesce(holes = holes_before, FALSE) AS joined
         FROM placed
-        WHERE {_until(window)} AND (
-            settled >= {moment(window.since - STALE_S)} OR before IS NULL OR after IS NULL
+        WHERE {_build_until_condition(window)} AND (
+            settled >= {quote_time(window.since - STALE_S)} OR before IS NULL OR after IS NULL
             OR line <> line_before OR line <> line_after
             OR before >= sync_upstream OR after <= sync_upstream)
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
-    for at, stamp, topic_id, name, partition, upstream, downstream, joined in _settled(
+    for at, stamp, topic_id, name, partition, upstream, downstream, joined in _order_by_time(
         query_rows(base, BRONZE_RECORDS, query)
     ):
         where = TopicPartition(name, partition)
-        yield Sync(at, stamp, where, upstream, downstream, joined, anew=topic_id != last)
+        yield LoggedSync(at, stamp, where, upstream, downstream, joined, anew=topic_id != last)
         last = topic_id
 
 
-def checkpoints(base: Path, topic: KafkaTopic, window: Window) -> Iterator[CheckpointSaid]:
+def read_checkpoints(
+    base: Path, topic: KafkaTopic, window: ReportWindow
+) -> Iterator[LoggedCheckpoint]:
     """In the order of the log. Of those before the window, the newest of each key."""
     query = f"""
-        WITH {_logged(topic, CHECKPOINTS, "key, observation")}, placed AS (
+        WITH {_build_log_query(topic, CHECKPOINTS, "key, observation")}, placed AS (
             SELECT *, lead(settled) OVER own AS until, lead(holes) OVER own AS holes_after
             FROM logged WHERE error IS NULL AND observation IS NOT NULL
             WINDOW own AS (PARTITION BY topic_id, key ORDER BY koffset)
@@ -87,15 +96,16 @@ def checkpoints(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Check
         SELECT settled, kts, topic_id, observation, date_part('epoch', until) AS until,
                coalesce(holes = holes_after, TRUE) AS whole
         FROM placed
-        WHERE {_until(window)} AND (until IS NULL OR until >= {moment(window.since - STALE_S)})
+        WHERE {_build_until_condition(window)}
+          AND (until IS NULL OR until >= {quote_time(window.since - STALE_S)})
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
-    for at, stamp, topic_id, told, until, whole in _settled(
+    for at, stamp, topic_id, told, until, whole in _order_by_time(
         query_rows(base, BRONZE_RECORDS, query)
     ):
         said = msgspec.json.decode(told)
-        yield CheckpointSaid(
+        yield LoggedCheckpoint(
             at=at,
             stamp=stamp,
             group=said["group"],
@@ -108,31 +118,36 @@ def checkpoints(base: Path, topic: KafkaTopic, window: Window) -> Iterator[Check
         last = topic_id
 
 
-def commits(base: Path, flow: MirrorFlow, home: KafkaTopic, window: Window) -> Iterator[Committed]:
+def read_commits(
+    base: Path, flow: MirrorFlow, home: KafkaTopic, window: ReportWindow
+) -> Iterator[LoggedCommit]:
     """Of the flow's MirrorSourceConnector, in order of time; before the window, the newest ones."""
     mine = (
-        f"connector = {quoted(flow.connector)} AND mirror_cluster = {quoted(flow.source)} "
-        f"AND connect_cluster = {quoted(flow.connect_cluster)} AND canonical"
+        f"connector = {quote_text(flow.connector)} AND mirror_cluster = {quote_text(flow.source)} "
+        f"AND connect_cluster = {quote_text(flow.connect_cluster)} AND canonical"
     )
     query = f"""
-        WITH {_logged(home, CONNECT_OFFSETS, _COMMIT)}, placed AS (
+        WITH {_build_log_query(home, CONNECT_OFFSETS, _COMMIT)}, placed AS (
             SELECT *, lead(settled) OVER own AS until FROM logged WHERE error IS NULL AND {mine}
             WINDOW own AS (PARTITION BY topic_id, mirror_topic, mirror_partition ORDER BY koffset)
         )
         SELECT settled, kts, mirror_topic, mirror_partition, pos
         FROM placed
-        WHERE {_until(window)} AND (until IS NULL OR until >= {moment(window.since - STALE_S)})
+        WHERE {_build_until_condition(window)}
+          AND (until IS NULL OR until >= {quote_time(window.since - STALE_S)})
         ORDER BY generation, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     found = [
-        Committed(at, stamp, TopicPartition(topic, partition), position)
-        for at, stamp, topic, partition, position in tuples(query_rows(base, BRONZE_RECORDS, query))
+        LoggedCommit(at, stamp, TopicPartition(topic, partition), position)
+        for at, stamp, topic, partition, position in iterate_tuples(
+            query_rows(base, BRONZE_RECORDS, query)
+        )
     ]
     # A source partition keeps to one Kafka partition: there its commits are in order, and stay so.
     yield from sorted(found, key=lambda commit: commit.at)
 
 
-def _logged(topic: KafkaTopic, kind: str, columns: str) -> str:
+def _build_log_query(topic: KafkaTopic, kind: str, columns: str) -> str:
     """These columns of a topic's rows, with
 
     generation    when the first record of the topic under this id was read
@@ -143,7 +158,7 @@ def _logged(topic: KafkaTopic, kind: str, columns: str) -> str:
         numbered AS (
             SELECT topic_id, kpartition, koffset, kts, ingest_ts, error, {columns},
                    koffset - lag(koffset) OVER log AS step
-            FROM records WHERE kind = '{kind}' AND {_of(topic)}
+            FROM records WHERE kind = '{kind}' AND {_build_topic_condition(topic)}
             WINDOW log AS (PARTITION BY topic_id, kpartition ORDER BY koffset)
         ), logged AS (
             SELECT *, min(ingest_ts) OVER (PARTITION BY topic_id) AS generation,
@@ -157,30 +172,30 @@ def _logged(topic: KafkaTopic, kind: str, columns: str) -> str:
         """  # noqa: S608 - quoted
 
 
-def _until(window: Window) -> str:
-    return f"settled <= {moment(window.until)}"
+def _build_until_condition(window: ReportWindow) -> str:
+    return f"settled <= {quote_time(window.until)}"
 
 
-def _settled(rows: pa.Table) -> list[tuple[Any, ...]]:
+def _order_by_time(rows: pa.Table) -> list[tuple[Any, ...]]:
     """In order of time as well, where a topic was created again: what stood in the old one stood
     there before anything did in the new one.
     """
     found: list[tuple[Any, ...]] = []
     least = float("inf")
-    for at, *rest in reversed(list(tuples(rows))):
+    for at, *rest in reversed(list(iterate_tuples(rows))):
         least = min(least, at)
         found.append((least, *rest))
     return found[::-1]
 
 
-def restarts(base: Path, connect_cluster: str, window: Window) -> list[float]:
+def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> list[float]:
     """When a checkpoint task of this Connect cluster may have begun anew: at each word of a worker
     on one, and before anybody listened. Empty where its status topic is not recorded.
     """
-    whose = f"connect_cluster = {quoted(connect_cluster)} AND error IS NULL"
+    whose = f"connect_cluster = {quote_text(connect_cluster)} AND error IS NULL"
     configured = f"""
         SELECT DISTINCT observation FROM records WHERE kind = '{CONFIGS}' AND {whose}
-              AND strpos(observation, {quoted(_CHECKPOINT_CLASS)}) > 0
+              AND strpos(observation, {quote_text(_CHECKPOINT_CLASS)}) > 0
         """  # noqa: S608 - quoted
     told = f"""
         SELECT least(kts, ingest_ts) AS at, min(ingest_ts) OVER () AS heard, observation
@@ -189,11 +204,11 @@ def restarts(base: Path, connect_cluster: str, window: Window) -> list[float]:
         """  # noqa: S608 - quoted
     nouns = (
         msgspec.json.decode(said)
-        for (said,) in tuples(query_rows(base, BRONZE_RECORDS, configured))
+        for (said,) in iterate_tuples(query_rows(base, BRONZE_RECORDS, configured))
     )
     names = {noun["connector"] for noun in nouns if noun["kind"] == "connector_config"}
     found: list[float] = []
-    for at, heard, said in tuples(query_rows(base, BRONZE_RECORDS, told)):
+    for at, heard, said in iterate_tuples(query_rows(base, BRONZE_RECORDS, told)):
         noun = msgspec.json.decode(said)
         if not found:
             found.append(heard)
@@ -203,7 +218,7 @@ def restarts(base: Path, connect_cluster: str, window: Window) -> list[float]:
     return sorted(at for at in found if found[0] <= at <= window.until)
 
 
-def read_until(base: Path, kafkas: Collection[str]) -> float:
+def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
     """All that these Kafka clusters' topics held by this moment has been read.
 
     A batch takes in what was there when it was planned, a moment before its rows are stamped. So
@@ -212,20 +227,20 @@ def read_until(base: Path, kafkas: Collection[str]) -> float:
     query = """
         SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka
         """
-    found: dict[str, float] = dict(tuples(query_rows(base, BRONZE_RECORDS, query)))
-    return min(found.get(kafka, float("-inf")) for kafka in kafkas) - PLANNED_S
+    found: dict[str, float] = dict(iterate_tuples(query_rows(base, BRONZE_RECORDS, query)))
+    return min(found.get(kafka, float("-inf")) for kafka in kafkas) - BATCH_START_S_MAX
 
 
-def _of(at: KafkaTopic) -> str:
-    return f"kafka = {quoted(at.kafka)} AND topic = {quoted(at.topic)}"
+def _build_topic_condition(at: KafkaTopic) -> str:
+    return f"kafka = {quote_text(at.kafka)} AND topic = {quote_text(at.topic)}"
 
 
 def query_rows(base: Path, table: Table, query: str) -> pa.Table:
     """What a query makes of a table, which it calls `records`. Raises HistoryError."""
-    return reader.queried(base, query, records=table)
+    return reader.run_query(base, query, records=table)
 
 
-def tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+def iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Its rows, with times in Unix seconds."""
     columns = []
     for column in rows.columns:

@@ -23,27 +23,27 @@ from typing import Final, Generic, TypeVar
 
 from offsetwatch.history.failover_report.inputs import (
     STALE_S,
-    CheckpointSaid,
-    Committed,
-    Ends,
-    Known,
-    Member,
+    FailoverInputs,
+    LoggedCheckpoint,
+    LoggedCommit,
+    LoggedSync,
+    ReportGroupPartition,
+    SampledLogBounds,
     Series,
-    Sync,
 )
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover.cost import Met, Standing, met
-from offsetwatch.state.mirror.lag import replication_lag
+from offsetwatch.state.failover.cost import FailoverCost, GroupPosition, compute_failover_cost
+from offsetwatch.state.mirror.lag import compute_replication_lag
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
-PACE_S: Final = 600.0  # over how long a group's pace is measured,
-PACE_S_MIN: Final = 60.0  # and at least
+RATE_WINDOW_S: Final = 600.0  # over how long a group's pace is measured,
+RATE_WINDOW_S_MIN: Final = 60.0  # and at least
 
 T = TypeVar("T")
 
 
-class Why(StrEnum):
+class FailoverUnknownReason(StrEnum):
     """Why there is no number. Names are only ever added."""
 
     NOT_SAMPLED = "not_sampled"
@@ -58,7 +58,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class FailoverOutcome:
     """What a group would have met in one partition at one sample of its position.
 
     pace      records a second that it has gone on by, lately; None if it stood still, went back or
@@ -70,13 +70,13 @@ class Moment:
     landing: int | None
     landing_from: str | None
     checkpoint_at: float | None
-    met: Met
+    met: FailoverCost
     pace: float | None
-    why: Why | None
+    why: FailoverUnknownReason | None
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
+class UnreplicatedRecords:
     """What the target did not have of one partition at one sample of its log's end.
 
     replicated    the last upstream offset known to be there
@@ -93,19 +93,19 @@ class Exposure:
     age_s_max: float | None
 
 
-class Replay:
+class FailoverReplay:
     """The flow as it was, moved on from moment to moment. For one pass through the samples."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: FailoverInputs) -> None:
         self._known = known
-        self._syncs = _Feed(known.syncs, lambda sync: sync.at)
-        self._checkpoints = _Feed(known.checkpoints, lambda said: said.at)
-        self._commits = _Feed(known.commits, lambda commit: commit.at)
-        self._restarts = _Feed(known.restarts, float)
+        self._syncs = _RecordCursor(known.syncs, lambda sync: sync.at)
+        self._checkpoints = _RecordCursor(known.checkpoints, lambda said: said.at)
+        self._commits = _RecordCursor(known.commits, lambda commit: commit.at)
+        self._restarts = _RecordCursor(known.restarts, float)
         self._tasks_known = False
-        self._read: dict[TopicPartition, tuple[PartitionSyncs, Sync]] = {}
-        self._said: dict[tuple[str, TopicPartition], CheckpointSaid] = {}
-        self._copied: dict[TopicPartition, Committed] = {}
+        self._read: dict[TopicPartition, tuple[PartitionSyncs, LoggedSync]] = {}
+        self._said: dict[tuple[str, TopicPartition], LoggedCheckpoint] = {}
+        self._copied: dict[TopicPartition, LoggedCommit] = {}
         self._rounds = sorted({at for ends in known.here.values() for at in ends.times})
 
     def forward(self, at: float) -> None:
@@ -137,63 +137,67 @@ class Replay:
         known = self._read.get(where)
         return None if known is None or where in self._known.not_ours else known[0]
 
-    def moment(self, member: Member, place: int) -> Moment:
+    def moment(self, member: ReportGroupPartition, place: int) -> FailoverOutcome:
         """Of the sample at this place; forward() has come to its time, and no farther."""
         positions = self._known.positions[member]
         at, position = positions.times[place], positions.values[place]
         group, topic, partition = member
         where = TopicPartition(topic, partition)
-        own = _exactly(self._known.own.get(member), at)
+        own = _find_exact_sample(self._known.own.get(member), at)
         copy = TopicPartition(self._known.remote.get(topic, ""), partition)
         said = self._said.get((group, copy))
         hidden = own is None and said is not None and self._hidden(said)
         syncs = self.syncs_of(where)
-        standing = Standing(
+        standing = GroupPosition(
             upstream=position,
             own=own,
             checkpoint=None if said is None or hidden else said.downstream,
             syncs=syncs,
-            here=_bounds(_exactly(self._known.here.get(where), at)),
-            there=_bounds(_exactly(self._known.there.get(where), at)),
+            here=_convert_to_bounds(_find_exact_sample(self._known.here.get(where), at)),
+            there=_convert_to_bounds(_find_exact_sample(self._known.there.get(where), at)),
             # What counts as of this round was there before it began, and ends are asked for in it.
             synced_before=True,
             landed_before=True,
         )
-        found = met(standing) if at <= self._known.read_until else Met()
+        found = compute_failover_cost(standing) if at <= self._known.read_until else FailoverCost()
         if not self._tasks_known:
             found = replace(found, translated=None)
         why = None
         if found.reread is None:
-            why = Why.NOT_READ if at > self._known.read_until else _why(standing, found, hidden)
-        return Moment(
+            why = (
+                FailoverUnknownReason.NOT_READ
+                if at > self._known.read_until
+                else _explain_unknown(standing, found, hidden)
+            )
+        return FailoverOutcome(
             position=position,
             landing=standing.landing,
             landing_from=standing.landing_from,
             checkpoint_at=None if said is None or hidden else said.stamp,
             met=found,
-            pace=pace(positions, place),
+            pace=compute_group_rate(positions, place),
             why=why,
         )
 
-    def exposure(self, where: TopicPartition, place: int) -> Exposure:
+    def exposure(self, where: TopicPartition, place: int) -> UnreplicatedRecords:
         """Of the log's end at this place, as moment()."""
         ends = self._known.here[where]
         at, bounds = ends.times[place], ends.values[place]
         replicated = self._replicated(where) if at <= self._known.read_until else None
-        lag = None if replicated is None else replication_lag(replicated, bounds.end)
+        lag = None if replicated is None else compute_replication_lag(replicated, bounds.end)
         if replicated is None or lag is None or lag.ahead:
-            return Exposure(bounds.end, replicated, None, None, None)
+            return UnreplicatedRecords(bounds.end, replicated, None, None, None)
         if not lag.records:
-            return Exposure(bounds.end, replicated, 0, 0.0, 0.0)
-        least, most = _age(ends, place, max(replicated + 1, bounds.start))
-        return Exposure(bounds.end, replicated, lag.records, least, most)
+            return UnreplicatedRecords(bounds.end, replicated, 0, 0.0, 0.0)
+        least, most = _compute_age_bounds(ends, place, max(replicated + 1, bounds.start))
+        return UnreplicatedRecords(bounds.end, replicated, lag.records, least, most)
 
     def _replicated(self, where: TopicPartition) -> int | None:
         """The commit alone: timestamps of two writers do not tell which syncs came after it."""
         commit = self._copied.get(where)
         return None if commit is None else commit.offset
 
-    def _hidden(self, said: CheckpointSaid) -> bool:
+    def _hidden(self, said: LoggedCheckpoint) -> bool:
         """May a later one have been there, which compaction took before anybody had read it?
 
         While a run was there to read, what is missing is what transactions leave in a log: to take
@@ -209,7 +213,7 @@ class Replay:
         return any(later - earlier > STALE_S for earlier, later in pairwise(looked))
 
 
-class _Feed(Generic[T]):
+class _RecordCursor(Generic[T]):
     """Records, each handed out once its time has come."""
 
     def __init__(self, records: Sequence[T], when: Callable[[T], float]) -> None:
@@ -226,19 +230,26 @@ class _Feed(Generic[T]):
             yield record
 
 
-def replayed(
-    known: Known, since: float, until: float
-) -> tuple[dict[Member, Series[Moment]], dict[TopicPartition, Series[Exposure]]]:
+def replay_samples(
+    known: FailoverInputs, since: float, until: float
+) -> tuple[
+    dict[ReportGroupPartition, Series[FailoverOutcome]],
+    dict[TopicPartition, Series[UnreplicatedRecords]],
+]:
     """Every sample in this span, in one pass: what each group would have met, and what the target
     did not have of each partition.
     """
-    moments: dict[Member, Series[Moment]] = {member: Series() for member in known.positions}
-    exposures: dict[TopicPartition, Series[Exposure]] = {where: Series() for where in known.here}
-    wanted: list[tuple[float, int, Member | TopicPartition]] = [
-        *_places(known.positions, since, until),
-        *_places(known.here, since, until),
+    moments: dict[ReportGroupPartition, Series[FailoverOutcome]] = {
+        member: Series() for member in known.positions
+    }
+    exposures: dict[TopicPartition, Series[UnreplicatedRecords]] = {
+        where: Series() for where in known.here
+    }
+    wanted: list[tuple[float, int, ReportGroupPartition | TopicPartition]] = [
+        *_select_samples(known.positions, since, until),
+        *_select_samples(known.here, since, until),
     ]
-    replay = Replay(known)
+    replay = FailoverReplay(known)
     for at, place, whose in sorted(wanted, key=lambda one: one[0]):
         replay.forward(at)
         if isinstance(whose, TopicPartition):
@@ -252,7 +263,7 @@ K = TypeVar("K")
 S = TypeVar("S")
 
 
-def _places(
+def _select_samples(
     samples: Mapping[K, Series[S]], since: float, until: float
 ) -> Iterator[tuple[float, int, K]]:
     for whose, series in samples.items():
@@ -261,42 +272,46 @@ def _places(
                 yield at, place, whose
 
 
-def pace(positions: Series[int], place: int) -> float | None:
+def compute_group_rate(positions: Series[int], place: int) -> float | None:
     """Records a second by which a position went on before this sample. See Moment."""
     at, position = positions.times[place], positions.values[place]
     first = place
-    while first > 0 and at - positions.times[first - 1] <= PACE_S:
+    while first > 0 and at - positions.times[first - 1] <= RATE_WINDOW_S:
         if positions.values[first - 1] > positions.values[first]:
             break
         first -= 1
     span_s, went_on = at - positions.times[first], position - positions.values[first]
-    return went_on / span_s if span_s >= PACE_S_MIN and went_on > 0 else None
+    return went_on / span_s if span_s >= RATE_WINDOW_S_MIN and went_on > 0 else None
 
 
-def _exactly(series: Series[T] | None, at: float) -> T | None:
+def _find_exact_sample(series: Series[T] | None, at: float) -> T | None:
     return None if series is None else series.exactly(at)
 
 
-def _bounds(ends: Ends | None) -> LogBounds | None:
+def _convert_to_bounds(ends: SampledLogBounds | None) -> LogBounds | None:
     # The last stable offset is not sampled, and where a group lands does not depend on it.
     return None if ends is None else LogBounds(ends.start, ends.end, ends.end)
 
 
-def _why(at: Standing, found: Met, hidden: bool) -> Why:  # noqa: FBT001 - internal
+def _explain_unknown(at: GroupPosition, found: FailoverCost, hidden: bool) -> FailoverUnknownReason:  # noqa: FBT001 - internal
     if at.here is None or at.there is None:
-        return Why.NO_LOG_ENDS
+        return FailoverUnknownReason.NO_LOG_ENDS
     if at.upstream > at.here.end:
-        return Why.BEYOND_THE_END
+        return FailoverUnknownReason.BEYOND_THE_END
     if at.syncs is None:
-        return Why.NO_SYNCS
+        return FailoverUnknownReason.NO_SYNCS
     if found.best is None:
-        return Why.NOT_TRANSLATED
+        return FailoverUnknownReason.NOT_TRANSLATED
     if at.landing is None:
-        return Why.CHECKPOINT_HIDDEN if hidden else Why.NO_LANDING
-    return Why.OUTSIDE_THE_LOG
+        return (
+            FailoverUnknownReason.CHECKPOINT_HIDDEN if hidden else FailoverUnknownReason.NO_LANDING
+        )
+    return FailoverUnknownReason.OUTSIDE_THE_LOG
 
 
-def _age(ends: Series[Ends], place: int, following: int) -> tuple[float, float | None]:
+def _compute_age_bounds(
+    ends: Series[SampledLogBounds], place: int, following: int
+) -> tuple[float, float | None]:
     """Between which the age of the record at this offset lies, at this sample: it was there at the
     first one whose end is beyond it, and not at the one before.
     """

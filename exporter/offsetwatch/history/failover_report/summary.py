@@ -15,20 +15,24 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.failover_report.inputs import Known, Member, Series
-from offsetwatch.history.failover_report.replay import Exposure, Moment, Why
+from offsetwatch.history.failover_report.inputs import FailoverInputs, ReportGroupPartition, Series
+from offsetwatch.history.failover_report.replay import (
+    FailoverOutcome,
+    FailoverUnknownReason,
+    UnreplicatedRecords,
+)
 from offsetwatch.model.topology import TopicPartition
 
 STEP_S: Final = 60
 WORST_MAX: Final = 3
-APART_S: Final = 600.0  # worst moments that lie closer are one
+WORST_SPACING_S: Final = 600.0  # worst moments that lie closer are one
 # Each takes a third of a kilobyte and a ten-thousandth of a second: of a thousand partitions that
 # groups read, nearly three days.
 MINUTES_MAX: Final = 4_000_000
 
 T = TypeVar("T")
 Curve = list[float | None]  # a value for each minute; integers where the figure counts records
-Sampled = list[tuple[float, T] | None]
+SampledMinutes = list[tuple[float, T] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,8 @@ class PartitionMinutes:
     remote: str
     partition: int
     begun: int
-    moments: Sampled[Moment]
-    exposures: Sampled[Exposure]
+    moments: SampledMinutes[FailoverOutcome]
+    exposures: SampledMinutes[UnreplicatedRecords]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class WorstMinute:
     """A minute, and what the figure was."""
 
     at: float
@@ -86,7 +90,7 @@ class Curves:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FailoverSummary:
     """A group, or the flow (`group` is None).
 
     unknown    for how many minutes of partitions a re-read is not known, by reason
@@ -97,7 +101,7 @@ class Told:
     partitions: int
     curves: Curves
     figures: Mapping[str, Figures]
-    worst: Mapping[str, tuple[Worst, ...]]
+    worst: Mapping[str, tuple[WorstMinute, ...]]
     unknown: Mapping[str, int]
 
 
@@ -109,17 +113,17 @@ class Report:
     source: str
     target: str
     minutes: Sequence[float]
-    flow: Told
-    groups: tuple[Told, ...]
+    flow: FailoverSummary
+    groups: tuple[FailoverSummary, ...]
     partitions: tuple[PartitionMinutes, ...]
     notes: tuple[str, ...]
 
 
-RECORDS: Final = ("reread", "skip", "missing")  # these curves count; the others are seconds
-NAMES: Final = ("reread", "skip", "reread_s", "missing", "age_min", "age_max")
+RECORD_CURVES: Final = ("reread", "skip", "missing")  # these curves count; the others are seconds
+CURVE_NAMES: Final = ("reread", "skip", "reread_s", "missing", "age_min", "age_max")
 
 
-def minutes_of(since: float, until: float) -> list[float]:
+def list_minutes(since: float, until: float) -> list[float]:
     """The whole minutes in between. Raises HistoryError if there is none."""
     first, last = math.ceil(since / STEP_S), math.floor(until / STEP_S)
     if last < first:
@@ -127,11 +131,11 @@ def minutes_of(since: float, until: float) -> list[float]:
     return [float(number * STEP_S) for number in range(first, last + 1)]
 
 
-def report(
-    known: Known,
+def build_report(
+    known: FailoverInputs,
     minutes: Sequence[float],
-    moments: Mapping[Member, Series[Moment]],
-    exposures: Mapping[TopicPartition, Series[Exposure]],
+    moments: Mapping[ReportGroupPartition, Series[FailoverOutcome]],
+    exposures: Mapping[TopicPartition, Series[UnreplicatedRecords]],
 ) -> Report:
     """See the module. Raises HistoryError where that would be too much to hold."""
     if (len(moments) + len(exposures)) * len(minutes) > MINUTES_MAX:
@@ -139,21 +143,21 @@ def report(
             f"{len(moments)} partitions of groups over {len(minutes)} minutes are more than "
             f"{MINUTES_MAX} rows: ask for a shorter time, or name groups"
         )
-    exposed = {where: _sampled(series, minutes) for where, series in exposures.items()}
-    nothing: Sampled[Exposure] = [None] * len(minutes)
+    exposed = {where: _sample_minutes(series, minutes) for where, series in exposures.items()}
+    nothing: SampledMinutes[UnreplicatedRecords] = [None] * len(minutes)
     alone = [
-        _minutes(known, None, where, 0, ([], exposed[where]))
+        _build_partition_minutes(known, None, where, 0, ([], exposed[where]))
         for where in sorted(exposed)
         if any(at is not None and at[1].replicated is not None for at in exposed[where])
     ]
     members = [
-        _minutes(
+        _build_partition_minutes(
             known,
             group,
             TopicPartition(topic, partition),
-            _before(minutes, known.positions[group, topic, partition].times[0]),
+            _count_minutes_before(minutes, known.positions[group, topic, partition].times[0]),
             (
-                _sampled(moments[group, topic, partition], minutes),
+                _sample_minutes(moments[group, topic, partition], minutes),
                 exposed.get(TopicPartition(topic, partition), nothing),
             ),
         )
@@ -167,50 +171,60 @@ def report(
         source=known.flow.source,
         target=known.flow.target,
         minutes=minutes,
-        flow=_told(None, alone, minutes),
-        groups=tuple(_told(group, those, minutes) for group, those in by_group.items()),
+        flow=_summarize_members(None, alone, minutes),
+        groups=tuple(
+            _summarize_members(group, those, minutes) for group, those in by_group.items()
+        ),
         partitions=(*alone, *members),
         notes=tuple(_notes(known, minutes)),
     )
 
 
-def _minutes(
-    known: Known,
+def _build_partition_minutes(
+    known: FailoverInputs,
     group: str | None,
     where: TopicPartition,
     begun: int,
-    found: tuple[Sampled[Moment], Sampled[Exposure]],
+    found: tuple[SampledMinutes[FailoverOutcome], SampledMinutes[UnreplicatedRecords]],
 ) -> PartitionMinutes:
     remote = known.remote[where.topic]
     return PartitionMinutes(group, where.topic, remote, where.partition, begun, *found)
 
 
-def _sampled(series: Series[T], minutes: Sequence[float]) -> Sampled[T]:
+def _sample_minutes(series: Series[T], minutes: Sequence[float]) -> SampledMinutes[T]:
     return [series.newest(at) for at in minutes]
 
 
-def _before(minutes: Sequence[float], first: float) -> int:
+def _count_minutes_before(minutes: Sequence[float], first: float) -> int:
     return sum(at < first for at in minutes)
 
 
-def _told(group: str | None, members: list[PartitionMinutes], minutes: Sequence[float]) -> Told:
+def _summarize_members(
+    group: str | None, members: list[PartitionMinutes], minutes: Sequence[float]
+) -> FailoverSummary:
     curves = Curves(
-        reread=_together(members, minutes, lambda at: at.met.reread, _moment_of, sum),
-        skip=_together(members, minutes, lambda at: at.met.skip, _moment_of, sum),
-        reread_s=_together(members, minutes, reread_s, _moment_of, max),
-        missing=_together(members, minutes, lambda at: at.records, _exposure_of, sum),
-        age_min=_together(members, minutes, lambda at: at.age_s_min, _exposure_of, max),
-        age_max=_together(members, minutes, lambda at: at.age_s_max, _exposure_of, max),
+        reread=_combine_partitions(members, minutes, lambda at: at.met.reread, _read_moments, sum),
+        skip=_combine_partitions(members, minutes, lambda at: at.met.skip, _read_moments, sum),
+        reread_s=_combine_partitions(members, minutes, compute_reread_s, _read_moments, max),
+        missing=_combine_partitions(members, minutes, lambda at: at.records, _read_exposures, sum),
+        age_min=_combine_partitions(
+            members, minutes, lambda at: at.age_s_min, _read_exposures, max
+        ),
+        age_max=_combine_partitions(
+            members, minutes, lambda at: at.age_s_max, _read_exposures, max
+        ),
     )
-    drawn = {name: getattr(curves, name) for name in NAMES if group or name in NAMES[3:]}
-    return Told(
+    drawn = {
+        name: getattr(curves, name) for name in CURVE_NAMES if group or name in CURVE_NAMES[3:]
+    }
+    return FailoverSummary(
         group=group,
         partitions=len(members),
         curves=curves,
         figures={name: _figures(curve) for name, curve in drawn.items()},
-        worst={name: _worst(curve, minutes) for name, curve in drawn.items()},
+        worst={name: _find_worst_minutes(curve, minutes) for name, curve in drawn.items()},
         unknown=Counter(
-            (Why.NOT_SAMPLED if at is None else at[1].why).value  # type: ignore[union-attr]
+            (FailoverUnknownReason.NOT_SAMPLED if at is None else at[1].why).value  # type: ignore[union-attr]
             for member in members
             for at in member.moments[member.begun :]
             if at is None or at[1].why is not None
@@ -218,26 +232,26 @@ def _told(group: str | None, members: list[PartitionMinutes], minutes: Sequence[
     )
 
 
-def reread_s(at: Moment) -> float | None:
+def compute_reread_s(at: FailoverOutcome) -> float | None:
     """Seconds that reading them again would take at the pace that the group went on at."""
     if not at.met.reread:
         return None if at.met.reread is None else 0.0
     return None if at.pace is None else at.met.reread / at.pace
 
 
-def _moment_of(member: PartitionMinutes) -> Sampled[Moment]:
+def _read_moments(member: PartitionMinutes) -> SampledMinutes[FailoverOutcome]:
     return member.moments
 
 
-def _exposure_of(member: PartitionMinutes) -> Sampled[Exposure]:
+def _read_exposures(member: PartitionMinutes) -> SampledMinutes[UnreplicatedRecords]:
     return member.exposures
 
 
-def _together(
+def _combine_partitions(
     members: list[PartitionMinutes],
     minutes: Sequence[float],
     figure: Callable[[T], float | None],
-    of: Callable[[PartitionMinutes], Sampled[T]],
+    of: Callable[[PartitionMinutes], SampledMinutes[T]],
     put: Callable[[Iterable[float]], float],
 ) -> Curve:
     """Of all partitions that were there, if every one is known."""
@@ -259,33 +273,33 @@ def _figures(curve: Curve) -> Figures:
     return Figures(
         known=len(known),
         of=len(curve),
-        median=_ranked(known, 0.5),
-        p95=_ranked(known, 0.95),
+        median=_compute_percentile(known, 0.5),
+        p95=_compute_percentile(known, 0.95),
         most=known[-1] if known else None,
     )
 
 
-def _ranked(ordered: list[float], part: float) -> float | None:
+def _compute_percentile(ordered: list[float], part: float) -> float | None:
     """Nearest rank: the least value that so large a part of them does not exceed."""
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else None
 
 
-def _worst(curve: Curve, minutes: Sequence[float]) -> tuple[Worst, ...]:
+def _find_worst_minutes(curve: Curve, minutes: Sequence[float]) -> tuple[WorstMinute, ...]:
     """The highest, one of each episode, above 0."""
     ranked = sorted(
         ((value, at) for value, at in zip(curve, minutes, strict=True) if value),
         key=lambda one: (-one[0], one[1]),
     )
-    found: list[Worst] = []
+    found: list[WorstMinute] = []
     for value, at in ranked:
         if len(found) == WORST_MAX:
             break
-        if all(abs(at - other.at) >= APART_S for other in found):
-            found.append(Worst(at, value))
+        if all(abs(at - other.at) >= WORST_SPACING_S for other in found):
+            found.append(WorstMinute(at, value))
     return tuple(found)
 
 
-def _notes(known: Known, minutes: Sequence[float]) -> Iterable[str]:
+def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:
     """What is to be said of the answer as a whole."""
     if known.flow.read_committed:
         yield (

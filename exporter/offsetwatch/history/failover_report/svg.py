@@ -26,7 +26,7 @@ _TICKS_MIN: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     """A curve, what it is called, and the class that it is drawn by."""
 
     name: str
@@ -58,7 +58,7 @@ class _Steps:
 
 
 def plot(
-    title: str, minutes: Sequence[float], lines: Sequence[Line], shown: Callable[[float], str]
+    title: str, minutes: Sequence[float], lines: Sequence[PlotLine], shown: Callable[[float], str]
 ) -> str:
     """A figure of HTML. `shown` says a value with its unit."""
     each = math.ceil(len(minutes) / STEPS_MAX)

@@ -17,20 +17,20 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
-from offsetwatch.history.pipeline.bronze_rows import Role, bronze_rows
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, build_bronze_rows
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS
 
 # Decoding makes and drops small objects by the hundred thousand, none of them in a cycle. Looking
 # for cycles every 700 of them, as Python does by itself, is a fifth of what decoding costs.
-GARBAGE_MIN = 200_000
+GC_THRESHOLD = 200_000
 
 _RAW = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
-def kafka_records(
+def open_kafka_stream(
     spark: SparkSession,
     options: Mapping[str, str],
     topics: Iterable[str],
@@ -54,8 +54,12 @@ def kafka_records(
     )
 
 
-def written(
-    records: DataFrame, base: Path, kafka: str, by_topic: Mapping[str, Role], read_at: float
+def write_bronze_files(
+    records: DataFrame,
+    base: Path,
+    kafka: str,
+    by_topic: Mapping[str, RecordedTopic],
+    read_at: float,
 ) -> list[commits.File]:
     """Decode raw Kafka records, and write the rows into files of bronze, not committed yet.
 
@@ -65,12 +69,12 @@ def written(
     moment = datetime.fromtimestamp(read_at, tz=UTC)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        gc.set_threshold(GARBAGE_MIN)
-        return bronze_rows(batches, roles, kafka, moment)
+        gc.set_threshold(GC_THRESHOLD)
+        return build_bronze_rows(batches, roles, kafka, moment)
 
     cores = records.sparkSession.sparkContext.defaultParallelism
     raw = records.select(*_RAW).coalesce(cores)
-    return commits.written(raw, base, BRONZE_RECORDS, through=decode)
+    return commits.write_frame(raw, base, BRONZE_RECORDS, through=decode)
 
 
 class Sink:
@@ -85,8 +89,8 @@ class Sink:
         self,
         base: Path,
         kafka: str,
-        by_topic: Mapping[str, Role],
-        clock: Clock,
+        by_topic: Mapping[str, RecordedTopic],
+        clock: UnixClock,
         vouch: Callable[[], None],
     ) -> None:
         self.failure: Exception | None = None
@@ -95,7 +99,7 @@ class Sink:
         self._by_topic = by_topic
         self._clock = clock
         self._vouch = vouch
-        self._stored: dict[int, commits.Stored] = {}
+        self._stored: dict[int, commits.AddedRows] = {}
         self._closed = False
         self._committing = threading.Lock()
 
@@ -116,20 +120,20 @@ class Sink:
         with self._committing:
             self._closed = True
 
-    def stored(self, number: int) -> commits.Stored:
+    def stored(self, number: int) -> commits.AddedRows:
         """What this batch added; asked for once."""
-        return self._stored.pop(number, commits.Stored(0, 0))
+        return self._stored.pop(number, commits.AddedRows(0, 0))
 
     def _store(self, records: DataFrame, number: int) -> None:
         # The checkpoint's own id, which Spark's sink for Delta goes by too.
         query = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query is None:
             raise HistoryError("Spark does not say which stream this is: unset PYSPARK_PIN_THREAD")
-        turn = commits.Turn(query, number)
+        turn = commits.IdempotentWrite(query, number)
         if turn.done(self._base, BRONZE_RECORDS):
             return
         now = self._clock.now()
-        found = written(records, self._base, self._kafka, self._by_topic, now)
+        found = write_bronze_files(records, self._base, self._kafka, self._by_topic, now)
         self._vouch()
         with self._committing:
             if self._closed:

@@ -16,10 +16,16 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offsetwatch.decode.dialects import DIALECTS, event_time, event_time_of, position, position_of
+from offsetwatch.decode.dialects import (
+    DIALECTS,
+    read_event_time,
+    read_event_time_from_fields,
+    read_position,
+    read_position_from_fields,
+)
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
-from offsetwatch.decode.roles import decode_record, observation
+from offsetwatch.decode.roles import decode_record, format_record
 from offsetwatch.decode.source_offsets import decode_fields, decode_key, decode_value
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.schemas import (
@@ -36,8 +42,8 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
 )
 from offsetwatch.model.offsets import SourceKey, Undecodable
-from offsetwatch.model.topic_kinds import TopicRole
-from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
+from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, Topology
 
 KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB
 
@@ -61,13 +67,13 @@ _KEY = (
 )
 _VALUE = ("source_offset", "pos", "event_at", "error")
 _SYNC = ("sync_topic", "sync_partition", "sync_upstream", "sync_downstream", "error")
-_OBSERVED = ("observation", "error")
+_OBSERVATION_COLUMNS = ("observation", "error")
 # Their values hold configurations, and traces that quote them: of those no byte is kept.
-_SECRET = frozenset({STATUS, CONFIGS})
+_SECRET_KINDS = frozenset({STATUS, CONFIGS})
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class RecordedTopic:
     """What a topic holds, and whose it is."""
 
     kind: str
@@ -75,11 +81,11 @@ class Role:
     topic_id: str
 
 
-def roles(
+def resolve_recorded_topics(
     topology: Topology,
     topic_ids: Mapping[KafkaTopic, str],
-    beside: Iterable[BesideTopic] = (),
-) -> dict[KafkaTopic, Role]:
+    beside: Iterable[AuxiliaryTopic] = (),
+) -> dict[KafkaTopic, RecordedTopic]:
     """The role of every topic to be read. Raises HistoryError if one would have two.
 
     A topic whose id is not given is refused: without it, a topic created again under the same name
@@ -93,7 +99,7 @@ def roles(
             claims.setdefault(flow.offset_syncs, set()).add((OFFSET_SYNCS, None))
     for each in beside:
         claims.setdefault(each.at, set()).add((each.role.value, each.connect_cluster))
-    found: dict[KafkaTopic, Role] = {}
+    found: dict[KafkaTopic, RecordedTopic] = {}
     for topic, claimed in sorted(claims.items()):
         if len(claimed) > 1:
             names = ", ".join(sorted(owner or kind for kind, owner in claimed))
@@ -101,12 +107,12 @@ def roles(
         if topic not in topic_ids:
             raise HistoryError(f"the topic id of {topic} is not known")
         kind, owner = claimed.pop()
-        found[topic] = Role(kind=kind, connect_cluster=owner, topic_id=topic_ids[topic])
+        found[topic] = RecordedTopic(kind=kind, connect_cluster=owner, topic_id=topic_ids[topic])
     return found
 
 
 def decode_batches(
-    batches: Iterable[pa.RecordBatch], by_topic: Mapping[str, Role]
+    batches: Iterable[pa.RecordBatch], by_topic: Mapping[str, RecordedTopic]
 ) -> Iterator[pa.RecordBatch]:
     """Decode batches of Spark's Kafka source; rows of one topic stay in order."""
     for batch in batches:
@@ -115,8 +121,11 @@ def decode_batches(
             yield _decode(rows, by_topic[topic])
 
 
-def bronze_rows(
-    batches: Iterable[pa.RecordBatch], by_topic: Mapping[str, Role], kafka: str, read_at: datetime
+def build_bronze_rows(
+    batches: Iterable[pa.RecordBatch],
+    by_topic: Mapping[str, RecordedTopic],
+    kafka: str,
+    read_at: datetime,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of bronze/records from what Spark's Kafka source gives, read at this moment.
 
@@ -139,7 +148,7 @@ def bronze_rows(
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:
+def _decode(rows: pa.RecordBatch, role: RecordedTopic) -> pa.RecordBatch:
     columns: Columns = {
         "kind": pa.repeat(role.kind, rows.num_rows),
         "connect_cluster": pa.array([role.connect_cluster] * rows.num_rows, pa.string()),
@@ -149,8 +158,8 @@ def _decode(rows: pa.RecordBatch, role: Role) -> pa.RecordBatch:
         "koffset": rows["offset"],
         "kts": rows["timestamp"],
         "key": rows["key"],
-        "value": pa.nulls(rows.num_rows) if role.kind in _SECRET else rows["value"],
-        **_COLUMNS[role.kind](rows),
+        "value": pa.nulls(rows.num_rows) if role.kind in _SECRET_KINDS else rows["value"],
+        **_DECODERS[role.kind](rows),
     }
     absent = pa.nulls(rows.num_rows)
     arrays = [columns.get(field.name, absent).cast(field.type) for field in SCHEMA]
@@ -183,8 +192,12 @@ def _source_values(
             text, pos, at, error = _source_value(keys[place], raw)
         else:
             text, error = encode_sorted(fields), None
-            pos = None if dialect.position is None else position_of(dialect, fields)
-            at = None if dialect.time is None else _micros(event_time_of(dialect, fields))
+            pos = None if dialect.position is None else read_position_from_fields(dialect, fields)
+            at = (
+                None
+                if dialect.time is None
+                else _micros(read_event_time_from_fields(dialect, fields))
+            )
         texts.append(text)
         positions.append(pos)
         times.append(at)
@@ -211,8 +224,8 @@ def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[obje
         return (None, None, None, None)
     if isinstance(offset, Undecodable):
         return (None, None, None, offset.reason)
-    at = event_time(key.dialect, offset)
-    return (offset.text, position(key.dialect, offset), _micros(at), None)
+    at = read_event_time(key.dialect, offset)
+    return (offset.text, read_position(key.dialect, offset), _micros(at), None)
 
 
 def _micros(seconds: float | None) -> int | None:
@@ -237,18 +250,18 @@ def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[obje
     return (*where, *what, None)
 
 
-def _observed(role: TopicRole) -> Callable[[pa.RecordBatch], Columns]:
+def _build_observation_decoder(role: TopicKind) -> Callable[[pa.RecordBatch], Columns]:
     def columns(rows: pa.RecordBatch) -> Columns:
         keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
         seen = [_observation(role, key, raw) for key, raw in zip(keys, values, strict=True)]
-        return _columns(_OBSERVED, seen)
+        return _columns(_OBSERVATION_COLUMNS, seen)
 
     return columns
 
 
-def _observation(role: TopicRole, key: bytes | None, raw: bytes | None) -> tuple[object, ...]:
+def _observation(role: TopicKind, key: bytes | None, raw: bytes | None) -> tuple[object, ...]:
     noun = decode_record(role, key, raw)
-    return (None, noun.reason) if isinstance(noun, Undecodable) else (observation(noun), None)
+    return (None, noun.reason) if isinstance(noun, Undecodable) else (format_record(noun), None)
 
 
 def _decode_distinct(
@@ -272,8 +285,11 @@ def _arrays(names: tuple[str, ...], columns: Iterable[Iterable[object]]) -> Colu
     }
 
 
-_COLUMNS: dict[str, Callable[[pa.RecordBatch], Columns]] = {
+_DECODERS: dict[str, Callable[[pa.RecordBatch], Columns]] = {
     CONNECT_OFFSETS: _source_columns,
     OFFSET_SYNCS: _sync_columns,
-    **{kind: _observed(TopicRole(kind)) for kind in (CHECKPOINTS, HEARTBEATS, STATUS, CONFIGS)},
+    **{
+        kind: _build_observation_decoder(TopicKind(kind))
+        for kind in (CHECKPOINTS, HEARTBEATS, STATUS, CONFIGS)
+    },
 }

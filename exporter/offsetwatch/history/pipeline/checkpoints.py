@@ -14,21 +14,27 @@ from pathlib import Path
 from urllib.parse import quote
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables.stream_generations import Held, Place, Plan
+from offsetwatch.history.tables.stream_generations import (
+    StreamGeneration,
+    StreamPartition,
+    StreamPlan,
+)
 
 _GENERATION = re.compile(r"g(\d+)(\.json)?")
 
-Vector = dict[str, dict[str, int]]  # topic -> partition -> offset, as Spark's Kafka source has it
+SparkOffsets = dict[
+    str, dict[str, int]
+]  # topic -> partition -> offset, as Spark's Kafka source has it
 
 
-def folder(base: Path, kafka: str, number: int) -> Path:
+def find_checkpoint_folder(base: Path, kafka: str, number: int) -> Path:
     """Where Spark keeps the progress of a generation; a cluster's name may hold a slash."""
-    return _of(base, kafka) / f"g{number}"
+    return _find_cluster_folder(base, kafka) / f"g{number}"
 
 
-def held(base: Path, kafka: str) -> Held | None:
+def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
     """The newest generation; None if there was none yet."""
-    place = _of(base, kafka)
+    place = _find_cluster_folder(base, kafka)
     names = [] if not place.is_dir() else [entry.name for entry in place.iterdir()]
     found = [_GENERATION.fullmatch(name) for name in names]
     numbers = [int(match[1]) for match in found if match is not None]
@@ -37,12 +43,12 @@ def held(base: Path, kafka: str) -> Held | None:
     number = max(numbers)
     try:
         document = json.loads((place / f"g{number}.json").read_text(encoding="utf-8"))
-        topics, starts = dict(document["topics"]), places(document["starts"])
+        topics, starts = dict(document["topics"]), parse_spark_offsets(document["starts"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         topics, starts = {}, {}  # lost or damaged: the next generation begins
-    checkpoint = folder(base, kafka, number)
+    checkpoint = find_checkpoint_folder(base, kafka, number)
     committed, planned = _progress(checkpoint)
-    return Held(
+    return StreamGeneration(
         number=number,
         topics=topics,
         starts=starts,
@@ -52,10 +58,10 @@ def held(base: Path, kafka: str) -> Held | None:
     )
 
 
-def begin(base: Path, kafka: str, plan: Plan) -> None:
+def write_generation(base: Path, kafka: str, plan: StreamPlan) -> None:
     """Write down what a generation is, before Spark starts it. Raises HistoryError."""
-    place = _of(base, kafka)
-    document = {"topics": dict(plan.topics), "starts": vector(plan.starts)}
+    place = _find_cluster_folder(base, kafka)
+    document = {"topics": dict(plan.topics), "starts": format_spark_offsets(plan.starts)}
     partial = place / f"g{plan.number}.json.partial"
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -65,15 +71,15 @@ def begin(base: Path, kafka: str, plan: Plan) -> None:
         raise HistoryError(f"{place} cannot be written: {exc}") from exc
 
 
-def vector(offsets: Mapping[Place, int]) -> Vector:
+def format_spark_offsets(offsets: Mapping[StreamPartition, int]) -> SparkOffsets:
     """As Spark's Kafka source wants its offsets."""
-    found: Vector = {}
+    found: SparkOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
     return found
 
 
-def places(offsets: Vector) -> dict[Place, int]:
+def parse_spark_offsets(offsets: SparkOffsets) -> dict[StreamPartition, int]:
     """The reverse of vector."""
     return {
         (topic, int(partition)): offset
@@ -82,16 +88,18 @@ def places(offsets: Vector) -> dict[Place, int]:
     }
 
 
-def _of(base: Path, kafka: str) -> Path:
+def _find_cluster_folder(base: Path, kafka: str) -> Path:
     return base / "_ckpt" / quote(kafka, safe="")
 
 
-def _progress(checkpoint: Path) -> tuple[dict[Place, int] | None, dict[Place, int] | None]:
+def _progress(
+    checkpoint: Path,
+) -> tuple[dict[StreamPartition, int] | None, dict[StreamPartition, int] | None]:
     """How far the batches are done, and how far the newest one goes; None if nobody knows."""
-    planned = _newest(checkpoint / "offsets")
+    planned = _find_newest_number(checkpoint / "offsets")
     if planned is None:
         return None, None
-    done = _newest(checkpoint / "commits")
+    done = _find_newest_number(checkpoint / "commits")
     try:
         goes_to = _batch(checkpoint, planned)
         # The first batch begins where the generation does.
@@ -101,7 +109,7 @@ def _progress(checkpoint: Path) -> tuple[dict[Place, int] | None, dict[Place, in
 
 
 def _newest_batch(checkpoint: Path) -> tuple[str, int] | None:
-    number = _newest(checkpoint / "offsets")
+    number = _find_newest_number(checkpoint / "offsets")
     try:
         query = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
     except (OSError, ValueError, TypeError, KeyError):
@@ -109,12 +117,12 @@ def _newest_batch(checkpoint: Path) -> tuple[str, int] | None:
     return None if number is None else (str(query), number)
 
 
-def _newest(log: Path) -> int | None:
+def _find_newest_number(log: Path) -> int | None:
     if not log.is_dir():
         return None
     return max((int(file.name) for file in log.iterdir() if file.name.isdecimal()), default=None)
 
 
-def _batch(checkpoint: Path, number: int) -> dict[Place, int]:
+def _batch(checkpoint: Path, number: int) -> dict[StreamPartition, int]:
     lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
-    return places(json.loads(lines[-1]))
+    return parse_spark_offsets(json.loads(lines[-1]))

@@ -26,7 +26,13 @@ from pyspark.sql import DataFrame
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import reader as read
-from offsetwatch.history.tables.parquet import COUNTED, DESCRIBED_DDL, IN_ORDER, PART, store
+from offsetwatch.history.tables.parquet import (
+    COUNTED_COLUMN,
+    FILE_DDL,
+    ORDERED_PREFIX,
+    PART_PREFIX,
+    write_files,
+)
 from offsetwatch.history.tables.schemas import Table
 
 _TYPES = {
@@ -43,11 +49,11 @@ RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replac
 FILE_ROWS_MAX = 1_000_000  # in order, so that a question about one connector opens one or two files
 Days = Iterable[date]
 Row = tuple[object, ...]
-Through = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+BatchTransform = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class IdempotentWrite:
     """A write that counts once, however often it is tried: number `number` of the series `app`
     (Delta's txn). A table that has taken in this number or a higher one has done so for good.
     """
@@ -57,7 +63,7 @@ class Turn:
 
     def done(self, base: Path, table: Table) -> bool:
         """Has the table taken it in?"""
-        return self.done_in(read.opened(base, table))
+        return self.done_in(read.open_table(base, table))
 
     def done_in(self, there: DeltaTable) -> bool:
         """Has this version of a table taken it in?"""
@@ -66,7 +72,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class AddedRows:
     """What a write added. `undecodable` rows are those whose `error` says why."""
 
     rows: int
@@ -82,15 +88,15 @@ class File:
     partition: Mapping[str, str]
     stats: str
 
-    def stored(self) -> Stored:
+    def stored(self) -> AddedRows:
         """What is in it."""
         stats = json.loads(self.stats)
         rows = int(stats["numRecords"])
-        return Stored(rows, rows - int(stats["nullCount"].get(COUNTED, rows)))
+        return AddedRows(rows, rows - int(stats["nullCount"].get(COUNTED_COLUMN, rows)))
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class FragmentedPartition:
     """A part of a table, by the values that it is partitioned by ({}: all of it), whose rows want
     to lie in so many files, in order.
     """
@@ -104,7 +110,7 @@ def create(base: Path, table: Table) -> None:
     which are null in its old rows. Raises HistoryError if it is another table, or what is left of
     one.
     """
-    with _said(f"creating {table.path}"):
+    with _translate_errors(f"creating {table.path}"):
         if not DeltaTable.is_deltatable(str(table.at(base))):
             if next(table.at(base).rglob("*.parquet"), None) is not None:
                 # A new table over them would make them nobody's, and vacuum deletes those.
@@ -112,7 +118,7 @@ def create(base: Path, table: Table) -> None:
                     f"{table.path} holds files and has no log (_delta_log) any more: bring that "
                     "back, or move the folder away"
                 )
-            _make(base, table)
+            _create_new_table(base, table)
             return
         there = DeltaTable(str(table.at(base)))
         types = {field.name: field.type for field in there.schema().fields}
@@ -127,7 +133,7 @@ def create(base: Path, table: Table) -> None:
             there.alter.add_columns([Field(each.name, _type(each.type)) for each in missing])
 
 
-def _make(base: Path, table: Table) -> None:
+def _create_new_table(base: Path, table: Table) -> None:
     table.at(base).mkdir(parents=True, exist_ok=True)
     DeltaTable.create(
         str(table.at(base)),
@@ -141,18 +147,18 @@ def _type(name: str) -> PrimitiveType:
     return PrimitiveType(_TYPES[name])
 
 
-def taken_in(base: Path, table: Table, app: str) -> int | None:
+def read_last_committed(base: Path, table: Table, app: str) -> int | None:
     """The last number of this series that the table has taken in."""
-    return read.opened(base, table).transaction_version(app)
+    return read.open_table(base, table).transaction_version(app)
 
 
-def written(
+def write_frame(
     rows: DataFrame,
     base: Path,
     table: Table,
-    name: str = PART,
+    name: str = PART_PREFIX,
     *,
-    through: Through | None = None,
+    through: BatchTransform | None = None,
 ) -> list[File]:
     """Compute these rows of a table, and write them into files. The only part that takes long.
 
@@ -161,27 +167,27 @@ def written(
     at = str(table.at(base))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return store(batches if through is None else through(batches), table, at, name)
+        return write_files(batches if through is None else through(batches), table, at, name)
 
-    return [_file(row) for row in rows.mapInArrow(write, DESCRIBED_DDL).collect()]
+    return [_parse_file(row) for row in rows.mapInArrow(write, FILE_DDL).collect()]
 
 
-def _file(row: Any) -> File:
+def _parse_file(row: Any) -> File:
     return File(row["path"], row["size"], json.loads(row["partition"]), row["stats"])
 
 
-def given(
-    batches: Iterable[pa.RecordBatch], base: Path, table: Table, name: str = PART
+def write_batches(
+    batches: Iterable[pa.RecordBatch], base: Path, table: Table, name: str = PART_PREFIX
 ) -> list[File]:
     """Rows of a table that need not be computed, in files."""
     found = []
-    with _said(f"writing {table.path}"):
-        for files in store(batches, table, str(table.at(base)), name):
-            found += [_file(row) for row in files.to_pylist()]
+    with _translate_errors(f"writing {table.path}"):
+        for files in write_files(batches, table, str(table.at(base)), name):
+            found += [_parse_file(row) for row in files.to_pylist()]
     return found
 
 
-def batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
+def build_batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
     """A few rows, in the order of the table's columns."""
     columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
     arrays = [
@@ -190,75 +196,77 @@ def batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=list(table.names))
 
 
-def append(files: list[File], base: Path, table: Table, turn: Turn | None = None) -> Stored:
+def append(
+    files: list[File], base: Path, table: Table, turn: IdempotentWrite | None = None
+) -> AddedRows:
     """Add these files to the table, in one commit; none if the turn was done before."""
-    there = read.opened(base, table)
+    there = read.open_table(base, table)
     if turn is not None and turn.done_in(there):
-        return Stored(0, 0)
+        return AddedRows(0, 0)
     if files or turn is not None:
-        _commit(there, table, "append", [_added(file) for file in files], turn)
+        _commit_actions(there, table, "append", [_build_add_action(file) for file in files], turn)
     each = [file.stored() for file in files]
-    return Stored(sum(one.rows for one in each), sum(one.undecodable for one in each))
+    return AddedRows(sum(one.rows for one in each), sum(one.undecodable for one in each))
 
 
 def replace(
     files: list[File],
     base: Path,
     table: Table,
-    turn: Turn | None = None,
+    turn: IdempotentWrite | None = None,
     *,
     days: Days | None = None,
 ) -> None:
     """Put these files in the place of all that the table has, or has of some days."""
-    there = read.opened(base, table)
+    there = read.open_table(base, table)
     if turn is None or not turn.done_in(there):
         of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
-        added = [_added(file) for file in files]
-        _commit(there, table, "overwrite", added, turn, of_days=of_days)
+        added = [_build_add_action(file) for file in files]
+        _commit_actions(there, table, "overwrite", added, turn, of_days=of_days)
 
 
-def crowded(base: Path, table: Table, today: date) -> list[Crowd]:
+def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[FragmentedPartition]:
     """The parts of a table with several files that are not all in its order; of days, those before
     `today`: of the others more are to come.
     """
     files: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for added in _files(read.opened(base, table)):
+    for added in _list_files(read.open_table(base, table)):
         files.setdefault(tuple(_partition(added, table).values()), []).append(added)
     found = []
     for values, of_part in sorted(files.items()):
         partition = dict(zip(table.partitioned_by, values, strict=True))
-        in_order = all(Path(file["path"]).name.startswith(IN_ORDER) for file in of_part)
+        in_order = all(Path(file["path"]).name.startswith(ORDERED_PREFIX) for file in of_part)
         over = partition.get("day", "") < today.isoformat()
         if len(of_part) > 1 and over and not in_order:
             rows = sum(file["num_records"] for file in of_part)
-            found.append(Crowd(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX))))
+            found.append(FragmentedPartition(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX))))
     return found
 
 
 def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[str, str]) -> None:
     """Put these files, of the same rows in a better order, in the place of those of a partition."""
-    there = read.opened(base, table)
+    there = read.open_table(base, table)
     removed = [
         RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], dict(partition))
-        for row in _files(there)
+        for row in _list_files(there)
         if _partition(row, table) == partition
     ]
-    added = [_added(file, changes=False) for file in files]
-    _commit(there, table, "append", [*added, *removed], None)
+    added = [_build_add_action(file, changes=False) for file in files]
+    _commit_actions(there, table, "append", [*added, *removed], None)
 
 
 def vacuum(base: Path, table: Table) -> None:
     """Delete files that have been no part of the table for RETAIN_HOURS, and those that never were
     and are as old. Nobody may be writing.
     """
-    there = read.opened(base, table)
-    with _said(f"writing {table.path}"):
+    there = read.open_table(base, table)
+    with _translate_errors(f"writing {table.path}"):
         # A look first: the deletion of nothing is a commit too.
         if there.vacuum(RETAIN_HOURS, full=True):
             there.vacuum(RETAIN_HOURS, dry_run=False, full=True)
 
 
-def _files(there: DeltaTable) -> list[dict[str, Any]]:
+def _list_files(there: DeltaTable) -> list[dict[str, Any]]:
     """Those of its newest version: path, size_bytes, num_records, partition.*."""
     found: list[dict[str, Any]] = pa.table(there.get_add_actions(flatten=True)).to_pylist()
     return found
@@ -268,17 +276,17 @@ def _partition(file: dict[str, Any], table: Table) -> dict[str, str]:
     return {name: str(file[f"partition.{name}"]) for name in table.partitioned_by}
 
 
-def _commit(
+def _commit_actions(
     there: DeltaTable,
     table: Table,
     mode: str,
     actions: Sequence[AddAction | RemoveAction],
-    turn: Turn | None,
+    turn: IdempotentWrite | None,
     *,
     of_days: list[tuple[str, str, list[str]]] | None = None,
 ) -> None:
     taken = [] if turn is None else [Transaction(turn.app, turn.number)]
-    with _said(f"writing {table.path}"):
+    with _translate_errors(f"writing {table.path}"):
         there.create_write_transaction(
             list(actions),
             mode,
@@ -289,7 +297,7 @@ def _commit(
         )
 
 
-def _added(file: File, *, changes: bool = True) -> AddAction:
+def _build_add_action(file: File, *, changes: bool = True) -> AddAction:
     return AddAction(
         path=file.path,
         size=file.size,
@@ -305,8 +313,8 @@ def _now_ms() -> int:
 
 
 @contextmanager
-def _said(what: str) -> Iterator[None]:
+def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as exc:
-        raise HistoryError(f"{what} failed: {read.told(exc)}") from exc
+        raise HistoryError(f"{what} failed: {read.format_error(exc)}") from exc

@@ -14,38 +14,40 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from offsetwatch.history.tables.raw_keys import EVIDENCE, keys_in_use
-from offsetwatch.history.tables.reader import plain
+from offsetwatch.history.tables.raw_keys import EVIDENCE_RECORDS_MAX, find_keys_in_use
+from offsetwatch.history.tables.reader import convert_rows
 from offsetwatch.history.tables.schemas import (
     CONNECT_OFFSETS,
     GOLD_FLOW_PROGRESS,
     GOLD_PROGRESS,
-    LOG,
+    LOG_COLUMN_NAMES,
     OFFSET_SYNCS,
-    SOURCE,
+    SOURCE_COLUMN_NAMES,
 )
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 
 _MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
-_SYNCED = ("synced", "synced_at", "downstream")
+_SYNC_VALUE_COLUMNS = ("synced", "synced_at", "downstream")
 _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
 
 
-def within(bronze: DataFrame, cut: DataFrame) -> DataFrame:
+def select_before_cut(bronze: DataFrame, cut: DataFrame) -> DataFrame:
     """The records before the cut. A partition that the cut does not name lies behind it entirely.
 
     `cut` has the columns of gold/cursor. Naming topic ids, it leaves out what was read from a topic
     of the same name that no longer exists.
     """
     return (
-        bronze.join(sf.broadcast(cut.select(*LOG, "next_offset")), on=list(LOG))
+        bronze.join(
+            sf.broadcast(cut.select(*LOG_COLUMN_NAMES, "next_offset")), on=list(LOG_COLUMN_NAMES)
+        )
         .where(sf.col("koffset") < sf.col("next_offset"))
         .select(bronze.columns)
     )
 
 
-def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
+def compute_source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
     """The record of every source partition that its task looks up, and how many other raw keys hold
     an offset of it.
 
@@ -56,17 +58,17 @@ def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
     Connect finds an offset by the bytes of its key. Bytes that no worker writes are never looked
     up: they count as a variant until a tombstone takes them away.
     """
-    readable = _placed(records, topics)
+    readable = _mark_used_records(records, topics)
     used = readable.where("used")
-    effective = _effective(used.where("canonical"))
+    effective = _select_effective_records(used.where("canonical"))
     variants = (
-        _newest(used.where(~sf.col("canonical")), *SOURCE, "key")
+        _select_newest(used.where(~sf.col("canonical")), *SOURCE_COLUMN_NAMES, "key")
         .where(~sf.col("tombstone"))
-        .groupBy(*SOURCE)
+        .groupBy(*SOURCE_COLUMN_NAMES)
         .agg(sf.count("*").alias("variants"), sf.min("dialect").alias("variant_dialect"))
     )
-    whole = effective.join(variants, on=list(SOURCE), how="full_outer").select(
-        *SOURCE,
+    whole = effective.join(variants, on=list(SOURCE_COLUMN_NAMES), how="full_outer").select(
+        *SOURCE_COLUMN_NAMES,
         # The dialect is recognised by the partition's shape: all its raw keys have the same.
         sf.coalesce("dialect", "variant_dialect").alias("dialect"),
         # Bytes that hold JSON null are no tombstone, but Connect lists the partition with null.
@@ -78,15 +80,15 @@ def source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
         .alias("variants"),
         sf.when(~sf.col("unsure"), sf.col("key")).alias("key"),
         sf.coalesce("unsure", sf.lit(False)).alias("unsure"),
-        *LOG,
+        *LOG_COLUMN_NAMES,
         "koffset",
         sf.col("kts").alias("committed_at"),
         *_MIRROR,
     )
-    return whole.unionByName(_shadows(readable, whole), allowMissingColumns=True)
+    return whole.unionByName(_select_shadowed_partitions(readable, whole), allowMissingColumns=True)
 
 
-def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
+def _mark_used_records(records: DataFrame, topics: DataFrame) -> DataFrame:
     """Decoded records of offsets topics; `used` where Connect looks, `shadow` where it did once."""
     own = topics.where(sf.col("connector").isNotNull()).withColumnsRenamed(
         {"kafka": "own_kafka", "topic": "own_topic"}
@@ -106,8 +108,8 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
         .join(sf.broadcast(own), on=["connect_cluster", "connector"], how="left")
         .join(sf.broadcast(common), on=["connect_cluster"], how="left")
         .select(
-            *SOURCE,
-            *LOG,
+            *SOURCE_COLUMN_NAMES,
+            *LOG_COLUMN_NAMES,
             *_MIRROR,
             *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
             *("tombstone", "error"),
@@ -118,19 +120,19 @@ def _placed(records: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
-def _effective(records: DataFrame) -> DataFrame:
+def _select_effective_records(records: DataFrame) -> DataFrame:
     """The newest record under the raw key that the task looks up, `unsure` where that is one of
     several, or where it stands in several logs that say different things and no timestamps tell
     which is newer: then it is the newest of them, without what it says. `others` counts the raw
     keys beside it that hold an offset.
     """
-    by_key = _newest(records, *SOURCE, "key").withColumn(
-        "keys", sf.count("*").over(Window.partitionBy(*SOURCE))
+    by_key = _select_newest(records, *SOURCE_COLUMN_NAMES, "key").withColumn(
+        "keys", sf.count("*").over(Window.partitionBy(*SOURCE_COLUMN_NAMES))
     )
-    says = {name: sf.when(~sf.col("unsure"), sf.col(name)) for name in _SAYS}
+    says = {name: sf.when(~sf.col("unsure"), sf.col(name)) for name in _VALUE_COLUMNS}
     alone = (
         by_key.where("keys = 1")
-        .join(_contested(records), [*SOURCE, "key"], "left")
+        .join(_find_contested_keys(records), [*SOURCE_COLUMN_NAMES, "key"], "left")
         .withColumn("unsure", sf.coalesce("unsure", sf.lit(False)))
         .withColumns(says)
         .withColumn("tombstone", sf.col("tombstone") & ~sf.col("unsure"))
@@ -138,16 +140,20 @@ def _effective(records: DataFrame) -> DataFrame:
     )
     several = by_key.where("keys > 1").select(*records.columns)
     of_connectors = several.select("connect_cluster", "connector").distinct()
-    newest = Window.partitionBy(*SOURCE, "key", *LOG).orderBy(sf.col("koffset").desc())
+    newest = Window.partitionBy(*SOURCE_COLUMN_NAMES, "key", *LOG_COLUMN_NAMES).orderBy(
+        sf.col("koffset").desc()
+    )
     evidence = (
         records.join(sf.broadcast(of_connectors), ["connect_cluster", "connector"], "left_semi")
         .withColumn("_place", sf.row_number().over(newest))
-        .where(sf.col("_place") <= EVIDENCE)
-        .select(*_EVIDENCE)
+        .where(sf.col("_place") <= EVIDENCE_RECORDS_MAX)
+        .select(*_EVIDENCE_COLUMNS)
     )
-    chosen = evidence.groupBy("connect_cluster", "connector").applyInArrow(_chosen, _CHOSEN_DDL)
+    chosen = evidence.groupBy("connect_cluster", "connector").applyInArrow(
+        _choose_keys, _CHOICE_DDL
+    )
     settled = (
-        several.join(chosen, [*SOURCE, "key"])
+        several.join(chosen, [*SOURCE_COLUMN_NAMES, "key"])
         .withColumns(says)
         .withColumn("tombstone", sf.col("tombstone") & ~sf.col("unsure"))
         .select(*alone.columns)
@@ -155,34 +161,45 @@ def _effective(records: DataFrame) -> DataFrame:
     return alone.unionByName(settled)
 
 
-def _contested(records: DataFrame) -> DataFrame:
+def _find_contested_keys(records: DataFrame) -> DataFrame:
     """The raw keys whose newest records in several logs give a task different offsets, at times
     that are no further apart than clocks are.
     """
-    in_log = Window.partitionBy(*SOURCE, "key", *LOG).orderBy(sf.col("koffset").desc())
-    everywhere = Window.partitionBy(*SOURCE, "key")
+    in_log = Window.partitionBy(*SOURCE_COLUMN_NAMES, "key", *LOG_COLUMN_NAMES).orderBy(
+        sf.col("koffset").desc()
+    )
+    everywhere = Window.partitionBy(*SOURCE_COLUMN_NAMES, "key")
     given = sf.when(~sf.col("tombstone"), sf.nullif("source_offset", sf.lit("null")))
     return (
         records.withColumn("_place", sf.row_number().over(in_log))
         .where("_place = 1")
         .withColumn("_newest", sf.max(sf.unix_micros("kts")).over(everywhere))
         .where(sf.col("_newest") - sf.unix_micros("kts") <= int(SKEW_S_MAX * 1e6))
-        .groupBy(*SOURCE, "key")
+        .groupBy(*SOURCE_COLUMN_NAMES, "key")
         .agg(sf.count_distinct(sf.coalesce(given, sf.lit(""))).alias("_offsets"))
         .where("_offsets > 1")
-        .select(*SOURCE, "key", sf.lit(True).alias("unsure"))
+        .select(*SOURCE_COLUMN_NAMES, "key", sf.lit(True).alias("unsure"))
     )
 
 
-_SAYS = ("source_offset", "pos", "error")
-_EVIDENCE = (*SOURCE, "key", "kpartition", "koffset", "kts", "source_offset", "tombstone", "error")
-_CHOSEN_DDL = (
+_VALUE_COLUMNS = ("source_offset", "pos", "error")
+_EVIDENCE_COLUMNS = (
+    *SOURCE_COLUMN_NAMES,
+    "key",
+    "kpartition",
+    "koffset",
+    "kts",
+    "source_offset",
+    "tombstone",
+    "error",
+)
+_CHOICE_DDL = (
     "connect_cluster STRING, connector STRING, source_partition STRING, key BINARY, "
     "unsure BOOLEAN, others INT"
 )
-_CHOSEN = pa.schema(
+_CHOICE_SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in SOURCE),
+        *((name, pa.string()) for name in SOURCE_COLUMN_NAMES),
         ("key", pa.binary()),
         ("unsure", pa.bool_()),
         ("others", pa.int32()),
@@ -190,9 +207,9 @@ _CHOSEN = pa.schema(
 )
 
 
-def _chosen(records: pa.Table) -> pa.Table:
+def _choose_keys(records: pa.Table) -> pa.Table:
     """Which raw key counts, of the source partitions of one connector that have several."""
-    rows = list(plain(records))
+    rows = list(convert_rows(records))
     keys: dict[str, set[bytes]] = {}
     for row in rows:
         keys.setdefault(row["source_partition"], set()).add(row["key"])
@@ -205,20 +222,20 @@ def _chosen(records: pa.Table) -> pa.Table:
             "unsure": use.spelling is None,
             "others": len(use.unsure) if use.spelling is None else use.others,
         }
-        for identity, use in keys_in_use(rows).items()
+        for identity, use in find_keys_in_use(rows).items()
         if len(keys[identity]) > 1
     ]
-    return pa.Table.from_pylist(found, schema=_CHOSEN)
+    return pa.Table.from_pylist(found, schema=_CHOICE_SCHEMA)
 
 
-def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
+def _select_shadowed_partitions(readable: DataFrame, whole: DataFrame) -> DataFrame:
     """Source partitions that Connect lists with a null offset, as only the shared topic has one."""
     return (
-        _newest(readable.where(sf.col("shadow") & sf.col("canonical")), *SOURCE)
+        _select_newest(readable.where(sf.col("shadow") & sf.col("canonical")), *SOURCE_COLUMN_NAMES)
         .where(sf.col("source_offset").isNotNull() & (sf.col("source_offset") != "null"))
-        .join(whole.select(*SOURCE), on=list(SOURCE), how="left_anti")
+        .join(whole.select(*SOURCE_COLUMN_NAMES), on=list(SOURCE_COLUMN_NAMES), how="left_anti")
         .select(
-            *SOURCE,
+            *SOURCE_COLUMN_NAMES,
             "dialect",
             sf.lit(False).alias("tombstone"),
             sf.lit(0).cast("bigint").alias("variants"),
@@ -227,20 +244,20 @@ def _shadows(readable: DataFrame, whole: DataFrame) -> DataFrame:
     )
 
 
-def progress(partitions: DataFrame) -> DataFrame:
+def select_progress(partitions: DataFrame) -> DataFrame:
     """gold/progress, from source_partitions."""
     return partitions.select(*GOLD_PROGRESS.names)
 
 
-def newest_syncs(records: DataFrame) -> DataFrame:
+def select_newest_syncs(records: DataFrame) -> DataFrame:
     """The newest sync of every upstream partition in every offset-syncs topic.
 
     An undecodable one is passed over: what is replicated, the commit alone says.
     """
     readable = records.where(
         (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNotNull()
-    ).select(*LOG, *_SYNC[2:], "koffset", "kts", "sync_upstream", "sync_downstream")
-    return _newest(readable, *_SYNC).select(
+    ).select(*LOG_COLUMN_NAMES, *_SYNC[2:], "koffset", "kts", "sync_upstream", "sync_downstream")
+    return _select_newest(readable, *_SYNC).select(
         *_SYNC,
         sf.col("sync_upstream").alias("synced"),
         sf.col("kts").alias("synced_at"),
@@ -248,7 +265,7 @@ def newest_syncs(records: DataFrame) -> DataFrame:
     )
 
 
-def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> DataFrame:
+def compute_flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> DataFrame:
     """gold/flow_progress: the committed offsets of each flow, joined with its newest syncs.
 
     `flows` has connect_cluster, connector, source, target, syncs_kafka, syncs_topic. An entry under
@@ -275,7 +292,9 @@ def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> 
         .withColumnsRenamed({"syncs_kafka": "kafka", "syncs_topic": "topic"})
         .withColumn("claims", sf.count("*").over(Window.partitionBy(*_SYNC)))
         .join(syncs, on=list(_SYNC), how="left")
-        .withColumns({name: sf.when(sf.col("claims") == 1, sf.col(name)) for name in _SYNCED})
+        .withColumns(
+            {name: sf.when(sf.col("claims") == 1, sf.col(name)) for name in _SYNC_VALUE_COLUMNS}
+        )
         .withColumn("replicated", sf.col("committed"))
         .drop("topic")
         .withColumnsRenamed({"sync_topic": "topic", "sync_partition": "partition"})
@@ -283,14 +302,14 @@ def flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> 
     )
 
 
-def _newest(records: DataFrame, *subject: str) -> DataFrame:
+def _select_newest(records: DataFrame, *subject: str) -> DataFrame:
     """The newest record of each subject.
 
     In one log that is the highest offset, whatever the timestamps say. One subject in two logs (a
     changed partition count, a foreign writer) is ordered by its timestamps, which tell nothing
     where they are no further apart than clocks are: then it is any of them (see _contested).
     """
-    in_log = Window.partitionBy(*subject, *LOG).orderBy(sf.col("koffset").desc())
+    in_log = Window.partitionBy(*subject, *LOG_COLUMN_NAMES).orderBy(sf.col("koffset").desc())
     across = Window.partitionBy(*subject).orderBy(
         sf.col("kts").desc(),
         sf.col("kpartition").desc(),
@@ -312,7 +331,7 @@ FLOWS_DDL = (
 )
 
 
-def topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
+def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
     """gold/topics."""
     found: list[tuple[str | None, ...]] = [
         (topic.connect_cluster, topic.connector, topic.at.kafka, topic.at.topic)
@@ -321,7 +340,7 @@ def topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
     return found + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
 
 
-def flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
+def build_flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
     """Of FLOWS_DDL, as `flow_progress` takes them."""
     return [
         (

@@ -16,13 +16,13 @@ from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits, silver_job
-from offsetwatch.history.spark.run_lock import only_run
-from offsetwatch.history.spark.session import spark_session, translated
+from offsetwatch.history.spark.run_lock import hold_run_lock
+from offsetwatch.history.spark.session import spark_session, translate_spark_errors
 from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.parquet import IN_ORDER
+from offsetwatch.history.tables.parquet import ORDERED_PREFIX
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, SILVER, TABLES, Table
 
 
@@ -44,35 +44,38 @@ class Upkeep:
     doubled: int
 
 
-def maintain(base: Path, *, master: str, heap: str, clock: Clock | None = None) -> Upkeep:
+def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = None) -> Upkeep:
     """See the module. Raises HistoryError."""
     now = clock or SystemClock()
-    if not reader.exists(base, (BRONZE_RECORDS,)):
+    if not reader.has_tables(base, (BRONZE_RECORDS,)):
         raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
-    present = [table for table in TABLES if reader.exists(base, (table,))]
+    present = [table for table in TABLES if reader.has_tables(base, (table,))]
     today = datetime.fromtimestamp(now.now(), tz=UTC).date()
-    with only_run(base, now):
-        before = {table.path: _files(table.at(base)) for table in present}
-        crowded = any(commits.crowded(base, table, today) for table in present)
+    with hold_run_lock(base, now):
+        before = {table.path: _count_files(table.at(base)) for table in present}
+        crowded = any(commits.find_fragmented_partitions(base, table, today) for table in present)
         unfinished = set(SILVER) <= set(present) and not silver_job.is_finished(base)
         if unfinished or crowded:
             with spark_session(master=master, heap=heap, short=True) as spark:
                 if unfinished:
                     silver_job.finish(spark, base, today)
                 for table in present:  # asked again: what was finished has added files
-                    for crowd in commits.crowded(base, table, today):
-                        _put_in_order(spark, base, table, crowd)
+                    for crowd in commits.find_fragmented_partitions(base, table, today):
+                        _sort_partition(spark, base, table, crowd)
         for table in present:
             commits.vacuum(base, table)
         tables = tuple(
-            TableUpkeep(table.path, before[table.path], _files(table.at(base))) for table in present
+            TableUpkeep(table.path, before[table.path], _count_files(table.at(base)))
+            for table in present
         )
-        rows, doubled = counted(base)
+        rows, doubled = count_rows(base)
     return Upkeep(tables=tables, rows=rows, doubled=doubled)
 
 
-def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: commits.Crowd) -> None:
-    with translated(f"maintaining {table.path} failed"):
+def _sort_partition(
+    spark: SparkSession, base: Path, table: Table, crowd: commits.FragmentedPartition
+) -> None:
+    with translate_spark_errors(f"maintaining {table.path} failed"):
         rows = spark.read.format("delta").load(str(table.at(base)))
         for name, value in crowd.partition.items():
             rows = rows.where(sf.col(name) == value)
@@ -81,11 +84,11 @@ def _put_in_order(spark: SparkSession, base: Path, table: Table, crowd: commits.
             rows = rows.sortWithinPartitions(*table.ordered_by)
         else:
             rows = rows.coalesce(crowd.wanted)
-        found = commits.written(rows, base, table, IN_ORDER)
+        found = commits.write_frame(rows, base, table, ORDERED_PREFIX)
     commits.rearrange(found, base, table, crowd.partition)
 
 
-def counted(base: Path) -> tuple[int, int]:
+def count_rows(base: Path) -> tuple[int, int]:
     """Rows of bronze, and identities that it holds more than once. Needs no JVM."""
     query = """
         SELECT coalesce(sum(times), 0) AS stored,
@@ -93,11 +96,11 @@ def counted(base: Path) -> tuple[int, int]:
         FROM (SELECT count(*) AS times FROM records
               GROUP BY kafka, topic, topic_id, kpartition, koffset)
     """
-    table = reader.opened(base, BRONZE_RECORDS)
+    table = reader.open_table(base, BRONZE_RECORDS)
     found = pa.table(QueryBuilder().register("records", table).execute(query))
     (row,) = found.to_pylist()
     return int(row["stored"]), int(row["doubled"])
 
 
-def _files(at: Path) -> int:
+def _count_files(at: Path) -> int:
     return len(DeltaTable(str(at)).file_uris())

@@ -17,11 +17,11 @@ import msgspec
 import structlog
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import Clock
-from offsetwatch.errors import ClientError, Denied
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import AccessDenied, ClientError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.log_queries import quoted
+from offsetwatch.history.tables.log_queries import quote_text
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
@@ -30,24 +30,28 @@ from offsetwatch.history.tables.schemas import (
     Table,
 )
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.failover.groups import ASKED_MAX, GROUPS_MAX
-from offsetwatch.state.mirror.mm2_names import checkpoints_of, copied_topic, remote_topic
+from offsetwatch.state.failover.groups import GROUP_PARTITIONS_MAX, GROUPS_MAX
+from offsetwatch.state.mirror.mm2_names import (
+    find_remote_topic,
+    locate_checkpoints,
+    resolve_checkpoint_topic,
+)
 
-_Place = tuple[str, TopicPartition]  # on which Kafka cluster
+_ClusterPartition = tuple[str, TopicPartition]  # on which Kafka cluster
 _Row = tuple[object, ...]
 
 _log = structlog.get_logger()
-_KEPT_MAX: Final = 500_000  # rows that wait to be written: some hundred megabytes
+_PENDING_ROWS_MAX: Final = 500_000  # rows that wait to be written: some hundred megabytes
 
 
-class _Sides(NamedTuple):
+class _GroupOffsetsQuery(NamedTuple):
     """A consumer group, and what to ask of it on each Kafka cluster."""
 
     group: str
     places: dict[str, set[TopicPartition]]
 
 
-class _Checkpointed(msgspec.Struct):
+class _CheckpointKey(msgspec.Struct):
     """What an observation of a checkpoint says of whose it is (decode/roles.py)."""
 
     group: str
@@ -63,7 +67,7 @@ class Sampler:
         base: Path,
         flows: Iterable[MirrorFlow],
         admins: Mapping[str, KafkaAdmin],
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
         """`admins` of the Kafka clusters that may be asked; a flow on another one is left out."""
         self._base = base
@@ -78,10 +82,10 @@ class Sampler:
         """Ask once, about what the tables name now. Groups first: one beyond the end of its log is
         one then, and not a log end that was too old.
         """
-        if len(self._ends) + len(self._groups) > _KEPT_MAX:
+        if len(self._ends) + len(self._groups) > _PENDING_ROWS_MAX:
             return  # nothing could be written for very long, and that is told elsewhere
         at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
-        progress = reader.flow_progress(self._base)
+        progress = reader.read_flow_progress(self._base)
         standing = self._standing(progress)
         for sides in standing:
             self._groups += self._committed(at, sides)
@@ -96,8 +100,8 @@ class Sampler:
 
     def write(self) -> None:
         """Put what was sampled into the tables. Raises HistoryError; it is kept then."""
-        self._ends = _written(self._ends, self._base, BRONZE_LOG_ENDS)
-        self._groups = _written(self._groups, self._base, BRONZE_GROUP_OFFSETS)
+        self._ends = _write_pending(self._ends, self._base, BRONZE_LOG_ENDS)
+        self._groups = _write_pending(self._groups, self._base, BRONZE_GROUP_OFFSETS)
 
     def close(self) -> None:
         """Close the clients."""
@@ -106,7 +110,7 @@ class Sampler:
 
     # --- what to ask -----------------------------------------------------------------------------
 
-    def _mirrored(self, progress: Iterable[reader.FlowProgressRow]) -> Iterator[_Place]:
+    def _mirrored(self, progress: Iterable[reader.FlowProgressRow]) -> Iterator[_ClusterPartition]:
         """Both sides of every partition that a flow has committed an offset for."""
         flows = {(at.connect_cluster, at.connector): at for at in self._flows}
         for row in progress:
@@ -115,18 +119,18 @@ class Sampler:
                 continue
             for kafka, topic in (
                 (flow.upstream, row.topic),
-                (flow.downstream, remote_topic(flow, row.topic)),
+                (flow.downstream, find_remote_topic(flow, row.topic)),
             ):
                 if kafka is not None and kafka in self._admins and topic is not None:
                     yield kafka, TopicPartition(topic, row.partition)
 
-    def _standing(self, progress: Collection[reader.FlowProgressRow]) -> list[_Sides]:
+    def _standing(self, progress: Collection[reader.FlowProgressRow]) -> list[_GroupOffsetsQuery]:
         """Every group with a checkpoint; the newest ones, as the daemon (state/failover.py) asks
         about no more either.
         """
-        found: list[_Sides] = []
+        found: list[_GroupOffsetsQuery] = []
         for flow in self._flows:
-            topic = checkpoints_of(flow)
+            topic = locate_checkpoints(flow)
             upstream, downstream = flow.upstream, flow.downstream
             if topic is None or upstream not in self._admins or downstream not in self._admins:
                 continue
@@ -137,17 +141,17 @@ class Sampler:
                 for at in progress
                 if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
             }
-            groups: dict[str, _Sides] = {}
+            groups: dict[str, _GroupOffsetsQuery] = {}
             asked = 0
             for seen in self._checkpointed(topic.kafka, topic.topic):
-                copied = copied_topic(flow, seen.topic, known)
+                copied = resolve_checkpoint_topic(flow, seen.topic, known)
                 new = seen.group not in groups
-                full = asked >= ASKED_MAX or (new and len(groups) >= GROUPS_MAX)
+                full = asked >= GROUP_PARTITIONS_MAX or (new and len(groups) >= GROUPS_MAX)
                 if copied is None or full:
                     continue
                 name, copy = copied
                 sides = groups.setdefault(
-                    seen.group, _Sides(seen.group, {upstream: set(), downstream: set()})
+                    seen.group, _GroupOffsetsQuery(seen.group, {upstream: set(), downstream: set()})
                 )
                 sides.places[upstream].add(TopicPartition(name, seen.partition))
                 sides.places[downstream].add(TopicPartition(copy, seen.partition))
@@ -155,20 +159,20 @@ class Sampler:
             found += groups.values()
         return found
 
-    def _checkpointed(self, kafka: str, topic: str) -> list[_Checkpointed]:
+    def _checkpointed(self, kafka: str, topic: str) -> list[_CheckpointKey]:
         """Newest first."""
         query = f"""
             SELECT observation FROM records
             WHERE kind = '{CHECKPOINTS}' AND error IS NULL AND observation IS NOT NULL
-                  AND kafka = {quoted(kafka)} AND topic = {quoted(topic)}
+                  AND kafka = {quote_text(kafka)} AND topic = {quote_text(topic)}
             ORDER BY kts DESC, koffset DESC
             """  # noqa: S608 - quoted
-        rows = reader.queried(self._base, query, records=SILVER_NEWEST).to_pylist()
-        return [msgspec.json.decode(row["observation"], type=_Checkpointed) for row in rows]
+        rows = reader.run_query(self._base, query, records=SILVER_NEWEST).to_pylist()
+        return [msgspec.json.decode(row["observation"], type=_CheckpointKey) for row in rows]
 
     # --- asking ----------------------------------------------------------------------------------
 
-    def _committed(self, at: datetime, sides: _Sides) -> list[_Row]:
+    def _committed(self, at: datetime, sides: _GroupOffsetsQuery) -> list[_Row]:
         """Of both sides or of none: no row means that it has committed nothing there."""
         found: list[_Row] = []
         for kafka, places in sides.places.items():
@@ -198,13 +202,15 @@ class Sampler:
         """What is denied is said once; whatever else may pass."""
         if what in self._refused:
             return
-        if isinstance(why, Denied):
+        if isinstance(why, AccessDenied):
             self._refused.add(what)
         _log.warning("history_sample_failed", what=what, reason=str(why))
 
 
-def _written(rows: list[_Row], base: Path, table: Table) -> list[_Row]:
+def _write_pending(rows: list[_Row], base: Path, table: Table) -> list[_Row]:
     """Nothing: what still waits to be written."""
     if rows:
-        commits.append(commits.given([commits.batch(rows, table)], base, table), base, table)
+        commits.append(
+            commits.write_batches([commits.build_batch(rows, table)], base, table), base, table
+        )
     return []

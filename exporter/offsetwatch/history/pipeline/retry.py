@@ -12,7 +12,7 @@ PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 60.0  # doubled from one try to the next
 STEADY_S = 60.0  # a stream that has run for so long has got over what stopped the last one
 
 
-class Patience:
+class StreamBackoff:
     """See the module."""
 
     def __init__(self) -> None:

@@ -17,24 +17,24 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import job as baselines
 from offsetwatch.history.pipeline import commits, gold
-from offsetwatch.history.pipeline.bronze_rows import Role, roles
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, resolve_recorded_topics
 from offsetwatch.history.pipeline.cut import Cut, refuse_unread
 from offsetwatch.history.pipeline.offset_sampler import Sampler
-from offsetwatch.history.pipeline.progress_monitor import WATCH_S, Watch
+from offsetwatch.history.pipeline.progress_monitor import POLL_INTERVAL_S, StreamProgressMonitor
 from offsetwatch.history.pipeline.silver_job import refine
 from offsetwatch.history.pipeline.stream import BronzeStream
-from offsetwatch.history.pipeline.stream_plan import Feed, planned, soon_read
-from offsetwatch.history.spark.run_lock import only_run
+from offsetwatch.history.pipeline.stream_plan import Feed, is_short_read, plan_stream
+from offsetwatch.history.spark.run_lock import hold_run_lock
 from offsetwatch.history.spark.security import kafka_options
-from offsetwatch.history.spark.session import spark_session, translated
-from offsetwatch.history.spark.shared_folder_check import refuse_a_folder_of_their_own
+from offsetwatch.history.spark.session import spark_session, translate_spark_errors
+from offsetwatch.history.spark.shared_folder_check import check_shared_folder
 from offsetwatch.history.tables import flows as flows_table
 from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.pipeline_status import Status
+from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
@@ -47,7 +47,7 @@ from offsetwatch.history.tables.schemas import (
     Table,
 )
 from offsetwatch.model.pipeline_status import GOLD, SILVER
-from offsetwatch.model.topology import BesideTopic, KafkaTopic, Topology
+from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, Topology
 
 _log = structlog.get_logger()
 
@@ -78,7 +78,7 @@ class PipelineSpec:
     max_offsets_per_trigger: int = 500_000
     master: str = "local[2]"
     heap: str = "1g"
-    beside: tuple[BesideTopic, ...] = ()
+    beside: tuple[AuxiliaryTopic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ class RunReport:
 
 
 def run_available_now(
-    spec: PipelineSpec, up_to: Cut | None = None, *, clock: Clock | None = None
+    spec: PipelineSpec, up_to: Cut | None = None, *, clock: UnixClock | None = None
 ) -> RunReport:
     """Read all that the topics hold now into bronze, then compute silver and gold.
 
     Gold is computed as of `up_to`, or of everything read. In `up_to` a partition that is not named
     counts as empty. Raises HistoryError if it lies beyond what could be read.
     """
-    with _prepared(spec, short=True, clock=clock) as run:
+    with _open_run(spec, short=True, clock=clock) as run:
         run.sampler.take()  # of this it can be told what was so, once all of before is read
         with run.streams(every=None):
             run.finish()
@@ -126,7 +126,7 @@ def run_available_now(
 
 
 def run_continuous(
-    spec: PipelineSpec, stop: threading.Event, *, clock: Clock | None = None
+    spec: PipelineSpec, stop: threading.Event, *, clock: UnixClock | None = None
 ) -> RunReport:
     """Follow the topics until `stop` is set; silver and gold follow by the minute.
 
@@ -135,12 +135,12 @@ def run_continuous(
     away for a while, and a topic may be created again or lose its beginning. Raises HistoryError or
     ClientError naming the cause if that does not help.
     """
-    with _prepared(spec, short=False, clock=clock) as run:
+    with _open_run(spec, short=False, clock=clock) as run:
         with run.streams(every=f"{round(spec.cadence_s * 1000)} milliseconds"):
             waited_s, sampled_s = spec.refine_s, spec.cadence_s
-            while not stop.wait(WATCH_S):
+            while not stop.wait(POLL_INTERVAL_S):
                 run.check()
-                waited_s, sampled_s = waited_s + WATCH_S, sampled_s + WATCH_S
+                waited_s, sampled_s = waited_s + POLL_INTERVAL_S, sampled_s + POLL_INTERVAL_S
                 if sampled_s >= spec.cadence_s:
                     run.sampler.take()
                     sampled_s = 0.0
@@ -155,39 +155,41 @@ def run_continuous(
 
 
 @contextmanager
-def _prepared(spec: PipelineSpec, *, short: bool, clock: Clock | None) -> Iterator[_Run]:
+def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> Iterator[_Run]:
     """Everything that can be refused is refused before the JVM starts."""
-    by_topic = roles(spec.topology, spec.topic_ids, spec.beside)
+    by_topic = resolve_recorded_topics(spec.topology, spec.topic_ids, spec.beside)
     if not by_topic:
         raise HistoryError("the topology names no topic to read")
     feeds = [_feed(spec, kafka, by_topic) for kafka in sorted({at.kafka for at in by_topic})]
     now = clock or SystemClock()
     with (
-        only_run(spec.base, now),
-        Status(spec.base, [feed.kafka for feed in feeds]) as status,
-        translated("the run failed"),  # what a dead JVM leaves of a question, or of a goodbye
+        hold_run_lock(spec.base, now),
+        PipelineStatusWriter(spec.base, [feed.kafka for feed in feeds]) as status,
+        translate_spark_errors(
+            "the run failed"
+        ),  # what a dead JVM leaves of a question, or of a goodbye
     ):
-        begun = reader.exists(spec.base, (BRONZE_RECORDS,))
-        before = reader.bronze_summary(spec.base) if begun else ()
-        plans = [planned(spec.base, feed) for feed in feeds]
+        begun = reader.has_tables(spec.base, (BRONZE_RECORDS,))
+        before = reader.summarize_bronze(spec.base) if begun else ()
+        plans = [plan_stream(spec.base, feed) for feed in feeds]
         for table in TABLES:
             commits.create(spec.base, table)
-        quick = short and soon_read(plans)
+        quick = short and is_short_read(plans)
         with spark_session(master=spec.master, heap=spec.heap, short=quick) as spark:
-            refuse_a_folder_of_their_own(spark, spec.base)
+            check_shared_folder(spark, spec.base)
             streams = [
                 BronzeStream(spark, spec.base, feed, going_on, now)
                 for feed, going_on in zip(feeds, plans, strict=True)
             ]
-            status.stored(_stored(before))
+            status.stored(_count_stored_rows(before))
             every_s = None if short else spec.cadence_s
-            watch = Watch(status, spec.base, streams, now, every_s=every_s)
+            watch = StreamProgressMonitor(status, spec.base, streams, now, every_s=every_s)
             admins = {name: KafkaAdmin(name, at) for name, at in spec.kafka.items()}
             with closing(Sampler(spec.base, spec.topology.flows, admins, now)) as sampler:
                 yield _Run(spec, spark, by_topic, streams, before, watch, sampler, now)
 
 
-def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Role]) -> Feed:
+def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, RecordedTopic]) -> Feed:
     if kafka not in spec.kafka:
         raise HistoryError(f"kafka {kafka} is in the topology, but its properties are not given")
     return Feed(
@@ -206,12 +208,12 @@ class _Run:
         self,
         spec: PipelineSpec,
         spark: SparkSession,
-        by_topic: Mapping[KafkaTopic, Role],
+        by_topic: Mapping[KafkaTopic, RecordedTopic],
         streams: list[BronzeStream],
         before: tuple[reader.BronzeTopic, ...],
-        watch: Watch,
+        watch: StreamProgressMonitor,
         sampler: Sampler,
-        clock: Clock,
+        clock: UnixClock,
     ) -> None:
         self.sampler = sampler
         self._spec = spec
@@ -284,7 +286,7 @@ class _Run:
             refine(self._spark, self._spec.base, today)
         with (
             status.computing(GOLD, newest=up_to is None),
-            translated("computing gold failed"),
+            translate_spark_errors("computing gold failed"),
         ):
             if up_to is not None:
                 self._write_gold(self._load(BRONZE_RECORDS), up_to)
@@ -296,7 +298,7 @@ class _Run:
         """Learn what is usual, if that is due. Whatever keeps it from that keeps nothing else."""
         base, now = self._spec.base, self._clock.now()
         try:
-            if baselines.due(base, now):
+            if baselines.is_due(base, now):
                 baselines.learn_on(self._spark, base, now)
         except HistoryError as exc:
             _log.warning("history_baselines_failed", reason=str(exc))
@@ -310,7 +312,7 @@ class _Run:
         """Below which everything was considered. A batch may be in bronze, and so in silver, a
         moment before its stream says so.
         """
-        stored = reader.log_places(self._spec.base)
+        stored = reader.read_silver_next_offsets(self._spec.base)
         return {
             at: {
                 partition: max(
@@ -330,24 +332,26 @@ class _Run:
         cursor = self._cursor_rows(cut)
         vector = self._spark.createDataFrame(cursor, GOLD_CURSOR.ddl())
         flows = self._spark.createDataFrame(
-            gold.flow_rows(self._spec.topology.flows), gold.FLOWS_DDL
+            gold.build_flow_rows(self._spec.topology.flows), gold.FLOWS_DDL
         )
-        seen = gold.within(records, vector)
-        places = gold.topic_rows(self._spec.topology)
+        seen = gold.select_before_cut(records, vector)
+        places = gold.build_topic_rows(self._spec.topology)
         topics = self._spark.createDataFrame(places, GOLD_TOPICS.ddl())
-        partitions = gold.source_partitions(seen, topics).persist()
+        partitions = gold.compute_source_partitions(seen, topics).persist()
         try:
-            _overwrite(gold.progress(partitions), base, GOLD_PROGRESS)
-            replicated = gold.flow_progress(partitions, gold.newest_syncs(seen), flows)
+            _overwrite(gold.select_progress(partitions), base, GOLD_PROGRESS)
+            replicated = gold.compute_flow_progress(
+                partitions, gold.select_newest_syncs(seen), flows
+            )
             _overwrite(replicated, base, GOLD_FLOW_PROGRESS)
         finally:
             partitions.unpersist()
         if self._places != places:
-            _put(places, base, GOLD_TOPICS)
-            _put(flows_table.rows(self._spec.topology.flows), base, GOLD_FLOWS)
+            _replace_rows(places, base, GOLD_TOPICS)
+            _replace_rows(flows_table.build_rows(self._spec.topology.flows), base, GOLD_FLOWS)
             self._places = places
         # Last: the cursor must not claim what the other tables do not hold yet.
-        _put(cursor, base, GOLD_CURSOR)
+        _replace_rows(cursor, base, GOLD_CURSOR)
 
     def _cursor_rows(self, cut: Cut) -> list[tuple[str, str, str, int, int]]:
         return [
@@ -359,8 +363,8 @@ class _Run:
     def report(self) -> RunReport:
         """What this run did."""
         base = self._spec.base
-        after = reader.bronze_summary(base)
-        self._watch.status.stored(_stored(after))
+        after = reader.summarize_bronze(base)
+        self._watch.status.stored(_count_stored_rows(after))
         old = {(topic.at, topic.topic_id): topic for topic in self._before}
         rows = dict.fromkeys(self._by_topic, 0)
         undecodable = 0
@@ -372,14 +376,14 @@ class _Run:
         return RunReport(
             rows_read=rows,
             undecodable=undecodable,
-            progress_rows=len(reader.progress(base)),
-            flow_rows=len(reader.flow_progress(base)),
-            cut=reader.cursor(base),
+            progress_rows=len(reader.read_progress(base)),
+            flow_rows=len(reader.read_flow_progress(base)),
+            cut=reader.read_cursor(base),
             notices=tuple(notice for stream in self._streams for notice in stream.notices),
         )
 
 
-def _stored(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[int, int]]:
+def _count_stored_rows(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[int, int]]:
     """Decoded and undecodable rows in bronze, by Kafka cluster."""
     found: dict[str, tuple[int, int]] = {}
     for topic in topics:
@@ -392,8 +396,10 @@ def _stored(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[int, int]]:
 
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:
-    commits.replace(commits.written(rows.coalesce(1), base, table), base, table)
+    commits.replace(commits.write_frame(rows.coalesce(1), base, table), base, table)
 
 
-def _put(rows: Iterable[commits.Row], base: Path, table: Table) -> None:
-    commits.replace(commits.given([commits.batch(rows, table)], base, table), base, table)
+def _replace_rows(rows: Iterable[commits.Row], base: Path, table: Table) -> None:
+    commits.replace(
+        commits.write_batches([commits.build_batch(rows, table)], base, table), base, table
+    )

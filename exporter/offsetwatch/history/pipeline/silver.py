@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from offsetwatch.history.tables.commit_changes import CLASS, RESET, changes
+from offsetwatch.history.tables.commit_changes import CLASS, RESET, compute_changes
 from offsetwatch.history.tables.schemas import (
     CONFIGS,
     CONNECT_OFFSETS,
-    LOG,
+    LOG_COLUMN_NAMES,
     OFFSET_SYNCS,
     RATE_S,
     SILVER_COMMITS,
@@ -24,28 +24,32 @@ from offsetwatch.history.tables.schemas import (
     SILVER_NEWEST,
     SILVER_RATES,
     SILVER_SNAPSHOTS,
-    SOURCE,
+    SOURCE_COLUMN_NAMES,
 )
 from offsetwatch.model.offsets import Order
 
 _MICROS = 1_000_000
-_RAW_KEY = (*LOG, "connect_cluster", "key")  # which says the connector and the source partition
+_RAW_KEY = (
+    *LOG_COLUMN_NAMES,
+    "connect_cluster",
+    "key",
+)  # which says the connector and the source partition
 
 
-def unread(records: DataFrame, logs: DataFrame) -> DataFrame:
+def select_unread(records: DataFrame, logs: DataFrame) -> DataFrame:
     """The bronze records behind what silver/logs has."""
-    seen = sf.broadcast(logs.select(*LOG, "next_offset"))
+    seen = sf.broadcast(logs.select(*LOG_COLUMN_NAMES, "next_offset"))
     return (
-        records.join(seen, on=list(LOG), how="left")
+        records.join(seen, on=list(LOG_COLUMN_NAMES), how="left")
         .where(sf.col("next_offset").isNull() | (sf.col("koffset") >= sf.col("next_offset")))
         .select(*SILVER_NEWEST.names)
     )
 
 
-def commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
+def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
     """silver/commits: the fresh records that tasks may look up, against those before them."""
-    rows = _looked_up(fresh).withColumn("fresh", sf.expr("true"))
-    held = _looked_up(newest).withColumn("fresh", sf.expr("false"))
+    rows = _select_canonical(fresh).withColumn("fresh", sf.expr("true"))
+    held = _select_canonical(newest).withColumn("fresh", sf.expr("false"))
     before = Window.partitionBy(*_RAW_KEY).orderBy("koffset")
     known = (
         rows.unionByName(held)
@@ -59,7 +63,7 @@ def commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
         )
         .where("fresh")
         .withColumn("step", sf.try_subtract(sf.col("pos"), sf.col("before_pos")))
-        .withColumn("at", sf.least("kts", _end_of("day")))
+        .withColumn("at", sf.least("kts", _compute_day_end("day")))
     )
     kept = [name for name in SILVER_COMMITS.names if name != "change"]
     types = {column.name: column.type for column in SILVER_COMMITS.columns}
@@ -71,14 +75,14 @@ def commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
             how="left",
         )
         .select(*kept, "before", "before_offset", "before_pos", CLASS)
-        .mapInArrow(changes, ddl)
+        .mapInArrow(compute_changes, ddl)
         .select(*SILVER_COMMITS.names)
     )
 
 
-def newest(held: DataFrame, fresh: DataFrame) -> DataFrame:
+def merge_newest(held: DataFrame, fresh: DataFrame) -> DataFrame:
     """silver/newest, after these records. A sync that cannot be decoded takes no other's place."""
-    last = Window.partitionBy(*LOG, "key").orderBy(sf.col("koffset").desc())
+    last = Window.partitionBy(*LOG_COLUMN_NAMES, "key").orderBy(sf.col("koffset").desc())
     says_nothing = (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNull()
     return (
         held.unionByName(fresh.where(~says_nothing))
@@ -88,9 +92,9 @@ def newest(held: DataFrame, fresh: DataFrame) -> DataFrame:
     )
 
 
-def logs(held: DataFrame, fresh: DataFrame) -> DataFrame:
+def merge_logs(held: DataFrame, fresh: DataFrame) -> DataFrame:
     """silver/logs, after these records."""
-    added = fresh.groupBy("kind", "connect_cluster", *LOG).agg(
+    added = fresh.groupBy("kind", "connect_cluster", *LOG_COLUMN_NAMES).agg(
         sf.min("koffset").alias("first_offset"),
         (sf.max("koffset") + 1).alias("next_offset"),
         sf.count("*").alias("records"),
@@ -103,24 +107,24 @@ def logs(held: DataFrame, fresh: DataFrame) -> DataFrame:
     return (
         held.drop("holes")
         .unionByName(added)
-        .groupBy("kind", "connect_cluster", *LOG)
+        .groupBy("kind", "connect_cluster", *LOG_COLUMN_NAMES)
         .agg(
-            *(_folded(sf.min, name) for name in ("first_offset", "first_at", "first_read_at")),
-            *(_folded(sf.max, name) for name in ("next_offset", "last_at", "last_read_at")),
-            *(_folded(sf.sum, name) for name in ("records", "undecodable")),
+            *(_fold_column(sf.min, name) for name in ("first_offset", "first_at", "first_read_at")),
+            *(_fold_column(sf.max, name) for name in ("next_offset", "last_at", "last_read_at")),
+            *(_fold_column(sf.sum, name) for name in ("records", "undecodable")),
         )
         .withColumn("holes", sf.expr("next_offset - first_offset - records"))
         .select(*SILVER_LOGS.names)
     )
 
 
-def rates(commits_of_days: DataFrame) -> DataFrame:
+def compute_rates(commits_of_days: DataFrame) -> DataFrame:
     """silver/rates of whole days, from all the commits of them."""
     begins = sf.timestamp_seconds(sf.floor(_seconds("at") / RATE_S) * RATE_S)
     changed = ~sf.col("change").isin(Order.SAME.value, RESET)
     return (
         commits_of_days.withColumn("begins", begins)
-        .groupBy(*SOURCE, "begins", "day")
+        .groupBy(*SOURCE_COLUMN_NAMES, "begins", "day")
         .agg(
             sf.count("*").alias("commits"),
             sf.count_if(changed).alias("advances"),
@@ -137,7 +141,7 @@ def rates(commits_of_days: DataFrame) -> DataFrame:
     )
 
 
-def snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
+def build_snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
     """silver/snapshots for `days` (one column, day), from the newest snapshot before all of them
     and the commits since.
 
@@ -182,13 +186,13 @@ def _classes(records: DataFrame) -> DataFrame:
     )
 
 
-def _looked_up(records: DataFrame) -> DataFrame:
+def _select_canonical(records: DataFrame) -> DataFrame:
     return records.where(
         (sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull() & sf.col("canonical")
     )
 
 
-def _folded(fold: Callable[[str], Column], name: str) -> Column:
+def _fold_column(fold: Callable[[str], Column], name: str) -> Column:
     return fold(name).alias(name)
 
 
@@ -196,6 +200,6 @@ def _seconds(moment: str | Column) -> Column:
     return sf.unix_micros(moment).cast("double") / _MICROS
 
 
-def _end_of(day: str) -> Column:
+def _compute_day_end(day: str) -> Column:
     midnight = sf.date_add(day, 1).cast("timestamp")
     return sf.timestamp_micros(sf.unix_micros(midnight) - 1)

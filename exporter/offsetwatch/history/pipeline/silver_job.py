@@ -23,7 +23,7 @@ from pyspark.sql import functions as sf
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits as lake
 from offsetwatch.history.pipeline import silver
-from offsetwatch.history.spark.session import translated
+from offsetwatch.history.spark.session import translate_spark_errors
 from offsetwatch.history.tables import reader as read
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
@@ -57,13 +57,13 @@ class _Run:
 
 def refine(spark: SparkSession, base: Path, today: date) -> None:
     """Bring silver up to date. Days before `today` (UTC) are over. Raises HistoryError."""
-    bronze = read.opened(base, BRONZE_RECORDS)
-    unfinished, following = _runs(base, bronze)
-    with translated("computing silver failed"):
+    bronze = read.open_table(base, BRONZE_RECORDS)
+    unfinished, following = _plan_runs(base, bronze)
+    with translate_spark_errors("computing silver failed"):
         if unfinished is not None:
             _Refinement(spark, base, unfinished).carry_out(today)
         if following is not None:
-            _write_down(base, following)
+            _write_run_file(base, following)
             _Refinement(spark, base, following).carry_out(today)
         else:
             _close_days(spark, base, today)
@@ -71,62 +71,64 @@ def refine(spark: SparkSession, base: Path, today: date) -> None:
 
 def is_finished(base: Path) -> bool:
     """Is no run under way that was killed?"""
-    return _unfinished(base) is None
+    return _find_unfinished_run(base) is None
 
 
 def finish(spark: SparkSession, base: Path, today: date) -> None:
     """Finish the run that was begun, if one was: the files that it reads must not go before."""
-    unfinished = _unfinished(base)
+    unfinished = _find_unfinished_run(base)
     if unfinished is not None:
-        with translated("computing silver failed"):
+        with translate_spark_errors("computing silver failed"):
             _Refinement(spark, base, unfinished).carry_out(today)
 
 
-def _unfinished(base: Path) -> _Run | None:
-    unfinished, _ = _runs(base, read.opened(base, BRONZE_RECORDS))
+def _find_unfinished_run(base: Path) -> _Run | None:
+    unfinished, _ = _plan_runs(base, read.open_table(base, BRONZE_RECORDS))
     return unfinished
 
 
-def _runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
+def _plan_runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
     """The run that was begun and not finished, and the one to begin; None where there is none."""
     table, version = str(bronze.metadata().id), bronze.version()
-    done = lake.taken_in(base, SILVER_LOGS, APP) or 0
-    last = _written_down(base)
+    done = lake.read_last_committed(base, SILVER_LOGS, APP) or 0
+    last = _read_run_file(base)
     if last is None:
-        if (lake.taken_in(base, SILVER_COMMITS, APP) or 0) != done:
-            raise HistoryError(_again("how far it has come was lost (silver/run.json)"))
+        if (lake.read_last_committed(base, SILVER_COMMITS, APP) or 0) != done:
+            raise HistoryError(_describe_rebuild("how far it has come was lost (silver/run.json)"))
         return None, _Run(run=done + 1, table=table, since=None, until=version)
     if last.table != table or last.until > version:
-        raise HistoryError(_again(f"{BRONZE_RECORDS.path} is not the table it was made from"))
+        raise HistoryError(
+            _describe_rebuild(f"{BRONZE_RECORDS.path} is not the table it was made from")
+        )
     unfinished = last if last.run > done else None
     if last.until == version:
         return unfinished, None
     return unfinished, _Run(run=last.run + 1, table=table, since=last.until, until=version)
 
 
-def _again(why: str) -> str:
+def _describe_rebuild(why: str) -> str:
     return f"silver cannot go on: {why}; move the folder silver/ away and it is made again"
 
 
-def _written_down(base: Path) -> _Run | None:
+def _read_run_file(base: Path) -> _Run | None:
     try:
-        return _Run(**json.loads(_note(base).read_text(encoding="utf-8")))
+        return _Run(**json.loads(_find_run_file(base).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as exc:
-        raise HistoryError(_again(f"silver/run.json cannot be read: {exc}")) from exc
+        raise HistoryError(_describe_rebuild(f"silver/run.json cannot be read: {exc}")) from exc
 
 
-def _write_down(base: Path, run: _Run) -> None:
-    partial = _note(base).with_suffix(".partial")
+def _write_run_file(base: Path, run: _Run) -> None:
+    partial = _find_run_file(base).with_suffix(".partial")
     try:
         partial.write_text(json.dumps(asdict(run)), encoding="utf-8")
-        partial.replace(_note(base))
+        partial.replace(_find_run_file(base))
     except OSError as exc:
         raise HistoryError(f"{partial} cannot be written: {exc}") from exc
 
 
-def _note(base: Path) -> Path:
+def _find_run_file(base: Path) -> Path:
     return base / "silver" / "run.json"
 
 
@@ -137,7 +139,7 @@ class _Refinement:
         self._spark = spark
         self._base = base
         self._run = run
-        self._turn = lake.Turn(APP, run.run)
+        self._turn = lake.IdempotentWrite(APP, run.run)
 
     def carry_out(self, today: date) -> None:
         """Do what is not done of it. The order matters: silver/newest is where this run began until
@@ -145,12 +147,12 @@ class _Refinement:
         """
         held = self._load(SILVER_LOGS)
         # Not kept in memory: each use reads other columns, and they are quicker read again.
-        fresh = silver.unread(self._won(), held)
+        fresh = silver.select_unread(self._won(), held)
         newest = self._load(SILVER_NEWEST)
-        self._append(silver.commits(fresh, newest))
-        self._replace(silver.newest(newest, fresh), SILVER_NEWEST)
+        self._append(silver.build_commits(fresh, newest))
+        self._replace(silver.merge_newest(newest, fresh), SILVER_NEWEST)
         _close_days(self._spark, self._base, today, again_from=_first_day(fresh))
-        self._replace(silver.logs(held, fresh), SILVER_LOGS)
+        self._replace(silver.merge_logs(held, fresh), SILVER_LOGS)
 
     def _load(self, table: Table) -> DataFrame:
         return _load(self._spark, self._base, table)
@@ -161,11 +163,13 @@ class _Refinement:
         """
         schema = BRONZE_RECORDS.ddl().replace(" NOT NULL", "")
         reader = self._spark.read.schema(schema)
-        files = _files(self._base, self._run.until)
+        files = _list_bronze_files(self._base, self._run.until)
         if files is None:
-            raise HistoryError(_again(f"bronze's version {self._run.until} is not known any more"))
+            raise HistoryError(
+                _describe_rebuild(f"bronze's version {self._run.until} is not known any more")
+            )
         if self._run.since is not None:
-            files -= _files(self._base, self._run.since) or set()
+            files -= _list_bronze_files(self._base, self._run.since) or set()
         if not files:
             return self._spark.createDataFrame([], schema)
         paths = [_GLOB.sub(r"\\\1", file) for file in sorted(files)]
@@ -176,13 +180,13 @@ class _Refinement:
         if self._turn.done(self._base, SILVER_COMMITS):
             return
         rows = commits.repartition("day").sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
-        found = lake.written(rows, self._base, SILVER_COMMITS)
+        found = lake.write_frame(rows, self._base, SILVER_COMMITS)
         lake.append(found, self._base, SILVER_COMMITS, self._turn)
 
     def _replace(self, rows: DataFrame, table: Table) -> None:
         if self._turn.done(self._base, table):
             return
-        found = lake.written(rows.coalesce(1), self._base, table)
+        found = lake.write_frame(rows.coalesce(1), self._base, table)
         lake.replace(found, self._base, table, self._turn)
 
 
@@ -192,8 +196,8 @@ def _close_days(
     """Rates and a snapshot of each day that is over, and again of those from a day on that has got
     more commits.
     """
-    there = read.days(base, SILVER_SNAPSHOTS)
-    over = [day for day in read.days(base, SILVER_COMMITS) if day < today]
+    there = read.list_days(base, SILVER_SNAPSHOTS)
+    over = [day for day in read.list_days(base, SILVER_COMMITS) if day < today]
     missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
     again = [day for day in there if again_from is not None and day >= again_from]
     wanted = sorted({*missing, *again})
@@ -208,15 +212,15 @@ def _close_days(
     if before is not None:
         since = since.where(sf.col("day") > before)
     days = spark.createDataFrame([(day,) for day in wanted], "day DATE")
-    rates = silver.rates(commits.where(sf.col("day").isin(wanted)))
+    rates = silver.compute_rates(commits.where(sf.col("day").isin(wanted)))
     _replace_days(rates, base, SILVER_RATES, wanted)
     # Last: that a day has its snapshot says that it was closed.
-    _replace_days(silver.snapshots(snapshots, since, days), base, SILVER_SNAPSHOTS, wanted)
+    _replace_days(silver.build_snapshots(snapshots, since, days), base, SILVER_SNAPSHOTS, wanted)
 
 
 def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:
     ordered = rows.repartition("day").sortWithinPartitions("day", *table.ordered_by)
-    lake.replace(lake.written(ordered, base, table), base, table, days=days)
+    lake.replace(lake.write_frame(ordered, base, table), base, table, days=days)
 
 
 def _load(spark: SparkSession, base: Path, table: Table) -> DataFrame:
@@ -231,7 +235,7 @@ def _first_day(fresh: DataFrame) -> date | None:
     return found
 
 
-def _files(base: Path, version: int) -> set[str] | None:
+def _list_bronze_files(base: Path, version: int) -> set[str] | None:
     """Those of bronze at a version; None if nobody knows that version any more."""
     try:
         return set(DeltaTable(str(BRONZE_RECORDS.at(base)), version=version).file_uris())

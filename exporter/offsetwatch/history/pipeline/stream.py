@@ -22,22 +22,27 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import (
-    Ambiguous,
+    AmbiguousOutcome,
     ClientError,
     HistoryError,
+    LeaderNotAvailable,
     OffsetwatchError,
-    Unreachable,
-    Unsettled,
+    TargetUnreachable,
 )
 from offsetwatch.history.pipeline import bronze, checkpoints, commits
-from offsetwatch.history.pipeline.retry import Patience
-from offsetwatch.history.pipeline.stream_plan import Feed, planned, shape
-from offsetwatch.history.spark.session import said, translated
+from offsetwatch.history.pipeline.retry import StreamBackoff
+from offsetwatch.history.pipeline.stream_plan import Feed, plan_stream, read_topic_shape
+from offsetwatch.history.spark.session import collect_error_text, translate_spark_errors
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
-from offsetwatch.history.tables.stream_generations import Gap, GapReason, Place, Plan
+from offsetwatch.history.tables.stream_generations import (
+    BronzeGap,
+    GapReason,
+    StreamPartition,
+    StreamPlan,
+)
 from offsetwatch.model.topology import KafkaTopic
 
 POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
@@ -49,7 +54,7 @@ _POISON = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class StreamProgress:
     """How far a stream has committed: the next offset of every partition, and the id of each topic
     that they are offsets of. Both are {} if it has not come round to anything yet.
 
@@ -65,7 +70,7 @@ class BronzeStream:
     """See the module. `notices` is what a person should hear of."""
 
     def __init__(
-        self, spark: SparkSession, base: Path, feed: Feed, going_on: Plan, clock: Clock
+        self, spark: SparkSession, base: Path, feed: Feed, going_on: StreamPlan, clock: UnixClock
     ) -> None:
         self.notices: list[str] = []
         self._spark = spark
@@ -78,11 +83,11 @@ class BronzeStream:
         self._query: StreamingQuery | None = None
         self._sink: bronze.Sink | None = None
         self._query_ids: Mapping[str, str] = {}
-        self._seen = Reached({}, {})
+        self._seen = StreamProgress({}, {})
         self._admin = KafkaAdmin(feed.kafka, dict(feed.properties))
         self._broken: OffsetwatchError | None = None
         self._seen_at_plan = self._seen
-        self._patience = Patience()
+        self._patience = StreamBackoff()
 
     @property
     def kafka(self) -> str:
@@ -95,9 +100,9 @@ class BronzeStream:
         assert self._query is not None
         return self._query
 
-    def stored(self, batch: int) -> commits.Stored:
+    def stored(self, batch: int) -> commits.AddedRows:
         """What a batch of the query that runs now added; asked for once."""
-        return commits.Stored(0, 0) if self._sink is None else self._sink.stored(batch)
+        return commits.AddedRows(0, 0) if self._sink is None else self._sink.stored(batch)
 
     def start(self, every: str | None) -> None:
         """Read at this interval, or, without one, until what is there now is read."""
@@ -112,7 +117,7 @@ class BronzeStream:
         """End it, if it still runs."""
         if self._sink is not None:
             self._sink.close()
-        with translated(f"stopping the stream of kafka {self._feed.kafka} failed"):
+        with translate_spark_errors(f"stopping the stream of kafka {self._feed.kafka} failed"):
             if self._query is not None:
                 self._query.stop()
 
@@ -141,15 +146,15 @@ class BronzeStream:
         if self._broken is not None and self._patience.due(time.monotonic()):
             self._plan_again(self._broken)
 
-    def reached(self) -> Reached:
+    def reached(self) -> StreamProgress:
         """How far it is, whichever query got it there."""
         assert self._query is not None
-        with translated(f"asking the stream of kafka {self._feed.kafka} failed"):
+        with translate_spark_errors(f"asking the stream of kafka {self._feed.kafka} failed"):
             progress = self._query.lastProgress
         ends = None if progress is None else json.loads(progress.sources[0].endOffset)
         if ends:
             kafka = self._feed.kafka
-            self._seen = Reached(
+            self._seen = StreamProgress(
                 ends={
                     KafkaTopic(kafka, topic): {int(p): end for p, end in offsets.items()}
                     for topic, offsets in ends.items()
@@ -163,7 +168,7 @@ class BronzeStream:
     def _ended(self) -> OffsetwatchError | None:
         """Why it does not run any more; None if it does."""
         assert self._query is not None
-        with translated(f"asking the stream of kafka {self._feed.kafka} failed"):
+        with translate_spark_errors(f"asking the stream of kafka {self._feed.kafka} failed"):
             active = self._query.isActive
         moved = self.reached() != self._seen_at_plan
         if active or moved:
@@ -203,7 +208,7 @@ class BronzeStream:
         away = False
         try:
             self._go_on(why)
-        except (Unreachable, Ambiguous, Unsettled) as exc:
+        except (TargetUnreachable, AmbiguousOutcome, LeaderNotAvailable) as exc:
             still, away = exc, True
         except (HistoryError, ClientError) as exc:
             still = exc
@@ -216,11 +221,11 @@ class BronzeStream:
         if isinstance(why, HistoryError) and self._passed(why):
             return
         by_topic = {
-            topic: replace(role, topic_id=shape(self._admin, topic)[0])
+            topic: replace(role, topic_id=read_topic_shape(self._admin, topic)[0])
             for topic, role in self._feed.by_topic.items()
         }
         self._feed = replace(self._feed, by_topic=by_topic)
-        self._plan = planned(self._base, self._feed)
+        self._plan = plan_stream(self._base, self._feed)
         if self._plan.why is not None:
             self._begin(self._plan)
         self.start(self._every)
@@ -230,7 +235,7 @@ class BronzeStream:
 
     def _reading(self) -> AbstractContextManager[None]:
         # Both ends, because "no space left" may be said of either's disk.
-        return translated(f"reading kafka {self._feed.kafka} into {self._base} failed")
+        return translate_spark_errors(f"reading kafka {self._feed.kafka} into {self._base} failed")
 
     def _failure(self) -> None:
         assert self._query is not None
@@ -245,14 +250,14 @@ class BronzeStream:
                 raise self._sink.failure
 
     def _started(self) -> StreamingQuery:
-        raw = bronze.kafka_records(
+        raw = bronze.open_kafka_stream(
             self._spark,
             self._feed.options,
             self._feed.by_topic,
-            starting=checkpoints.vector(self._plan.starts),
+            starting=checkpoints.format_spark_offsets(self._plan.starts),
             offsets_per_trigger_max=self._feed.offsets_per_trigger_max,
         )
-        at = checkpoints.folder(self._base, self._feed.kafka, self._plan.number)
+        at = checkpoints.find_checkpoint_folder(self._base, self._feed.kafka, self._plan.number)
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
         self._sink = bronze.Sink(self._base, kafka, by_topic, self._clock, self._vouch)
         writer = (
@@ -267,13 +272,13 @@ class BronzeStream:
         )
         return paced.start()
 
-    def _begin(self, going_on: Plan) -> None:
+    def _begin(self, going_on: StreamPlan) -> None:
         """Gaps first: a generation that has begun must not have left one unsaid."""
-        known = reader.gaps(self._base, self._feed.kafka)
+        known = reader.read_gaps(self._base, self._feed.kafka)
         fresh = [gap for gap in going_on.gaps if gap not in known]
         if fresh:
             self._write(fresh)
-        checkpoints.begin(self._base, self._feed.kafka, going_on)
+        checkpoints.write_generation(self._base, self._feed.kafka, going_on)
         kafka, number = self._feed.kafka, going_on.number
         for gap in fresh:
             _log.warning("history_gap", kafka=kafka, gap=str(gap))
@@ -282,7 +287,7 @@ class BronzeStream:
             _log.warning("history_generation", kafka=kafka, number=number, why=going_on.why)
             self.notices.append(f"kafka {kafka}: generation {number} begins: {going_on.why}")
 
-    def _write(self, gaps: list[Gap]) -> None:
+    def _write(self, gaps: list[BronzeGap]) -> None:
         now = datetime.fromtimestamp(self._clock.now(), tz=UTC)
         rows = [
             (
@@ -297,8 +302,8 @@ class BronzeStream:
             )
             for gap in gaps
         ]
-        batches = [commits.batch(rows, OPS_GAPS)]
-        commits.append(commits.given(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
+        batches = [commits.build_batch(rows, OPS_GAPS)]
+        commits.append(commits.write_batches(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
 
     def _passed(self, failure: HistoryError) -> bool:
         """Get past a record whose timestamp Spark cannot hold; False if that is not what it was.
@@ -306,7 +311,7 @@ class BronzeStream:
         No option skips it. What lies before it is read as a batch, the record becomes a gap, and
         the next generation begins behind it.
         """
-        found = _POISON.search(said(failure))
+        found = _POISON.search(collect_error_text(failure))
         if found is None or self._poisons >= POISONS_MAX:
             return False
         self._poisons += 1
@@ -319,16 +324,16 @@ class BronzeStream:
             self._plan,
             number=self._plan.number + 1,
             starts={**self._next_offsets(), (topic, partition): offset + 1},
-            gaps=(Gap(*log, offset, offset + 1, GapReason.TIMESTAMP_OUT_OF_RANGE),),
+            gaps=(BronzeGap(*log, offset, offset + 1, GapReason.TIMESTAMP_OUT_OF_RANGE),),
             why=f"{topic} partition {partition} offset {offset} has a timestamp beyond Spark's",
         )
         self._begin(self._plan)
         self.start(self._every)
         return True
 
-    def _next_offsets(self) -> dict[Place, int]:
+    def _next_offsets(self) -> dict[StreamPartition, int]:
         """Behind what bronze holds, or where this generation began if that is further on."""
-        stored = reader.next_offsets(self._base, self._feed.kafka)
+        stored = reader.read_bronze_next_offsets(self._base, self._feed.kafka)
         return {
             (topic, partition): max(
                 start, stored.get((topic, self._plan.topics[topic], partition), start)
@@ -349,5 +354,5 @@ class BronzeStream:
             .load()
         )
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
-        found = bronze.written(raw, self._base, kafka, by_topic, self._clock.now())
+        found = bronze.write_bronze_files(raw, self._base, kafka, by_topic, self._clock.now())
         commits.append(found, self._base, BRONZE_RECORDS)

@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import Final
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.errors import HistoryError, NotFound, Unsettled
+from offsetwatch.errors import HistoryError, LeaderNotAvailable, NotFound
 from offsetwatch.history.pipeline import checkpoints, commits
-from offsetwatch.history.pipeline.bronze_rows import Role
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS
-from offsetwatch.history.tables.stream_generations import Held, Plan, Source, plan
+from offsetwatch.history.tables.stream_generations import (
+    StreamGeneration,
+    StreamPlan,
+    StreamSource,
+    plan,
+)
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
@@ -40,40 +45,44 @@ class Feed:
     kafka: str
     properties: Mapping[str, str] = field(repr=False)  # may hold passwords
     options: Mapping[str, str] = field(repr=False)
-    by_topic: Mapping[str, Role]
+    by_topic: Mapping[str, RecordedTopic]
     offsets_per_trigger_max: int
 
 
-def planned(base: Path, feed: Feed) -> Plan:
+def plan_stream(base: Path, feed: Feed) -> StreamPlan:
     """How this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
     try:
-        return plan(_source(feed), _held(base, feed.kafka), reader.next_offsets(base, feed.kafka))
+        return plan(
+            _source(feed),
+            _read_generation(base, feed.kafka),
+            reader.read_bronze_next_offsets(base, feed.kafka),
+        )
     except HistoryError as exc:
         raise HistoryError(f"kafka {feed.kafka}: {exc}") from exc
 
 
-def soon_read(plans: Iterable[Plan]) -> bool:
+def is_short_read(plans: Iterable[StreamPlan]) -> bool:
     """Is there so little to read that to compile well would not pay?"""
     return sum(plan.unread for plan in plans) < LONG_OFFSETS_MIN
 
 
-def _held(base: Path, kafka: str) -> Held | None:
-    held = checkpoints.held(base, kafka)
+def _read_generation(base: Path, kafka: str) -> StreamGeneration | None:
+    held = checkpoints.read_generation(base, kafka)
     if held is None or held.batch is None:
         return held
-    bronze = reader.exists(base, (BRONZE_RECORDS,))
-    taken_in = bronze and commits.Turn(*held.batch).done(base, BRONZE_RECORDS)
+    bronze = reader.has_tables(base, (BRONZE_RECORDS,))
+    taken_in = bronze and commits.IdempotentWrite(*held.batch).done(base, BRONZE_RECORDS)
     return held if taken_in else held.without_its_batch()
 
 
-def _source(feed: Feed) -> Source:
+def _source(feed: Feed) -> StreamSource:
     """What there is to read now. A topic that is not the one it was a moment ago is refused: its
     records would be stored under the wrong id.
     """
     admin = KafkaAdmin(feed.kafka, dict(feed.properties))
     places: list[TopicPartition] = []
     for topic, role in sorted(feed.by_topic.items()):
-        topic_id, partitions = shape(admin, topic)
+        topic_id, partitions = read_topic_shape(admin, topic)
         if topic_id != role.topic_id:
             raise HistoryError(
                 f"{topic} was created again just now (id {role.topic_id or 'unknown'}, now "
@@ -81,14 +90,14 @@ def _source(feed: Feed) -> Source:
             )
         places += [TopicPartition(topic, number) for number in range(partitions)]
     bounds = _bounds(admin, places)
-    return Source(
+    return StreamSource(
         topics={topic: role.topic_id for topic, role in feed.by_topic.items()},
         starts={(at.topic, at.partition): bounds[at].start for at in places},
         ends={(at.topic, at.partition): bounds[at].end for at in places},
     )
 
 
-def shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
+def read_topic_shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
     """The id of a topic, and how many partitions it has. Raises NotFound, ClientError."""
     try:
         return admin.shape(topic)
@@ -106,6 +115,6 @@ def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartit
         if not missing:
             return bounds
         time.sleep(LEADER_PAUSE_S)
-    raise Unsettled(
+    raise LeaderNotAvailable(
         admin.name, f"{missing[0].topic} partition {missing[0].partition} has no leader"
     )

@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
-from offsetwatch.clock import utc
-from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.clock import to_utc
+from offsetwatch.decode.javamap import build_connect_key_from_json
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import log_queries, reader
-from offsetwatch.history.tables.log_queries import Log, Row
-from offsetwatch.history.tables.raw_keys import keys_in_use
-from offsetwatch.history.tables.stream_generations import Gap
+from offsetwatch.history.tables.log_queries import OffsetsTopicLog, Row
+from offsetwatch.history.tables.raw_keys import find_keys_in_use
+from offsetwatch.history.tables.stream_generations import BronzeGap
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import SpellingInUse
@@ -43,12 +43,12 @@ from offsetwatch.state.connect.raw_keys import SpellingInUse
 _NULL = "null"  # the text of a value that holds JSON null: Connect hands out nothing
 
 
-class Unanswerable(HistoryError):
+class UnanswerableQuery(HistoryError):
     """The tables cannot tell. The message says why, and since when they can."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AsOfQuery:
     """What to look up.
 
     at          Unix seconds
@@ -65,7 +65,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AsOfOffset:
     """The newest record of one source partition at a moment.
 
     source_offset   JSON with sorted keys, exact; None if a task gets nothing from it: a tombstone,
@@ -92,12 +92,12 @@ class ConnectorOffsets:
     connector: str
     topic: KafkaTopic
     topic_id: str
-    then: tuple[Entry, ...]
-    now: tuple[Entry, ...]
+    then: tuple[AsOfOffset, ...]
+    now: tuple[AsOfOffset, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AsOf:
+class AsOfResult:
     """The answer.
 
     unknown         connectors that cannot be answered for, each with the reason
@@ -117,37 +117,41 @@ class AsOf:
     files_skipped: int
 
 
-def as_of(base: Path, asked: Question) -> AsOf:
+def read_as_of(base: Path, asked: AsOfQuery) -> AsOfResult:
     """Answer. Raises Unanswerable where nothing at all can be said, HistoryError where there are no
     tables.
     """
-    everything = log_queries.logs(base)
-    cluster = _cluster(base, everything, asked)
+    everything = log_queries.read_logs(base)
+    cluster = _resolve_cluster(base, everything, asked)
     found = tuple(log for log in everything if log.connect_cluster == cluster)
     begun = min(log.first_at for log in found)
     if asked.at < begun:
-        raise Unanswerable(
-            f"nothing is known as of {iso(asked.at)}: the oldest record read of {cluster} is of "
-            f"{iso(begun)}"
+        raise UnanswerableQuery(
+            f"nothing is known as of {format_iso(asked.at)}: the oldest record read of "
+            f"{cluster} is of "
+            f"{format_iso(begun)}"
         )
-    scope = log_queries.scope(base, found, cluster, asked.connector, asked.at)
-    at_that_time = log_queries.newest(base, scope)
-    then, now = _by_connector(at_that_time.rows), {}
+    scope = log_queries.compute_scope(base, found, cluster, asked.connector, asked.at)
+    at_that_time = log_queries.read_newest_in_scope(base, scope)
+    then, now = _group_by_connector(at_that_time.rows), {}
     if asked.with_now:
-        now = _by_connector(log_queries.newest_of_all(base, scope).rows)
-    site = _Site(base, found, asked)
+        now = _group_by_connector(log_queries.read_newest_overall(base, scope).rows)
+    site = _ClusterOffsets(base, found, asked)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
     for name in sorted({*then, *now}):
         try:
             connectors.append(site.offsets(name, then.get(name, []), now.get(name, [])))
-        except Unanswerable as exc:
+        except UnanswerableQuery as exc:
             unknown.append((name, str(exc)))
     if asked.connector is not None and not connectors and not unknown:
         unknown = [
-            (asked.connector, f"no record of it was read that is of {iso(asked.at)} or before")
+            (
+                asked.connector,
+                f"no record of it was read that is of {format_iso(asked.at)} or before",
+            )
         ]
-    return AsOf(
+    return AsOfResult(
         at=asked.at,
         connect_cluster=cluster,
         connectors=tuple(connectors),
@@ -159,14 +163,14 @@ def as_of(base: Path, asked: Question) -> AsOf:
     )
 
 
-class _Site:
+class _ClusterOffsets:
     """One Connect cluster: which topic a connector uses, and which generation of it counts."""
 
     def __init__(
         self,
         base: Path,
-        found: tuple[Log, ...],
-        asked: Question,
+        found: tuple[OffsetsTopicLog, ...],
+        asked: AsOfQuery,
     ) -> None:
         self._base = base
         self._logs = found
@@ -174,19 +178,19 @@ class _Site:
         cluster = found[0].connect_cluster
         self._topics = {
             topic.connector: topic.at
-            for topic in reader.topics(base)
+            for topic in reader.read_topics(base)
             if topic.connect_cluster == cluster
         }
-        self._hidden_from: dict[Log, float | None] = {}
+        self._hidden_from: dict[OffsetsTopicLog, float | None] = {}
 
     def offsets(self, name: str, then: list[Row], now: list[Row]) -> ConnectorOffsets:
         """Raises Unanswerable."""
         home = self._home(name, then or now)
         log = self._generation(home)
         newest = self._generations(home)[-1:]
-        mine = [] if log is None else [row for row in then if _is_of(row, log)]
+        mine = [] if log is None else [row for row in then if _is_in_log(row, log)]
         if log is None or not mine:
-            raise Unanswerable(self._nothing(name, home, then))
+            raise UnanswerableQuery(self._nothing(name, home, then))
         self._refuse_hidden(log)
         self._refuse_lost(log, mine)
         self._refuse_unread(log, newest[0])
@@ -195,41 +199,43 @@ class _Site:
             topic=home,
             topic_id=log.topic_id,
             then=self._entries(name, log, mine, self._asked.at),
-            now=self._entries(name, newest[0], [row for row in now if _is_of(row, newest[0])]),
+            now=self._entries(name, newest[0], [row for row in now if _is_in_log(row, newest[0])]),
         )
 
     def _entries(
-        self, name: str, log: Log, rows: list[Row], at: float | None = None
-    ) -> tuple[Entry, ...]:
+        self, name: str, log: OffsetsTopicLog, rows: list[Row], at: float | None = None
+    ) -> tuple[AsOfOffset, ...]:
         """One per source partition, under the raw key that its task looked up."""
         keys: dict[str, set[bytes]] = {}
         for row in rows:
             keys.setdefault(row["source_partition"], set()).add(row["key"])
         several = {identity for identity, spelled in keys.items() if len(spelled) > 1}
         if several:
-            in_use = keys_in_use(log_queries.evidence(self._base, log, name, at))
+            in_use = find_keys_in_use(log_queries.read_evidence(self._base, log, name, at))
             rows = [
                 row
                 for row in rows
                 if row["source_partition"] not in several
-                or row["key"] == _looked_up(row["source_partition"], in_use)
+                or row["key"] == _find_key_in_use(row["source_partition"], in_use)
             ]
-        return _entries(rows)
+        return _select_offsets(rows)
 
     def _home(self, name: str, rows: list[Row]) -> KafkaTopic:
-        at = iso(self._asked.at)
+        at = format_iso(self._asked.at)
         if self._asked.topic is not None:
             return self._named(self._asked.topic)
         home = self._topics.get(name, self._topics.get(None))
         if home is not None:
             if not home.topic:
-                raise Unanswerable("it keeps its offsets on a Kafka cluster that is not configured")
+                raise UnanswerableQuery(
+                    "it keeps its offsets on a Kafka cluster that is not configured"
+                )
             return home
         held = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in rows})
         if len(held) == 1:
             return held[0]
-        raise Unanswerable(
-            f"which topic it used as of {at} is not known: {_listed(held)} hold offsets of it; "
+        raise UnanswerableQuery(
+            f"which topic it used as of {at} is not known: {_join_names(held)} hold offsets of it; "
             "name one with --topic"
         )
 
@@ -237,18 +243,18 @@ class _Site:
         known = sorted({log.at for log in self._logs})
         matching = [at for at in known if name in {at.topic, str(at)}]
         if len(matching) != 1:
-            raise Unanswerable(f"--topic {name} is none, or several, of {_listed(known)}")
+            raise UnanswerableQuery(f"--topic {name} is none, or several, of {_join_names(known)}")
         return matching[0]
 
-    def _generations(self, at: KafkaTopic) -> list[Log]:
+    def _generations(self, at: KafkaTopic) -> list[OffsetsTopicLog]:
         """The topic under each of its ids, in the order in which they were first read."""
         return sorted(
             (log for log in self._logs if log.at == at), key=attrgetter("first_read_at", "first_at")
         )
 
-    def _generation(self, at: KafkaTopic) -> Log | None:
+    def _generation(self, at: KafkaTopic) -> OffsetsTopicLog | None:
         """The one that existed at the moment asked for."""
-        current: Log | None = None
+        current: OffsetsTopicLog | None = None
         for log in self._generations(at):
             # A clock that ran ahead must not move a topic beyond the moment it was read.
             begun = min(log.first_at, log.first_read_at)
@@ -260,105 +266,107 @@ class _Site:
         return current
 
     def _nothing(self, name: str, home: KafkaTopic, then: list[Row]) -> str:
-        at = iso(self._asked.at)
+        at = format_iso(self._asked.at)
         others = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in then} - {home})
         if others:
             return (
                 f"{home}, where it keeps its offsets, holds nothing of it as of {at}, but "
-                f"{_listed(others)} does: if it kept them there then, name that with --topic"
+                f"{_join_names(others)} does: if it kept them there then, name that with --topic"
             )
         if then:
             return f"{home} was created again before {at}, and held nothing of {name} since"
         return f"it had committed nothing yet as of {at}"
 
-    def _refuse_hidden(self, log: Log) -> None:
+    def _refuse_hidden(self, log: OffsetsTopicLog) -> None:
         at = self._asked.at
         if at >= log.first_read_at:
             return
         if log not in self._hidden_from:
-            self._hidden_from[log] = log_queries.hidden_from(self._base, log)
+            self._hidden_from[log] = log_queries.find_compaction_start(self._base, log)
         hidden = self._hidden_from[log]
         if hidden is not None and hidden <= at:
-            raise Unanswerable(
-                f"{log.at} was compacted before it was first read, so offsets as of {iso(at)} may "
-                f"be missing; they are known from {iso(log.first_read_at)} on"
+            raise UnanswerableQuery(
+                f"{log.at} was compacted before it was first read, so offsets as of "
+                f"{format_iso(at)} may "
+                f"be missing; they are known from {format_iso(log.first_read_at)} on"
             )
 
-    def _refuse_lost(self, log: Log, rows: list[Row]) -> None:
+    def _refuse_lost(self, log: OffsetsTopicLog, rows: list[Row]) -> None:
         """A record in front of a gap may have been overtaken by one inside it."""
         for gap in self._gaps(log):
             fronted = any(
                 row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
                 for row in rows
             )
-            if fronted and log_queries.last_before(self._base, log, gap) <= self._asked.at:
-                raise Unanswerable(
+            if fronted and log_queries.find_time_before_gap(self._base, log, gap) <= self._asked.at:
+                raise UnanswerableQuery(
                     f"records of {log.kafka} are permanently missing: {gap}; what its source "
-                    f"partitions had in there as of {iso(self._asked.at)} is not known"
+                    f"partitions had in there as of {format_iso(self._asked.at)} is not known"
                 )
 
-    def _gaps(self, log: Log) -> list[Gap]:
+    def _gaps(self, log: OffsetsTopicLog) -> list[BronzeGap]:
         """Those inside the log. That nobody read the end of a deleted topic is another matter."""
-        found = reader.gaps(self._base, log.kafka)
+        found = reader.read_gaps(self._base, log.kafka)
         here = (gap for gap in found if (gap.topic, gap.topic_id) == (log.topic, log.topic_id))
         return sorted(gap for gap in here if gap.to_offset is not None)
 
-    def _refuse_unread(self, log: Log, newest: Log) -> None:
+    def _refuse_unread(self, log: OffsetsTopicLog, newest: OffsetsTopicLog) -> None:
         at = self._asked.at
         if log != newest and at > log.last_read_at:
-            raise Unanswerable(
+            raise UnanswerableQuery(
                 f"{log.at} was deleted and created again, and what was written to the old one "
-                f"after {iso(log.last_read_at)} was never read: as of {iso(at)} nothing is known"
+                f"after {format_iso(log.last_read_at)} was never read: as of {format_iso(at)} "
+                "nothing is known"
             )
 
 
-def _cluster(base: Path, found: tuple[Log, ...], asked: Question) -> str:
+def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], asked: AsOfQuery) -> str:
     known = sorted({log.connect_cluster for log in found})
     if not known:
-        raise Unanswerable("no record of an offsets topic has been read yet")
+        raise UnanswerableQuery("no record of an offsets topic has been read yet")
     if asked.connect_cluster is not None:
         if asked.connect_cluster not in known:
-            raise Unanswerable(
+            raise UnanswerableQuery(
                 f"nothing was read of Connect cluster {asked.connect_cluster}, "
-                f"only of {_listed(known)}"
+                f"only of {_join_names(known)}"
             )
         return asked.connect_cluster
     if len(known) > 1 and asked.connector is not None:
         known = [name for name in log_queries.clusters_of(base, asked.connector) if name in known]
         if not known:
-            raise Unanswerable(f"no record of a connector {asked.connector} was ever read")
+            raise UnanswerableQuery(f"no record of a connector {asked.connector} was ever read")
     if len(known) > 1:
-        raise Unanswerable(f"say which Connect cluster with --connect: {_listed(known)}")
+        raise UnanswerableQuery(f"say which Connect cluster with --connect: {_join_names(known)}")
     return known[0]
 
 
-def _looked_up(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
+def _find_key_in_use(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
     """Raises Unanswerable."""
     use = in_use[identity]
     if use.spelling is not None:
         return use.spelling.raw_key
-    held = _listed([spelling.raw_key.decode(errors="replace") for spelling in use.unsure])
-    raise Unanswerable(
+    held = _join_names([spelling.raw_key.decode(errors="replace") for spelling in use.unsure])
+    raise UnanswerableQuery(
         f"{identity} has offsets under several raw keys, and which one its task looked up is not "
         f"known: {held}"
     )
 
 
-def _entries(rows: list[Row]) -> tuple[Entry, ...]:
+def _select_offsets(rows: list[Row]) -> tuple[AsOfOffset, ...]:
     """One per source partition. In two partitions of the topic (their number was changed) it has no
     order but that of timestamps which are further apart than clocks are. Raises Unanswerable.
     """
     newest: dict[str, Row] = {}
-    for row in sorted(rows, key=_age):
+    for row in sorted(rows, key=_compute_age_key):
         held = newest.get(row["source_partition"])
         if held is not None and _is_contested(held, row):
-            raise Unanswerable(
+            raise UnanswerableQuery(
                 f"{row['source_partition']} has records in two partitions of its offsets topic, "
                 f"{held['kpartition']} and {row['kpartition']}, whose timestamps are too close to "
                 "tell the newer: clocks may differ by ten minutes"
             )
         newest[row["source_partition"]] = row
-    return tuple(_entry(row) for _, row in sorted(newest.items()))
+    return tuple(_build_offset(row) for _, row in sorted(newest.items()))
 
 
 def _is_contested(older: Row, newer: Row) -> bool:
@@ -368,12 +376,12 @@ def _is_contested(older: Row, newer: Row) -> bool:
     return not one_log and not same and not is_later(newer["kts"], older["kts"])
 
 
-def _entry(row: Row) -> Entry:
+def _build_offset(row: Row) -> AsOfOffset:
     offset = row["source_offset"]
-    return Entry(
+    return AsOfOffset(
         source_partition=row["source_partition"],
         source_offset=None if offset == _NULL else offset,
-        raw_key=row["key"] or _hash_map_key(row),
+        raw_key=row["key"] or _build_hash_map_key(row),
         dialect=row["dialect"],
         error=row["error"],
         committed_at=row["kts"],
@@ -382,33 +390,33 @@ def _entry(row: Row) -> Entry:
     )
 
 
-def _hash_map_key(row: Row) -> bytes:
+def _build_hash_map_key(row: Row) -> bytes:
     """Return the key of a row that was written before rows had theirs."""
-    key = connect_key_of(row["connector"], row["source_partition"])
+    key = build_connect_key_from_json(row["connector"], row["source_partition"])
     assert key is not None  # no other key was kept
     return key
 
 
-def _age(row: Row) -> tuple[float, int]:
+def _compute_age_key(row: Row) -> tuple[float, int]:
     return (row["kts"], row["kpartition"])
 
 
-def _is_of(row: Row, log: Log) -> bool:
+def _is_in_log(row: Row, log: OffsetsTopicLog) -> bool:
     return (row["kafka"], row["topic"], row["topic_id"]) == (log.kafka, log.topic, log.topic_id)
 
 
-def _by_connector(rows: list[Row]) -> dict[str, list[Row]]:
+def _group_by_connector(rows: list[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row["connector"], []).append(row)
     return found
 
 
-def _listed(names: Sequence[object]) -> str:
+def _join_names(names: Sequence[object]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def iso(at: float) -> str:
+def format_iso(at: float) -> str:
     """A moment for people, to the millisecond as Kafka has it."""
-    moment = utc(at)
+    moment = to_utc(at)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

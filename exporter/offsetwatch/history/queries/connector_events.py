@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 EXAMPLES_MAX: Final = 3
-TOGETHER_S: Final = 1.0  # commits of one flush carry stamps that lie this close
+FLUSH_S_MAX: Final = 1.0  # commits of one flush carry stamps that lie this close
 
 
 class Origin(StrEnum):
@@ -26,7 +26,7 @@ class Origin(StrEnum):
     JOURNAL = "journal"
 
 
-class What(StrEnum):
+class ConnectorEventKind(StrEnum):
     """Kinds of events. Names are only ever added.
 
     configured       it was created, or its configuration was written again
@@ -71,13 +71,13 @@ class Event:
 
     at: float
     origin: Origin
-    what: What
+    what: ConnectorEventKind
     said: str
     until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class InternalTopicRecord:
     """A record of the config or status topic: its timestamp, and what roles.py makes of it."""
 
     at: float
@@ -104,7 +104,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class CommitPause:
     """A pause, longer than usual.
 
     ends        Unix seconds; of one that goes on, until when that is known
@@ -120,7 +120,7 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class LagEpisode:
     """A time in which a flow had more to copy than usual.
 
     peak    records, of which `usual` are hardly ever exceeded at that hour of the week
@@ -134,7 +134,7 @@ class Behind:
     over: bool
 
 
-def of_configs(records: Iterable[Seen]) -> Iterator[Event]:
+def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
     """What somebody wanted."""
     settings: dict[str, Any] | None = None
     wanted, tasks = "started", None
@@ -143,29 +143,44 @@ def of_configs(records: Iterable[Seen]) -> Iterator[Event]:
         match noun["kind"]:
             case "connector_config" if noun["settings"] is None:
                 if settings is not None:
-                    yield Event(at, Origin.CONFIG, What.DELETED, "deleted")
+                    yield Event(at, Origin.CONFIG, ConnectorEventKind.DELETED, "deleted")
                 settings, wanted, tasks = None, "started", None
             case "connector_config":
-                yield Event(at, Origin.CONFIG, What.CONFIGURED, _configured(settings, noun))
+                yield Event(
+                    at,
+                    Origin.CONFIG,
+                    ConnectorEventKind.CONFIGURED,
+                    _describe_configuration(settings, noun),
+                )
                 settings = noun["settings"]
             case "target_state":
                 # Without one it is to run; after a deletion this tells nothing new.
                 state = noun["state"] or "started"
                 if state != wanted:
-                    yield Event(at, Origin.CONFIG, What.ASKED, f"asked to be {_STATES[state]}")
+                    yield Event(
+                        at, Origin.CONFIG, ConnectorEventKind.ASKED, f"asked to be {_STATES[state]}"
+                    )
                 wanted = state
             case "restart_request" if noun["include_tasks"] is not None:
-                yield Event(at, Origin.CONFIG, What.ASKED, _restart(noun))
+                yield Event(at, Origin.CONFIG, ConnectorEventKind.ASKED, _describe_restart(noun))
             case "tasks_commit" if noun["tasks"] is not None:
                 if noun["tasks"] != tasks:
-                    yield Event(at, Origin.CONFIG, What.TASKS, _tasks(noun["tasks"]))
+                    yield Event(
+                        at,
+                        Origin.CONFIG,
+                        ConnectorEventKind.TASKS,
+                        _format_task_count(noun["tasks"]),
+                    )
                 tasks = noun["tasks"]
             case "tasks_fencing" if noun["tasks"] is not None:
-                said = f"producers of {_tasks(noun['tasks'])} fenced: an exactly-once start"
-                yield Event(at, Origin.CONFIG, What.TASKS, said)
+                said = (
+                    f"producers of {_format_task_count(noun['tasks'])} fenced: an "
+                    "exactly-once start"
+                )
+                yield Event(at, Origin.CONFIG, ConnectorEventKind.TASKS, said)
 
 
-def of_statuses(records: Iterable[Seen]) -> Iterator[Event]:
+def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
     """What workers made of it. One that lost it in a rebalance may say so after the next one has
     taken it over: that is out of date, and no event.
     """
@@ -178,56 +193,60 @@ def of_statuses(records: Iterable[Seen]) -> Iterator[Event]:
         now, last = noun["condition"], before.get(task)
         if now is None:
             if last is not None:
-                said = f"{_who(task)} is no more"
-                yield Event(seen.at, Origin.STATUS, What.STATE, said)
+                said = f"{_name_subject(task)} is no more"
+                yield Event(seen.at, Origin.STATUS, ConnectorEventKind.STATE, said)
             before.pop(task, None)
             continue
-        if last is not None and _outdated(now, last):
+        if last is not None and _is_outdated(now, last):
             continue
         before[task] = now
         if last is None or any(now[name] != last[name] for name in ("state", "worker", "failure")):
-            yield Event(seen.at, Origin.STATUS, What.STATE, _stands(task, now, last))
+            yield Event(
+                seen.at, Origin.STATUS, ConnectorEventKind.STATE, _describe_state(task, now, last)
+            )
 
 
-def of_commits(commits: Iterable[Commit]) -> Iterator[Event]:
+def fold_commits(commits: Iterable[Commit]) -> Iterator[Event]:
     """What went otherwise than on. Partitions that changed alike in one flush are one event."""
     together: list[Commit] = []
     for commit in commits:
-        if together and not _alike(together[-1], commit):
-            yield _moved(together)
+        if together and not _is_same_change(together[-1], commit):
+            yield _build_commit_event(together)
             together = []
         together.append(commit)
     if together:
-        yield _moved(together)
+        yield _build_commit_event(together)
 
 
-def of_silences(silences: Iterable[Silence]) -> Iterator[Event]:
+def describe_pauses(silences: Iterable[CommitPause]) -> Iterator[Event]:
     """When it stood still."""
     for silence in silences:
-        lasted = _span(silence.ends - silence.begins)
+        lasted = _format_duration(silence.ends - silence.begins)
         if silence.missed is None:
             said = f"no commit for {lasted}"
-            more = f"usually there is one every {_span(silence.usual_s or 0.0)}"
+            more = f"usually there is one every {_format_duration(silence.usual_s or 0.0)}"
         else:
             said = f"nothing advanced for {lasted}"
             more = f"{silence.missed:.1f} advances were to be expected"
         said = f"{said}{', and it goes on' if silence.ongoing else ''}; {more}"
-        yield Event(silence.begins, Origin.OFFSETS, What.SILENT, said, until=silence.ends)
+        yield Event(
+            silence.begins, Origin.OFFSETS, ConnectorEventKind.SILENT, said, until=silence.ends
+        )
 
 
-def of_lags(episodes: Iterable[Behind]) -> Iterator[Event]:
+def describe_lag_episodes(episodes: Iterable[LagEpisode]) -> Iterator[Event]:
     """When it had more to copy than usual."""
     for at in episodes:
-        lasted = _span(at.ends - at.begins)
+        lasted = _format_duration(at.ends - at.begins)
         going = "" if at.over else ", not seen to end"
         said = (
             f"behind by up to {at.peak} records for {lasted}{going}; "
             f"at that hour it is hardly ever more than {at.usual:.0f}"
         )
-        yield Event(at.begins, Origin.LOG_ENDS, What.BEHIND, said, until=at.ends)
+        yield Event(at.begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=at.ends)
 
 
-def in_order(*parts: Iterable[Event]) -> tuple[Event, ...]:
+def merge_events(*parts: Iterable[Event]) -> tuple[Event, ...]:
     """By time; what is of one moment, what was wanted first."""
     place = {origin: number for number, origin in enumerate(Origin)}
     events = [event for part in parts for event in part]
@@ -247,12 +266,12 @@ _SETTINGS: Final = {
 }
 
 
-def _configured(before: Mapping[str, Any] | None, noun: Mapping[str, Any]) -> str:
+def _describe_configuration(before: Mapping[str, Any] | None, noun: Mapping[str, Any]) -> str:
     settings = noun["settings"]
     if before is None:
         return f"created: {settings['class_name']}"
     changed = [
-        f"{said} {_short(before.get(name))} -> {_short(settings.get(name))}"
+        f"{said} {_format_value(before.get(name))} -> {_format_value(settings.get(name))}"
         if isinstance(settings.get(name), str | None)
         else said
         for name, said in _SETTINGS.items()
@@ -264,57 +283,64 @@ def _configured(before: Mapping[str, Any] | None, noun: Mapping[str, Any]) -> st
     return "configuration written; no setting changed that is stored here"
 
 
-def _short(value: object) -> str:
+def _format_value(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _restart(noun: Mapping[str, Any]) -> str:
+def _describe_restart(noun: Mapping[str, Any]) -> str:
     whose = "with its tasks" if noun["include_tasks"] else "without its tasks"
     return f"restart requested, {whose}{', what failed only' if noun['only_failed'] else ''}"
 
 
-def _tasks(count: int) -> str:
+def _format_task_count(count: int) -> str:
     return f"{count} task{'' if count == 1 else 's'}"
 
 
-def _who(task: int | None) -> str:
+def _name_subject(task: int | None) -> str:
     return "the connector" if task is None else f"task {task}"
 
 
-def _outdated(now: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
+def _is_outdated(now: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
     return bool(now["state"] == "unassigned" and now["generation"] < last["generation"])
 
 
-def _stands(task: int | None, now: Mapping[str, Any], last: Mapping[str, Any] | None) -> str:
+def _describe_state(
+    task: int | None, now: Mapping[str, Any], last: Mapping[str, Any] | None
+) -> str:
     failure = f": {now['failure']}" if now["failure"] else ""
     moved = last is not None and last["worker"] != now["worker"]
     same = last is not None and last["state"] == now["state"]
     if moved and same and not failure:
         assert last is not None
-        return f"{_who(task)} {now['state']}, now on {now['worker']} (was on {last['worker']})"
-    return f"{_who(task)} {now['state']} on {now['worker']}{failure}"
+        return (
+            f"{_name_subject(task)} {now['state']}, now on {now['worker']} (was on "
+            f"{last['worker']})"
+        )
+    return f"{_name_subject(task)} {now['state']} on {now['worker']}{failure}"
 
 
-def _alike(one: Commit, other: Commit) -> bool:
+def _is_same_change(one: Commit, other: Commit) -> bool:
     return (
-        _kind(one) is _kind(other)
+        _classify_commit(one) is _classify_commit(other)
         and one.source_partition != other.source_partition
-        and 0 <= other.at - one.at <= TOGETHER_S
+        and 0 <= other.at - one.at <= FLUSH_S_MAX
     )
 
 
-def _kind(commit: Commit) -> What:
+def _classify_commit(commit: Commit) -> ConnectorEventKind:
     if commit.error is not None or commit.change is None:
-        return What.UNREADABLE
+        return ConnectorEventKind.UNREADABLE
     if commit.change == "first" and commit.respelled:
-        return What.RESPELLED
-    return {"first": What.FIRST_COMMIT, "reset": What.FORGOTTEN}.get(commit.change, What.REWOUND)
+        return ConnectorEventKind.RESPELLED
+    return {"first": ConnectorEventKind.FIRST_COMMIT, "reset": ConnectorEventKind.FORGOTTEN}.get(
+        commit.change, ConnectorEventKind.REWOUND
+    )
 
 
-def _moved(commits: list[Commit]) -> Event:
+def _build_commit_event(commits: list[Commit]) -> Event:
     first = commits[0]
-    what = _kind(first)
-    said = "; ".join(map(_each[what], commits[:EXAMPLES_MAX]))
+    what = _classify_commit(first)
+    said = "; ".join(map(_COMMIT_DESCRIBERS[what], commits[:EXAMPLES_MAX]))
     more = len(commits) - EXAMPLES_MAX
     if more > 0:
         said = f"{len(commits)} partitions: {said}; and {more} more"
@@ -322,28 +348,30 @@ def _moved(commits: list[Commit]) -> Event:
     return Event(first.at, Origin.OFFSETS, what, said, until=until)
 
 
-def _rewound(commit: Commit) -> str:
+def _describe_rewind(commit: Commit) -> str:
     if commit.pos is None or commit.step is None:
         return f"{commit.source_partition} went back to {commit.source_offset}"
     was = commit.pos - commit.step
     return f"{commit.source_partition} went back by {-commit.step}, from {was} to {commit.pos}"
 
 
-def _respelled(commit: Commit) -> str:
+def _describe_respelling(commit: Commit) -> str:
     key = commit.raw_key.decode(errors="replace")
     return f"{commit.source_partition} is written as {key} now and begins at {commit.source_offset}"
 
 
-_each: Final = {
-    What.RESPELLED: _respelled,
-    What.FIRST_COMMIT: lambda at: f"{at.source_partition} begins at {at.source_offset}",
-    What.FORGOTTEN: lambda at: f"{at.source_partition} is forgotten",
-    What.UNREADABLE: lambda at: f"{at.source_partition} cannot be read: {at.error}",
-    What.REWOUND: _rewound,
+_COMMIT_DESCRIBERS: Final = {
+    ConnectorEventKind.RESPELLED: _describe_respelling,
+    ConnectorEventKind.FIRST_COMMIT: lambda at: (
+        f"{at.source_partition} begins at {at.source_offset}"
+    ),
+    ConnectorEventKind.FORGOTTEN: lambda at: f"{at.source_partition} is forgotten",
+    ConnectorEventKind.UNREADABLE: lambda at: f"{at.source_partition} cannot be read: {at.error}",
+    ConnectorEventKind.REWOUND: _describe_rewind,
 }
 
 
-def _span(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """In its two largest units."""
     whole = round(seconds)
     if whole < 60:

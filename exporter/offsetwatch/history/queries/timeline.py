@@ -18,22 +18,22 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines.document import published
+from offsetwatch.history.baselines.document import read_baselines
 from offsetwatch.history.queries import gaps
-from offsetwatch.history.queries.asof import Unanswerable, iso
+from offsetwatch.history.queries.asof import UnanswerableQuery, format_iso
 from offsetwatch.history.queries.connector_events import (
     Commit,
     Event,
-    Seen,
-    in_order,
-    of_commits,
-    of_configs,
-    of_lags,
-    of_silences,
-    of_statuses,
+    InternalTopicRecord,
+    describe_lag_episodes,
+    describe_pauses,
+    fold_commits,
+    fold_configs,
+    fold_statuses,
+    merge_events,
 )
 from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.log_queries import moment, quoted
+from offsetwatch.history.tables.log_queries import quote_text, quote_time
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONFIGS,
@@ -45,7 +45,7 @@ from offsetwatch.history.tables.schemas import (
 )
 from offsetwatch.model.baselines import TOO_OLD_S, Baseline
 
-_TOLD_BY: Final = {
+_KIND_CONTENTS: Final = {
     CONFIGS: "what was asked of it",
     STATUS: "which states it was in",
     CONNECT_OFFSETS: "how its offsets moved",
@@ -53,7 +53,7 @@ _TOLD_BY: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TimelineQuery:
     """Of which connector, and from when to when (both included)."""
 
     connector: str
@@ -75,56 +75,61 @@ class Timeline:
     notes: tuple[str, ...]
 
 
-def timeline(base: Path, asked: Question) -> Timeline:
+def read_timeline(base: Path, asked: TimelineQuery) -> Timeline:
     """Everything that is known. Raises Unanswerable where no record is about such a connector, or
     connectors of several Connect clusters have its name; HistoryError where there are no tables.
     """
     cluster = asked.connect_cluster
     found = _clusters(base, asked.connector)
     if cluster is None and len(found) > 1:
-        raise Unanswerable(
+        raise UnanswerableQuery(
             f"connectors of several Connect clusters are called {asked.connector}; name one: "
             f"--connect {' | '.join(found)}"
         )
     if not found or (cluster is not None and cluster not in found):
         where = "" if cluster is None else f" of {cluster}"
-        raise Unanswerable(f"no record in the tables is about a connector{where} called so")
+        raise UnanswerableQuery(f"no record in the tables is about a connector{where} called so")
     cluster = cluster or found[0]
     subject = (cluster, asked.connector)
-    usual, why = _usual(base, subject, asked.until)
-    behind, unknown = gaps.behind(base, subject, asked.since, asked.until, usual)
-    whose = f"connect_cluster = {quoted(cluster)} AND connector = {quoted(asked.connector)}"
-    events = in_order(
-        of_configs(_seen(base, CONFIGS, cluster, asked)),
-        of_statuses(_seen(base, STATUS, cluster, asked)),
-        of_commits(_commits(base, whose, asked)),
-        of_silences(gaps.silences(base, subject, asked.since, asked.until, usual)),
-        of_lags(behind),
+    usual, why = _find_baseline(base, subject, asked.until)
+    behind, unknown = gaps.find_lag_episodes(base, subject, asked.since, asked.until, usual)
+    whose = f"connect_cluster = {quote_text(cluster)} AND connector = {quote_text(asked.connector)}"
+    events = merge_events(
+        fold_configs(_read_records(base, CONFIGS, cluster, asked)),
+        fold_statuses(_read_records(base, STATUS, cluster, asked)),
+        fold_commits(_commits(base, whose, asked)),
+        describe_pauses(gaps.find_pauses(base, subject, asked.since, asked.until, usual)),
+        describe_lag_episodes(behind),
     )
     return Timeline(
         connect_cluster=cluster,
         connector=asked.connector,
-        events=tuple(at for at in events if _within(at, asked)),
+        events=tuple(at for at in events if _is_within(at, asked)),
         notes=(*_notes(base, cluster, asked.since), *filter(None, (why, unknown))),
     )
 
 
-def _within(event: Event, asked: Question) -> bool:
+def _is_within(event: Event, asked: TimelineQuery) -> bool:
     """Of a span, if any of it is."""
     ends = event.at if event.until is None else event.until
     return event.at <= asked.until and ends >= asked.since
 
 
-def _usual(base: Path, whose: tuple[str, str], until: float) -> tuple[Baseline | None, str | None]:
+def _find_baseline(
+    base: Path, whose: tuple[str, str], until: float
+) -> tuple[Baseline | None, str | None]:
     """What is usual of it, if that can be told of this time; and why not."""
     try:
-        found = published(base)
+        found = read_baselines(base)
     except HistoryError as exc:
         return None, f"what is usual is not known: {exc}"
     if found is None:
         return None, None
     if abs(until - found.until) > TOO_OLD_S:
-        return None, f"what is usual was learned from before {iso(found.until)}: not of that time"
+        return (
+            None,
+            f"what is usual was learned from before {format_iso(found.until)}: not of that time",
+        )
     for at in found.connectors:
         if (at.connect_cluster, at.connector) == whose:
             return at, None
@@ -133,8 +138,8 @@ def _usual(base: Path, whose: tuple[str, str], until: float) -> tuple[Baseline |
 
 def _clusters(base: Path, connector: str) -> list[str]:
     """The Connect clusters whose topics tell of a connector of this name."""
-    told = f"kind IN ('{STATUS}', '{CONFIGS}') AND {_about(connector)}"
-    own = f"kind = '{CONNECT_OFFSETS}' AND connector = {quoted(connector)}"
+    told = f"kind IN ('{STATUS}', '{CONFIGS}') AND {_build_connector_condition(connector)}"
+    own = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"""
         SELECT DISTINCT connect_cluster FROM records
         WHERE connect_cluster IS NOT NULL AND (({told}) OR ({own}))
@@ -142,28 +147,30 @@ def _clusters(base: Path, connector: str) -> list[str]:
     return sorted(row["connect_cluster"] for row in _rows(base, BRONZE_RECORDS, query))
 
 
-def _about(connector: str) -> str:
+def _build_connector_condition(connector: str) -> str:
     """Is an observation of this connector? Its JSON is compact."""
-    return f"strpos(observation, {quoted(_named(connector))}) > 0"
+    return f"strpos(observation, {quote_text(_format_connector_field(connector))}) > 0"
 
 
-def _named(connector: str) -> str:
+def _format_connector_field(connector: str) -> str:
     return f'"connector":{msgspec.json.encode(connector).decode()}'
 
 
-def _seen(base: Path, kind: str, cluster: str, asked: Question) -> Iterator[Seen]:
+def _read_records(
+    base: Path, kind: str, cluster: str, asked: TimelineQuery
+) -> Iterator[InternalTopicRecord]:
     """From the first that is known: what a record changes depends on those before it."""
     query = f"""
         SELECT kts, observation FROM records
-        WHERE kind = '{kind}' AND connect_cluster = {quoted(cluster)} AND error IS NULL
-              AND {_about(asked.connector)} AND kts <= {moment(asked.until)}
+        WHERE kind = '{kind}' AND connect_cluster = {quote_text(cluster)} AND error IS NULL
+              AND {_build_connector_condition(asked.connector)} AND kts <= {quote_time(asked.until)}
         ORDER BY kts, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     for row in _rows(base, BRONZE_RECORDS, query):
-        yield Seen(at=row["kts"], noun=msgspec.json.decode(row["observation"]))
+        yield InternalTopicRecord(at=row["kts"], noun=msgspec.json.decode(row["observation"]))
 
 
-def _commits(base: Path, whose: str, asked: Question) -> Iterator[Commit]:
+def _commits(base: Path, whose: str, asked: TimelineQuery) -> Iterator[Commit]:
     query = f"""
         WITH begun AS (
             SELECT source_partition, key AS first_key, at AS first_at, row_number()
@@ -174,7 +181,7 @@ def _commits(base: Path, whose: str, asked: Question) -> Iterator[Commit]:
                key AS raw_key, coalesce(key <> first_key AND at > first_at, false) AS respelled
         FROM records LEFT JOIN begun
              ON records.source_partition = begun.source_partition AND place = 1
-        WHERE {whose} AND at >= {moment(asked.since)} AND at <= {moment(asked.until)}
+        WHERE {whose} AND at >= {quote_time(asked.since)} AND at <= {quote_time(asked.until)}
               AND (change IS NULL OR change IN ('first', 'behind', 'reset'))
         ORDER BY at, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
@@ -185,19 +192,20 @@ def _commits(base: Path, whose: str, asked: Question) -> Iterator[Commit]:
 def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:
     query = f"""
         SELECT kind, min(first_read_at) AS first_read_at FROM records
-        WHERE connect_cluster = {quoted(cluster)} GROUP BY kind
+        WHERE connect_cluster = {quote_text(cluster)} GROUP BY kind
         """  # noqa: S608 - quoted
     read_at = {row["kind"]: row["first_read_at"] for row in _rows(base, SILVER_LOGS, query)}
-    for kind, told in _TOLD_BY.items():
+    for kind, told in _KIND_CONTENTS.items():
         topic = f"{kind.removeprefix('connect_')} topic"
         if kind not in read_at:
             yield f"no {topic} of {cluster} was read: {told} is not known"
         elif since < read_at[kind]:
             yield (
-                f"the {topic} is read since {iso(read_at[kind])}: of before that is known only "
+                f"the {topic} is read since {format_iso(read_at[kind])}: of before that is "
+                "known only "
                 "what compaction had left of it"
             )
 
 
 def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:
-    return reader.plain(reader.queried(base, query, records=table))
+    return reader.convert_rows(reader.run_query(base, query, records=table))

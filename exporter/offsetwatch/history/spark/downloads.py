@@ -41,7 +41,7 @@ def pom_hash(pom: Path) -> str:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold a lock against other processes; the kernel drops it with ours."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
@@ -57,7 +57,7 @@ def publish(folder: Path, fill: Callable[[Path], None], *, lock: str = LOCK) -> 
     """
     if folder.exists():
         return
-    with locked(cache_directory() / lock):
+    with hold_lock(cache_directory() / lock):
         if folder.exists():  # another process may have finished while this one waited
             return
         folder.parent.mkdir(parents=True, exist_ok=True)

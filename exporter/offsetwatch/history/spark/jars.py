@@ -31,7 +31,7 @@ def spark_jars() -> tuple[Path, ...]:
     """The six jars, resolved by Maven the first time and found in the cache ever after."""
     folder = cache_directory() / folder_name()
     publish(folder, _fill)
-    return _complete(folder)
+    return _check_jars(folder)
 
 
 def folder_name() -> str:
@@ -41,10 +41,10 @@ def folder_name() -> str:
 
 def _fill(folder: Path) -> None:
     copy_dependencies(POM, folder, what="Spark's connector jars")
-    _complete(folder)
+    _check_jars(folder)
 
 
-def _complete(folder: Path) -> tuple[Path, ...]:
+def _check_jars(folder: Path) -> tuple[Path, ...]:
     """One jar of each artifact, or an error that names what is wrong with the folder."""
     found = {name: sorted(folder.glob(f"{name}-[0-9]*.jar")) for name in ARTIFACTS}
     wrong = [name for name, files in found.items() if len(files) != 1]

@@ -20,7 +20,7 @@ from offsetwatch.history.spark.jars import spark_jars
 ARCHIVE, MAIN, REQUIREMENTS, JARS = "offsetwatch.zip", "main.py", "executors.txt", "jars"
 # What records.py imports on an executor, beside this package and what a Spark has itself; and
 # pandas, without which mapInArrow refuses to run.
-EXECUTORS_NEED = ("msgspec", "numpy", "pandas", "pyarrow")
+EXECUTOR_REQUIREMENTS = ("msgspec", "numpy", "pandas", "pyarrow")
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own: the same code makes the same bytes
 _MAIN_TEXT = '''"""The offsetwatch command, for spark-submit, which wants a file."""
@@ -57,7 +57,7 @@ def package(folder: Path) -> Package:
         _replace(folder / MAIN, _MAIN_TEXT.encode())
         _replace(folder / REQUIREMENTS, "".join(_requirements()).encode())
         _write_archive(source, folder / ARCHIVE)
-        jars = tuple(_copied(spark_jars(), folder / JARS))
+        jars = tuple(_copy_jars(spark_jars(), folder / JARS))
     except OSError as exc:
         raise HistoryError(f"{folder} cannot be written: {exc}") from exc
     return Package(folder / ARCHIVE, folder / MAIN, jars, folder / REQUIREMENTS)
@@ -75,11 +75,11 @@ def _write_archive(source: Path, target: Path) -> None:
 
 
 def _requirements() -> Iterator[str]:
-    for name in EXECUTORS_NEED:
+    for name in EXECUTOR_REQUIREMENTS:
         yield f"{name}=={metadata.version(name)}\n"
 
 
-def _copied(jars: tuple[Path, ...], folder: Path) -> Iterator[Path]:
+def _copy_jars(jars: tuple[Path, ...], folder: Path) -> Iterator[Path]:
     """Without what an earlier version left: `jars/*` is what people will pass."""
     folder.mkdir(exist_ok=True)
     for left in set(folder.glob("*.jar")) - {folder / jar.name for jar in jars}:

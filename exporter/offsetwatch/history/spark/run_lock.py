@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from offsetwatch.clock import Clock
-from offsetwatch.disk import claim
+from offsetwatch.clock import UnixClock
+from offsetwatch.disk import acquire_file_lock
 from offsetwatch.errors import HistoryError
 
 LOCK_NAME = "_run.lock"
 
 
 @contextmanager
-def only_run(base: Path, clock: Clock) -> Iterator[None]:
+def hold_run_lock(base: Path, clock: UnixClock) -> Iterator[None]:
     """Hold the base path. Raises HistoryError naming the holder if another run has it."""
     path = base / LOCK_NAME
     try:
@@ -29,7 +29,7 @@ def only_run(base: Path, clock: Clock) -> Iterator[None]:
         raise HistoryError(f"{base} cannot be written: {exc}") from exc
     with handle:
         since = datetime.fromtimestamp(clock.now(), tz=UTC).isoformat(timespec="seconds")
-        holder = claim(handle, since)
+        holder = acquire_file_lock(handle, since)
         if holder is not None:
             by = holder or "a run that has not said who it is"
             raise HistoryError(f"{base} is in use by {by}")

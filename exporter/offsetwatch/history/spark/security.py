@@ -17,7 +17,7 @@ from offsetwatch.errors import HistoryError
 
 # Properties that tune or name OUR librdkafka clients and say nothing about reaching the cluster.
 # `isolation.level` is among them because the pipeline always reads committed records only.
-MEANINGLESS_HERE = frozenset(
+IGNORED_PROPERTIES = frozenset(
     {
         "allow.auto.create.topics",
         "auto.offset.reset",
@@ -57,7 +57,7 @@ def kafka_options(kafka: str, properties: Mapping[str, str]) -> dict[str, str]:
 
     Raises HistoryError with the names (never the values) of what cannot be translated.
     """
-    given = _Given(kafka, properties)
+    given = _ClientProperties(kafka, properties)
     servers = given.take("bootstrap.servers")
     if not servers:
         raise HistoryError(f"kafka {kafka} has no bootstrap.servers")
@@ -77,7 +77,7 @@ def kafka_options(kafka: str, properties: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-class _Given:
+class _ClientProperties:
     """The properties; each is taken once, and what is left at the end is refused."""
 
     def __init__(self, kafka: str, properties: Mapping[str, str]) -> None:
@@ -87,7 +87,7 @@ class _Given:
             name = _ALIASES.get(alias, alias)
             if self._left.get(name, value) != value:
                 raise self.refuse(alias, f"{name} is given too, and says otherwise")
-            if name not in MEANINGLESS_HERE:
+            if name not in IGNORED_PROPERTIES:
                 self._left[name] = value
 
     def take(self, name: str) -> str | None:
@@ -133,7 +133,7 @@ class _Given:
             raise HistoryError(f"kafka {self.kafka}: the pipeline cannot translate {names}")
 
 
-def _security(given: _Given) -> dict[str, str]:
+def _security(given: _ClientProperties) -> dict[str, str]:
     """Settings of the JVM's client for what `security.protocol` asks for."""
     protocol = (given.take("security.protocol") or "plaintext").lower()
     if protocol not in _PROTOCOLS:
@@ -148,7 +148,7 @@ def _security(given: _Given) -> dict[str, str]:
     return found
 
 
-def _tls(given: _Given) -> Iterator[tuple[str, str]]:
+def _tls(given: _ClientProperties) -> Iterator[tuple[str, str]]:
     verification = "enable.ssl.certificate.verification"
     if (given.take(verification) or "true").lower() != "true":
         raise given.refuse(verification, "Spark's client verifies always; give ssl.ca.location")
@@ -175,7 +175,7 @@ def _tls(given: _Given) -> Iterator[tuple[str, str]]:
         yield "ssl.endpoint.identification.algorithm", "" if check.lower() == "none" else check
 
 
-def _sasl(given: _Given) -> dict[str, str]:
+def _sasl(given: _ClientProperties) -> dict[str, str]:
     mechanism = given.need("sasl.mechanism").upper()
     if mechanism == "OAUTHBEARER":
         return {"sasl.mechanism": mechanism, **_oidc(given)}
@@ -192,7 +192,7 @@ def _sasl(given: _Given) -> dict[str, str]:
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(module, options)}
 
 
-def _oidc(given: _Given) -> dict[str, str]:
+def _oidc(given: _ClientProperties) -> dict[str, str]:
     """Client credentials at a token endpoint (KIP-768), which both clients know how to use."""
     given.refuse_hook()
     if (given.take("sasl.oauthbearer.method") or "default").lower() != "oidc":
@@ -218,10 +218,10 @@ def _oidc(given: _Given) -> dict[str, str]:
 
 def _jaas(module: str, options: Mapping[str, str]) -> str:
     """One entry of a login configuration; the JVM reads its values with C's escapes."""
-    pairs = " ".join(f'{name}="{_escaped(value)}"' for name, value in options.items())
+    pairs = " ".join(f'{name}="{_escape_value(value)}"' for name, value in options.items())
     return f"{module} required {pairs};"
 
 
-def _escaped(value: str) -> str:
+def _escape_value(value: str) -> str:
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
     return "".join(escapes.get(character, character) for character in value)

@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import offsetwatch
-from offsetwatch.errors import HistoryError, SparkGone
+from offsetwatch.errors import HistoryError, SparkTerminated
 from offsetwatch.history.spark.jars import spark_jars
 
 SPARK_LINE = "4.2"  # what the jars in pom.xml are built for
@@ -33,7 +33,7 @@ CAUSE_CHARS_MAX = 600
 _PACKAGE_ROOT = Path(offsetwatch.__file__).resolve().parent.parent
 _LOG4J = Path(__file__).parents[1] / "log4j2.properties"
 
-_ALWAYS = {
+_COMMON_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
@@ -55,12 +55,12 @@ _ALWAYS = {
     "spark.sql.streaming.stopTimeout": "60s",
 }
 # A class of each jar that is asked for by name.
-_ENTRANCES = {
-    "Delta": _ALWAYS["spark.sql.extensions"],
+_JAR_CLASSES = {
+    "Delta": _COMMON_SETTINGS["spark.sql.extensions"],
     "Kafka source": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
 }
 # One machine: a shuffle partition per core or two, and nobody but us to talk to.
-_LOCAL = {
+_LOCAL_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
@@ -81,7 +81,7 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
     if not pyspark.__version__.startswith(f"{SPARK_LINE}."):
         message = f"pyspark {pyspark.__version__} does not go with jars for Spark {SPARK_LINE}"
         raise HistoryError(message)
-    existing = _existing()
+    existing = _find_active_session()
     if existing is not None:
         yield existing
         return
@@ -89,7 +89,7 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
         _refuse_without_name(os.getuid())
     # Spark makes a warehouse folder in the current one, for tables we have none of.
     with tempfile.TemporaryDirectory(prefix="offsetwatch-warehouse-") as warehouse:
-        with translated("Spark did not start"):
+        with translate_spark_errors("Spark did not start"):
             session = _create(master=master, heap=heap, short=short, warehouse=Path(warehouse))
         try:
             _refuse_without_jars(session)
@@ -102,17 +102,17 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translate_spark_errors(what: str) -> Iterator[None]:
     """Errors of Spark, Delta, Kafka's client and the JVM become HistoryError, with the cause."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as exc:
-        if _says_nothing(exc):
-            raise SparkGone(f"{what}: Spark's JVM does not answer any more") from exc
+        if _is_jvm_gone(exc):
+            raise SparkTerminated(f"{what}: Spark's JVM does not answer any more") from exc
         raise HistoryError(f"{what}: {root_cause(exc)}") from exc
 
 
-def _says_nothing(exc: BaseException) -> bool:
+def _is_jvm_gone(exc: BaseException) -> bool:
     """Is there no error of Java's in it, because there was no Java to answer?"""
     if isinstance(exc, Py4JNetworkError | ConnectionError):
         return True
@@ -122,10 +122,10 @@ def _says_nothing(exc: BaseException) -> bool:
 def root_cause(exc: BaseException) -> str:
     """The innermost reason, in one line: Spark wraps what happened up to ten times."""
     texts = [str(java.toString()) for java in _java_causes(exc)]
-    return _one_line(texts[-1] if texts else str(exc))
+    return _format_one_line(texts[-1] if texts else str(exc))
 
 
-def said(failure: HistoryError) -> str:
+def collect_error_text(failure: HistoryError) -> str:
     """All that Spark and the JVM said of it, from the outermost to the innermost."""
     texts = [str(failure)]
     cause = failure.__cause__
@@ -146,7 +146,7 @@ def _java_causes(exc: BaseException) -> Iterator[Any]:
         java = java.getCause()
 
 
-def _one_line(text: str) -> str:
+def _format_one_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line and not line.startswith("SQLSTATE")]
     if not lines:
@@ -158,7 +158,7 @@ def _one_line(text: str) -> str:
     return " ".join([lines[0], *reasons])[:CAUSE_CHARS_MAX]
 
 
-def _existing() -> SparkSession | None:
+def _find_active_session() -> SparkSession | None:
     try:
         return SparkSession.active()
     except PySparkException:
@@ -178,18 +178,18 @@ def _refuse_without_name(user: int) -> None:
 
 def _create(*, master: str, heap: str, short: bool, warehouse: Path) -> SparkSession:
     # A URI, because a bare path would be one of HDFS where that is Hadoop's default.
-    settings = {**_ALWAYS, "spark.sql.warehouse.dir": warehouse.as_uri()}
+    settings = {**_COMMON_SETTINGS, "spark.sql.warehouse.dir": warehouse.as_uri()}
     if not _is_submitted(os.environ):
         # A JVM that runs already has its class path, and this setting would only replace --jars.
         settings["spark.jars"] = ",".join(str(jar) for jar in spark_jars())
-    if _master_is_decided(os.environ):
+    if _is_master_decided(os.environ):
         # As good a guess as any: the driver's image or mount is often the executors' too.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         # Workers must be this very interpreter, whatever `python3` is on the PATH.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         settings |= {
-            **_LOCAL,
+            **_LOCAL_SETTINGS,
             "spark.master": master,
             "spark.driver.memory": heap,
             "spark.driver.extraJavaOptions": _java_options(short=short),
@@ -199,7 +199,7 @@ def _create(*, master: str, heap: str, short: bool, warehouse: Path) -> SparkSes
     builder = SparkSession.builder.appName("offsetwatch-history")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _own_interrupt_handler():
+    with _keep_interrupt_handler():
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     # Plain paths are folders, as they are for all that reads the tables without Spark. Of the
@@ -209,7 +209,7 @@ def _create(*, master: str, heap: str, short: bool, warehouse: Path) -> SparkSes
 
 
 @contextmanager
-def _own_interrupt_handler() -> Iterator[None]:
+def _keep_interrupt_handler() -> Iterator[None]:
     """Spark takes Ctrl-C for itself, and an orderly stop would never hear of it."""
     before = signal.getsignal(signal.SIGINT)
     yield
@@ -234,7 +234,7 @@ def _refuse_without_jars(session: SparkSession) -> None:
     """
     jvm: Any = session._jvm  # noqa: SLF001 - Spark has no public way to ask
     loadable = jvm.org.apache.spark.util.Utils.classIsLoadable
-    missing = [jar for jar, name in _ENTRANCES.items() if not loadable(name)]
+    missing = [jar for jar, name in _JAR_CLASSES.items() if not loadable(name)]
     if missing:
         raise HistoryError(
             f"Spark has no {' and no '.join(missing)} on its class path: give spark-submit the "
@@ -247,7 +247,7 @@ def _is_submitted(environ: Mapping[str, str]) -> bool:
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
-def _master_is_decided(environ: Mapping[str, str]) -> bool:
+def _is_master_decided(environ: Mapping[str, str]) -> bool:
     """Did whoever started this process choose where Spark runs?
 
     If not spark-submit, the submit arguments, MASTER and spark-defaults.conf count, as they do for

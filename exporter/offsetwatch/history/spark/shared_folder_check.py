@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark.run_lock import LOCK_NAME
-from offsetwatch.history.spark.session import translated
+from offsetwatch.history.spark.session import translate_spark_errors
 
 TASKS_PER_CORE = 2  # no way to ask each executor: enough tasks that hardly one goes without
-Look = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-_LOOKED = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
+FolderCheck = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_CHECK_SCHEMA = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
 
 
-def refuse_a_folder_of_their_own(spark: SparkSession, base: Path) -> None:
+def check_shared_folder(spark: SparkSession, base: Path) -> None:
     """Raise HistoryError unless executors find there what we have just written there ourselves:
     who holds the run's lock.
     """
@@ -30,8 +30,8 @@ def refuse_a_folder_of_their_own(spark: SparkSession, base: Path) -> None:
         return
     lock = base / LOCK_NAME
     tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-    looking = look_for(str(lock), lock.read_text(encoding="utf-8"))
-    with translated(f"looking at {base} from the executors failed"):
+    looking = build_folder_check(str(lock), lock.read_text(encoding="utf-8"))
+    with translate_spark_errors(f"looking at {base} from the executors failed"):
         frame = spark.range(0, tasks, 1, tasks).mapInArrow(looking, "host STRING, seen BOOLEAN")
         blind = sorted({row["host"] for row in frame.collect() if not row["seen"]})
     if blind:
@@ -46,7 +46,7 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def look_for(path: str, text: str) -> Look:
+def build_folder_check(path: str, text: str) -> FolderCheck:
     """A task that says where it runs and whether the file is there with this text."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,7 +56,7 @@ def look_for(path: str, text: str) -> Look:
             seen = False
         for _ in batches:
             yield pa.RecordBatch.from_arrays(
-                [pa.array([socket.gethostname()]), pa.array([seen])], schema=_LOOKED
+                [pa.array([socket.gethostname()]), pa.array([seen])], schema=_CHECK_SCHEMA
             )
 
     return look

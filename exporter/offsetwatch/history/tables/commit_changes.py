@@ -11,31 +11,40 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offsetwatch.decode.dialects import CLASSES, MIRROR_SOURCE, compare, dialect_in
+from offsetwatch.decode.dialects import (
+    DIALECTS_BY_CLASS,
+    MIRROR_SOURCE,
+    compare_offsets,
+    resolve_dialect,
+)
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.model.offsets import Order, SourceOffset
 
-FIRST = "first"  # nothing of this source partition lies before it in the log
+FIRST_COMMIT = "first"  # nothing of this source partition lies before it in the log
 RESET = "reset"  # a tombstone that took an offset back
-PREVIOUS = ("before", "before_offset", "before_pos")
+PREVIOUS_COLUMNS = ("before", "before_offset", "before_pos")
 """Columns that a commit has beside its own: is there an earlier one, and what did it say?"""
 CLASS = "class_name"
 """And the class of its connector, which says what offsets mean; null where nothing tells it."""
 
-_MIRROR_CLASSES = pa.array([name for name, own in CLASSES.items() if own is MIRROR_SOURCE])
+_MIRROR_CLASSES = pa.array(
+    [name for name, own in DIALECTS_BY_CLASS.items() if own is MIRROR_SOURCE]
+)
 _NULL = "null"  # the text of a value that holds JSON null: no offset
 
 
-def changes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def compute_changes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Each batch with `change` in place of CLASS and the columns of PREVIOUS."""
     for batch in batches:
-        kept = [name for name in batch.schema.names if name not in {*PREVIOUS, CLASS}]
+        kept = [name for name in batch.schema.names if name not in {*PREVIOUS_COLUMNS, CLASS}]
         arrays = [batch[name] for name in kept]
         yield pa.RecordBatch.from_arrays([*arrays, _change(batch)], names=[*kept, "change"])
 
 
 def _change(rows: pa.RecordBatch) -> pa.Array:
-    found = pc.if_else(_ordered(rows), _by_number(rows), pa.scalar(None, pa.string()))
+    found = pc.if_else(
+        _find_numerically_ordered(rows), _compare_numbers(rows), pa.scalar(None, pa.string())
+    )
     if not found.null_count:
         return found
     known = found.to_pylist()
@@ -48,7 +57,7 @@ def _change(rows: pa.RecordBatch) -> pa.Array:
     return pa.array(told, pa.string())
 
 
-def _ordered(rows: pa.RecordBatch) -> pa.Array:
+def _find_numerically_ordered(rows: pa.RecordBatch) -> pa.Array:
     """Both positions are known, differ, and are all the order there is."""
     # Their one number is all the order they have (decode/orders.py).
     mirrors = pc.or_(pc.is_null(rows[CLASS]), pc.is_in(rows[CLASS], value_set=_MIRROR_CLASSES))
@@ -57,7 +66,7 @@ def _ordered(rows: pa.RecordBatch) -> pa.Array:
     return pc.and_(by_number, differ)
 
 
-def _by_number(rows: pa.RecordBatch) -> pa.Array:
+def _compare_numbers(rows: pa.RecordBatch) -> pa.Array:
     ahead = pc.greater(rows["pos"], rows["before_pos"])
     return pc.if_else(ahead, Order.AHEAD.value, Order.BEHIND.value)
 
@@ -77,15 +86,15 @@ def change_of(
     if error is not None:
         return None
     if tombstone:
-        return Order.SAME.value if _decoded(before_offset) is None else RESET
-    now = _decoded(source_offset)
+        return Order.SAME.value if _decode_offset(before_offset) is None else RESET
+    now = _decode_offset(source_offset)
     if before is None and now is not None:
-        return FIRST
-    means = dialect_in(dialect, class_name or "")
-    return compare(means, _decoded(before_offset), now).value
+        return FIRST_COMMIT
+    means = resolve_dialect(dialect, class_name or "")
+    return compare_offsets(means, _decode_offset(before_offset), now).value
 
 
-def _decoded(text: str | None) -> SourceOffset | None:
+def _decode_offset(text: str | None) -> SourceOffset | None:
     if text is None or text == _NULL:
         return None
     offset = decode_value(text.encode())

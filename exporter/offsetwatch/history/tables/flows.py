@@ -18,7 +18,7 @@ _ROUTERS = tuple[TopicRouter, ...]
 _COPIES = tuple[tuple[str, str], ...]
 
 
-def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
+def build_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
     """In the order of the table's columns."""
     return [
         (
@@ -34,10 +34,10 @@ def rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
     ]
 
 
-def stored(base: Path) -> tuple[MirrorFlow, ...]:
+def read_flows(base: Path) -> tuple[MirrorFlow, ...]:
     """Every flow, in order. Raises HistoryError where no run has been."""
     found = []
-    for row in reader.all_rows(base, GOLD_FLOWS):
+    for row in reader.read_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
         syncs = None if kafka is None or topic is None else KafkaTopic(kafka, topic)
         written, stated = row.pop("routers"), row.pop("copies")
@@ -47,9 +47,9 @@ def stored(base: Path) -> tuple[MirrorFlow, ...]:
     return tuple(sorted(found, key=lambda flow: (flow.key, flow.connector)))
 
 
-def named(base: Path, name: str, connect_cluster: str | None) -> MirrorFlow:
+def find_flow(base: Path, name: str, connect_cluster: str | None) -> MirrorFlow:
     """The flow called `source->target`. Raises HistoryError where that is none, or several."""
-    everything = stored(base)
+    everything = read_flows(base)
     known = sorted({f"{flow.source}->{flow.target}" for flow in everything})
     found = [
         flow

@@ -16,8 +16,8 @@ import pyarrow as pa
 from deltalake import QueryBuilder
 
 from offsetwatch.history.tables import reader as read
-from offsetwatch.history.tables.raw_keys import EVIDENCE
-from offsetwatch.history.tables.reader import plain
+from offsetwatch.history.tables.raw_keys import EVIDENCE_RECORDS_MAX
+from offsetwatch.history.tables.reader import convert_rows
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
@@ -28,12 +28,12 @@ from offsetwatch.history.tables.schemas import (
     SILVER_SNAPSHOTS,
     Table,
 )
-from offsetwatch.history.tables.stream_generations import Gap
+from offsetwatch.history.tables.stream_generations import BronzeGap
 from offsetwatch.model.topology import KafkaTopic
 
 _SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")
 _STATE = ("koffset", "kts", "source_offset", "tombstone", "error", "dialect")
-_KINDS = {
+_COLUMN_TYPES = {
     "kafka": pa.string(),
     "topic": pa.string(),
     "topic_id": pa.string(),
@@ -54,7 +54,7 @@ Terms = list[tuple[str, str, Any]]
 """Comparisons that must all hold, in columns of a table."""
 
 
-class Log(NamedTuple):
+class OffsetsTopicLog(NamedTuple):
     """What was read of one offsets topic under one topic id.
 
     first_at, last_at              of the records' own timestamps
@@ -76,7 +76,7 @@ class Log(NamedTuple):
         return KafkaTopic(self.kafka, self.topic)
 
 
-class Scope(NamedTuple):
+class CommitScope(NamedTuple):
     """Which commits to look at: of a Connect cluster, of one connector or all, until a moment.
 
     picture    the last day before the moment that there is a snapshot of: what was committed until
@@ -104,7 +104,7 @@ class Scope(NamedTuple):
 
     def since(self) -> Terms:
         """Those in silver/commits."""
-        terms: Terms = [*self.whose(), ("at", "<=", exact(self.at))]
+        terms: Terms = [*self.whose(), ("at", "<=", convert_to_datetime(self.at))]
         if self.picture is not None:
             terms.append(("day", ">", self.picture))
         if self.until is not None:
@@ -112,7 +112,7 @@ class Scope(NamedTuple):
         return terms
 
 
-class Newest(NamedTuple):
+class NewestCommits(NamedTuple):
     """The newest commit under every raw key of a source partition in every log.
 
     files, files_skipped    that were opened for it, and how many of the same tables were not
@@ -123,9 +123,9 @@ class Newest(NamedTuple):
     files_skipped: int
 
 
-def logs(base: Path) -> tuple[Log, ...]:
+def read_logs(base: Path) -> tuple[OffsetsTopicLog, ...]:
     """Every offsets topic that records were read of, by topic id."""
-    rows = read.queried(
+    rows = read.run_query(
         base,
         f"""
         SELECT connect_cluster, kafka, topic, topic_id,
@@ -136,96 +136,104 @@ def logs(base: Path) -> tuple[Log, ...]:
         """,  # noqa: S608 - a constant of ours
         records=SILVER_LOGS,
     )
-    return tuple(sorted(Log(**row) for row in plain(rows)))
+    return tuple(sorted(OffsetsTopicLog(**row) for row in convert_rows(rows)))
 
 
 def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
     """The Connect clusters that a connector of this name committed in."""
-    where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quoted(connector)}"
+    where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
-    found = read.queried(base, query, records=SILVER_NEWEST)
+    found = read.run_query(base, query, records=SILVER_NEWEST)
     return tuple(sorted(found.column(0).to_pylist()))
 
 
-def scope(
-    base: Path, found: tuple[Log, ...], connect_cluster: str, connector: str | None, at: float
-) -> Scope:
+def compute_scope(
+    base: Path,
+    found: tuple[OffsetsTopicLog, ...],
+    connect_cluster: str,
+    connector: str | None,
+    at: float,
+) -> CommitScope:
     """What to look at for the state at this moment, and no more."""
-    today = exact(at).date()
+    today = convert_to_datetime(at).date()
     days_known = all(
-        today >= exact(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX) for log in found
+        today >= convert_to_datetime(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX)
+        for log in found
     )
     if not days_known:
-        return Scope(connect_cluster, connector, at, picture=None, until=None)
-    pictured = read.days(base, SILVER_SNAPSHOTS)
+        return CommitScope(connect_cluster, connector, at, picture=None, until=None)
+    pictured = read.list_days(base, SILVER_SNAPSHOTS)
     before = max((day for day in pictured if day < today), default=None)
-    return Scope(connect_cluster, connector, at, picture=before, until=today)
+    return CommitScope(connect_cluster, connector, at, picture=before, until=today)
 
 
-def newest(base: Path, of: Scope) -> Newest:
+def read_newest_in_scope(base: Path, of: CommitScope) -> NewestCommits:
     """As of the moment of the scope."""
-    parts = [_Part(base, SILVER_COMMITS, of.since())]
+    parts = [_TableSelection(base, SILVER_COMMITS, of.since())]
     pictured = of.pictured()
     if pictured is not None:
-        parts.append(_Part(base, SILVER_SNAPSHOTS, pictured))
-    return _folded(parts)
+        parts.append(_TableSelection(base, SILVER_SNAPSHOTS, pictured))
+    return _merge_newest(parts)
 
 
-def newest_of_all(base: Path, of: Scope) -> Newest:
+def read_newest_overall(base: Path, of: CommitScope) -> NewestCommits:
     """As of the newest record that was read."""
     terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.whose()]
-    return _folded([_Part(base, SILVER_NEWEST, terms)])
+    return _merge_newest([_TableSelection(base, SILVER_NEWEST, terms)])
 
 
-def evidence(base: Path, log: Log, connector: str, at: float | None) -> list[Row]:
+def read_evidence(base: Path, log: OffsetsTopicLog, connector: str, at: float | None) -> list[Row]:
     """Return the newest few commits of a connector under each raw key, up to a moment or, with
     None, up to the newest: what they show of the raw keys that its tasks look up (raw_keys.py).
     """
-    until = "" if at is None else f"AND at <= {moment(at)}"
+    until = "" if at is None else f"AND at <= {quote_time(at)}"
     query = f"""
         WITH placed AS (
             SELECT key, kpartition, koffset, kts, source_offset, tombstone, error,
                    row_number() OVER (PARTITION BY kpartition, key ORDER BY koffset DESC) AS place
             FROM records
-            WHERE connect_cluster = {quoted(log.connect_cluster)} AND kafka = {quoted(log.kafka)}
-                  AND topic = {quoted(log.topic)} AND topic_id = {quoted(log.topic_id)}
-                  AND connector = {quoted(connector)} {until}
+            WHERE connect_cluster = {quote_text(log.connect_cluster)}
+              AND kafka = {quote_text(log.kafka)}
+                  AND topic = {quote_text(log.topic)} AND topic_id = {quote_text(log.topic_id)}
+                  AND connector = {quote_text(connector)} {until}
         )
-        SELECT * FROM placed WHERE place <= {EVIDENCE}
+        SELECT * FROM placed WHERE place <= {EVIDENCE_RECORDS_MAX}
         """  # noqa: S608 - quoted
-    return list(plain(read.queried(base, query, records=SILVER_COMMITS)))
+    return list(convert_rows(read.run_query(base, query, records=SILVER_COMMITS)))
 
 
-class _Part:
+class _TableSelection:
     """Some rows of one table."""
 
     def __init__(self, base: Path, table: Table, terms: Terms) -> None:
         self._base, self._of = base, table
-        self._table = read.opened(base, table)
+        self._table = read.open_table(base, table)
         self._terms = terms
 
     def files(self) -> tuple[list[str], int]:
         """Those that have to be opened, and how many there are."""
         # The engine skips by the same statistics; this says which.
-        with read.damage_said(self._base, self._of):
+        with read.translate_damage(self._base, self._of):
             opened = self._table.file_uris(file_pruning_predicate=self._terms)
             return opened, len(self._table.file_uris())
 
     def batches(self) -> Iterator[pa.Table]:
         """The rows, as they are read."""
-        columns = ", ".join(_KINDS)
-        where = " AND ".join(f"{name} {sign} {literal(value)}" for name, sign, value in self._terms)
+        columns = ", ".join(_COLUMN_TYPES)
+        where = " AND ".join(
+            f"{name} {sign} {quote_value(value)}" for name, sign, value in self._terms
+        )
         query = f"SELECT {columns} FROM records WHERE {where}"  # noqa: S608 - quoted
-        with read.damage_said(self._base, self._of):
+        with read.translate_damage(self._base, self._of):
             reader = QueryBuilder().register("records", self._table).execute(query)
             for batch in pa.RecordBatchReader.from_stream(reader):
-                columns_of = [batch[name].cast(kind) for name, kind in _KINDS.items()]
-                yield pa.table(columns_of, list(_KINDS))
+                columns_of = [batch[name].cast(kind) for name, kind in _COLUMN_TYPES.items()]
+                yield pa.table(columns_of, list(_COLUMN_TYPES))
 
 
-def _folded(parts: list[_Part]) -> Newest:
+def _merge_newest(parts: list[_TableSelection]) -> NewestCommits:
     """Batch by batch: the memory needed is that of the answer, not that of the history."""
-    found = pa.schema(list(_KINDS.items())).empty_table()
+    found = pa.schema(list(_COLUMN_TYPES.items())).empty_table()
     files: list[str] = []
     there = 0
     for part in parts:
@@ -233,18 +241,18 @@ def _folded(parts: list[_Part]) -> Newest:
         files += opened
         there += number
         for rows in part.batches():
-            found = _newest(pa.concat_tables([found, rows]))
-    return Newest(list(plain(found)), tuple(sorted(files)), there - len(files))
+            found = _select_newest(pa.concat_tables([found, rows]))
+    return NewestCommits(list(convert_rows(found)), tuple(sorted(files)), there - len(files))
 
 
-def _newest(rows: pa.Table) -> pa.Table:
+def _select_newest(rows: pa.Table) -> pa.Table:
     ordered = rows.sort_by("koffset")
     ordered = ordered.append_column("place", pa.array(range(ordered.num_rows), pa.int64()))
     last = ordered.group_by(list(_SUBJECT)).aggregate([("place", "max")])
     return ordered.drop_columns(["place"]).take(last["place_max"])
 
 
-def hidden_from(base: Path, log: Log) -> float | None:
+def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
     """From when on compaction may have taken records before this log was first read: the timestamp
     of the last record before the first hole, 0 for a hole at its beginning, None without one.
 
@@ -252,7 +260,7 @@ def hidden_from(base: Path, log: Log) -> float | None:
     where it has been, no key is left twice; so it has not been beyond the first record that repeats
     a key which was read together with it. Below that, a hole is a hole.
     """
-    here = _inside(log)
+    here = _build_log_condition(log)
     query = f"""
         WITH log AS (
             SELECT kpartition, koffset, canonical,
@@ -269,48 +277,49 @@ def hidden_from(base: Path, log: Log) -> float | None:
         FROM log LEFT JOIN untouched USING (kpartition)
         WHERE koffset > coalesce(before, -1) + 1 AND (begins IS NULL OR koffset <= begins)
         """  # noqa: S608 - quoted
-    (row,) = read.queried(base, query, records=BRONZE_RECORDS).to_pylist()
+    (row,) = read.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
     return None if row["at"] is None else float(row["at"].timestamp())
 
 
-def last_before(base: Path, log: Log, gap: Gap) -> float:
+def find_time_before_gap(base: Path, log: OffsetsTopicLog, gap: BronzeGap) -> float:
     """The timestamp of the newest record in front of a gap; 0 if there is none."""
     query = f"""
         SELECT coalesce(max(kts), to_timestamp(0)) AS at FROM records
-        WHERE {_inside(log)} AND kpartition = {gap.kpartition} AND koffset < {gap.from_offset}
+        WHERE {_build_log_condition(log)} AND kpartition = {gap.kpartition}
+          AND koffset < {gap.from_offset}
         """  # noqa: S608 - quoted, and numbers
-    (row,) = read.queried(base, query, records=BRONZE_RECORDS).to_pylist()
+    (row,) = read.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
     return float(row["at"].timestamp())
 
 
-def _inside(log: Log) -> str:
+def _build_log_condition(log: OffsetsTopicLog) -> str:
     return (
-        f"kind = '{CONNECT_OFFSETS}' AND kafka = {quoted(log.kafka)} AND "
-        f"topic = {quoted(log.topic)} AND topic_id = {quoted(log.topic_id)}"
+        f"kind = '{CONNECT_OFFSETS}' AND kafka = {quote_text(log.kafka)} AND "
+        f"topic = {quote_text(log.topic)} AND topic_id = {quote_text(log.topic_id)}"
     )
 
 
-def exact(at: float) -> datetime:
+def convert_to_datetime(at: float) -> datetime:
     """Unix seconds as a moment, to the microsecond."""
     return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=round(at * 1_000_000))
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """As a literal of SQL."""
     doubled = text.replace("'", "''")
     return f"'{doubled}'"
 
 
-def moment(at: float) -> str:
+def quote_time(at: float) -> str:
     """Unix seconds, as SQL has them."""
-    return literal(exact(at))
+    return quote_value(convert_to_datetime(at))
 
 
-def literal(value: object) -> str:
+def quote_value(value: object) -> str:
     """A value of Terms, as SQL has it."""
     if value is True:
         return "TRUE"
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-    return f"DATE '{value.isoformat()}'" if isinstance(value, date) else quoted(str(value))
+    return f"DATE '{value.isoformat()}'" if isinstance(value, date) else quote_text(str(value))

@@ -21,30 +21,30 @@ from offsetwatch.history.tables.schemas import Table
 
 # What a task holds before it writes, as Arrow has it: some hundred thousand records. A batch of a
 # stream becomes one file per task and day then, and a long table several.
-HELD_BYTES_MAX = 128 * 1024 * 1024
+BUFFER_BYTES_MAX = 128 * 1024 * 1024
 # A longer text has no place in the log; a file without a bound is not skipped by this column.
 BOUND_CHARS_MAX = 256
 # As Spark names a file; and one whose rows lie in the table's order, behind those of another such.
-PART, IN_ORDER = "part-", "ordered-"
-COUNTED = "error"  # of this column every file says how many rows have none
+PART_PREFIX, ORDERED_PREFIX = "part-", "ordered-"
+COUNTED_COLUMN = "error"  # of this column every file says how many rows have none
 # Others repeat too little: a dictionary of theirs is made and then thrown away.
-_REPEATED = frozenset(
+_DICTIONARY_COLUMNS = frozenset(
     {"kafka", "connect_cluster", "topic", "topic_id", "kpartition", "key", "connector"}
     | {"source_partition", "canonical", "dialect", "mirror_cluster", "mirror_topic", "key_form"}
     | {"mirror_partition", "sync_topic", "sync_partition", "error", "ingest_ts", "change", "kind"}
 )
 
-DESCRIBED_DDL = "path STRING, size BIGINT, partition STRING, stats STRING"
-_DESCRIBED = pa.schema(
+FILE_DDL = "path STRING, size BIGINT, partition STRING, stats STRING"
+_FILE_SCHEMA = pa.schema(
     {"path": pa.string(), "size": pa.int64(), "partition": pa.string(), "stats": pa.string()}
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Key = tuple[Any, ...]  # a value of each column that the table is partitioned by
+PartitionKey = tuple[Any, ...]  # a value of each column that the table is partitioned by
 
 
-def store(
-    batches: Iterable[pa.RecordBatch], table: Table, at: str, name: str = PART
+def write_files(
+    batches: Iterable[pa.RecordBatch], table: Table, at: str, name: str = PART_PREFIX
 ) -> Iterator[pa.RecordBatch]:
     """Write batches of the table's rows into its folder `at`; describe every file. Its name begins
     with PART or IN_ORDER.
@@ -55,21 +55,21 @@ def store(
 
     Raises ValueError if a column that is never null is.
     """
-    held: dict[Key, list[pa.RecordBatch]] = {}
+    held: dict[PartitionKey, list[pa.RecordBatch]] = {}
     size = 0
     for batch in batches:
-        rows = _as_declared(batch, table)
+        rows = _conform_batch(batch, table)
         size += rows.nbytes
-        for key, part in _parted(rows, table.partitioned_by):
+        for key, part in _split_partitions(rows, table.partitioned_by):
             held.setdefault(key, []).append(part)
-        if size >= HELD_BYTES_MAX:
-            yield _written(held, table, Path(at), name)
+        if size >= BUFFER_BYTES_MAX:
+            yield _write_partition_files(held, table, Path(at), name)
             held, size = {}, 0
     if held:
-        yield _written(held, table, Path(at), name)
+        yield _write_partition_files(held, table, Path(at), name)
 
 
-def _as_declared(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+def _conform_batch(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
     for column in table.columns:
         if column.required and batch[column.name].null_count:
             raise ValueError(f"{table.path}: {column.name} is null, which it never is")
@@ -78,7 +78,9 @@ def _as_declared(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _parted(rows: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[Key, pa.RecordBatch]]:
+def _split_partitions(
+    rows: pa.RecordBatch, by: tuple[str, ...]
+) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
     """The rows of each partition; nearly always there is one only, and nothing to be copied."""
     if not rows.num_rows:
         return
@@ -88,12 +90,12 @@ def _parted(rows: pa.RecordBatch, by: tuple[str, ...]) -> Iterator[tuple[Key, pa
     values = pc.unique(rows[by[0]]).to_pylist()
     for value in values:
         part = rows if len(values) == 1 else rows.filter(pc.equal(rows[by[0]], value))
-        for rest, last in _parted(part, by[1:]):
+        for rest, last in _split_partitions(part, by[1:]):
             yield (value, *rest), last
 
 
-def _written(
-    held: dict[Key, list[pa.RecordBatch]], table: Table, at: Path, name: str
+def _write_partition_files(
+    held: dict[PartitionKey, list[pa.RecordBatch]], table: Table, at: Path, name: str
 ) -> pa.RecordBatch:
     described = []
     for key, batches in held.items():
@@ -109,7 +111,9 @@ def _written(
             rows,
             at / path,
             compression="zstd",
-            use_dictionary=[column for column in rows.column_names if column in _REPEATED],
+            use_dictionary=[
+                column for column in rows.column_names if column in _DICTIONARY_COLUMNS
+            ],
             write_statistics=list(table.indexed_names),
             store_schema=False,
         )
@@ -117,8 +121,8 @@ def _written(
         described.append((path, (at / path).stat().st_size, json.dumps(values), json.dumps(stats)))
     columns = zip(*described, strict=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, _DESCRIBED, strict=True)],
-        schema=_DESCRIBED,
+        [pa.array(column, field.type) for column, field in zip(columns, _FILE_SCHEMA, strict=True)],
+        schema=_FILE_SCHEMA,
     )
 
 
@@ -130,7 +134,7 @@ def _statistics(rows: pa.Table, table: Table) -> dict[str, Any]:
         low, high = _bounds(rows[name])
         if low is not None and high is not None:
             least[name], greatest[name] = low, high
-    counted = {*table.indexed_names, *({COUNTED} & set(rows.column_names))}
+    counted = {*table.indexed_names, *({COUNTED_COLUMN} & set(rows.column_names))}
     return {
         "numRecords": rows.num_rows,
         "minValues": least,
@@ -144,7 +148,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:
     kind = column.type
     if pa.types.is_timestamp(kind):
         found = pc.min_max(column.cast(pa.int64()))
-        return _moment(found["min"].as_py()), _moment(found["max"].as_py())
+        return _format_time(found["min"].as_py()), _format_time(found["max"].as_py())
     if pa.types.is_integer(kind):
         found = pc.min_max(column)
         return found["min"].as_py(), found["max"].as_py()
@@ -156,7 +160,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:
     return None, None
 
 
-def _moment(micros: int | None) -> str | None:
+def _format_time(micros: int | None) -> str | None:
     """A timestamp may lie beyond the years that dates have."""
     if micros is None:
         return None

@@ -32,10 +32,10 @@ def path_of(base: Path) -> Path:
     return base / "ops" / "status.json"
 
 
-def read(base: Path) -> PipelineStatus | None:
+def read_status(base: Path) -> PipelineStatus | None:
     """What the newest run has written; None if none ever did. Raises HistoryError."""
     path = path_of(base)
-    raw = raw_of(path, BYTES_MAX)
+    raw = read_bounded(path, BYTES_MAX)
     if raw is None:
         return None
     try:
@@ -44,7 +44,7 @@ def read(base: Path) -> PipelineStatus | None:
         raise HistoryError(f"{path} is not what a run writes: {exc}") from exc
 
 
-def raw_of(path: Path, bytes_max: int) -> bytes | None:
+def read_bounded(path: Path, bytes_max: int) -> bytes | None:
     """What a file of the pipeline's holds, one byte beyond the most at the most; None where there
     is none. Raises HistoryError.
     """
@@ -57,7 +57,7 @@ def raw_of(path: Path, bytes_max: int) -> bytes | None:
         raise HistoryError(f"{path} cannot be read: {exc.strerror}") from exc
 
 
-class Status:
+class PipelineStatusWriter:
     """A run's own account, as a context manager: what ends the run is counted. For one thread.
 
     It goes on from the file that an earlier run left, so that counters do not begin again.
@@ -75,7 +75,7 @@ class Status:
 
     def _before(self) -> PipelineStatus:
         try:
-            return read(self._base) or PipelineStatus()
+            return read_status(self._base) or PipelineStatus()
         except HistoryError as exc:
             _log.warning("history_status_lost", detail=str(exc))
             return PipelineStatus()

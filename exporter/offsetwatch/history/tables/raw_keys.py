@@ -12,27 +12,29 @@ from typing import Any, Final
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
-from offsetwatch.state.connect.raw_keys import SpellingInUse, spellings_of
+from offsetwatch.state.connect.raw_keys import SpellingInUse, collect_spellings
 
-EVIDENCE: Final = 4  # so many of the newest records under each raw key are enough to judge by
+EVIDENCE_RECORDS_MAX: Final = (
+    4  # so many of the newest records under each raw key are enough to judge by
+)
 
 
-def keys_in_use(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpellingInUse]:
+def find_keys_in_use(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpellingInUse]:
     """Return for each source partition of one connector which raw key its task looks up.
 
     Each row is a record of an offsets topic with key, source_offset, tombstone, error, kpartition,
     koffset, and kts in Unix seconds.
     """
     in_order = sorted(rows, key=lambda row: (row["kpartition"], row["koffset"]))
-    records = [record for row in in_order if (record := _record(row)) is not None]
-    spellings = spellings_of(records)
+    records = [record for row in in_order if (record := _build_record(row)) is not None]
+    spellings = collect_spellings(records)
     return {
         identity: spellings.in_use(identity)
         for identity in {record.key.identity for record in records}
     }
 
 
-def _record(row: Mapping[str, Any]) -> SourceRecord | None:
+def _build_record(row: Mapping[str, Any]) -> SourceRecord | None:
     key = decode_key(row["key"])
     if not isinstance(key, SourceKey):
         return None

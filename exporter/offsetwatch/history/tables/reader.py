@@ -31,7 +31,7 @@ from offsetwatch.history.tables.schemas import (
     TABLES,
     Table,
 )
-from offsetwatch.history.tables.stream_generations import Gap, GapReason, LogPlace
+from offsetwatch.history.tables.stream_generations import BronzeGap, GapReason, LogPartition
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -99,29 +99,29 @@ class BronzeTopic:
     last_at: float
 
 
-def progress(base: Path) -> tuple[ProgressRow, ...]:
+def read_progress(base: Path) -> tuple[ProgressRow, ...]:
     """Every source partition, in order."""
-    rows = (ProgressRow(**row) for row in all_rows(base, GOLD_PROGRESS))
+    rows = (ProgressRow(**row) for row in read_rows(base, GOLD_PROGRESS))
     return tuple(sorted(rows, key=attrgetter("connect_cluster", "connector", "source_partition")))
 
 
-def flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
+def read_flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
     """Every replicated partition, in order."""
-    rows = (FlowProgressRow(**row) for row in all_rows(base, GOLD_FLOW_PROGRESS))
+    rows = (FlowProgressRow(**row) for row in read_rows(base, GOLD_FLOW_PROGRESS))
     key = attrgetter("connect_cluster", "connector", "source", "target", "topic", "partition")
     return tuple(sorted(rows, key=key))
 
 
-def cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
+def read_cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
     """The cut gold was computed at: the next offset of every partition of every topic."""
     found: dict[KafkaTopic, dict[int, int]] = {}
-    for row in all_rows(base, GOLD_CURSOR):
+    for row in read_rows(base, GOLD_CURSOR):
         at = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
         found.setdefault(at, {})[row["kpartition"]] = row["next_offset"]
     return found
 
 
-def topics(base: Path) -> tuple[OffsetsTopic, ...]:
+def read_topics(base: Path) -> tuple[OffsetsTopic, ...]:
     """Where the newest run found offsets to be kept; both names are empty where it could not read
     them.
     """
@@ -129,11 +129,11 @@ def topics(base: Path) -> tuple[OffsetsTopic, ...]:
         OffsetsTopic(
             row["connect_cluster"], KafkaTopic(row["kafka"], row["topic"]), row["connector"]
         )
-        for row in all_rows(base, GOLD_TOPICS)
+        for row in read_rows(base, GOLD_TOPICS)
     )
 
 
-def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
+def summarize_bronze(base: Path) -> tuple[BronzeTopic, ...]:
     """Counts per topic, in order; a topic that was created again appears once per id."""
     query = """
         SELECT kafka, topic, topic_id, kind, count(*) AS rows, count(error) AS undecodable,
@@ -142,13 +142,13 @@ def bronze_summary(base: Path) -> tuple[BronzeTopic, ...]:
     """
     return tuple(
         BronzeTopic(at=KafkaTopic(kafka=row.pop("kafka"), topic=row.pop("topic")), **row)
-        for row in plain(queried(base, query, records=BRONZE_RECORDS))
+        for row in convert_rows(run_query(base, query, records=BRONZE_RECORDS))
     )
 
 
-def next_offsets(base: Path, kafka: str) -> dict[LogPlace, int]:
+def read_bronze_next_offsets(base: Path, kafka: str) -> dict[LogPartition, int]:
     """Behind the newest record of every log of this Kafka cluster; {} before the first run."""
-    if not exists(base, (BRONZE_RECORDS,)):
+    if not has_tables(base, (BRONZE_RECORDS,)):
         return {}
     query = """
         SELECT kafka, topic, topic_id, kpartition, max(koffset) + 1 AS next_offset
@@ -156,23 +156,23 @@ def next_offsets(base: Path, kafka: str) -> dict[LogPlace, int]:
     """
     return {
         (row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
-        for row in plain(queried(base, query, records=BRONZE_RECORDS))
+        for row in convert_rows(run_query(base, query, records=BRONZE_RECORDS))
         if row["kafka"] == kafka
     }
 
 
-def log_places(base: Path) -> dict[tuple[str, str, str, int], int]:
+def read_silver_next_offsets(base: Path) -> dict[tuple[str, str, str, int], int]:
     """(kafka, topic, topic id, partition) -> behind the newest record that is in silver."""
     return {
         (row["kafka"], row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
-        for row in all_rows(base, SILVER_LOGS)
+        for row in read_rows(base, SILVER_LOGS)
     }
 
 
-def gaps(base: Path, kafka: str) -> frozenset[Gap]:
+def read_gaps(base: Path, kafka: str) -> frozenset[BronzeGap]:
     """What is missing from bronze for ever, of this Kafka cluster."""
     return frozenset(
-        Gap(
+        BronzeGap(
             topic=row["topic"],
             topic_id=row["topic_id"],
             kpartition=row["kpartition"],
@@ -180,47 +180,47 @@ def gaps(base: Path, kafka: str) -> frozenset[Gap]:
             to_offset=row["to_offset"],
             reason=GapReason(row["reason"]),
         )
-        for row in all_rows(base, OPS_GAPS)
+        for row in read_rows(base, OPS_GAPS)
         if row["kafka"] == kafka
     )
 
 
-def days(base: Path, table: Table) -> list[date]:
+def list_days(base: Path, table: Table) -> list[date]:
     """Those that a table partitioned by day has rows of, in order."""
-    found = opened(base, table).partitions()
+    found = open_table(base, table).partitions()
     return sorted(date.fromisoformat(partition["day"]) for partition in found)
 
 
-def exists(base: Path, tables: Iterable[Table] = TABLES) -> bool:
+def has_tables(base: Path, tables: Iterable[Table] = TABLES) -> bool:
     """Are these tables there to be read? By default all: has the pipeline ever run here?"""
     return all(DeltaTable.is_deltatable(str(table.at(base))) for table in tables)
 
 
-def all_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
+def read_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
     """Every row of a table, with times in Unix seconds; a column that came with a newer version
     than the one that wrote the table is null. Raises HistoryError.
     """
-    there = opened(base, table)
-    with damage_said(base, table):
+    there = open_table(base, table)
+    with translate_damage(base, table):
         written = {field.name for field in there.schema().fields}
         newer = dict.fromkeys(name for name in table.names if name not in written)
         names = [name for name in table.names if name in written]
-        return ({**row, **newer} for row in plain(there.to_pyarrow_table(columns=names)))
+        return ({**row, **newer} for row in convert_rows(there.to_pyarrow_table(columns=names)))
 
 
-def queried(base: Path, query: str, **tables: Table) -> pa.Table:
+def run_query(base: Path, query: str, **tables: Table) -> pa.Table:
     """What SQL makes of tables, by the names it calls them. Raises HistoryError."""
     builder = QueryBuilder()
     for name, table in tables.items():
-        builder = builder.register(name, opened(base, table))
-    with damage_said(base, *tables.values()):
+        builder = builder.register(name, open_table(base, table))
+    with translate_damage(base, *tables.values()):
         return pa.table(builder.execute(query))
 
 
-def opened(base: Path, table: Table) -> DeltaTable:
+def open_table(base: Path, table: Table) -> DeltaTable:
     """The newest version of a table. Raises HistoryError where there is none."""
     try:
-        with damage_said(base, table):
+        with translate_damage(base, table):
             return DeltaTable(str(table.at(base)))
     except TableNotFoundError as exc:
         message = f"{base} holds no {table.path}: the history pipeline has not run there yet"
@@ -228,7 +228,7 @@ def opened(base: Path, table: Table) -> DeltaTable:
 
 
 @contextmanager
-def damage_said(base: Path, *tables: Table) -> Iterator[None]:
+def translate_damage(base: Path, *tables: Table) -> Iterator[None]:
     """What a table that is damaged raises, or one that is changed by hand, becomes HistoryError."""
     try:
         yield
@@ -236,16 +236,16 @@ def damage_said(base: Path, *tables: Table) -> Iterator[None]:
         raise
     except (DeltaError, OSError, pa.ArrowException) as exc:
         names = ", ".join(table.path for table in tables)
-        raise HistoryError(f"{base}: {names} cannot be read: {told(exc)}") from exc
+        raise HistoryError(f"{base}: {names} cannot be read: {format_error(exc)}") from exc
 
 
-def told(exc: Exception) -> str:
+def format_error(exc: Exception) -> str:
     """What it says, in one line: delta-rs draws a tree of causes, in colours of a terminal."""
     lines = _COLOUR.sub("", str(exc)).splitlines()
     return ": ".join(text for line in lines if (text := line.strip(" \u21b3")))
 
 
-def plain(table: pa.Table) -> Iterator[dict[str, Any]]:
+def convert_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     """Its rows, with times in Unix seconds."""
     for row in table.to_pylist():
         yield {

@@ -14,18 +14,23 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from offsetwatch.model.topic_kinds import TopicRole
+from offsetwatch.model.topic_kinds import TopicKind
 
-CONNECT_OFFSETS = TopicRole.CONNECT_OFFSETS.value
-OFFSET_SYNCS = TopicRole.OFFSET_SYNCS.value
-CHECKPOINTS = TopicRole.CHECKPOINTS.value
-HEARTBEATS = TopicRole.HEARTBEATS.value
-STATUS = TopicRole.STATUS.value
-CONFIGS = TopicRole.CONFIGS.value
+CONNECT_OFFSETS = TopicKind.CONNECT_OFFSETS.value
+OFFSET_SYNCS = TopicKind.OFFSET_SYNCS.value
+CHECKPOINTS = TopicKind.CHECKPOINTS.value
+HEARTBEATS = TopicKind.HEARTBEATS.value
+STATUS = TopicKind.STATUS.value
+CONFIGS = TopicKind.CONFIGS.value
 
-LOG = ("kafka", "topic", "topic_id", "kpartition")  # inside one log, the offset is a total order
+LOG_COLUMN_NAMES = (
+    "kafka",
+    "topic",
+    "topic_id",
+    "kpartition",
+)  # inside one log, the offset is a total order
 
-SOURCE = ("connect_cluster", "connector", "source_partition")
+SOURCE_COLUMN_NAMES = ("connect_cluster", "connector", "source_partition")
 
 # How far `day` may lie from the day a record was read.
 DAYS_BACK_MAX = 400
@@ -45,7 +50,7 @@ ARROW = {
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column; `type` is Spark's SQL name of it. A required one is never null."""
 
     name: str
@@ -66,7 +71,7 @@ class Table:
     """
 
     path: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     partitioned_by: tuple[str, ...] = ()
     indexed: int = 8
     ordered_by: tuple[str, ...] = ()
@@ -108,62 +113,67 @@ class Table:
         return ", ".join(column.ddl() for column in self.columns)
 
 
-_OF_LOG = tuple(
-    Column(name, "INT" if name == "kpartition" else "STRING", required=True) for name in LOG
+_LOG_COLUMNS = tuple(
+    TableColumn(name, "INT" if name == "kpartition" else "STRING", required=True)
+    for name in LOG_COLUMN_NAMES
 )
-_OF_SOURCE = tuple(Column(name, "STRING", required=True) for name in SOURCE)
-_OF_FLOW = tuple(
-    Column(name, "STRING", required=True)
+_SOURCE_COLUMNS = tuple(TableColumn(name, "STRING", required=True) for name in SOURCE_COLUMN_NAMES)
+_FLOW_COLUMNS = tuple(
+    TableColumn(name, "STRING", required=True)
     for name in ("connect_cluster", "connector", "source", "target")
 )
 
 # What records.py makes of a Kafka record, without knowing which cluster it came from or when.
 RECORD = (
-    Column("kind", "STRING", required=True),  # a TopicRole
-    Column("connect_cluster", "STRING"),  # null for syncs: their topic may serve several flows
-    Column("topic", "STRING", required=True),
-    Column("topic_id", "STRING", required=True),  # a topic created again is another topic
-    Column("kpartition", "INT", required=True),
-    Column("koffset", "BIGINT", required=True),
-    Column("kts", "TIMESTAMP", required=True),  # the Kafka record's own timestamp
-    Column("key", "BINARY"),
-    Column("value", "BINARY"),  # null for status and configs too: those values hold secrets
+    TableColumn("kind", "STRING", required=True),  # a TopicRole
+    TableColumn("connect_cluster", "STRING"),  # null for syncs: their topic may serve several flows
+    TableColumn("topic", "STRING", required=True),
+    TableColumn("topic_id", "STRING", required=True),  # a topic created again is another topic
+    TableColumn("kpartition", "INT", required=True),
+    TableColumn("koffset", "BIGINT", required=True),
+    TableColumn("kts", "TIMESTAMP", required=True),  # the Kafka record's own timestamp
+    TableColumn("key", "BINARY"),
+    TableColumn("value", "BINARY"),  # null for status and configs too: those values hold secrets
     # connect_offsets only
-    Column("connector", "STRING"),
-    Column("source_partition", "STRING"),  # JSON, keys sorted
-    Column("canonical", "BOOLEAN"),  # may a worker have written these very key bytes?
-    Column("dialect", "STRING"),
-    Column("source_offset", "STRING"),  # JSON, keys sorted, exact; null for a tombstone
-    Column("tombstone", "BOOLEAN"),
-    Column("pos", "BIGINT"),  # null where there is none, or it does not fit 64 bits
-    Column("mirror_cluster", "STRING"),
-    Column("mirror_topic", "STRING"),
-    Column("mirror_partition", "INT"),
-    Column("key_form", "STRING"),  # canonical | ordered | variant | legacy_envelope
-    Column("event_at", "TIMESTAMP"),  # when the source made the last change, if the offset tells
+    TableColumn("connector", "STRING"),
+    TableColumn("source_partition", "STRING"),  # JSON, keys sorted
+    TableColumn("canonical", "BOOLEAN"),  # may a worker have written these very key bytes?
+    TableColumn("dialect", "STRING"),
+    TableColumn("source_offset", "STRING"),  # JSON, keys sorted, exact; null for a tombstone
+    TableColumn("tombstone", "BOOLEAN"),
+    TableColumn("pos", "BIGINT"),  # null where there is none, or it does not fit 64 bits
+    TableColumn("mirror_cluster", "STRING"),
+    TableColumn("mirror_topic", "STRING"),
+    TableColumn("mirror_partition", "INT"),
+    TableColumn("key_form", "STRING"),  # canonical | ordered | variant | legacy_envelope
+    TableColumn(
+        "event_at", "TIMESTAMP"
+    ),  # when the source made the last change, if the offset tells
     # offset_syncs only
-    Column("sync_topic", "STRING"),
-    Column("sync_partition", "INT"),
-    Column("sync_upstream", "BIGINT"),
-    Column("sync_downstream", "BIGINT"),
+    TableColumn("sync_topic", "STRING"),
+    TableColumn("sync_partition", "INT"),
+    TableColumn("sync_upstream", "BIGINT"),
+    TableColumn("sync_downstream", "BIGINT"),
     # checkpoints, heartbeats, status, configs
-    Column("observation", "STRING"),  # JSON, keys sorted: what decode/roles.py says of the record
+    TableColumn(
+        "observation", "STRING"
+    ),  # JSON, keys sorted: what decode/roles.py says of the record
     # why the record, or its value, could not be decoded; the bytes above are kept all the same
-    Column("error", "STRING"),
+    TableColumn("error", "STRING"),
 )
 
 # Every record ever seen, once. Identity: kafka, topic_id, kpartition, koffset.
 BRONZE_RECORDS = Table(
     path="bronze/records",
     columns=(
-        Column("kafka", "STRING", required=True),
+        TableColumn("kafka", "STRING", required=True),
         *RECORD,
-        Column("ingest_ts", "TIMESTAMP", required=True),
-        Column("day", "DATE", required=True),  # of kts, clamped around ingest_ts
+        TableColumn("ingest_ts", "TIMESTAMP", required=True),
+        TableColumn("day", "DATE", required=True),  # of kts, clamped around ingest_ts
     ),
     partitioned_by=("kind", "day"),
     indexed=7,  # up to kts
-    ordered_by=(*LOG, "koffset"),
+    ordered_by=(*LOG_COLUMN_NAMES, "koffset"),
     append_only=True,
 )
 
@@ -172,13 +182,13 @@ BRONZE_RECORDS = Table(
 BRONZE_LOG_ENDS = Table(
     path="bronze/log_ends",
     columns=(
-        Column("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
-        Column("kafka", "STRING", required=True),
-        Column("topic", "STRING", required=True),
-        Column("partition", "INT", required=True),
-        Column("log_start", "BIGINT", required=True),
-        Column("log_end", "BIGINT", required=True),
-        Column("day", "DATE", required=True),  # of `at`
+        TableColumn("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
+        TableColumn("kafka", "STRING", required=True),
+        TableColumn("topic", "STRING", required=True),
+        TableColumn("partition", "INT", required=True),
+        TableColumn("log_start", "BIGINT", required=True),
+        TableColumn("log_end", "BIGINT", required=True),
+        TableColumn("day", "DATE", required=True),  # of `at`
     ),
     partitioned_by=("day",),
     indexed=4,
@@ -191,13 +201,13 @@ BRONZE_LOG_ENDS = Table(
 BRONZE_GROUP_OFFSETS = Table(
     path="bronze/group_offsets",
     columns=(
-        Column("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
-        Column("kafka", "STRING", required=True),
-        Column("group_id", "STRING", required=True),
-        Column("topic", "STRING", required=True),
-        Column("partition", "INT", required=True),
-        Column("committed", "BIGINT", required=True),  # the NEXT record
-        Column("day", "DATE", required=True),  # of `at`
+        TableColumn("at", "TIMESTAMP", required=True),  # when it was asked for, by the run's clock
+        TableColumn("kafka", "STRING", required=True),
+        TableColumn("group_id", "STRING", required=True),
+        TableColumn("topic", "STRING", required=True),
+        TableColumn("partition", "INT", required=True),
+        TableColumn("committed", "BIGINT", required=True),  # the NEXT record
+        TableColumn("day", "DATE", required=True),  # of `at`
     ),
     partitioned_by=("day",),
     indexed=5,
@@ -210,30 +220,30 @@ BRONZE_GROUP_OFFSETS = Table(
 SILVER_COMMITS = Table(
     path="silver/commits",
     columns=(
-        *_OF_SOURCE,
+        *_SOURCE_COLUMNS,
         # kts; of a record stamped more than a day ahead of its reading, the end of the next day
-        Column("at", "TIMESTAMP", required=True),
-        Column("koffset", "BIGINT", required=True),
-        *_OF_LOG,
-        Column("kts", "TIMESTAMP", required=True),
-        Column("ingest_ts", "TIMESTAMP", required=True),
-        Column("key", "BINARY"),  # null in older rows, all of which have the key of a HashMap
-        Column("dialect", "STRING", required=True),
-        Column("source_offset", "STRING"),
-        Column("tombstone", "BOOLEAN", required=True),
-        Column("error", "STRING"),
-        Column("pos", "BIGINT"),
-        Column("event_at", "TIMESTAMP"),
+        TableColumn("at", "TIMESTAMP", required=True),
+        TableColumn("koffset", "BIGINT", required=True),
+        *_LOG_COLUMNS,
+        TableColumn("kts", "TIMESTAMP", required=True),
+        TableColumn("ingest_ts", "TIMESTAMP", required=True),
+        TableColumn("key", "BINARY"),  # null in older rows, all of which have the key of a HashMap
+        TableColumn("dialect", "STRING", required=True),
+        TableColumn("source_offset", "STRING"),
+        TableColumn("tombstone", "BOOLEAN", required=True),
+        TableColumn("error", "STRING"),
+        TableColumn("pos", "BIGINT"),
+        TableColumn("event_at", "TIMESTAMP"),
         # first | ahead | behind | same | unordered | reset (changes.py); null if undecodable
-        Column("change", "STRING"),
-        Column("step", "BIGINT"),  # pos minus the previous pos
+        TableColumn("change", "STRING"),
+        TableColumn("step", "BIGINT"),  # pos minus the previous pos
         # kts minus the previous kts; negative where a clock was set back
-        Column("pause_s", "DOUBLE"),
-        Column("day", "DATE", required=True),  # as in bronze
+        TableColumn("pause_s", "DOUBLE"),
+        TableColumn("day", "DATE", required=True),  # as in bronze
     ),
     partitioned_by=("day",),
     indexed=5,
-    ordered_by=(*SOURCE, "koffset"),
+    ordered_by=(*SOURCE_COLUMN_NAMES, "koffset"),
 )
 
 # The newest commit under every raw key of a source partition in every log, at the end of a day that
@@ -248,7 +258,7 @@ SILVER_SNAPSHOTS = Table(
     ),
     partitioned_by=("day",),
     indexed=3,
-    ordered_by=SOURCE,
+    ordered_by=SOURCE_COLUMN_NAMES,
 )
 
 # The newest bronze record under each raw key of every log (of syncs, that can be decoded): what
@@ -259,21 +269,23 @@ SILVER_NEWEST = Table(path="silver/newest", columns=BRONZE_RECORDS.columns)
 SILVER_RATES = Table(
     path="silver/rates",
     columns=(
-        *_OF_SOURCE,
-        Column("begins", "TIMESTAMP", required=True),
-        Column("commits", "BIGINT", required=True),
-        Column("advances", "BIGINT", required=True),  # commits of another offset than before
-        Column("rewinds", "BIGINT", required=True),
-        Column("resets", "BIGINT", required=True),
-        Column("undecodable", "BIGINT", required=True),
-        Column("advanced", "BIGINT"),  # by how much pos grew; null where there is none
-        Column("per_second", "DOUBLE"),
-        Column("pause_s_max", "DOUBLE"),  # the longest between a commit in here and its predecessor
-        Column("day", "DATE", required=True),  # of the commits
+        *_SOURCE_COLUMNS,
+        TableColumn("begins", "TIMESTAMP", required=True),
+        TableColumn("commits", "BIGINT", required=True),
+        TableColumn("advances", "BIGINT", required=True),  # commits of another offset than before
+        TableColumn("rewinds", "BIGINT", required=True),
+        TableColumn("resets", "BIGINT", required=True),
+        TableColumn("undecodable", "BIGINT", required=True),
+        TableColumn("advanced", "BIGINT"),  # by how much pos grew; null where there is none
+        TableColumn("per_second", "DOUBLE"),
+        TableColumn(
+            "pause_s_max", "DOUBLE"
+        ),  # the longest between a commit in here and its predecessor
+        TableColumn("day", "DATE", required=True),  # of the commits
     ),
     partitioned_by=("day",),
     indexed=3,
-    ordered_by=SOURCE,
+    ordered_by=SOURCE_COLUMN_NAMES,
 )
 RATE_S = 300
 
@@ -281,20 +293,20 @@ RATE_S = 300
 SILVER_LOGS = Table(
     path="silver/logs",
     columns=(
-        Column("kind", "STRING", required=True),
-        Column("connect_cluster", "STRING"),
-        *_OF_LOG,
-        Column("first_offset", "BIGINT", required=True),
-        Column("next_offset", "BIGINT", required=True),  # behind the newest record
-        Column("records", "BIGINT", required=True),
+        TableColumn("kind", "STRING", required=True),
+        TableColumn("connect_cluster", "STRING"),
+        *_LOG_COLUMNS,
+        TableColumn("first_offset", "BIGINT", required=True),
+        TableColumn("next_offset", "BIGINT", required=True),  # behind the newest record
+        TableColumn("records", "BIGINT", required=True),
         # Offsets in between without a record: markers and aborted ones of transactions, or
         # compaction was faster than the pipeline.
-        Column("holes", "BIGINT", required=True),
-        Column("undecodable", "BIGINT", required=True),
-        Column("first_at", "TIMESTAMP", required=True),  # of the records' own timestamps
-        Column("last_at", "TIMESTAMP", required=True),
-        Column("first_read_at", "TIMESTAMP", required=True),  # when they came into bronze
-        Column("last_read_at", "TIMESTAMP", required=True),
+        TableColumn("holes", "BIGINT", required=True),
+        TableColumn("undecodable", "BIGINT", required=True),
+        TableColumn("first_at", "TIMESTAMP", required=True),  # of the records' own timestamps
+        TableColumn("last_at", "TIMESTAMP", required=True),
+        TableColumn("first_read_at", "TIMESTAMP", required=True),  # when they came into bronze
+        TableColumn("last_read_at", "TIMESTAMP", required=True),
     ),
 )
 
@@ -305,21 +317,23 @@ SILVER_LOGS = Table(
 GOLD_PROGRESS = Table(
     path="gold/progress",
     columns=(
-        *_OF_SOURCE,
-        Column("dialect", "STRING", required=True),
-        Column("source_offset", "STRING"),  # null: a tombstone, undecodable, or it holds JSON null
-        Column("pos", "BIGINT"),
-        Column("error", "STRING"),
-        Column("tombstone", "BOOLEAN", required=True),
-        Column("variants", "BIGINT", required=True),  # other raw keys that still hold a value
-        Column("key", "BINARY"),  # the raw key that its task looks up
-        Column("unsure", "BOOLEAN", required=True),  # it is not known which of several that is
-        Column("kafka", "STRING"),
-        Column("topic", "STRING"),
-        Column("topic_id", "STRING"),
-        Column("kpartition", "INT"),
-        Column("koffset", "BIGINT"),
-        Column("committed_at", "TIMESTAMP"),
+        *_SOURCE_COLUMNS,
+        TableColumn("dialect", "STRING", required=True),
+        TableColumn(
+            "source_offset", "STRING"
+        ),  # null: a tombstone, undecodable, or it holds JSON null
+        TableColumn("pos", "BIGINT"),
+        TableColumn("error", "STRING"),
+        TableColumn("tombstone", "BOOLEAN", required=True),
+        TableColumn("variants", "BIGINT", required=True),  # other raw keys that still hold a value
+        TableColumn("key", "BINARY"),  # the raw key that its task looks up
+        TableColumn("unsure", "BOOLEAN", required=True),  # it is not known which of several that is
+        TableColumn("kafka", "STRING"),
+        TableColumn("topic", "STRING"),
+        TableColumn("topic_id", "STRING"),
+        TableColumn("kpartition", "INT"),
+        TableColumn("koffset", "BIGINT"),
+        TableColumn("committed_at", "TIMESTAMP"),
     ),
 )
 
@@ -327,15 +341,15 @@ GOLD_PROGRESS = Table(
 GOLD_FLOW_PROGRESS = Table(
     path="gold/flow_progress",
     columns=(
-        *_OF_FLOW,
-        Column("topic", "STRING", required=True),
-        Column("partition", "INT", required=True),
-        Column("committed", "BIGINT", required=True),
-        Column("committed_at", "TIMESTAMP", required=True),
-        Column("synced", "BIGINT"),
-        Column("synced_at", "TIMESTAMP"),
-        Column("downstream", "BIGINT"),
-        Column("replicated", "BIGINT", required=True),  # the commit: a sync names no writer
+        *_FLOW_COLUMNS,
+        TableColumn("topic", "STRING", required=True),
+        TableColumn("partition", "INT", required=True),
+        TableColumn("committed", "BIGINT", required=True),
+        TableColumn("committed_at", "TIMESTAMP", required=True),
+        TableColumn("synced", "BIGINT"),
+        TableColumn("synced_at", "TIMESTAMP"),
+        TableColumn("downstream", "BIGINT"),
+        TableColumn("replicated", "BIGINT", required=True),  # the commit: a sync names no writer
     ),
 )
 
@@ -343,8 +357,8 @@ GOLD_FLOW_PROGRESS = Table(
 GOLD_CURSOR = Table(
     path="gold/cursor",
     columns=(
-        *_OF_LOG,
-        Column("next_offset", "BIGINT", required=True),  # every record below it was considered
+        *_LOG_COLUMNS,
+        TableColumn("next_offset", "BIGINT", required=True),  # every record below it was considered
     ),
 )
 
@@ -352,11 +366,11 @@ GOLD_CURSOR = Table(
 GOLD_TOPICS = Table(
     path="gold/topics",
     columns=(
-        Column("connect_cluster", "STRING", required=True),
-        Column("connector", "STRING"),  # null: the topic of the whole Connect cluster
+        TableColumn("connect_cluster", "STRING", required=True),
+        TableColumn("connector", "STRING"),  # null: the topic of the whole Connect cluster
         # Both empty for a connector whose offsets lie on a Kafka cluster that is not configured.
-        Column("kafka", "STRING", required=True),
-        Column("topic", "STRING", required=True),
+        TableColumn("kafka", "STRING", required=True),
+        TableColumn("topic", "STRING", required=True),
     ),
 )
 
@@ -364,17 +378,19 @@ GOLD_TOPICS = Table(
 GOLD_FLOWS = Table(
     path="gold/flows",
     columns=(
-        *_OF_FLOW,
-        Column("upstream", "STRING"),  # null where no configured Kafka cluster is it
-        Column("downstream", "STRING"),
-        Column("syncs_kafka", "STRING"),
-        Column("syncs_topic", "STRING"),
-        Column("policy", "STRING"),
-        Column("separator", "STRING", required=True),
-        Column("read_committed", "BOOLEAN", required=True),
-        Column("from_start", "BOOLEAN", required=True),
-        Column("routers", "STRING"),  # model/topology.TopicRouter, a JSON array; null for none
-        Column("copies", "STRING"),  # those that the configuration names, a JSON array of pairs
+        *_FLOW_COLUMNS,
+        TableColumn("upstream", "STRING"),  # null where no configured Kafka cluster is it
+        TableColumn("downstream", "STRING"),
+        TableColumn("syncs_kafka", "STRING"),
+        TableColumn("syncs_topic", "STRING"),
+        TableColumn("policy", "STRING"),
+        TableColumn("separator", "STRING", required=True),
+        TableColumn("read_committed", "BOOLEAN", required=True),
+        TableColumn("from_start", "BOOLEAN", required=True),
+        TableColumn("routers", "STRING"),  # model/topology.TopicRouter, a JSON array; null for none
+        TableColumn(
+            "copies", "STRING"
+        ),  # those that the configuration names, a JSON array of pairs
     ),
 )
 
@@ -382,11 +398,13 @@ GOLD_FLOWS = Table(
 OPS_GAPS = Table(
     path="ops/gaps",
     columns=(
-        *_OF_LOG,
-        Column("from_offset", "BIGINT", required=True),
-        Column("to_offset", "BIGINT"),  # the first that is not missing; null where nobody knows
-        Column("reason", "STRING", required=True),
-        Column("at", "TIMESTAMP", required=True),  # when it was noticed
+        *_LOG_COLUMNS,
+        TableColumn("from_offset", "BIGINT", required=True),
+        TableColumn(
+            "to_offset", "BIGINT"
+        ),  # the first that is not missing; null where nobody knows
+        TableColumn("reason", "STRING", required=True),
+        TableColumn("at", "TIMESTAMP", required=True),  # when it was noticed
     ),
 )
 

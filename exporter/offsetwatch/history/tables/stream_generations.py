@@ -15,9 +15,9 @@ from enum import StrEnum
 
 from offsetwatch.errors import HistoryError
 
-Place = tuple[str, int]
+StreamPartition = tuple[str, int]
 """A topic and one of its partitions, on the Kafka cluster that is spoken of."""
-LogPlace = tuple[str, str, int]
+LogPartition = tuple[str, str, int]
 """A topic, its id, and a partition: a log, of which there is only ever one."""
 
 
@@ -30,7 +30,7 @@ class GapReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Gap:
+class BronzeGap:
     """Offsets from `from_offset` to below `to_offset` that were not read and will not be.
 
     to_offset is None where nobody knows: the topic is gone.
@@ -52,7 +52,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StreamGeneration:
     """The newest generation, as its files say.
 
     topics      the topics it reads, with their ids
@@ -65,12 +65,12 @@ class Held:
 
     number: int
     topics: Mapping[str, str]
-    starts: Mapping[Place, int]
-    committed: Mapping[Place, int] | None
-    planned: Mapping[Place, int]
+    starts: Mapping[StreamPartition, int]
+    committed: Mapping[StreamPartition, int] | None
+    planned: Mapping[StreamPartition, int]
     batch: tuple[str, int] | None = None
 
-    def without_its_batch(self) -> Held:
+    def without_its_batch(self) -> StreamGeneration:
         """The same, where bronze has not taken in the batch: what bronze holds beyond `committed`
         is another generation's then, and to do that batch would store it twice.
         """
@@ -78,18 +78,18 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StreamSource:
     """What there is to read: the topics with their ids, and where each partition begins and ends
     now.
     """
 
     topics: Mapping[str, str]
-    starts: Mapping[Place, int]
-    ends: Mapping[Place, int]
+    starts: Mapping[StreamPartition, int]
+    ends: Mapping[StreamPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StreamPlan:
     """How to go on.
 
     unread  how many offsets lie between what bronze holds and where the logs end now
@@ -98,13 +98,15 @@ class Plan:
 
     number: int
     topics: Mapping[str, str]
-    starts: Mapping[Place, int]
+    starts: Mapping[StreamPartition, int]
     unread: int
-    gaps: tuple[Gap, ...] = ()
+    gaps: tuple[BronzeGap, ...] = ()
     why: str | None = None
 
 
-def plan(source: Source, held: Held | None, stored: Mapping[LogPlace, int]) -> Plan:
+def plan(
+    source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
+) -> StreamPlan:
     """Go on with the newest generation, or begin the next. `stored` is the next offset of every log
     in bronze.
 
@@ -125,21 +127,26 @@ def plan(source: Source, held: Held | None, stored: Mapping[LogPlace, int]) -> P
             )
     begins = {at: max(start, nexts.get(at, start)) for at, start in source.starts.items()}
     unread = sum(source.ends[at] - begin for at, begin in begins.items())
-    why = _why_not(source, held, stored)
+    why = _explain_new_generation(source, held, stored)
     if why is None:
         assert held is not None
-        return Plan(number=held.number, topics=held.topics, starts=held.starts, unread=unread)
-    return Plan(
+        return StreamPlan(number=held.number, topics=held.topics, starts=held.starts, unread=unread)
+    return StreamPlan(
         number=0 if held is None else held.number + 1,
         topics=dict(source.topics),
         starts=begins,
         unread=unread,
-        gaps=(*_moved(source, {**_begun(source, held), **nexts}), *_left_behind(source, stored)),
+        gaps=(
+            *_find_start_gaps(source, {**_select_previous_starts(source, held), **nexts}),
+            *_find_replaced_gaps(source, stored),
+        ),
         why=why,
     )
 
 
-def _begun(source: Source, held: Held | None) -> dict[Place, int]:
+def _select_previous_starts(
+    source: StreamSource, held: StreamGeneration | None
+) -> dict[StreamPartition, int]:
     """Where partitions were begun with: what is missing from one that had nothing in it to store
     was promised too.
     """
@@ -152,7 +159,9 @@ def _begun(source: Source, held: Held | None) -> dict[Place, int]:
     }
 
 
-def _why_not(source: Source, held: Held | None, stored: Mapping[LogPlace, int]) -> str | None:
+def _explain_new_generation(
+    source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
+) -> str | None:
     """What keeps the newest generation from going on."""
     if held is None:
         return "it is the first"
@@ -181,9 +190,11 @@ def _why_not(source: Source, held: Held | None, stored: Mapping[LogPlace, int]) 
     return None
 
 
-def _moved(source: Source, read_to: Mapping[Place, int]) -> tuple[Gap, ...]:
+def _find_start_gaps(
+    source: StreamSource, read_to: Mapping[StreamPartition, int]
+) -> tuple[BronzeGap, ...]:
     return tuple(
-        Gap(
+        BronzeGap(
             topic=topic,
             topic_id=source.topics[topic],
             kpartition=partition,
@@ -196,10 +207,12 @@ def _moved(source: Source, read_to: Mapping[Place, int]) -> tuple[Gap, ...]:
     )
 
 
-def _left_behind(source: Source, stored: Mapping[LogPlace, int]) -> tuple[Gap, ...]:
+def _find_replaced_gaps(
+    source: StreamSource, stored: Mapping[LogPartition, int]
+) -> tuple[BronzeGap, ...]:
     """The unread ends of topics that were replaced by another of their name."""
     return tuple(
-        Gap(
+        BronzeGap(
             topic=topic,
             topic_id=topic_id,
             kpartition=partition,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from offsetwatch.model.commands import PROGRAM, command, connector_command
+from offsetwatch.model.commands import PROGRAM, format_command, format_connector_command
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 
 DOCTOR: Final = f"{PROGRAM} doctor"
-_OFFSETS: Final = frozenset(
+_OFFSET_FINDINGS: Final = frozenset(
     {
         Name.HALF_RESET,
         Name.REMNANT_OFFSETS,
@@ -21,7 +21,7 @@ _OFFSETS: Final = frozenset(
         Name.REST_OFFSETS_DIFFER,
     }
 )
-_INPUTS: Final = frozenset(
+_INPUT_FINDINGS: Final = frozenset(
     {
         Name.INPUT_DOWN,
         Name.INTERNAL_TOPIC_PROBLEM,
@@ -30,7 +30,7 @@ _INPUTS: Final = frozenset(
         Name.OFFSETS_TOPIC_DOUBTED,
     }
 )
-_FAILURES: Final = frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED})
+_FAILURE_FINDINGS: Final = frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED})
 
 # The page under alerts/runbooks: that of the alert rule that fires with the finding.
 RUNBOOKS: Final[dict[Name, str]] = {
@@ -72,9 +72,7 @@ RUNBOOKS: Final[dict[Name, str]] = {
 }
 
 
-def with_advice(
-    finding: Finding, runbooks_url: str | None, without_rest: frozenset[str]
-) -> Finding:
+def add_advice(finding: Finding, runbooks_url: str | None, without_rest: frozenset[str]) -> Finding:
     """Return the finding with its next command and its runbook.
 
     without_rest    the Connect clusters that have no REST API: nothing can be restarted there
@@ -82,21 +80,21 @@ def with_advice(
     url = None
     if runbooks_url is not None:
         url = f"{runbooks_url.rstrip('/')}/{RUNBOOKS[finding.name]}.md"
-    command = next_command(finding, has_rest=finding.connect_cluster not in without_rest)
+    command = build_next_command(finding, has_rest=finding.connect_cluster not in without_rest)
     return replace(finding, next_command=command, runbook_url=url)
 
 
-def next_command(finding: Finding, *, has_rest: bool) -> str:
+def build_next_command(finding: Finding, *, has_rest: bool) -> str:
     """Return a command with every name filled in, quoted for a shell."""
     name, cluster, connector = finding.name, finding.connect_cluster, finding.connector
-    if name in _INPUTS:
+    if name in _INPUT_FINDINGS:
         return DOCTOR
     if connector is None:
         return f"{PROGRAM} status"
     at = ("--connect", cluster)
-    if name in _OFFSETS and has_rest:
+    if name in _OFFSET_FINDINGS and has_rest:
         listed = connector.replace("\\", "\\\\").replace(",", "\\,")
-        return command("offsets", "list", "--connectors", listed, *at)
-    if name in _FAILURES and has_rest:
-        return connector_command("connectors restart", connector, "--only-failed", *at)
-    return connector_command("explain", connector, *at)
+        return format_command("offsets", "list", "--connectors", listed, *at)
+    if name in _FAILURE_FINDINGS and has_rest:
+        return format_connector_command("connectors restart", connector, "--only-failed", *at)
+    return format_connector_command("explain", connector, *at)

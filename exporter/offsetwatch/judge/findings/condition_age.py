@@ -7,38 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Key = tuple[str, str, str, str]  # rule or finding, Connect cluster, connector, subject
+ConditionKey = tuple[str, str, str, str]  # rule or finding, Connect cluster, connector, subject
 
 
-class Held:
+class ConditionAges:
     """See the module."""
 
     def __init__(self) -> None:
-        self._since: dict[Key, tuple[float, float]] = {}
-        self._touched: set[Key] = set()
+        self._since: dict[ConditionKey, tuple[float, float]] = {}
+        self._touched: set[ConditionKey] = set()
 
-    def since(self, key: Key, now: float, level: float = 0.0) -> tuple[float, float]:
+    def since(self, key: ConditionKey, now: float, level: float = 0.0) -> tuple[float, float]:
         """From when on it has been so, and the level that was given then."""
         self._touched.add(key)
         at, was = self._since.get(key, (now, level))
         self._since[key] = (min(at, now), was)  # the clock may have been set back
         return self._since[key]
 
-    def has(self, key: Key) -> bool:
+    def has(self, key: ConditionKey) -> bool:
         """Was it so the last time?"""
         return key in self._since
 
-    def settle(self, blind: Callable[[Key], bool]) -> None:
+    def settle(self, blind: Callable[[ConditionKey], bool]) -> None:
         """What nobody asked for since the last time is so no longer, unless nobody could see."""
         self._since = {
             key: told for key, told in self._since.items() if key in self._touched or blind(key)
         }
         self._touched = set()
 
-    def remembered(self) -> tuple[tuple[Key, float, float], ...]:
+    def remembered(self) -> tuple[tuple[ConditionKey, float, float], ...]:
         """All of it."""
         return tuple((key, at, level) for key, (at, level) in sorted(self._since.items()))
 
-    def recall(self, told: tuple[tuple[Key, float, float], ...]) -> None:
+    def recall(self, told: tuple[tuple[ConditionKey, float, float], ...]) -> None:
         """Go on from there."""
         self._since = {key: (at, level) for key, at, level in told}

@@ -15,28 +15,28 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.decode.failure import exception_class
+from offsetwatch.decode.failure import parse_exception_class
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.connect.state_history import changes_since
+from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import Snapshot
 
-FAILURES: Final = 3  # once is an accident, twice may be the same one, three times is a rule
-RESTARTS_KEPT: Final = 32
+FAILURES_MIN: Final = 3  # once is an accident, twice may be the same one, three times is a rule
+RESTARTS_MAX: Final = 32
 POSITIONS_MAX: Final = 1_000  # of one run; beyond it a connector has other places to be stuck at
-DIARIES_REMEMBERED: Final = 1_000
-CONNECTOR: Final = -1  # stands for a task's number where the connector itself failed
+HISTORIES_MAX: Final = 1_000
+CONNECTOR_TASK_NUMBER: Final = -1  # stands for a task's number where the connector itself failed
 
-_RESTARTED: Final = frozenset({"restarting", "unassigned", "running"})
-_WELL: Final = frozenset({"running", "paused", "stopped"})
-_NO_STATE: Final = frozenset({DELETED, UNKNOWN_STATE})
+_RESTART_STATES: Final = frozenset({"restarting", "unassigned", "running"})
+_HEALTHY_STATES: Final = frozenset({"running", "paused", "stopped"})
+_ABSENT_STATES: Final = frozenset({DELETED, UNKNOWN_STATE})
 
-Whose = tuple[str, str, int]  # Connect cluster, connector, task
+TaskKey = tuple[str, str, int]  # Connect cluster, connector, task
 Positions = Mapping[str, str]
 
 
-class Run(msgspec.Struct):
+class FailureRunState(msgspec.Struct):
     """Failures of one kind.
 
     kind      the exception's class: which method sees it first differs from one time to the next
@@ -62,15 +62,15 @@ class Run(msgspec.Struct):
     lasted_s: float = 0.0
 
 
-class Told(msgspec.Struct, frozen=True):
+class TaskFailureRecord(msgspec.Struct, frozen=True):
     """A diary on disk."""
 
-    whose: Whose
+    whose: TaskKey
     state: str
     state_at: float
     restarts: tuple[float, ...]
     last: tuple[float, str]
-    run: Run | None
+    run: FailureRunState | None
     seen_at: float = 0.0
     unsettled: str | None = None
     failure: StateChange | None = None
@@ -79,7 +79,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Diary:
+class TaskFailureHistory:
     """What became of one task.
 
     state_at   when it came into its state, by the clock of who said so; `seen_at` by our own
@@ -98,7 +98,7 @@ class Diary:
     state_at: float = 0.0
     restarts: tuple[float, ...] = ()
     last: tuple[float, str] = (0.0, "")
-    run: Run | None = None
+    run: FailureRunState | None = None
     seen_at: float = 0.0
     unsettled: str | None = None
     gone_at: float | None = None
@@ -114,19 +114,19 @@ class Diary:
         """Return for how long it has surely not failed: it runs or is paused, or is no more."""
         if self.gone_at is not None:
             return now - self.gone_at
-        return now - self.seen_at if self.state in _WELL else 0.0
+        return now - self.seen_at if self.state in _HEALTHY_STATES else 0.0
 
 
-class Failures:
+class FailureTracker:
     """See the module. `of` is by whose it is. `urgent` until a change of a polled state is
     remembered: no topic has it for the next process to read.
     """
 
     def __init__(self) -> None:
-        self.of: dict[Whose, Diary] = {}
+        self.of: dict[TaskKey, TaskFailureHistory] = {}
         self.urgent = False
         self._seen: tuple[object, object] = (None, None)
-        self._followed: frozenset[Whose] = frozenset()  # whose history the last snapshot had
+        self._followed: frozenset[TaskKey] = frozenset()  # whose history the last snapshot had
         self._observed_at = 0.0
         self._failing: frozenset[tuple[str, str]] = frozenset()
 
@@ -156,7 +156,7 @@ class Failures:
             if diary.run is None:
                 continue
             if whose[:2] in positions:
-                diary.run = _now_standing(diary, diary.run, positions[whose[:2]])
+                diary.run = _update_run(diary, diary.run, positions[whose[:2]])
             if diary.state == "running" and snapshot.at - diary.seen_at >= patience_s:
                 diary.run = None
 
@@ -174,25 +174,25 @@ class Failures:
         for whose in self._followed & self.of.keys():
             self.of[whose].followed_at = self._observed_at
         for history in snapshot.histories:
-            task = CONNECTOR if history.task is None else history.task
+            task = CONNECTOR_TASK_NUMBER if history.task is None else history.task
             whose = (history.connect_cluster, history.connector, task)
             told.add(whose)
-            diary = self.of.setdefault(whose, Diary())
-            for change in _news(history.changes, diary.last):
+            diary = self.of.setdefault(whose, TaskFailureHistory())
+            for change in _find_new_changes(history.changes, diary.last):
                 diary.last = (change.at, change.state)
                 moment = self._moment(whose, change, snapshot.at)
                 self._take_in(whose, change, positions, snapshot.at, moment)
         self._followed = frozenset(told)
-        for whose, state, failure in _polled(snapshot):
+        for whose, state, failure in _list_polled_states(snapshot):
             # Of who runs and never failed nothing is to be written: there may be 240,000 tasks.
             if whose not in told and (state == "failed" or whose in self.of):
-                diary = self.of.setdefault(whose, Diary())
+                diary = self.of.setdefault(whose, TaskFailureHistory())
                 before = (diary.state, diary.failure)
                 change = StateChange(snapshot.at, state, failure)
                 self._take_in(whose, change, positions, snapshot.at, snapshot.at)
                 self.urgent |= (diary.state, diary.failure) != before
 
-    def _moment(self, whose: Whose, change: StateChange, now: float) -> float:
+    def _moment(self, whose: TaskKey, change: StateChange, now: float) -> float:
         """Return when a change was, by our clock: since its history was read the last time. Where
         that was not at the last observation, return the earliest moment that its timestamp allows.
         """
@@ -209,10 +209,10 @@ class Failures:
             if view.state != UNKNOWN_STATE
         }
         listed = set()
-        for whose, state, failure in _polled(snapshot):
+        for whose, state, failure in _list_polled_states(snapshot):
             listed.add(whose)
             if state == "failed":
-                self.of.setdefault(whose, Diary()).unsettled = failure or ""
+                self.of.setdefault(whose, TaskFailureHistory()).unsettled = failure or ""
         for whose, diary in self.of.items():
             if diary.unsettled is None or whose in listed:
                 diary.gone_at = None
@@ -234,7 +234,9 @@ class Failures:
     def wanted(self, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
         """Whose positions `observe` has to be given: who fails, or has lately."""
         if not self._saw(snapshot):
-            polled = (whose[:2] for whose, state, _ in _polled(snapshot) if state == "failed")
+            polled = (
+                whose[:2] for whose, state, _ in _list_polled_states(snapshot) if state == "failed"
+            )
             self._failing = frozenset(polled) | frozenset(
                 (history.connect_cluster, history.connector)
                 for history in snapshot.histories
@@ -246,29 +248,29 @@ class Failures:
 
     def _take_in(
         self,
-        whose: Whose,
+        whose: TaskKey,
         change: StateChange,
         positions: Mapping[tuple[str, str], Positions],
         now: float,
         moment: float,
     ) -> None:
-        diary = self.of.setdefault(whose, Diary())
+        diary = self.of.setdefault(whose, TaskFailureHistory())
         before, diary.state = diary.state, change.state
         failed = change.state == "failed"
-        if change.state == before and not (failed and _is_another(diary.failure, change)):
+        if change.state == before and not (failed and _is_other_failure(diary.failure, change)):
             return
         diary.state_at, diary.seen_at = change.at, now
-        if change.state in _NO_STATE:
+        if change.state in _ABSENT_STATES:
             return
         last, diary.failure = diary.failure, None
         if not failed:
-            if last is not None and change.state in _RESTARTED:
-                diary.restarts = (*diary.restarts, moment)[-RESTARTS_KEPT:]
+            if last is not None and change.state in _RESTART_STATES:
+                diary.restarts = (*diary.restarts, moment)[-RESTARTS_MAX:]
                 diary.starts += 1
             return
         diary.failure = change
-        if last is None or _is_another(last, change):
-            _failed(diary, change, positions.get(whose[:2], {}))
+        if last is None or _is_other_failure(last, change):
+            _record_failure(diary, change, positions.get(whose[:2], {}))
             assert diary.run is not None
             run, diary.starts = diary.run, 0
             run.read_at = now
@@ -280,7 +282,7 @@ class Failures:
     def runs(self) -> tuple[FailureRun, ...]:
         """Who fails over and over, by name."""
         return tuple(
-            _told(whose, diary.run)
+            _build_failure_run(whose, diary.run)
             for whose, diary in sorted(self.of.items())
             if diary.run is not None
         )
@@ -290,11 +292,11 @@ class Failures:
         for whose in [at for at in self.of if at[0] in listed and at[1] not in listed[at[0]]]:
             del self.of[whose]
 
-    def remembered(self) -> tuple[Told, ...]:
+    def remembered(self) -> tuple[TaskFailureRecord, ...]:
         """Those in which something is written, the newest if there are many."""
         self.urgent = False
         found = [
-            Told(
+            TaskFailureRecord(
                 whose=whose,
                 state=diary.state,
                 state_at=diary.state_at,
@@ -310,16 +312,16 @@ class Failures:
             for whose, diary in sorted(self.of.items())
             if not diary.empty()
         ]
-        return tuple(found[-DIARIES_REMEMBERED:])
+        return tuple(found[-HISTORIES_MAX:])
 
-    def recall(self, told: tuple[Told, ...]) -> None:
+    def recall(self, told: tuple[TaskFailureRecord, ...]) -> None:
         """Go on from there."""
         self._seen, self._followed = (None, None), frozenset()
         self.of = {
-            at.whose: Diary(
+            at.whose: TaskFailureHistory(
                 state=at.state,
                 state_at=at.state_at,
-                restarts=at.restarts[-RESTARTS_KEPT:],
+                restarts=at.restarts[-RESTARTS_MAX:],
                 last=at.last,
                 run=at.run,
                 seen_at=at.seen_at or at.state_at,
@@ -332,12 +334,12 @@ class Failures:
         }
 
 
-def _told(whose: Whose, run: Run) -> FailureRun:
+def _build_failure_run(whose: TaskKey, run: FailureRunState) -> FailureRun:
     cluster, connector, task = whose
     return FailureRun(
         connect_cluster=cluster,
         connector=connector,
-        task=None if task == CONNECTOR else task,
+        task=None if task == CONNECTOR_TASK_NUMBER else task,
         kind=run.kind,
         failure=run.failure,
         count=run.count,
@@ -352,21 +354,23 @@ def _told(whose: Whose, run: Run) -> FailureRun:
     )
 
 
-def _news(changes: tuple[StateChange, ...], last: tuple[float, str]) -> tuple[StateChange, ...]:
+def _find_new_changes(
+    changes: tuple[StateChange, ...], last: tuple[float, str]
+) -> tuple[StateChange, ...]:
     """Return the changes after the last that was taken in; of a history seen first its newest."""
-    return changes[-1:] if last == (0.0, "") else changes_since(changes, *last)
+    return changes[-1:] if last == (0.0, "") else find_changes_since(changes, *last)
 
 
-def _polled(snapshot: Snapshot) -> Iterator[tuple[Whose, str, str | None]]:
+def _list_polled_states(snapshot: Snapshot) -> Iterator[tuple[TaskKey, str, str | None]]:
     for view in snapshot.connectors:
         if view.state == UNKNOWN_STATE:
             continue  # no failure, and no end of one
-        yield (view.connect_cluster, view.name, CONNECTOR), view.state, view.failure
+        yield (view.connect_cluster, view.name, CONNECTOR_TASK_NUMBER), view.state, view.failure
         for task in view.tasks:
             yield (view.connect_cluster, view.name, task.number), task.state, task.failure
 
 
-def _is_another(last: StateChange | None, failure: StateChange) -> bool:
+def _is_other_failure(last: StateChange | None, failure: StateChange) -> bool:
     """Return whether a failure is known to be another one than the last."""
     if last is None:
         return False
@@ -375,33 +379,35 @@ def _is_another(last: StateChange | None, failure: StateChange) -> bool:
     return bool(worker or trace)
 
 
-def _failed(diary: Diary, change: StateChange, positions: Positions) -> None:
+def _record_failure(diary: TaskFailureHistory, change: StateChange, positions: Positions) -> None:
     failure = change.failure or ""
     run = diary.run
-    if run is not None and run.kind == exception_class(failure):
-        _keep_same(run, positions)
+    if run is not None and run.kind == parse_exception_class(failure):
+        _drop_moved_positions(run, positions)
         if run.same:
             run.count += 1
             run.restarts += diary.starts
             run.failure, run.last_at = failure, change.at
             return
-    diary.run = _first(failure, change.at, positions)
+    diary.run = _start_run(failure, change.at, positions)
 
 
-def _first(failure: str, at: float, positions: Positions) -> Run:
+def _start_run(failure: str, at: float, positions: Positions) -> FailureRunState:
     # A connector that has committed nothing stands where it begins, every time.
     kept = dict(list(positions.items())[:POSITIONS_MAX]) or {"": ""}
-    return Run(exception_class(failure), failure, at, at, 1, kept)
+    return FailureRunState(parse_exception_class(failure), failure, at, at, 1, kept)
 
 
-def _again(run: Run, positions: Positions) -> Run:
+def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:
     """Return a run that begins with the newest failure of this one."""
-    found = _first(run.failure, run.last_at, positions)
+    found = _start_run(run.failure, run.last_at, positions)
     found.read_at = found.begun_by = run.read_at
     return found
 
 
-def _now_standing(diary: Diary, run: Run, positions: Positions) -> Run | None:
+def _update_run(
+    diary: TaskFailureHistory, run: FailureRunState, positions: Positions
+) -> FailureRunState | None:
     """The run, now that the connector stands here; None once it is over.
 
     A task commits once more as it ends, and positions are read later than states: where it stood
@@ -409,17 +415,17 @@ def _now_standing(diary: Diary, run: Run, positions: Positions) -> Run | None:
     """
     failed = diary.state == "failed"
     if failed and run.count == 1:
-        return _again(run, positions)
+        return _restart_run(run, positions)
     stood = not run.moved
-    _keep_same(run, positions)
+    _drop_moved_positions(run, positions)
     if run.same:
         return run
-    if stood and run.count >= FAILURES:
+    if stood and run.count >= FAILURES_MIN:
         diary.restarts = ()  # they were one trouble, and it got past it
-    return _again(run, positions) if failed else None
+    return _restart_run(run, positions) if failed else None
 
 
-def _keep_same(run: Run, positions: Positions) -> None:
+def _drop_moved_positions(run: FailureRunState, positions: Positions) -> None:
     now = positions or {"": ""}
     same = {of: text for of, text in run.same.items() if now.get(of) == text}
     run.moved = run.moved or len(same) < len(run.same)

@@ -26,22 +26,24 @@ import msgspec
 
 from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.connect.state_history import deletions
+from offsetwatch.state.connect.state_history import find_deletions
 from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
 
-LEFT_OVER_MAX: Final = 1_000  # source partitions of one connector; nobody reads a longer list
+LEFTOVER_OFFSETS_MAX: Final = (
+    1_000  # source partitions of one connector; nobody reads a longer list
+)
 ABSENT_LISTS: Final = 3  # in a row, for a connector to be known not to exist
 
-_ALIVE: Final = frozenset({"running", "paused", "stopped", "failed"})
-_TASK_BEGAN: Final = frozenset({"running", "paused", "failed"})  # unassigned is another's word
+_EXISTING_STATES: Final = frozenset({"running", "paused", "stopped", "failed"})
+_STARTED_STATES: Final = frozenset({"running", "paused", "failed"})  # unassigned is another's word
 # MM2's checkpoint and heartbeat connectors store a 0 and never read it.
-_CONSTANT: Final = frozenset({"mirror_checkpoint", "mirror_heartbeat"})
+_CONSTANT_DIALECTS: Final = frozenset({"mirror_checkpoint", "mirror_heartbeat"})
 
-Who = tuple[str, str]  # Connect cluster, connector
+ConnectorKey = tuple[str, str]  # Connect cluster, connector
 Positions = Mapping[str, Mapping[int, int]]  # topic -> Kafka partition -> the next offset to read
 
 
-class Life(msgspec.Struct):
+class ConnectorIncarnation(msgspec.Struct):
     """One life of a connector.
 
     born        it did not exist at that moment, as far as is known; 0.0 if that is not known
@@ -53,14 +55,14 @@ class Life(msgspec.Struct):
     left_over: dict[str, str] | None = None
 
 
-class Told(msgspec.Struct, frozen=True):
+class IncarnationRecord(msgspec.Struct, frozen=True):
     """A life on disk."""
 
-    who: Who
-    life: Life
+    who: ConnectorKey
+    life: ConnectorIncarnation
 
 
-class Read(NamedTuple):
+class SnapshotFreshness(NamedTuple):
     """How current a snapshot is.
 
     listed_at    when the connectors of each Connect cluster were last listed
@@ -70,14 +72,14 @@ class Read(NamedTuple):
 
     listed_at: Mapping[str, float]
     positions: Positions
-    topic_of: Callable[[Who], str | None]
+    topic_of: Callable[[ConnectorKey], str | None]
 
 
-NOTHING_READ: Final = Read({}, {}, lambda _: None)
+UNKNOWN_FRESHNESS: Final = SnapshotFreshness({}, {}, lambda _: None)
 
 
 @dataclass(slots=True)
-class _Lists:
+class _ConnectorLists:
     """The newest lists of a Connect cluster.
 
     at          when the newest one was answered
@@ -97,27 +99,27 @@ class _Lists:
 
 
 @dataclass(slots=True)
-class Lives:
+class IncarnationTracker:
     """See the module. `of` holds the connectors that are listed; of those in `unlisted` the newest
     list may still tell of the life before: when that was answered. In `_met_after` are the
     deletions that a list has come after.
     """
 
-    of: dict[Who, Life] = field(default_factory=dict)
-    unlisted: dict[Who, float] = field(default_factory=dict)
-    _lists: dict[str, _Lists] = field(default_factory=dict)
+    of: dict[ConnectorKey, ConnectorIncarnation] = field(default_factory=dict)
+    unlisted: dict[ConnectorKey, float] = field(default_factory=dict)
+    _lists: dict[str, _ConnectorLists] = field(default_factory=dict)
     _positions: Positions = field(default_factory=dict)
-    _read_before: dict[Who, Positions] = field(default_factory=dict)
-    _followed: set[Who] = field(default_factory=set)
-    _deleted: dict[Who, float] = field(default_factory=dict)  # ends that no life follows
-    _met_after: dict[Who, float] = field(default_factory=dict)
+    _read_before: dict[ConnectorKey, Positions] = field(default_factory=dict)
+    _followed: set[ConnectorKey] = field(default_factory=set)
+    _deleted: dict[ConnectorKey, float] = field(default_factory=dict)  # ends that no life follows
+    _met_after: dict[ConnectorKey, float] = field(default_factory=dict)
 
     def observe(
         self,
         snapshot: Snapshot,
         listed: Mapping[str, frozenset[str]],
-        sources: Mapping[Who, Iterable[SourcePartitionView]],
-        read: Read = NOTHING_READ,
+        sources: Mapping[ConnectorKey, Iterable[SourcePartitionView]],
+        read: SnapshotFreshness = UNKNOWN_FRESHNESS,
         believed: Collection[str] | None = None,
     ) -> None:
         """Take in a snapshot. `listed`: the connectors of each Connect cluster that lists them;
@@ -153,31 +155,35 @@ class Lives:
                 topic = read.topic_of(who)
                 at = None if before is None or topic is None else before.get(topic)
                 skew_s = 0.0 if before is None else SKEW_S_MAX
-                life.left_over = _older(sources[who], at, life.born - skew_s)
+                life.left_over = _find_leftover_offsets(sources[who], at, life.born - skew_s)
 
     def _list(self, cluster: str, at: float, names: frozenset[str]) -> None:
-        lists = self._lists.setdefault(cluster, _Lists())
+        lists = self._lists.setdefault(cluster, _ConnectorLists())
         if at == lists.at:
             return
         lists.at = at
         lists.names.append(names)
         lists.before_last, lists.before = lists.before, self._positions
 
-    def _meet(self, who: Who, again_at: float) -> None:
+    def _meet(self, who: ConnectorKey, again_at: float) -> None:
         """A connector is listed, and a task of it first spoke then after its deletion, if that was
         seen.
         """
         life, lists = self.of.get(who), self._lists.get(who[0])
         if life is None:
             absent = lists is not None and lists.lack(who[1])
-            self.of[who] = Life(born=lists.at if lists is not None and absent else again_at)
+            self.of[who] = ConnectorIncarnation(
+                born=lists.at if lists is not None and absent else again_at
+            )
             if lists is not None and absent:
                 self._read_before[who] = lists.before_last
         elif again_at > life.born and lists is not None:
-            self.of[who] = Life(born=again_at)
+            self.of[who] = ConnectorIncarnation(born=again_at)
             self._read_before.pop(who, None)
 
-    def _told(self, snapshot: Snapshot) -> tuple[set[Who], dict[Who, float], dict[Who, float]]:
+    def _told(
+        self, snapshot: Snapshot
+    ) -> tuple[set[ConnectorKey], dict[ConnectorKey, float], dict[ConnectorKey, float]]:
         """Return who lives by its status topic; of those that were deleted before, while we looked,
         when a task of each was first heard of again, by its worker's clock; and all deletions.
 
@@ -190,20 +196,20 @@ class Lives:
             for at in view.without_state
             if not at.tasks
         }
-        alive: set[Who] = set()
-        deleted: dict[Who, float] = {}
-        began: dict[Who, float] = {}
+        alive: set[ConnectorKey] = set()
+        deleted: dict[ConnectorKey, float] = {}
+        began: dict[ConnectorKey, float] = {}
         for history in snapshot.histories:
             who = (history.connect_cluster, history.connector)
-            ended, after = _last_end(history)
+            ended, after = _find_last_deletion(history)
             if history.task is not None:
-                heard = next((at.at for at in after if at.state in _TASK_BEGAN), None)
+                heard = next((at.at for at in after if at.state in _STARTED_STATES), None)
                 if heard is not None:
                     began[who] = min(heard, began.get(who, heard))
                 continue
             if ended:
                 deleted[who] = ended
-            if any(change.state in _ALIVE for change in after):
+            if any(change.state in _EXISTING_STATES for change in after):
                 alive.add(who)
         followed = {(at.connect_cluster, at.connector) for at in snapshot.histories}
         self._deleted |= {
@@ -219,16 +225,18 @@ class Lives:
         }
         return alive, again, deleted
 
-    def remembered(self) -> tuple[Told, ...]:
+    def remembered(self) -> tuple[IncarnationRecord, ...]:
         """Those whose earlier lives still matter."""
-        return tuple(Told(who, life) for who, life in sorted(self.of.items()) if life.left_over)
+        return tuple(
+            IncarnationRecord(who, life) for who, life in sorted(self.of.items()) if life.left_over
+        )
 
-    def recall(self, told: tuple[Told, ...]) -> None:
+    def recall(self, told: tuple[IncarnationRecord, ...]) -> None:
         """Go on from there."""
         self.of = {at.who: at.life for at in told}
 
 
-def _last_end(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
+def _find_last_deletion(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
     """Return when its status was last taken back, as it is at a deletion, and what was told since:
     0.0 for a connector that no worker had let go of.
     """
@@ -237,11 +245,11 @@ def _last_end(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
     if not taken_back:
         return 0.0, changes
     last = taken_back[-1]
-    is_end = history.task is not None or last in deletions(changes)
+    is_end = history.task is not None or last in find_deletions(changes)
     return changes[last].at if is_end else 0.0, changes[last + 1 :]
 
 
-def _older(
+def _find_leftover_offsets(
     sources: Iterable[SourcePartitionView], read: Mapping[int, int] | None, before: float
 ) -> dict[str, str]:
     """Return the offsets that lie before the places in `read`; where that is None, those that were
@@ -251,17 +259,21 @@ def _older(
         view.label: view.offset.text
         for view in sources
         if view.offset is not None
-        and view.dialect not in _CONSTANT
-        and (_lay_before(view, read) if read is not None else _was_before(view, before))
+        and view.dialect not in _CONSTANT_DIALECTS
+        and (
+            _is_before_position(view, read)
+            if read is not None
+            else _is_committed_before(view, before)
+        )
     }
-    return dict(list(found.items())[:LEFT_OVER_MAX])
+    return dict(list(found.items())[:LEFTOVER_OFFSETS_MAX])
 
 
-def _lay_before(view: SourcePartitionView, read: Mapping[int, int]) -> bool:
+def _is_before_position(view: SourcePartitionView, read: Mapping[int, int]) -> bool:
     if view.kafka_partition is None or view.log_offset is None:
         return False
     return view.log_offset < read.get(view.kafka_partition, 0)
 
 
-def _was_before(view: SourcePartitionView, at: float) -> bool:
+def _is_committed_before(view: SourcePartitionView, at: float) -> bool:
     return view.committed_at is not None and view.committed_at < at

@@ -5,51 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from offsetwatch.decode.failure import exception_class
-from offsetwatch.judge.time_words import moment
+from offsetwatch.decode.failure import parse_exception_class
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.evidence import OFFSET, TIME, Evidence, EvidenceItem
 
-EXAMPLES: Final = 5  # of many things, so many are named
+EXAMPLES_MAX: Final = 5  # of many things, so many are named
 OTHERS: Final = "others"
 NO_REASON: Final = "Connect reports no reason"
 
 
-def several(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """`1 partition`, `3 partitions`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def few(names: Iterable[object]) -> str:
+def format_names(names: Iterable[object]) -> str:
     """The first five, and how many more there are."""
     told = [str(name) for name in names]
-    more = len(told) - EXAMPLES
-    return ", ".join(told[:EXAMPLES]) + (f" and {more} more" if more > 0 else "")
+    more = len(told) - EXAMPLES_MAX
+    return ", ".join(told[:EXAMPLES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-def exception_name(failure: str | None) -> str:
+def parse_exception_name(failure: str | None) -> str:
     """Return the simple name of the exception's class in `failure` (decode/failure.py)."""
     if not failure:
         return NO_REASON
-    return exception_class(failure).rsplit(".", 1)[-1]
+    return parse_exception_class(failure).rsplit(".", 1)[-1]
 
 
-def examples(rows: Sequence[EvidenceItem | Evidence]) -> Evidence:
+def build_examples(rows: Sequence[EvidenceItem | Evidence]) -> Evidence:
     """Return the first five as evidence, each of one value or several, and how many more there
     are.
     """
     found: list[EvidenceItem] = []
-    for row in rows[:EXAMPLES]:
+    for row in rows[:EXAMPLES_MAX]:
         found += (row,) if isinstance(row, EvidenceItem) else row
-    more = len(rows) - EXAMPLES
+    more = len(rows) - EXAMPLES_MAX
     return (*found, EvidenceItem("and more", more, OTHERS)) if more > 0 else tuple(found)
 
 
-def time_of(name: str, at: float) -> EvidenceItem:
+def build_time_item(name: str, at: float) -> EvidenceItem:
     """Return a moment (Unix seconds) as evidence."""
-    return EvidenceItem(name, moment(at), TIME)
+    return EvidenceItem(name, format_moment(at), TIME)
 
 
-def position_of(name: str, text: str) -> EvidenceItem:
+def build_position_item(name: str, text: str) -> EvidenceItem:
     """Return a position as evidence: a Kafka offset is a number, any other text stays one."""
     if text.isascii() and text.isdecimal():
         return EvidenceItem(name, int(text), OFFSET)

@@ -13,29 +13,31 @@ import msgspec
 
 from offsetwatch.judge.findings import failure_history as failures
 from offsetwatch.judge.findings import incarnations as lives
-from offsetwatch.judge.findings.condition_age import Held, Key
-from offsetwatch.judge.findings.failure_history import Failures
-from offsetwatch.judge.findings.incarnations import Lives
+from offsetwatch.judge.findings.condition_age import ConditionAges, ConditionKey
+from offsetwatch.judge.findings.failure_history import FailureTracker
+from offsetwatch.judge.findings.incarnations import IncarnationTracker
 from offsetwatch.judge.progress import rewinds as falls
-from offsetwatch.judge.progress.rewinds import Falls
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.judge.progress.rewinds import RewindTracker
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.snapshot_index import SnapshotIndex
 
-Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic, partition
+MirrorPartitionKey = tuple[
+    str, str, str, int
+]  # Connect cluster, connector, upstream topic, partition
 
 _Document = TypeVar("_Document")
 
 
-class Told(msgspec.Struct, frozen=True):
+class RuleMemoryState(msgspec.Struct, frozen=True):
     """All that is remembered."""
 
-    held: tuple[tuple[Key, float, float], ...]
-    failures: tuple[failures.Told, ...]
-    lives: tuple[lives.Told, ...]
-    falls: falls.Told
+    held: tuple[tuple[ConditionKey, float, float], ...]
+    failures: tuple[failures.TaskFailureRecord, ...]
+    lives: tuple[lives.IncarnationRecord, ...]
+    falls: falls.RewindState
 
 
-def decoded(document: bytes, kind: type[_Document]) -> _Document:
+def decode_state(document: bytes, kind: type[_Document]) -> _Document:
     """A document of the judge's. Raises ValueError for what is none of that kind."""
     try:
         return msgspec.json.decode(document, type=kind)
@@ -44,20 +46,20 @@ def decoded(document: bytes, kind: type[_Document]) -> _Document:
 
 
 @dataclass(slots=True)
-class Memory:
+class RuleMemory:
     """See the module.
 
     synced    upstream partitions that had a sync while we looked
     """
 
-    held: Held = field(default_factory=Held)
-    failures: Failures = field(default_factory=Failures)
-    lives: Lives = field(default_factory=Lives)
-    falls: Falls = field(default_factory=Falls)
-    synced: set[Where] = field(default_factory=set)
+    held: ConditionAges = field(default_factory=ConditionAges)
+    failures: FailureTracker = field(default_factory=FailureTracker)
+    lives: IncarnationTracker = field(default_factory=IncarnationTracker)
+    falls: RewindTracker = field(default_factory=RewindTracker)
+    synced: set[MirrorPartitionKey] = field(default_factory=set)
     _seen: tuple[object, object] = (None, None)
 
-    def observe(self, look: Look, settings: Settings) -> None:
+    def observe(self, look: SnapshotIndex, settings: JudgeSettings) -> None:
         """Take in what is seen now, before the rules ask."""
         snapshot, listed = look.snapshot, look.listed
         positions = look.positions(self.failures.wanted(snapshot))
@@ -78,20 +80,20 @@ class Memory:
         """Would a restart now forget what nothing tells again?"""
         return self.failures.urgent
 
-    def settle(self, blind: Callable[[Key], bool]) -> None:
+    def settle(self, blind: Callable[[ConditionKey], bool]) -> None:
         """The rules have asked."""
         self.held.settle(blind)
 
-    def remembered(self) -> Told:
+    def remembered(self) -> RuleMemoryState:
         """What a restart must not forget."""
-        return Told(
+        return RuleMemoryState(
             held=self.held.remembered(),
             failures=self.failures.remembered(),
             lives=self.lives.remembered(),
             falls=self.falls.remembered(),
         )
 
-    def recall(self, told: Told) -> None:
+    def recall(self, told: RuleMemoryState) -> None:
         """Go on from there."""
         self.held.recall(told.held)
         self.failures.recall(told.failures)

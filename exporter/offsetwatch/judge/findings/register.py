@@ -12,59 +12,59 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.judge.findings.advice import with_advice
-from offsetwatch.judge.findings.list_phrases import time_of
-from offsetwatch.judge.findings.memory import Memory, Told, decoded
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.findings.rules.registry import RULES, explained
-from offsetwatch.judge.findings.visibility import Blindness
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.judge.findings.advice import add_advice
+from offsetwatch.judge.findings.list_phrases import build_time_item
+from offsetwatch.judge.findings.memory import RuleMemory, RuleMemoryState, decode_state
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.findings.rules.registry import RULES, drop_explained_findings
+from offsetwatch.judge.findings.visibility import FindingVisibility
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FINDINGS_MAX, FailureRun, Finding, Severity
 from offsetwatch.state.snapshot import Snapshot
 
-BLIND_S_MAX: Final = 86_400.0
+UNAVAILABLE_S_MAX: Final = 86_400.0
 # Rules are asked so many times an interval: what counts in intervals needs no finer grain, and a
 # snapshot a second of a hundred thousand partitions does.
-LOOKS_PER_INTERVAL: Final = 12
+EVALUATIONS_PER_INTERVAL: Final = 12
 LAST_SEEN: Final = "last seen"
-_BLIND: Final = EvidenceItem("its input", "unavailable now")
+_INPUT_UNAVAILABLE: Final = EvidenceItem("its input", "unavailable now")
 VERSION: Final = 1
 
 _WORST_FIRST: Final = {severity: rank for rank, severity in enumerate(Severity)}
 
-_Key = tuple[str, str, str, str]
+_FindingKey = tuple[str, str, str, str]
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _TrackedFinding(msgspec.Struct, frozen=True):
     """A finding, and when a rule last said it."""
 
     finding: Finding
     seen_at: float
 
 
-class _Remembered(msgspec.Struct, frozen=True):
+class _FindingsState(msgspec.Struct, frozen=True):
     """The document of findings.json."""
 
-    kept: tuple[_Kept, ...]
-    memory: Told
+    kept: tuple[_TrackedFinding, ...]
+    memory: RuleMemoryState
     version: int
 
 
-class Register:
+class FindingsRegister:
     """See the module. `urgent` until what is new has been remembered."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
-        self._memory = Memory()
-        self._kept: dict[_Key, _Kept] = {}
-        self._looked: Look | None = None
+        self._memory = RuleMemory()
+        self._kept: dict[_FindingKey, _TrackedFinding] = {}
+        self._looked: SnapshotIndex | None = None
         self._found: tuple[Finding, ...] = ()
         self._runs: tuple[FailureRun, ...] = ()
         self._told = b""
         self._changed = False
-        self._unlisted: frozenset[_Key] = frozenset()  # beyond FINDINGS_MAX
+        self._unlisted: frozenset[_FindingKey] = frozenset()  # beyond FINDINGS_MAX
         self._cuts = 0
 
     @property
@@ -75,7 +75,7 @@ class Register:
     def found(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Everything that is wrong in a judged snapshot, the worst first."""
         if self._looked is None or self._due(self._looked.snapshot, snapshot):
-            self._look(Look(snapshot, self._looked))
+            self._look(SnapshotIndex(snapshot, self._looked))
         return self._found
 
     @property
@@ -84,42 +84,44 @@ class Register:
         return self._found
 
     def _due(self, before: Snapshot, now: Snapshot) -> bool:
-        apart = self._settings.interval_s / LOOKS_PER_INTERVAL
+        apart = self._settings.interval_s / EVALUATIONS_PER_INTERVAL
         return now.ready is not before.ready or not 0 <= now.at - before.at < apart
 
-    def _look(self, look: Look) -> None:
+    def _look(self, look: SnapshotIndex) -> None:
         self._looked = look
         self._memory.observe(look, self._settings)
-        seen = Seen(look=look, settings=self._settings, memory=self._memory)
+        seen = RuleContext(look=look, settings=self._settings, memory=self._memory)
         said = {
             finding.key: finding
             for _, rule in RULES
             for finding in rule(seen)
-            if _is_of_existing(finding, look)
+            if _is_about_existing_connector(finding, look)
         }
-        blindness = Blindness(look)
+        blindness = FindingVisibility(look)
         self._memory.settle(blindness.hides)
         now = look.snapshot.at
-        kept = {key: _Kept(finding, now) for key, finding in said.items()}
+        kept = {key: _TrackedFinding(finding, now) for key, finding in said.items()}
         for key, old in self._kept.items():
             since = min(old.finding.since, now)  # the clock may be set back
-            lately = abs(now - old.seen_at) < BLIND_S_MAX
+            lately = abs(now - old.seen_at) < UNAVAILABLE_S_MAX
             if _is_excluded(old.finding, look):
                 continue
             if lately and (blindness.blinds(key) or (key not in kept and blindness.hides(key))):
                 # If anything is said of it, then from memory alone.
-                kept[key] = _Kept(replace(old.finding, since=since), old.seen_at)
+                kept[key] = _TrackedFinding(replace(old.finding, since=since), old.seen_at)
             elif key in kept:
-                kept[key] = _Kept(replace(said[key], since=since), now)
+                kept[key] = _TrackedFinding(replace(said[key], since=since), now)
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
         without_rest = frozenset(at.connect_cluster for at in look.snapshot.topology.listings)
         told = sorted(
             (
-                with_advice(finding, self._settings.runbooks_url, without_rest)
-                for finding in explained(_shown(at, now) for at in kept.values())
+                add_advice(finding, self._settings.runbooks_url, without_rest)
+                for finding in drop_explained_findings(
+                    _add_last_seen(at, now) for at in kept.values()
+                )
             ),
-            key=_order,
+            key=_sort_key,
         )
         self._count_unlisted(told[FINDINGS_MAX:])
         self._found = tuple(told)
@@ -144,7 +146,7 @@ class Register:
     def remembered(self) -> bytes | None:
         """What a restart must not forget; None while there is nothing new."""
         told = msgspec.json.encode(
-            _Remembered(
+            _FindingsState(
                 kept=tuple(self._kept.values()),
                 memory=self._memory.remembered(),
                 version=VERSION,
@@ -158,7 +160,7 @@ class Register:
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
-        told = decoded(remembered, _Remembered)
+        told = decode_state(remembered, _FindingsState)
         if told.version != VERSION:
             raise ValueError(f"version {told.version}, and this is {VERSION}")
         self._kept = {kept.finding.key: kept for kept in told.kept}
@@ -166,7 +168,7 @@ class Register:
         self._told = remembered
 
 
-def _is_of_existing(finding: Finding, look: Look) -> bool:
+def _is_about_existing_connector(finding: Finding, look: SnapshotIndex) -> bool:
     """Return whether its connector, if it is about one, is there and is not left out. What was
     judged of it may be a moment older than the list without it.
     """
@@ -176,17 +178,17 @@ def _is_of_existing(finding: Finding, look: Look) -> bool:
     return not (_is_excluded(finding, look) or look.sight.deleted(cluster, connector))
 
 
-def _is_excluded(finding: Finding, look: Look) -> bool:
+def _is_excluded(finding: Finding, look: SnapshotIndex) -> bool:
     cluster, connector = finding.connect_cluster, finding.connector
     return connector is not None and look.sight.excludes(cluster, connector)
 
 
-def _shown(kept: _Kept, now: float) -> Finding:
+def _add_last_seen(kept: _TrackedFinding, now: float) -> Finding:
     if kept.seen_at == now:
         return kept.finding
-    last_seen = time_of(LAST_SEEN, kept.seen_at)
-    return replace(kept.finding, evidence=(last_seen, _BLIND, *kept.finding.evidence))
+    last_seen = build_time_item(LAST_SEEN, kept.seen_at)
+    return replace(kept.finding, evidence=(last_seen, _INPUT_UNAVAILABLE, *kept.finding.evidence))
 
 
-def _order(finding: Finding) -> tuple[int, float, _Key]:
+def _sort_key(finding: Finding) -> tuple[int, float, _FindingKey]:
     return (_WORST_FIRST[finding.severity], finding.since, finding.key)

@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.judge.findings.memory import Memory
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.snapshot_index import Look, Who
+from offsetwatch.judge.findings.memory import RuleMemory
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.snapshot_index import ConnectorKey, SnapshotIndex
 from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.state.snapshot import Snapshot
 
 # How long something that happened, and is over, is still told: a person has to get to see it.
-TOLD_INTERVALS: Final = 3
+REPORT_INTERVALS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RuleContext:
     """One moment: the snapshot with its judgements, and what was before."""
 
-    look: Look
-    settings: Settings
-    memory: Memory
+    look: SnapshotIndex
+    settings: JudgeSettings
+    memory: RuleMemory
 
     @property
     def snapshot(self) -> Snapshot:
@@ -38,9 +38,9 @@ class Seen:
     @property
     def told_s(self) -> float:
         """See TOLD_INTERVALS."""
-        return TOLD_INTERVALS * self.settings.interval_s
+        return REPORT_INTERVALS * self.settings.interval_s
 
-    def lasts(self, what: str, who: Who, subject: str = "") -> float:
+    def lasts(self, what: str, who: ConnectorKey, subject: str = "") -> float:
         """For how long this has been so, in seconds: asked while it is so, and only then."""
         since, _ = self.memory.held.since((what, *who, subject), self.now)
         return self.now - since
@@ -78,4 +78,4 @@ class Seen:
         return shown if flow is None else f"{shown} ({flow.source}->{flow.target})"
 
 
-Rule = Callable[[Seen], Iterator[Finding]]
+FindingRule = Callable[[RuleContext], Iterator[Finding]]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.judge.time_words import moment
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.observations import GROUPS, LOG_ENDS, InputId
 from offsetwatch.model.topology import Topology
-from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.failover.groups import build_groups_input
 from offsetwatch.state.snapshot import InputView, Snapshot
 
-UNANSWERED: Final = frozenset({"unreachable", "timeout"})
+NO_ANSWER_REASONS: Final = frozenset({"unreachable", "timeout"})
 
 
 class KafkaInputs:
@@ -19,9 +19,9 @@ class KafkaInputs:
     def __init__(self, snapshot: Snapshot, without: frozenset[InputId]) -> None:
         self._of: dict[str, list[InputView]] = {}
         self._groups = [
-            (view, _kafkas_of_groups(view.id, snapshot.topology))
+            (view, _find_group_clusters(view.id, snapshot.topology))
             for view in snapshot.inputs
-            if view.id.kind == GROUPS and view.last_reason in UNANSWERED and not view.up
+            if view.id.kind == GROUPS and view.last_reason in NO_ANSWER_REASONS and not view.up
         ]
         for view in snapshot.inputs:
             if view.id.kafka and view.id not in without:
@@ -44,13 +44,15 @@ class KafkaInputs:
         return found
 
 
-def silence(views: list[InputView]) -> str:
+def describe_silence(views: list[InputView]) -> str:
     """Say since when inputs do not answer."""
     read_at = [view.last_success_at for view in views if view.last_success_at is not None]
-    return f"has not answered since {moment(max(read_at))}" if read_at else "has never answered"
+    return (
+        f"has not answered since {format_moment(max(read_at))}" if read_at else "has never answered"
+    )
 
 
-def judged_from(topology: Topology, kafka: str) -> list[str]:
+def find_affected_flows(topology: Topology, kafka: str) -> list[str]:
     """Return the flows that cannot be judged without a Kafka cluster, as `source->target`."""
     homes = {at.connect_cluster for at in topology.offsets_topics if at.at.kafka == kafka}
     return sorted(
@@ -67,16 +69,18 @@ def judged_from(topology: Topology, kafka: str) -> list[str]:
 def _is_silent(views: list[InputView]) -> bool:
     failing = [view for view in views if not (view.up and view.live)]
     reasons = {view.last_reason for view in failing} - {None}
-    enough = UNANSWERED if any(view.id.kind == LOG_ENDS for view in views) else {"unreachable"}
+    enough = (
+        NO_ANSWER_REASONS if any(view.id.kind == LOG_ENDS for view in views) else {"unreachable"}
+    )
     return len(failing) == len(views) and bool(reasons) and reasons <= enough
 
 
-def _kafkas_of_groups(asked: InputId, topology: Topology) -> set[str]:
+def _find_group_clusters(asked: InputId, topology: Topology) -> set[str]:
     """Return the clusters that groups are asked for on: those of sinks, or of a flow."""
     found: set[str | None] = set()
     if not asked.source:
         found |= {at.kafka for at in topology.sinks if at.connect_cluster == asked.connect_cluster}
     for flow in topology.flows:
-        if groups_input(flow.key) == asked:
+        if build_groups_input(flow.key) == asked:
             found |= {flow.upstream, flow.downstream}
     return {kafka for kafka in found if kafka is not None}

@@ -6,29 +6,33 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from offsetwatch.judge.input_visibility import Sight, found_by
-from offsetwatch.judge.progress.observation_window import END_MOVES_APART, Window
-from offsetwatch.judge.progress.subjects import Subject, Track
-from offsetwatch.judge.progress.verdict_rules import OVERDUE, UNFOUND, Case
-from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE, Settings
+from offsetwatch.judge.input_visibility import InputVisibility, compute_discovery_deadline
+from offsetwatch.judge.progress.observation_window import LOG_END_MOVE_SPACING, ObservationWindow
+from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition
+from offsetwatch.judge.progress.verdict_rules import (
+    NEW_PARTITION_RULE,
+    OVERDUE_PARTITION_RULE,
+    VerdictCase,
+)
+from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE, JudgeSettings
 
-NO_END: Final = "no log end is known for its position"
+NO_LOG_END: Final = "no log end is known for its position"
 NO_POSITION: Final = "it has no position, and does not begin at the start of the log"
-UNCOMMITTED: Final = "offset syncs continue, and no commit follows"
-_MIRRORED: Final = "mirror_source"
+SYNCS_WITHOUT_COMMIT: Final = "offset syncs continue, and no commit follows"
+_MIRROR_DIALECT: Final = "mirror_source"
 
 
-def case_of(
-    subject: Subject,
-    track: Track,
-    sight: Sight,
-    settings: Settings,
+def build_case(
+    subject: JudgedPartition,
+    track: JudgedConnector,
+    sight: InputVisibility,
+    settings: JudgeSettings,
     *,
     number: int,
     w: float,
     at: float,
     clock: Callable[[float], float] = float,
-) -> Case | None:
+) -> VerdictCase | None:
     """Take in what this look sees of a partition; None if it is gone. `clock` gives the moment of a
     second of watching.
     """
@@ -39,19 +43,19 @@ def case_of(
         subject.hidden = sight.absent(cluster, connector, sink=subject.sink)
         if subject.hidden is None:
             return None
-        return Case(patience_s=patience_s, before=before, blind=subject.hidden)
-    subject.hidden, headed, copied = _hidden(subject, sight)
+        return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
+    subject.hidden, headed, copied = _inspect_second_signal(subject, sight)
     if subject.hidden is not None:
-        return Case(patience_s=patience_s, before=before, blind=subject.hidden)
-    window = _take(subject, track, settings, w=w, at=at)
+        return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
+    window = _update_window(subject, track, settings, w=w, at=at)
     states_blind = track.blind
     # What is not seen any more does not count, for good or bad.
     rests, why = (track.rests, track.why) if states_blind is None else (None, None)
-    found_at = _found_by(subject, sight, settings)
+    found_at = _compute_discovery_deadline(subject, sight, settings)
     if rests is not None or not copied or found_at is not None:
         window.rest(w)  # a task that is given it begins then
     mirror = subject.mirror
-    return Case(
+    return VerdictCase(
         patience_s=patience_s,
         w=w,
         clock=clock,
@@ -60,7 +64,7 @@ def case_of(
         states_blind=states_blind,
         rests=rests,
         copied=copied,
-        placed=_placed(subject),
+        placed=_has_offset(subject),
         unsure=subject.source is not None and bool(subject.source.unsure),
         why=why,
         why_all=track.why_all,
@@ -79,9 +83,9 @@ def case_of(
         falls_behind=why is None and window.falls_behind(settings),
         repeats=window.repeats,
         repeated_s=None if window.repeated_w is None else w - window.repeated_w,
-        contradicted=_contradicted(subject),
+        contradicted=_find_contradiction(subject),
         unassigned=found_at is not None,
-        handed_over=subject.standing.rule in {UNFOUND, OVERDUE},
+        handed_over=subject.standing.rule in {NEW_PARTITION_RULE, OVERDUE_PARTITION_RULE},
         overdue=found_at is not None and at >= found_at and _has_records(subject),
         unusual=track.unusual,
         rhythm_s=0.0 if headed else window.rhythm_s,
@@ -89,42 +93,46 @@ def case_of(
     )
 
 
-def _placed(subject: Subject) -> bool:
+def _has_offset(subject: JudgedPartition) -> bool:
     if subject.read is not None:
         return subject.read.committed is not None
     return subject.source is None or subject.source.offset is not None
 
 
-def _found_by(subject: Subject, sight: Sight, settings: Settings) -> float | None:
+def _compute_discovery_deadline(
+    subject: JudgedPartition, sight: InputVisibility, settings: JudgeSettings
+) -> float | None:
     """By when MirrorMaker has found a partition that no task is to copy."""
     flow = sight.flows.get(subject.key[:2])
     if flow is None or subject.mirror is None:
         return None
-    return found_by(flow, subject.mirror, settings.interval_s)
+    return compute_discovery_deadline(flow, subject.mirror, settings.interval_s)
 
 
-def _has_records(subject: Subject) -> bool:
+def _has_records(subject: JudgedPartition) -> bool:
     mirror = subject.mirror
     return mirror is not None and (mirror.log_end or 0) > (mirror.log_start or 0)
 
 
-def _contradicted(subject: Subject) -> str | None:
+def _find_contradiction(subject: JudgedPartition) -> str | None:
     mirror = subject.mirror
-    return None if mirror is None or mirror.uncommitted_since is None else UNCOMMITTED
+    return None if mirror is None or mirror.uncommitted_since is None else SYNCS_WITHOUT_COMMIT
 
 
-def due_w(subject: Subject, w: float, settings: Settings) -> float | None:
+def compute_patience_end_w(
+    subject: JudgedPartition, w: float, settings: JudgeSettings
+) -> float | None:
     """When patience with it ends, if that is still to come."""
     window = subject.window
     if window is None or window.waiting_w is None:
         return None
     due = max(window.waiting_w, window.still_w) + settings.patience_s
     if not window.sure and window.ends_moved == INTERVALS_OF_EVIDENCE - 1:
-        due = max(due, window.counted_w + settings.interval_s * END_MOVES_APART)
+        due = max(due, window.counted_w + settings.interval_s * LOG_END_MOVE_SPACING)
     return due if due > w else None
 
 
-def holds_until_w(subject: Subject, case: Case, rule: int) -> float:
+def compute_valid_until_w(subject: JudgedPartition, case: VerdictCase, rule: int) -> float:
     """Until when a decision is the same if nothing is seen but time going by."""
     window = subject.window
     if window is None:
@@ -141,20 +149,22 @@ def holds_until_w(subject: Subject, case: Case, rule: int) -> float:
     return 0.0
 
 
-def _hidden(subject: Subject, sight: Sight) -> tuple[str | None, bool, bool]:
+def _inspect_second_signal(
+    subject: JudgedPartition, sight: InputVisibility
+) -> tuple[str | None, bool, bool]:
     """(What hides the second signal, is there one at all, does the connector work on it)."""
     cluster, connector, _ = subject.key
     if subject.read is not None:
         had_end = subject.window is not None and subject.window.end is not None
         if subject.read.log_end is None and had_end:
-            return NO_END, True, True
+            return NO_LOG_END, True, True
         if subject.read.log_end is not None and subject.read.lag is None:
             return NO_POSITION, True, True
         return None, subject.read.log_end is not None, True
     flow = sight.flows.get((cluster, connector))
     mirror = subject.mirror
     if mirror is None:
-        mirrored = subject.source is not None and subject.source.dialect == _MIRRORED
+        mirrored = subject.source is not None and subject.source.dialect == _MIRROR_DIALECT
         if flow is None:
             # Nothing shows here that the connector works on something else by now.
             unknown = sight.without_configuration(cluster, connector) if mirrored else None
@@ -166,15 +176,22 @@ def _hidden(subject: Subject, sight: Sight) -> tuple[str | None, bool, bool]:
         return None, False, True
     why = sight.endless(flow.upstream)
     if why is None and mirror.lag is None:
-        why = NO_END if mirror.log_end is None else NO_POSITION
+        why = NO_LOG_END if mirror.log_end is None else NO_POSITION
     return why, True, True
 
 
-def _take(subject: Subject, track: Track, settings: Settings, *, w: float, at: float) -> Window:
+def _update_window(
+    subject: JudgedPartition,
+    track: JudgedConnector,
+    settings: JudgeSettings,
+    *,
+    w: float,
+    at: float,
+) -> ObservationWindow:
     sample = subject.sample(at)
     window = subject.window
     if window is None:
-        window = subject.window = Window.opened(sample, w)
+        window = subject.window = ObservationWindow.opened(sample, w)
     else:
         window.take(sample, w, settings)
     if track.restarted_w is not None:

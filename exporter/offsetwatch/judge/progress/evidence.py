@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-from offsetwatch.judge.findings.list_phrases import time_of
-from offsetwatch.judge.progress.observation_window import Window
-from offsetwatch.judge.progress.subjects import Subject
+from offsetwatch.judge.findings.list_phrases import build_time_item
+from offsetwatch.judge.progress.observation_window import ObservationWindow
+from offsetwatch.judge.progress.subjects import JudgedPartition
 from offsetwatch.judge.progress.verdict_rules import WORST_FIRST
 from offsetwatch.model.evidence import OFFSET, PARTITIONS, RECORDS, TIMES, Evidence, EvidenceItem
 from offsetwatch.model.findings import Verdict
@@ -23,34 +23,39 @@ _NONE_WAIT: Final = EvidenceItem("readable records wait", "no")
 _SOME_WAIT: Final = EvidenceItem("readable records wait", "yes")
 
 
-def of(subject: Subject, states: str) -> Evidence:
+def build_partition_evidence(subject: JudgedPartition, states: str) -> Evidence:
     """Of a source partition, replicated or not, or of a partition that a sink reads."""
     window, source, mirror = subject.window, subject.source, subject.mirror
     found: list[EvidenceItem] = []
     if window is None:
-        return (_as_states(states),)
+        return (_build_states_item(states),)
     if subject.read is not None:
-        found += [*_log(subject.read.committed, subject.read), *_again(window)]
+        found += [
+            *_build_log_items(subject.read.committed, subject.read),
+            *_build_rewind_items(window),
+        ]
     elif mirror is not None:
         position = mirror.replicated if mirror.lag_position is None else mirror.lag_position
-        found += [*_log(position, mirror), *_again(window)]
+        found += [*_build_log_items(position, mirror), *_build_rewind_items(window)]
     elif source is not None and source.offset is not None:
         found.append(EvidenceItem("offset", source.offset.text))
         if window.furthest is not None:
             found.append(EvidenceItem("went back from", window.furthest))
     if source is not None:
-        found += raw_keys(source)
-        found += _times(source)
+        found += build_raw_key_evidence(source)
+        found += _build_time_items(source)
     if window.repeats:
         found.append(EvidenceItem("commits of the same offset", window.repeats, TIMES))
-    found.append(_as_states(states))
+    found.append(_build_states_item(states))
     return tuple(found)
 
 
-def raw_keys(source: SourcePartitionView) -> Evidence:
+def build_raw_key_evidence(source: SourcePartitionView) -> Evidence:
     """Return the raw keys that its task may look up, or has looked up one after the other."""
     unsure = tuple(
-        EvidenceItem("raw key", f"{text_of(raw_key)} = {'null' if offset is None else offset.text}")
+        EvidenceItem(
+            "raw key", f"{format_raw_key(raw_key)} = {'null' if offset is None else offset.text}"
+        )
         for raw_key, offset in source.unsure
     )
     change = source.restarted
@@ -58,18 +63,20 @@ def raw_keys(source: SourcePartitionView) -> Evidence:
         return unsure
     before = "null" if change.offset is None else change.offset.text
     return (
-        EvidenceItem("raw key before", f"{text_of(change.before)} = {before}"),
-        EvidenceItem("raw key now", text_of(change.after)),
+        EvidenceItem("raw key before", f"{format_raw_key(change.before)} = {before}"),
+        EvidenceItem("raw key now", format_raw_key(change.after)),
         *unsure,
     )
 
 
-def text_of(raw_key: bytes) -> str:
+def format_raw_key(raw_key: bytes) -> str:
     """Return a raw key as text, byte for byte where it is UTF-8."""
     return raw_key.decode(errors="backslashreplace")
 
 
-def of_many(counts: Counter[Verdict], worst: tuple[str, Evidence] | None) -> Evidence:
+def build_summary_evidence(
+    counts: Counter[Verdict], worst: tuple[str, Evidence] | None
+) -> Evidence:
     """Of a connector or a flow: how many partitions are how, and the worst of them."""
     found = tuple(
         EvidenceItem(verdict.value, counts[verdict], PARTITIONS)
@@ -80,12 +87,12 @@ def of_many(counts: Counter[Verdict], worst: tuple[str, Evidence] | None) -> Evi
 
 
 @lru_cache(maxsize=1000)
-def _as_states(states: str) -> EvidenceItem:
+def _build_states_item(states: str) -> EvidenceItem:
     """The same for all the partitions of all connectors that are alike."""
     return EvidenceItem("states", states)
 
 
-def _log(
+def _build_log_items(
     position: int | None, view: MirrorPartitionView | SinkPartitionView
 ) -> Iterator[EvidenceItem]:
     yield EvidenceItem("position", position, OFFSET)
@@ -96,22 +103,22 @@ def _log(
     if view.caught_up is not None and view.lag:
         yield _NONE_WAIT if view.caught_up else _SOME_WAIT
     if view.behind_since is not None:
-        yield time_of("oldest record waits since", view.behind_since)
+        yield build_time_item("oldest record waits since", view.behind_since)
 
 
-def _again(window: Window) -> Iterator[EvidenceItem]:
+def _build_rewind_items(window: ObservationWindow) -> Iterator[EvidenceItem]:
     if window.behind:
         yield EvidenceItem("went back from", window.high, OFFSET)
 
 
-def _times(source: SourcePartitionView) -> Iterator[EvidenceItem]:
+def _build_time_items(source: SourcePartitionView) -> Iterator[EvidenceItem]:
     if source.committed_at is not None:
-        yield _at("last commit", int(source.committed_at // 1))
+        yield _build_cached_time_item("last commit", int(source.committed_at // 1))
     if source.advanced_at is not None:
-        yield _at("last advance", int(source.advanced_at // 1))
+        yield _build_cached_time_item("last advance", int(source.advanced_at // 1))
 
 
 @lru_cache(maxsize=4096)
-def _at(name: str, second: int) -> EvidenceItem:
+def _build_cached_time_item(name: str, second: int) -> EvidenceItem:
     """The same for all the partitions that a flush commits within one second."""
-    return time_of(name, second)
+    return build_time_item(name, second)

@@ -8,45 +8,49 @@ from collections.abc import Iterator
 from typing import Final
 
 from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.decode.source_offsets import partition_label
-from offsetwatch.judge.progress.subjects import Key, Subject, Track
+from offsetwatch.decode.source_offsets import format_partition_label
+from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition, JudgedPartitionKey
 from offsetwatch.model.offsets import Scalar
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, Snapshot
 
 # Whoever was not seen for a day begins anew: what it was is no use to anybody by then.
-HIDDEN_KEPT_S: Final = 86_400.0
+HIDDEN_RETENTION_S: Final = 86_400.0
 
 
-class Roll:
+class JudgedPartitionRegistry:
     """Subjects by their key, and by connector in `tracks`."""
 
     def __init__(self) -> None:
-        self.subjects: dict[Key, Subject] = {}
-        self.tracks: dict[tuple[str, str], Track] = {}
-        self._of_mirror: dict[tuple[str, str, str, str, int], Subject] = {}
+        self.subjects: dict[JudgedPartitionKey, JudgedPartition] = {}
+        self.tracks: dict[tuple[str, str], JudgedConnector] = {}
+        self._of_mirror: dict[tuple[str, str, str, str, int], JudgedPartition] = {}
 
-    def add(self, subject: Subject) -> Subject:
+    def add(self, subject: JudgedPartition) -> JudgedPartition:
         """One more."""
         self.subjects[subject.key] = subject
         self.track(subject.key[:2]).subjects[subject.key] = subject
         return subject
 
-    def track(self, of: tuple[str, str]) -> Track:
+    def track(self, of: tuple[str, str]) -> JudgedConnector:
         """Of a connector, made on first use."""
         found = self.tracks.get(of)
         if found is None:
-            found = self.tracks[of] = Track()
+            found = self.tracks[of] = JudgedConnector()
         return found
 
-    def seen(self, snapshot: Snapshot, only: set[Key] | None, number: int) -> list[Subject]:
+    def seen(
+        self, snapshot: Snapshot, only: set[JudgedPartitionKey] | None, number: int
+    ) -> list[JudgedPartition]:
         """The subjects of what the snapshot shows, made where they are new; `only` some of them.
         They bear the number of the look from here on.
         """
-        found: list[Subject] = []
+        found: list[JudgedPartition] = []
         for view in snapshot.source_partitions:
             key = (view.connect_cluster, view.connector, view.identity)
             if only is None or key in only:
-                subject = self.subjects.get(key) or self.add(Subject(key=key, label=view.label))
+                subject = self.subjects.get(key) or self.add(
+                    JudgedPartition(key=key, label=view.label)
+                )
                 subject.source, subject.mirror = view, None
                 subject.number = number
                 found.append(subject)
@@ -63,19 +67,22 @@ class Roll:
         return found
 
     def _sinks(
-        self, views: tuple[SinkPartitionView, ...], only: set[Key] | None, number: int
-    ) -> Iterator[Subject]:
+        self,
+        views: tuple[SinkPartitionView, ...],
+        only: set[JudgedPartitionKey] | None,
+        number: int,
+    ) -> Iterator[JudgedPartition]:
         for view in views:
             label = f"{view.topic}-{view.partition}"
             key = (view.connect_cluster, view.connector, label)
             if only is None or key in only:
                 found = self.subjects.get(key)
-                subject = found or self.add(Subject(key=key, label=label, sink=True))
+                subject = found or self.add(JudgedPartition(key=key, label=label, sink=True))
                 subject.read = view
                 subject.number = number
                 yield subject
 
-    def _mirrored(self, view: MirrorPartitionView) -> Subject:
+    def _mirrored(self, view: MirrorPartitionView) -> JudgedPartition:
         of = (view.connect_cluster, view.connector, view.source, view.topic, view.partition)
         subject = self._of_mirror.get(of)
         if subject is None:
@@ -86,11 +93,13 @@ class Roll:
             }
             key = (view.connect_cluster, view.connector, encode_sorted(partition).decode())
             found = self.subjects.get(key)
-            subject = found or self.add(Subject(key=key, label=partition_label(partition)))
+            subject = found or self.add(
+                JudgedPartition(key=key, label=format_partition_label(partition))
+            )
             self._of_mirror[of] = subject
         return subject
 
-    def forget(self, number: int, w: float, patience_s: float) -> set[Key]:
+    def forget(self, number: int, w: float, patience_s: float) -> set[JudgedPartitionKey]:
         """Those that are gone for as long as patience lasts (a connector may be unlisted for a
         moment), or hidden for a day; and connectors of which nothing is left.
         """
@@ -98,7 +107,8 @@ class Roll:
             key
             for key, at in self.subjects.items()
             if at.number != number
-            and w - _seen_w(at) >= (patience_s if at.hidden is None else HIDDEN_KEPT_S)
+            and w - _find_last_seen_w(at)
+            >= (patience_s if at.hidden is None else HIDDEN_RETENTION_S)
         }
         for key in over:
             del self.subjects[key]
@@ -113,5 +123,5 @@ class Roll:
             del self.tracks[of]
 
 
-def _seen_w(subject: Subject) -> float:
+def _find_last_seen_w(subject: JudgedPartition) -> float:
     return 0.0 if subject.window is None else subject.window.seen_w

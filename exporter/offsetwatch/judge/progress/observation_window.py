@@ -15,17 +15,17 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.dialects import compare, goes_on
+from offsetwatch.decode.dialects import compare_offsets, has_reached_offset
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE, Settings
+from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE, JudgeSettings
 from offsetwatch.model.offsets import Order, SourceOffset, Undecodable
 
-END_MOVES_APART: Final = 0.45  # of an interval: what moved the log end in between is one burst
+LOG_END_MOVE_SPACING: Final = 0.45  # of an interval: what moved the log end in between is one burst
 GAPS_MAX: Final = 16  # of one partition; moments before older ones are named too late
-_NOT_YET: Final = -1  # stands for the position of what was never replicated: before all others
+_NO_POSITION: Final = -1  # stands for the position of what was never replicated: before all others
 
 
-Gaps = tuple[tuple[float, float], ...]
+ObservationGaps = tuple[tuple[float, float], ...]
 
 
 class Sample(NamedTuple):
@@ -58,7 +58,7 @@ class Sample(NamedTuple):
     restarted_from: str | None = None
 
 
-class Window(msgspec.Struct, array_like=True, gc=False):
+class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
     """The memory of one partition. It is its own form on disk: fields are only ever added at the
     end.
 
@@ -107,10 +107,10 @@ class Window(msgspec.Struct, array_like=True, gc=False):
     samples: tuple[tuple[float, int, int], ...] = ()
     lag: int | None = None
     restarted: bool = False
-    gaps: Gaps = ()
+    gaps: ObservationGaps = ()
 
     @classmethod
-    def opened(cls, seen: Sample, w: float) -> Window:
+    def opened(cls, seen: Sample, w: float) -> ObservationWindow:
         """The first look: nothing has moved yet, whatever is there."""
         window = cls(first_w=w, seen_w=w, still_w=w, end_w=w, counted_w=w)
         window._keep(seen)
@@ -118,17 +118,17 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         window._wait(seen, w, w)
         return window
 
-    def take(self, seen: Sample, w: float, settings: Settings) -> None:
+    def take(self, seen: Sample, w: float, settings: JudgeSettings) -> None:
         """Look again."""
         beyond_s = w - self.seen_w - settings.interval_s * 1.5
         self._leave_out(beyond_s, settings.interval_s)
         # What is seen for the first time after a gap did not begin before it.
         earliest = nextafter(self.seen_w, inf) if beyond_s > 0 else self.seen_w
         changed = seen.text != self.text
-        moved = changed or _at(seen.best) > _at(self.best)
+        moved = changed or _to_comparable(seen.best) > _to_comparable(self.best)
         if moved:
-            ago = _ago(seen.at, seen.changed_at) if changed else 0.0
-            self._move(seen, _between(earliest, w, w - ago), settings)
+            ago = _compute_elapsed(seen.at, seen.changed_at) if changed else 0.0
+            self._move(seen, _clamp(earliest, w, w - ago), settings)
         new = 0 if self.commits is None else max(0, seen.commits - self.commits)
         if new and not moved:
             self.repeats += new
@@ -157,7 +157,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         self.ends_moved = 0
         self.samples = ()
 
-    def pass_by(self, w: float, settings: Settings) -> None:
+    def pass_by(self, w: float, settings: JudgeSettings) -> None:
         """A look at which all was as before, and nothing could come of it."""
         beyond_s, self.seen_w = w - self.seen_w - settings.interval_s * 1.5, w
         if not self.samples:
@@ -181,14 +181,16 @@ class Window(msgspec.Struct, array_like=True, gc=False):
     @property
     def behind(self) -> bool:
         """Did it go back, and has not come as far again?"""
-        return self.furthest is not None or _at(self.high) > _at(self.position)
+        return self.furthest is not None or _to_comparable(self.high) > _to_comparable(
+            self.position
+        )
 
     @property
     def rhythm_s(self) -> float:
         """The longest time between two of its last moves."""
         return max((b - a for a, b in pairwise(self.moves)), default=0.0)
 
-    def falls_behind(self, settings: Settings) -> bool:
+    def falls_behind(self, settings: JudgeSettings) -> bool:
         """Did what is left to do grow over the whole window, and steadily?
 
         Between two flushes the lag grows by what arrives meanwhile, and a sample may fall anywhere
@@ -197,7 +199,7 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         slow what stood still all the time and moves again.
         """
         found = self.samples
-        if len(found) <= settings.window or _at(self.lag) < found[-1][2]:
+        if len(found) <= settings.window or _to_comparable(self.lag) < found[-1][2]:
             return False
         if sum(at >= found[0][0] for at in self.moves) < INTERVALS_OF_EVIDENCE:
             return False
@@ -224,10 +226,10 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         self.moved_w = None if self.moved_w is None else self.moved_w + away
         self.repeated_w = None if self.repeated_w is None else self.repeated_w + away
         self.moves = tuple(at + away for at in self.moves)
-        self.gaps = _longer(self.gaps, self.seen_w, away)
+        self.gaps = _append_gap(self.gaps, self.seen_w, away)
         self.samples = ()  # growth over a window that has a hole in it says nothing
 
-    def _move(self, seen: Sample, w: float, settings: Settings) -> None:
+    def _move(self, seen: Sample, w: float, settings: JudgeSettings) -> None:
         if self.moved_w is not None:
             self.longest_s = max(self.longest_s, w - self.moved_w)
         kept = tuple(at for at in self.moves if at >= w - settings.window * settings.interval_s)
@@ -247,19 +249,23 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         if isinstance(known, Undecodable) or known is None:
             self.furthest = None
         else:
-            behind = compare(dialect, known, offset) is Order.BEHIND
+            behind = compare_offsets(dialect, known, offset) is Order.BEHIND
             if self.restarted:
-                behind = self.restarted = not goes_on(dialect, known, offset)
+                behind = self.restarted = not has_reached_offset(dialect, known, offset)
             self.furthest = before if behind else None
 
     def _order(self, seen: Sample) -> None:
         # With nothing left to do it has come as far as it can.
-        high = _at(seen.position) if seen.caught_up else max(_at(self.high), _at(seen.position))
-        self.high = None if high == _NOT_YET else high
+        high = (
+            _to_comparable(seen.position)
+            if seen.caught_up
+            else max(_to_comparable(self.high), _to_comparable(seen.position))
+        )
+        self.high = None if high == _NO_POSITION else high
 
     def _end_moved(self, w: float, *, moved: bool, interval_s: float) -> None:
         self.end_w = w
-        if not moved and w - self.counted_w >= interval_s * END_MOVES_APART:
+        if not moved and w - self.counted_w >= interval_s * LOG_END_MOVE_SPACING:
             self.ends_moved += 1
             self.counted_w = w
 
@@ -272,8 +278,8 @@ class Window(msgspec.Struct, array_like=True, gc=False):
             self.sure = False
             return
         if self.waiting_w is None:
-            since = w - _ago(seen.at, seen.behind_since)
-            self.waiting_w = _between(max(earliest, self.still_w), w, since)
+            since = w - _compute_elapsed(seen.at, seen.behind_since)
+            self.waiting_w = _clamp(max(earliest, self.still_w), w, since)
         if seen.caught_up is False or self.ends_moved >= INTERVALS_OF_EVIDENCE:
             self.sure = True
 
@@ -285,13 +291,13 @@ class Window(msgspec.Struct, array_like=True, gc=False):
         self.end = self.end if seen.end is None else seen.end
         self.lag = seen.lag
 
-    def _sample(self, w: float, end: int, lag: int, settings: Settings) -> None:
+    def _sample(self, w: float, end: int, lag: int, settings: JudgeSettings) -> None:
         if self.samples and w - self.samples[-1][0] < settings.interval_s * 0.9:
             return
         self.samples = (*self.samples[-settings.window :], (w, end, lag))
 
 
-def unshifted(w: float, gaps: Gaps) -> float:
+def subtract_gaps(w: float, gaps: ObservationGaps) -> float:
     """Return the second of watching at which it was, before the gaps since were left out."""
     for edge_w, away in reversed(gaps):
         if w <= edge_w:
@@ -300,17 +306,17 @@ def unshifted(w: float, gaps: Gaps) -> float:
 
 
 @lru_cache(maxsize=256)  # one input hides thousands of partitions at once, and they share a tuple
-def _longer(gaps: Gaps, edge_w: float, away: float) -> Gaps:
+def _append_gap(gaps: ObservationGaps, edge_w: float, away: float) -> ObservationGaps:
     return (*gaps[1 - GAPS_MAX :], (edge_w, away))
 
 
-def _at(position: int | None) -> int:
-    return _NOT_YET if position is None else position
+def _to_comparable(position: int | None) -> int:
+    return _NO_POSITION if position is None else position
 
 
-def _ago(now: float, at: float | None) -> float:
+def _compute_elapsed(now: float, at: float | None) -> float:
     return 0.0 if at is None else max(0.0, now - at)
 
 
-def _between(earliest: float, latest: float, wanted: float) -> float:
+def _clamp(earliest: float, latest: float, wanted: float) -> float:
     return min(latest, max(earliest, wanted))

@@ -16,18 +16,22 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.judge.snapshot_index import Look, Who
+from offsetwatch.judge.snapshot_index import ConnectorKey, SnapshotIndex
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.snapshot import MirrorPartitionView, SourcePartitionView, SyncView
 
-TOGETHER: Final = 3  # connectors; two may be chance, three share a cause
-EVENTS_KEPT: Final = 1_000
-MEANT: Final = 3  # intervals after a resume in which a verdict on what a person did may come
-RESTED_S: Final = 3_600.0  # what is asked of a rest is whether it was within an interval
+SHARED_REWIND_CONNECTORS_MIN: Final = 3  # connectors; two may be chance, three share a cause
+EVENTS_MAX: Final = 1_000
+MANUAL_REWIND_INTERVALS: Final = (
+    3  # intervals after a resume in which a verdict on what a person did may come
+)
+PAUSE_MEMORY_S: Final = 3_600.0  # what is asked of a rest is whether it was within an interval
 RECOPIES_MAX: Final = 5_000  # partitions
-UNCOMMITTED: Final = -1  # below every offset: syncs alone tell how far it is
+NO_COMMIT: Final = -1  # below every offset: syncs alone tell how far it is
 
-Where = tuple[str, str, str, int]  # Connect cluster, connector, upstream topic and partition
+MirrorPartitionKey = tuple[
+    str, str, str, int
+]  # Connect cluster, connector, upstream topic and partition
 
 
 class Recopy(msgspec.Struct, frozen=True):
@@ -36,14 +40,14 @@ class Recopy(msgspec.Struct, frozen=True):
     done_at    when it had come as far again; None before
     """
 
-    where: Where
+    where: MirrorPartitionKey
     peak: int
     again_from: int
     at: float
     done_at: float | None = None
 
 
-class Together(msgspec.Struct, frozen=True):
+class SharedRewind(msgspec.Struct, frozen=True):
     """Connectors of one Connect cluster that went back within one interval of each other."""
 
     connect_cluster: str
@@ -51,23 +55,23 @@ class Together(msgspec.Struct, frozen=True):
     at: float
 
 
-class Told(msgspec.Struct, frozen=True):
+class RewindState(msgspec.Struct, frozen=True):
     """What is remembered."""
 
     recopies: tuple[Recopy, ...]
-    together: tuple[Together, ...]
-    meant: tuple[tuple[Who, float], ...]
+    together: tuple[SharedRewind, ...]
+    meant: tuple[tuple[ConnectorKey, float], ...]
 
 
-_Renewed = tuple[str, str, str]  # Connect cluster, connector, topic
+_RecreatedTopicKey = tuple[str, str, str]  # Connect cluster, connector, topic
 
 
-class _Stand(NamedTuple):
+class _CopiedPosition(NamedTuple):
     committed: int
     sync: tuple[int, int] | None  # upstream, downstream
 
 
-class _Old(NamedTuple):
+class _OutdatedCommit(NamedTuple):
     """A commit that is of a topic as it was before it was created again at `renewed_at`."""
 
     renewed_at: float
@@ -76,27 +80,31 @@ class _Old(NamedTuple):
 
 
 @dataclass(slots=True)
-class Falls:
+class RewindTracker:
     """See the module. `together` holds the newest of each Connect cluster, `meant` the connectors
     that a person set back, with the time at which that was last under way.
     """
 
-    recopies: dict[Where, Recopy] = field(default_factory=dict)
-    together: dict[str, Together] = field(default_factory=dict)
-    meant: dict[Who, float] = field(default_factory=dict)
-    _rewinds: dict[Who, int] = field(default_factory=dict)
-    _resets: dict[Who, int] = field(default_factory=dict)
-    _reset: set[Who] = field(default_factory=set)
-    _events: deque[tuple[float, Who]] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
-    _stands: dict[Where, _Stand] = field(default_factory=dict)
-    _rests: dict[Who, float] = field(default_factory=dict)
-    _rested_at: dict[Who, float] = field(default_factory=dict)
+    recopies: dict[MirrorPartitionKey, Recopy] = field(default_factory=dict)
+    together: dict[str, SharedRewind] = field(default_factory=dict)
+    meant: dict[ConnectorKey, float] = field(default_factory=dict)
+    _rewinds: dict[ConnectorKey, int] = field(default_factory=dict)
+    _resets: dict[ConnectorKey, int] = field(default_factory=dict)
+    _reset: set[ConnectorKey] = field(default_factory=set)
+    _events: deque[tuple[float, ConnectorKey]] = field(
+        default_factory=lambda: deque(maxlen=EVENTS_MAX)
+    )
+    _stands: dict[MirrorPartitionKey, _CopiedPosition] = field(default_factory=dict)
+    _rests: dict[ConnectorKey, float] = field(default_factory=dict)
+    _rested_at: dict[ConnectorKey, float] = field(default_factory=dict)
     _looked_at: float = -inf
-    _of_before: dict[Where, _Old] = field(default_factory=dict)
+    _of_before: dict[MirrorPartitionKey, _OutdatedCommit] = field(default_factory=dict)
     _sources: tuple[SourcePartitionView, ...] = ()
     _before: tuple[tuple[object, ...], tuple[object, ...]] | None = None
 
-    def observe(self, look: Look, interval_s: float, rests: Mapping[Who, float]) -> None:
+    def observe(
+        self, look: SnapshotIndex, interval_s: float, rests: Mapping[ConnectorKey, float]
+    ) -> None:
         """Take in what is seen now. `rests`: until when a person could alter a connector's offsets;
         inf: they can now.
         """
@@ -123,13 +131,17 @@ class Falls:
         if by_hand or not self._followed(look, rests, renewed):
             self._follow_all(look, rests, renewed)
         self._forget(look)
-        over = [who for who, at in self.meant.items() if not 0 <= now - at <= MEANT * interval_s]
+        over = [
+            who
+            for who, at in self.meant.items()
+            if not 0 <= now - at <= MANUAL_REWIND_INTERVALS * interval_s
+        ]
         for who in over:
             del self.meant[who]
         self._group(now, interval_s)
         self._looked_at = now
 
-    def _note_rests(self, rests: Mapping[Who, float], now: float) -> None:
+    def _note_rests(self, rests: Mapping[ConnectorKey, float], now: float) -> None:
         """Note who rests, or has rested since the last look: then its last rest ends at another
         moment, by whatever clock.
         """
@@ -142,17 +154,22 @@ class Falls:
         for who in before.keys() - rests.keys():  # where no status topic tells when it ended
             if before[who] == inf:
                 self._rested_at[who] = now
-        for who in [who for who, at in self._rested_at.items() if not 0 <= now - at < RESTED_S]:
+        for who in [
+            who for who, at in self._rested_at.items() if not 0 <= now - at < PAUSE_MEMORY_S
+        ]:
             del self._rested_at[who]
 
-    def _rested(self, who: Who) -> bool:
+    def _rested(self, who: ConnectorKey) -> bool:
         """Has it rested since the look before the last one? Two topics are read by two tails, of
         which one may be a moment behind.
         """
         return self._rested_at.get(who, -inf) >= self._looked_at
 
     def _followed(
-        self, look: Look, rests: Mapping[Who, float], renewed: Mapping[_Renewed, float]
+        self,
+        look: SnapshotIndex,
+        rests: Mapping[ConnectorKey, float],
+        renewed: Mapping[_RecreatedTopicKey, float],
     ) -> bool:
         """Was the last look at these very positions, and all else as it is now?"""
         made = (look.mirrors, look.newest_syncs)
@@ -161,7 +178,10 @@ class Falls:
         return before is not None and all(map(is_, before[0], made)) and before[1] == known
 
     def _follow_all(
-        self, look: Look, rests: Mapping[Who, float], renewed: Mapping[_Renewed, float]
+        self,
+        look: SnapshotIndex,
+        rests: Mapping[ConnectorKey, float],
+        renewed: Mapping[_RecreatedTopicKey, float],
     ) -> None:
         now = look.snapshot.at
         for who, views in look.mirrors.items():
@@ -182,7 +202,7 @@ class Falls:
         may be older than that: our clock said when that was, and a worker's when it committed.
         """
         where = (view.connect_cluster, view.connector, view.topic, view.partition)
-        commit = _Old(renewed_at, view.committed, view.committed_at)
+        commit = _OutdatedCommit(renewed_at, view.committed, view.committed_at)
         known = self._of_before.get(where)
         if known is None or known.renewed_at != renewed_at:
             at = view.committed_at
@@ -196,9 +216,9 @@ class Falls:
         """Note who went back since the last time, and who was reset. Where REST tells it, a commit
         may be as old as the time between two polls.
         """
-        rewinds: dict[Who, int] = {}
-        resets: dict[Who, int] = {}
-        polled: set[Who] = set()
+        rewinds: dict[ConnectorKey, int] = {}
+        resets: dict[ConnectorKey, int] = {}
+        polled: set[ConnectorKey] = set()
         for view in self._sources:
             who = (view.connect_cluster, view.connector)
             if view.from_rest:
@@ -233,12 +253,12 @@ class Falls:
         stand = self._stands.get(where)
         if stand is not None and view.log_start is not None and view.log_end is not None:
             altered = self._rested(where[:2])
-            stand = _honest(stand, view, view.log_end, altered=altered)
+            stand = _limit_position(stand, view, view.log_end, altered=altered)
             if where[:2] in self._reset and stand.sync is not None:
                 # What was lost with the offsets may have gone further than the last commit that was
                 # seen, if any was: a first commit and its loss can lie between two looks.
                 stand = stand._replace(committed=max(stand.committed, stand.sync[0]))
-            began = None if resting else _again_from(stand, view.committed, pair)
+            began = None if resting else _find_recopy_start(stand, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that
             # died had not committed yet is copied twice every time, and is not that.
             if (
@@ -255,18 +275,18 @@ class Falls:
             self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
         committed = view.committed
         if committed is None:
-            committed = UNCOMMITTED if stand is None else stand.committed
-        if committed != UNCOMMITTED or pair is not None:
-            self._stands[where] = _Stand(committed, pair)
+            committed = NO_COMMIT if stand is None else stand.committed
+        if committed != NO_COMMIT or pair is not None:
+            self._stands[where] = _CopiedPosition(committed, pair)
 
-    def _begin(self, where: Where, peak: int, began: int, now: float) -> None:
+    def _begin(self, where: MirrorPartitionKey, peak: int, began: int, now: float) -> None:
         before = self.recopies.get(where)
         if before is not None and before.done_at is None:
             return  # the same one, seen in syncs and then in commits
         if before is not None or len(self.recopies) < RECOPIES_MAX:
             self.recopies[where] = Recopy(where, peak, began, now)
 
-    def _forget(self, look: Look) -> None:
+    def _forget(self, look: SnapshotIndex) -> None:
         """Partitions that are no longer copied, of flows that can be seen."""
         shown = {
             (*who, view.topic, view.partition)
@@ -282,13 +302,13 @@ class Falls:
             self._of_before.clear()
             self._before = None
 
-    def unclear(self, now: float, interval_s: float) -> set[Who]:
+    def unclear(self, now: float, interval_s: float) -> set[ConnectorKey]:
         """Connectors of which it is too early to say whether they copy again what they had, or a
         topic that is another one.
         """
         return {at.where[:2] for at in self.recopies.values() if abs(now - at.at) < interval_s}
 
-    def end(self, where: Where) -> None:
+    def end(self, where: MirrorPartitionKey) -> None:
         """It was told for long enough."""
         self.recopies.pop(where, None)
 
@@ -299,29 +319,31 @@ class Falls:
         for _, (cluster, connector) in self._events:
             clusters.setdefault(cluster, set()).add(connector)
         for cluster, connectors in clusters.items():
-            if len(connectors) >= TOGETHER:
+            if len(connectors) >= SHARED_REWIND_CONNECTORS_MIN:
                 last = max(at for at, who in self._events if who[0] == cluster)
                 before = self.together.get(cluster)
                 if before is not None and last - before.at <= interval_s:
                     connectors |= set(before.connectors)
-                self.together[cluster] = Together(cluster, tuple(sorted(connectors)), last)
+                self.together[cluster] = SharedRewind(cluster, tuple(sorted(connectors)), last)
 
-    def remembered(self) -> Told:
+    def remembered(self) -> RewindState:
         """What is under way."""
-        return Told(
+        return RewindState(
             recopies=tuple(self.recopies.values()),
             together=tuple(self.together.values()),
             meant=tuple(self.meant.items()),
         )
 
-    def recall(self, told: Told) -> None:
+    def recall(self, told: RewindState) -> None:
         """Go on from there."""
         self.recopies = {at.where: at for at in told.recopies}
         self.together = {at.connect_cluster: at for at in told.together}
         self.meant = dict(told.meant)
 
 
-def _honest(stand: _Stand, view: MirrorPartitionView, log_end: int, *, altered: bool) -> _Stand:
+def _limit_position(
+    stand: _CopiedPosition, view: MirrorPartitionView, log_end: int, *, altered: bool
+) -> _CopiedPosition:
     """What was copied, where somebody may have `altered` the offset since the last look: no further
     than that now; and never beyond the end of the log.
     """
@@ -331,7 +353,9 @@ def _honest(stand: _Stand, view: MirrorPartitionView, log_end: int, *, altered: 
     return stand._replace(committed=min(copied, log_end - 1))
 
 
-def _again_from(stand: _Stand, committed: int | None, sync: tuple[int, int] | None) -> int | None:
+def _find_recopy_start(
+    stand: _CopiedPosition, committed: int | None, sync: tuple[int, int] | None
+) -> int | None:
     """Return the upstream offset from which on it copied again; None if it did not go back.
 
     A short log is copied again between two flushes: then the commits never show it. The syncs do,

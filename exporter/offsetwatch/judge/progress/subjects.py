@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 import msgspec
 
 from offsetwatch.decode.dialects import is_measurable
-from offsetwatch.judge.progress.observation_window import Sample, Window
-from offsetwatch.judge.progress.verdict_rules import BLIND, Decision
+from offsetwatch.judge.progress.observation_window import ObservationWindow, Sample
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE, Decision
 from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 
-Key = tuple[str, str, str]  # Connect cluster, connector, source partition or sink partition
+JudgedPartitionKey = tuple[
+    str, str, str
+]  # Connect cluster, connector, source partition or sink partition
 
 
-class Standing(msgspec.Struct, array_like=True, gc=False):
+class VerdictState(msgspec.Struct, array_like=True, gc=False):
     """A verdict over time. Its own form on disk.
 
     since   0.0 until the first decision
@@ -40,11 +42,11 @@ class Standing(msgspec.Struct, array_like=True, gc=False):
         """Take a decision; None: as before. True if the verdict is another one."""
         was = self.verdict
         self.since = self.since or at  # 0.0 is no moment: nothing was decided yet
-        if decided is not None and decided.rule == BLIND:
+        if decided is not None and decided.rule == UNAVAILABLE_INPUT_RULE:
             if self.held is None:
                 self.held = (self.verdict, self.since)
                 self.since = self.since if was is Verdict.UNKNOWN else at
-            self.verdict, self.rule = Verdict.UNKNOWN, BLIND
+            self.verdict, self.rule = Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE
             return was is not self.verdict
         if self.held is not None:
             self.verdict, self.since = self.held
@@ -56,7 +58,7 @@ class Standing(msgspec.Struct, array_like=True, gc=False):
         return was is not self.verdict
 
 
-class Subject(msgspec.Struct, gc=False):
+class JudgedPartition(msgspec.Struct, gc=False):
     """One partition. `number` is of the last look that saw it; the views are those it saw.
 
     hidden    which input hides it; None if it is seen, or gone
@@ -65,12 +67,12 @@ class Subject(msgspec.Struct, gc=False):
     until_w   until when that decides the same
     """
 
-    key: Key
+    key: JudgedPartitionKey
     label: str
     sink: bool = False
-    standing: Standing = msgspec.field(default_factory=Standing)
+    standing: VerdictState = msgspec.field(default_factory=VerdictState)
     reason: str = ""
-    window: Window | None = None
+    window: ObservationWindow | None = None
     source: SourcePartitionView | None = None
     mirror: MirrorPartitionView | None = None
     read: SinkPartitionView | None = None
@@ -88,7 +90,7 @@ class Subject(msgspec.Struct, gc=False):
         """The aliases of its flow, if it is replicated."""
         return None if self.mirror is None else (self.mirror.source, self.mirror.target)
 
-    def changed(self, track: Track, w: float) -> bool:
+    def changed(self, track: JudgedConnector, w: float) -> bool:
         """May another decision come of what is seen now?"""
         if (
             w < self.until_w
@@ -113,16 +115,16 @@ class Subject(msgspec.Struct, gc=False):
 
     def judged(self, evidence: Evidence) -> None:
         """Make the judgement that this is, with what it rests on."""
-        self.judgement = judgement(
+        self.judgement = build_judgement(
             Scope.PARTITION, self.key, self.label, self.standing, self.reason, evidence
         )
 
 
-def judgement(
+def build_judgement(
     scope: Scope,
     of: tuple[str, ...],
     subject: str,
-    standing: Standing,
+    standing: VerdictState,
     reason: str,
     evidence: Evidence,
 ) -> Judgement:
@@ -141,7 +143,7 @@ def judgement(
 
 
 @dataclass(slots=True)
-class Track:
+class JudgedConnector:
     """A connector between looks: what shows that it cannot work, and when that changed. `why_w` and
     `restarted_w` are of watching; None: never since we look.
 
@@ -166,7 +168,7 @@ class Track:
     blind: str | None = None
     unusual: str | None = None
     version: int = 0
-    subjects: dict[Key, Subject] = field(default_factory=dict)
+    subjects: dict[JudgedPartitionKey, JudgedPartition] = field(default_factory=dict)
 
     def see(self, rests: str | None, why: str | None, *, why_all: bool, w: float) -> None:
         """Its states at one tick."""
@@ -220,7 +222,7 @@ def _sample_of_mirror(
     offset = None if source is None else source.offset
     return Sample(
         at=at,
-        text=_text(offset),
+        text=_text_of_offset(offset),
         position=view.committed,
         best=view.replicated,
         commits=0 if source is None else source.commits or 0,
@@ -235,22 +237,22 @@ def _sample_of_mirror(
 def _sample_of_source(view: SourcePartitionView, at: float) -> Sample:
     return Sample(
         at=at,
-        text=_text(view.offset),
+        text=_text_of_offset(view.offset),
         dialect=view.dialect,
         offset=view.offset,
         commits=view.commits or 0,
         changed_at=view.read_at,
-        restarted_from=_restarted_from(view),
+        restarted_from=_find_restart_offset(view),
     )
 
 
-def _restarted_from(view: SourcePartitionView) -> str | None:
+def _find_restart_offset(view: SourcePartitionView) -> str | None:
     """Return None where nothing would tell that it has come as far again."""
     change = view.restarted
     if change is None or not is_measurable(view.dialect, change.offset):
         return None
-    return _text(change.offset)
+    return _text_of_offset(change.offset)
 
 
-def _text(offset: SourceOffset | None) -> str | None:
+def _text_of_offset(offset: SourceOffset | None) -> str | None:
     return None if offset is None else offset.text

@@ -15,83 +15,104 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.judge.input_visibility import Sight, failed, rests, runs, states, trouble
-from offsetwatch.judge.progress import evidence
-from offsetwatch.judge.progress.cases import case_of, due_w, holds_until_w
-from offsetwatch.judge.progress.judged_subjects import Roll
-from offsetwatch.judge.progress.observation_window import Window
-from offsetwatch.judge.progress.subjects import Key, Standing, Subject, Track, judgement
-from offsetwatch.judge.progress.verdict_rules import (
-    FAILED,
-    NEVER_COMMITTED,
-    STUCK,
-    Case,
-    Decision,
-    decide,
-    has_failed,
-    never_committed,
-    worst,
+from offsetwatch.judge.input_visibility import (
+    InputVisibility,
+    describe_failure,
+    describe_states,
+    describe_trouble,
+    is_fully_running,
+    pause_state_of,
 )
-from offsetwatch.judge.progress.watch_time import Mark, Stopwatch
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.time_words import moment
+from offsetwatch.judge.progress import evidence
+from offsetwatch.judge.progress.cases import (
+    build_case,
+    compute_patience_end_w,
+    compute_valid_until_w,
+)
+from offsetwatch.judge.progress.judged_subjects import JudgedPartitionRegistry
+from offsetwatch.judge.progress.observation_window import ObservationWindow
+from offsetwatch.judge.progress.subjects import (
+    JudgedConnector,
+    JudgedPartition,
+    JudgedPartitionKey,
+    VerdictState,
+    build_judgement,
+)
+from offsetwatch.judge.progress.verdict_rules import (
+    FAILED_CONNECTOR_RULE,
+    NO_FIRST_COMMIT_RULE,
+    STALL_VERDICTS,
+    Decision,
+    VerdictCase,
+    decide_verdict,
+    find_worst_verdict,
+    match_failed_connector,
+    match_no_first_commit,
+)
+from offsetwatch.judge.progress.watch_time import ClockMark, Stopwatch
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.connectors import UNKNOWN_STATE, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId
-from offsetwatch.state.connect.state_history import changes_since
+from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 
-JUDGED_AT_ONCE_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
+JUDGED_PER_TICK_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
 # The look that comes once an interval has time: in a tick it takes so many, or this part of all.
-JUDGED_AT_LEISURE: Final = 1_000
-LEISURE_TICKS: Final = 16
-GLANCED_AT_MAX: Final = 60_000  # partitions in one interval, beside the look at all of them
-_TROUBLED: Final = frozenset({Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW})
+JUDGED_PER_TICK_MIN: Final = 1_000
+FULL_PASS_TICKS: Final = 16
+TROUBLED_PER_INTERVAL_MAX: Final = (
+    60_000  # partitions in one interval, beside the look at all of them
+)
+_TROUBLE_VERDICTS: Final = frozenset(
+    {Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW}
+)
 
-_Whole = tuple[str, str, str, str]  # Connect cluster, connector, scope, subject
+_SummaryKey = tuple[str, str, str, str]  # Connect cluster, connector, scope, subject
 
 
-class _Kept(msgspec.Struct, array_like=True, gc=False):
+class _PartitionRecord(msgspec.Struct, array_like=True, gc=False):
     """A partition on disk."""
 
-    key: Key
+    key: JudgedPartitionKey
     label: str
     sink: bool
-    standing: Standing
-    window: Window
+    standing: VerdictState
+    window: ObservationWindow
 
 
-class Told(msgspec.Struct, frozen=True):
+class ProgressState(msgspec.Struct, frozen=True):
     """All that is remembered."""
 
     at: float
     watched: float
-    subjects: list[_Kept]
-    wholes: list[tuple[_Whole, Standing]]
+    subjects: list[_PartitionRecord]
+    wholes: list[tuple[_SummaryKey, VerdictState]]
     tracks: list[tuple[str, str, bool, float, float | None, float | None, float]]
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[ClockMark, ...] = ()
 
 
 @dataclass(slots=True)
-class _Look:
+class _JudgingPass:
     """One look, which may take several ticks: what it saw, and whom it has still to judge, so many
     at once.
     """
 
-    sight: Sight
+    sight: InputVisibility
     at: float
     w: float
     whole: bool
-    left: deque[Subject]
+    left: deque[JudgedPartition]
     at_once: int
     next_w: float
     touched: set[tuple[str, str]] = field(default_factory=set)
 
 
-class Progress:
+class ProgressTracker:
     """See the module. `urgent` until a connector's new verdict is remembered."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
         self._stopwatch = Stopwatch(settings.interval_s)
         self._next_w = self._glance_w = 0.0
@@ -103,11 +124,11 @@ class Progress:
         self._failed: list[tuple[str, str]] = []
         self._restated: set[tuple[str, str]] = set()
         self._number = 0
-        self._under_way: _Look | None = None
-        self._roll = Roll()
-        self._wholes: dict[_Whole, Standing] = {}
+        self._under_way: _JudgingPass | None = None
+        self._roll = JudgedPartitionRegistry()
+        self._wholes: dict[_SummaryKey, VerdictState] = {}
         self._summed: dict[tuple[str, str], tuple[Judgement, ...]] = {}
-        self._troubled: set[Key] = set()
+        self._troubled: set[JudgedPartitionKey] = set()
         self._judgements: tuple[Judgement, ...] = ()
         self._looked = False
         self._looked_at = 0.0
@@ -118,21 +139,21 @@ class Progress:
         """Every verdict; the same tuple while nothing changes."""
         self._stopwatch.advance(snapshot.at)
         self._track(snapshot)
-        inputs = _inputs(snapshot)
+        inputs = _find_live_inputs(snapshot)
         # Held, and not their ids: those of what is gone are given to others.
         views = (snapshot.source_partitions, snapshot.mirror_partitions, snapshot.sink_partitions)
         # What went blind or sees again is not to wait for the end of a leisurely look.
         hurried = inputs != self._inputs
         if self._under_way is not None:
             if hurried:
-                self._under_way.at_once = JUDGED_AT_ONCE_MAX
+                self._under_way.at_once = JUDGED_PER_TICK_MAX
             self._go_on(self._under_way)
             return self._judgements
         if self._w >= self._next_w or hurried:
             self._look(snapshot, None, leisurely=not hurried)
         elif self._w < self._glance_w:
             return self._judgements  # what moved since is seen when the glance is due
-        elif self._restated or (self._troubled and not _same(views, self._views)):
+        elif self._restated or (self._troubled and not _has_same_views(views, self._views)):
             self._look(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
         return self._judgements
@@ -148,20 +169,20 @@ class Progress:
 
     def sees_as_before(self, snapshot: Snapshot) -> bool:
         """Are the same inputs alive as when it was last judged?"""
-        return _inputs(snapshot) == self._inputs
+        return _find_live_inputs(snapshot) == self._inputs
 
     # --- what outlives the process ---------------------------------------------------------------
 
-    def remembered(self) -> Told | None:
+    def remembered(self) -> ProgressState | None:
         """What a restart must not forget; None while there is nothing new."""
         if not self._looked:
             return None
         self._looked = self.urgent = False
-        return Told(
+        return ProgressState(
             at=self._looked_at,
             watched=self._looked_w,
             subjects=[
-                _Kept(at.key, at.label, at.sink, at.standing, at.window)
+                _PartitionRecord(at.key, at.label, at.sink, at.standing, at.window)
                 for at in self._roll.subjects.values()
                 if at.window is not None
             ],
@@ -173,14 +194,14 @@ class Progress:
             marks=self._stopwatch.marks,
         )
 
-    def recall(self, told: Told) -> None:
+    def recall(self, told: ProgressState) -> None:
         """Go on from there."""
         self._stopwatch.recall(told.at, told.watched, told.marks)
         self._next_w = told.watched
         self._wholes = dict(told.wholes)
         for kept in told.subjects:
             kept.window.commits = None
-            subject = Subject(key=kept.key, label=kept.label, sink=kept.sink)
+            subject = JudgedPartition(key=kept.key, label=kept.label, sink=kept.sink)
             subject.standing, subject.window = kept.standing, kept.window
             self._roll.add(subject)
         for cluster, connector, broken, why_w, *more in told.tracks:
@@ -211,7 +232,7 @@ class Progress:
             if known is None or known is history:
                 continue  # of one that was not followed nothing orders its past and our looks
             last = known.changes[-1]
-            news = changes_since(history.changes, last.at, last.state)
+            news = find_changes_since(history.changes, last.at, last.state)
             if any(change.state == "failed" for change in news):
                 self._roll.track(whose[:2]).fail(snapshot.at, snapshot.at, self._w)
 
@@ -221,12 +242,12 @@ class Progress:
         for view in connectors:
             if view.state == UNKNOWN_STATE:
                 continue  # it is as it was, for all that anybody knows
-            why, why_all = trouble(view)
+            why, why_all = describe_trouble(view)
             of = (view.connect_cluster, view.name)
             track = self._roll.track(of)
             before = (track.rests, track.failed)
-            track.see(rests(view), why, why_all=why_all, w=self._w)
-            track.stand(failed(view), runs=runs(view), w=self._w)
+            track.see(pause_state_of(view), why, why_all=why_all, w=self._w)
+            track.stand(describe_failure(view), runs=is_fully_running(view), w=self._w)
             if (track.rests, track.failed) != before:
                 self._restated.add(of)
             if track.failed is not None:
@@ -235,40 +256,44 @@ class Progress:
 
     # --- a look ----------------------------------------------------------------------------------
 
-    def _look(self, snapshot: Snapshot, only: set[Key] | None, *, leisurely: bool = False) -> None:
+    def _look(
+        self, snapshot: Snapshot, only: set[JudgedPartitionKey] | None, *, leisurely: bool = False
+    ) -> None:
         """At everything, or only at some."""
         self._number += 1
-        sight = Sight(snapshot)
+        sight = InputVisibility(snapshot)
         restated, self._restated = self._restated, set()
         if only is not None:
             tracks = (self._roll.tracks[of] for of in restated if of in self._roll.tracks)
             only = only.union(*(track.subjects for track in tracks))
         seen = self._roll.seen(snapshot, only, self._number)
         for of, track in self._roll.tracks.items():
-            track.look(states(sight.connectors.get(of)), sight.state_of(*of), sight.unusual(of))
+            track.look(
+                describe_states(sight.connectors.get(of)), sight.state_of(*of), sight.unusual(of)
+            )
         left = deque(seen if only is not None else self._roll.subjects.values())
-        leisure = max(JUDGED_AT_LEISURE, -(-len(left) // LEISURE_TICKS))
-        self._under_way = _Look(
+        leisure = max(JUDGED_PER_TICK_MIN, -(-len(left) // FULL_PASS_TICKS))
+        self._under_way = _JudgingPass(
             sight=sight,
             at=snapshot.at,
             w=self._w,
             whole=only is None,
             left=left,
-            at_once=min(leisure, JUDGED_AT_ONCE_MAX) if leisurely else JUDGED_AT_ONCE_MAX,
+            at_once=min(leisure, JUDGED_PER_TICK_MAX) if leisurely else JUDGED_PER_TICK_MAX,
             next_w=self._w + self._settings.interval_s,
             touched=restated & self._roll.tracks.keys(),
         )
         self._go_on(self._under_way)
 
-    def _go_on(self, look: _Look) -> None:
+    def _go_on(self, look: _JudgingPass) -> None:
         """As far as one tick allows; what a look saw is of the moment at which it began."""
         for _ in range(min(len(look.left), look.at_once)):
             subject = look.left.popleft()
             self._judge(subject, look)
             look.touched.add(subject.key[:2])
-            due = due_w(subject, look.w, self._settings)
+            due = compute_patience_end_w(subject, look.w, self._settings)
             look.next_w = look.next_w if due is None else min(look.next_w, due)
-            if subject.standing.verdict in _TROUBLED:
+            if subject.standing.verdict in _TROUBLE_VERDICTS:
                 self._troubled.add(subject.key)
             else:
                 self._troubled.discard(subject.key)
@@ -276,7 +301,7 @@ class Progress:
             self._under_way = None
             self._finish(look)
 
-    def _finish(self, look: _Look) -> None:
+    def _finish(self, look: _JudgingPass) -> None:
         if look.whole:
             self._next_w = look.next_w
             self._troubled -= self._roll.forget(self._number, look.w, self._settings.patience_s)
@@ -286,19 +311,19 @@ class Progress:
         else:
             self._next_w = min(self._next_w, look.next_w)
         # A glance at five thousand costs what a tick may cost: of more there are fewer glances.
-        share = len(self._troubled) / GLANCED_AT_MAX
+        share = len(self._troubled) / TROUBLED_PER_INTERVAL_MAX
         self._glance_w = look.w + share * self._settings.interval_s
         self._sum_up(look)
         self._looked, self._looked_at, self._looked_w = True, look.at, look.w
 
-    def _judge(self, subject: Subject, look: _Look) -> None:
+    def _judge(self, subject: JudgedPartition, look: _JudgingPass) -> None:
         """One partition: take in what is seen of it, decide, and say why."""
         track = self._roll.tracks[subject.key[:2]]
         seen = subject.number == self._number
         if seen and subject.window is not None and not subject.changed(track, look.w):
             subject.window.pass_by(look.w, self._settings)
             return
-        case = case_of(
+        case = build_case(
             subject,
             track,
             look.sight,
@@ -311,17 +336,17 @@ class Progress:
         if case is None:  # gone: it says nothing more, and may come back
             subject.judgement = None
             return
-        decided = decide(case)
+        decided = decide_verdict(case)
         subject.standing.settle(decided, look.at)
         if decided is not None:
             subject.reason = intern(decided.reason)  # that of 100,000 is seldom more than a few
         rule = 0 if decided is None else decided.rule
-        subject.until_w = holds_until_w(subject, case, rule)
-        subject.judged(evidence.of(subject, track.states))
+        subject.until_w = compute_valid_until_w(subject, case, rule)
+        subject.judged(evidence.build_partition_evidence(subject, track.states))
 
     # --- the sum ---------------------------------------------------------------------------------
 
-    def _sum_up(self, look: _Look) -> None:
+    def _sum_up(self, look: _JudgingPass) -> None:
         """Of connectors and flows, the verdict that is the worst of their partitions."""
         if look.whole:
             self._summed = {of: told for of, told in self._summed.items() if of in look.touched}
@@ -344,7 +369,7 @@ class Progress:
         )
 
     def _sums(
-        self, of: tuple[str, str], track: Track, sight: Sight, at: float
+        self, of: tuple[str, str], track: JudgedConnector, sight: InputVisibility, at: float
     ) -> Iterable[Judgement]:
         subjects = [subject for subject in track.subjects.values() if subject.judgement is not None]
         if subjects or of in sight.connectors:
@@ -357,14 +382,19 @@ class Progress:
             yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, sight, at)
 
     def _sum(
-        self, of: _Whole, subjects: list[Subject], track: Track, sight: Sight, at: float
+        self,
+        of: _SummaryKey,
+        subjects: list[JudgedPartition],
+        track: JudgedConnector,
+        sight: InputVisibility,
+        at: float,
     ) -> Judgement:
         counts = Counter(subject.standing.verdict for subject in subjects)
-        verdict = worst(counts)
+        verdict = find_worst_verdict(counts)
         speaks = [subject for subject in subjects if subject.standing.verdict is verdict]
-        if verdict not in _TROUBLED:
+        if verdict not in _TROUBLE_VERDICTS:
             # What was wrong and cannot be seen now must not look well by that.
-            hidden = [subject for subject in subjects if _troubled_before(subject)]
+            hidden = [subject for subject in subjects if _has_earlier_trouble(subject)]
             verdict, speaks = (Verdict.UNKNOWN, hidden) if hidden else (verdict, speaks)
         instance = min(
             speaks, key=lambda subject: (subject.standing.since, subject.key), default=None
@@ -373,44 +403,46 @@ class Progress:
             decision = self._without_partitions(of[:2], track, sight)
         else:
             decision = Decision(verdict, instance.standing.rule, instance.reason)
-        failed = None if track.blind is not None else has_failed(track.failed)
-        if failed is not None and decision.verdict not in STUCK:
-            decision = Decision(Verdict.FAILED, FAILED, failed)
-        standing = self._wholes.setdefault(of, Standing(since=at))
+        failed = None if track.blind is not None else match_failed_connector(track.failed)
+        if failed is not None and decision.verdict not in STALL_VERDICTS:
+            decision = Decision(Verdict.FAILED, FAILED_CONNECTOR_RULE, failed)
+        standing = self._wholes.setdefault(of, VerdictState(since=at))
         was = standing.verdict
         if standing.settle(decision, at):
-            self.urgent |= bool({was, standing.verdict} & _TROUBLED)
+            self.urgent |= bool({was, standing.verdict} & _TROUBLE_VERDICTS)
         told = None
         if instance is not None and instance.judgement is not None:
             told = (instance.label, instance.judgement.evidence)
-        found = evidence.of_many(counts, told)
-        return judgement(Scope(of[2]), of, of[3], standing, decision.reason, found)
+        found = evidence.build_summary_evidence(counts, told)
+        return build_judgement(Scope(of[2]), of, of[3], standing, decision.reason, found)
 
-    def _without_partitions(self, of: tuple[str, str], track: Track, sight: Sight) -> Decision:
+    def _without_partitions(
+        self, of: tuple[str, str], track: JudgedConnector, sight: InputVisibility
+    ) -> Decision:
         patience_s = self._settings.patience_s
         if track.blind is None and track.rests is not None:
-            rests = decide(Case(patience_s=patience_s, rests=track.rests))
+            rests = decide_verdict(VerdictCase(patience_s=patience_s, rests=track.rests))
             assert rests is not None  # a law of its own for each of the two
             return rests
         if track.blind is None and track.runs_w is not None and sight.commits_nothing(of):
-            since = moment(self._stopwatch.clock(track.runs_w))
-            reason = never_committed(self._w - track.runs_w, patience_s, since)
+            since = format_moment(self._stopwatch.clock(track.runs_w))
+            reason = match_no_first_commit(self._w - track.runs_w, patience_s, since)
             if reason is not None:
-                return Decision(Verdict.UNKNOWN, NEVER_COMMITTED, reason)
+                return Decision(Verdict.UNKNOWN, NO_FIRST_COMMIT_RULE, reason)
         return Decision(Verdict.UNKNOWN, 0, "it has nothing to judge it by")
 
 
-def _troubled_before(subject: Subject) -> bool:
+def _has_earlier_trouble(subject: JudgedPartition) -> bool:
     held = subject.standing.held
-    return held is not None and held[0] in _TROUBLED
+    return held is not None and held[0] in _TROUBLE_VERDICTS
 
 
-def _inputs(snapshot: Snapshot) -> tuple[bool, frozenset[InputId]]:
+def _find_live_inputs(snapshot: Snapshot) -> tuple[bool, frozenset[InputId]]:
     """What verdicts rest on: who is there to be heard."""
     return (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
 
 
-def _same(views: tuple[object, ...], before: object) -> bool:
+def _has_same_views(views: tuple[object, ...], before: object) -> bool:
     return isinstance(before, tuple) and all(
         new is old for new, old in zip(views, before, strict=True)
     )

@@ -13,17 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from offsetwatch.judge.progress.observation_window import Gaps, unshifted
-from offsetwatch.judge.time_words import length, moment
+from offsetwatch.judge.progress.observation_window import ObservationGaps, subtract_gaps
+from offsetwatch.judge.time_words import format_moment, format_timespan
 from offsetwatch.model.findings import Verdict
 
-BLIND: Final = 1  # the law by which a verdict is unknown because an input tells nothing
-UNFOUND: Final = 26
-OVERDUE: Final = 27
+UNAVAILABLE_INPUT_RULE: Final = (
+    1  # the law by which a verdict is unknown because an input tells nothing
+)
+NEW_PARTITION_RULE: Final = 26
+OVERDUE_PARTITION_RULE: Final = 27
 
 # A week and a day: what happens once a week was seen once.
 OBSERVED_ENOUGH_S: Final = 8 * 86_400.0
-RHYTHMS_LATE: Final = 3.0
+LATE_GAP_FACTOR: Final = 3.0
 
 WORST_FIRST: Final = (
     Verdict.SILENT,
@@ -37,10 +39,10 @@ WORST_FIRST: Final = (
     Verdict.UNKNOWN,
     Verdict.IDLE,  # "nothing waits" has to hold of every partition
 )
-STUCK: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
+STALL_VERDICTS: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
 
 
-class Case(NamedTuple):
+class VerdictCase(NamedTuple):
     """What there is to judge a partition by. Lengths of time are of watching (windows.py).
 
     patience_s      three intervals
@@ -80,7 +82,7 @@ class Case(NamedTuple):
     patience_s: float
     w: float = 0.0
     clock: Callable[[float], float] = float
-    gaps: Gaps = ()
+    gaps: ObservationGaps = ()
     before: Verdict = Verdict.UNKNOWN
     blind: str | None = None
     states_blind: str | None = None
@@ -115,7 +117,7 @@ class Case(NamedTuple):
 
     def since(self, seconds: float) -> str:
         """Name the moment that lies so many seconds of watching back."""
-        return moment(round(self.clock(unshifted(self.w - seconds, self.gaps)), 3))
+        return format_moment(round(self.clock(subtract_gaps(self.w - seconds, self.gaps)), 3))
 
     @property
     def stuck_s(self) -> float | None:
@@ -128,7 +130,7 @@ class Case(NamedTuple):
     @property
     def late_s(self) -> float:
         """After this long without a move it is late, by its own rhythm."""
-        return max(self.patience_s, RHYTHMS_LATE * self.rhythm_s)
+        return max(self.patience_s, LATE_GAP_FACTOR * self.rhythm_s)
 
 
 class Decision(NamedTuple):
@@ -139,12 +141,12 @@ class Decision(NamedTuple):
     reason: str
 
 
-Law = Callable[[Case], str | None]
+VerdictRule = Callable[[VerdictCase], str | None]
 
 # --- of all --------------------------------------------------------------------------------------
 
 
-def blind(case: Case) -> str | None:
+def match_unavailable_input(case: VerdictCase) -> str | None:
     """Rule 1: unknown while an input is unavailable. The state from before is retained until the
     input is back.
     """
@@ -153,36 +155,36 @@ def blind(case: Case) -> str | None:
     if case.states_blind is None:
         return None
     moving = case.moved_s is not None and case.moved_s < case.patience_s
-    if case.stuck_s is None and (moving or case.before not in STUCK):
+    if case.stuck_s is None and (moving or case.before not in STALL_VERDICTS):
         return None
     return f"nothing advances, and the states of its tasks are unknown: {case.states_blind}"
 
 
-def paused(case: Case) -> str | None:
+def match_paused_connector(case: VerdictCase) -> str | None:
     """Rule 2: no progress is expected of a paused connector."""
     return "the connector is paused" if case.rests == Verdict.PAUSED else None
 
 
-def stopped(case: Case) -> str | None:
+def match_stopped_connector(case: VerdictCase) -> str | None:
     """Rule 23: no progress is expected of a stopped connector."""
     return "the connector is stopped" if case.rests == Verdict.STOPPED else None
 
 
-def not_copied(case: Case) -> str | None:
+def match_uncopied_partition(case: VerdictCase) -> str | None:
     """Rule 3: no progress is expected of a partition that the connector does not work on (any
     more).
     """
     return None if case.copied else "the connector no longer works on it: its offset is left over"
 
 
-def overdue(case: Case) -> str | None:
+def match_overdue_partition(case: VerdictCase) -> str | None:
     """Rule 27: records wait in a partition that was added upstream, no task copies it, and
     MirrorMaker should have found it by now.
     """
     return "records wait in it, and no task is to copy it" if case.overdue else None
 
 
-def unfound(case: Case) -> str | None:
+def match_new_partition(case: VerdictCase) -> str | None:
     """Rule 26: no progress is expected of a partition that was added upstream, until MirrorMaker
     has refreshed its topics, and for three intervals after that.
     """
@@ -193,7 +195,7 @@ def unfound(case: Case) -> str | None:
     return None
 
 
-def rewound(case: Case) -> str | None:
+def match_rewind(case: VerdictCase) -> str | None:
     """Rule 6: it went back, and is rewound until it reaches its earlier position again."""
     return "it went back and has not reached its earlier position" if case.behind else None
 
@@ -201,7 +203,7 @@ def rewound(case: Case) -> str | None:
 # --- with a log whose end says what is left to do: mirrored partitions and sinks -----------------
 
 
-def stalled(case: Case) -> str | None:
+def match_stall(case: VerdictCase) -> str | None:
     """Rule 4: work waits and nothing advances for three intervals, and a cause is visible. A silent
     partition becomes stalled, or the other way round, only after three intervals: a connector in a
     restart loop would otherwise change its verdict each time.
@@ -209,9 +211,9 @@ def stalled(case: Case) -> str | None:
     if case.stuck_s is None:
         return None
     since = f"work waits and nothing advanced since {case.since(case.stuck_s)}"
-    if case.why is not None and (case.before is not Verdict.SILENT or _settled(case)):
+    if case.why is not None and (case.before is not Verdict.SILENT or _is_cause_settled(case)):
         return f"{since}: {case.why}"
-    if case.before is Verdict.STALLED and not _settled(case):
+    if case.before is Verdict.STALLED and not _is_cause_settled(case):
         return f"{since}, and it has run again only since {case.since(case.why_s)}"
     if case.contradicted is not None:
         return f"{since}: {case.contradicted}"
@@ -224,7 +226,7 @@ def stalled(case: Case) -> str | None:
     return None
 
 
-def silent(case: Case) -> str | None:
+def match_silent_stall(case: VerdictCase) -> str | None:
     """Rule 5: work waits and nothing advances for three intervals, and no state shows a
     failure.
     """
@@ -235,21 +237,21 @@ def silent(case: Case) -> str | None:
     return f"work waits and {done} since {since}, and no state shows a failure"
 
 
-def slow(case: Case) -> str | None:
+def match_growing_lag(case: VerdictCase) -> str | None:
     """Rule 7: it advances, and its lag grew over the whole window all the same."""
     if not case.falls_behind or case.moved_s is None or case.moved_s >= case.patience_s:
         return None
     return "it advances, and its lag grew over the whole window"
 
 
-def moves(case: Case) -> str | None:
+def match_recent_advance(case: VerdictCase) -> str | None:
     """Rule 8: it advanced within three intervals."""
     if case.moved_s is None or case.moved_s >= case.patience_s:
         return None
     return "it advances"
 
 
-def keeps_up(case: Case) -> str | None:
+def match_finished_work(case: VerdictCase) -> str | None:
     """Rule 9: nothing waits, and the log end advanced within three intervals: the work was just
     done.
     """
@@ -258,7 +260,7 @@ def keeps_up(case: Case) -> str | None:
     return "nothing waits" if case.end_still_s < case.patience_s else None
 
 
-def idle(case: Case) -> str | None:
+def match_idle_log(case: VerdictCase) -> str | None:
     """Rule 10: nothing waits, and the log end stood still for three intervals."""
     if case.waiting_s is not None or case.ahead or case.end_still_s < case.patience_s:
         return None
@@ -266,14 +268,14 @@ def idle(case: Case) -> str | None:
     return f"nothing waits, and the log end has not advanced since {since}"
 
 
-def beyond_the_end(case: Case) -> str | None:
+def match_position_beyond_log_end(case: VerdictCase) -> str | None:
     """Rule 11: a position beyond the log end does not show how much work is left."""
     if not case.ahead or case.still_s < case.patience_s:
         return None
     return f"its position lies {case.ahead} records beyond the log end"
 
 
-def perhaps_nothing(case: Case) -> str | None:
+def match_uncertain_lag(case: VerdictCase) -> str | None:
     """Rule 12: where reading is not allowed, a constant distance to the log end may be transaction
     markers or compacted offsets.
     """
@@ -285,7 +287,7 @@ def perhaps_nothing(case: Case) -> str | None:
 # --- without: every other source ----------------------------------------------------------------
 
 
-def no_offset(case: Case) -> str | None:
+def match_missing_offset(case: VerdictCase) -> str | None:
     """Rule 13: without an offset there is nothing to compare. The reason is unknown: a connector
     removes the offset of a finished file, JDBC in bulk mode commits none at every poll, and an
     operator resets.
@@ -302,14 +304,14 @@ def no_offset(case: Case) -> str | None:
     return "it has no offset that can be read: its newest record is a tombstone or holds none"
 
 
-def cannot_work(case: Case) -> str | None:
+def match_no_running_task(case: VerdictCase) -> str | None:
     """Rule 14: a connector without a running task advances nothing, whatever work there is."""
     if case.why is None or not case.why_all or min(case.still_s, case.why_s) < case.patience_s:
         return None
     return f"nothing advanced since {case.since(case.still_s)}: {case.why}"
 
 
-def stopped_with_a_task(case: Case) -> str | None:
+def match_stall_by_failed_task(case: VerdictCase) -> str | None:
     """Rule 15: where some tasks have failed, the partitions that used to advance and are late are
     stalled. Which task has the other partitions is unknown.
     """
@@ -322,7 +324,7 @@ def stopped_with_a_task(case: Case) -> str | None:
     return f"it has not advanced since {case.since(case.moved_s)}: {case.why}"
 
 
-def in_rhythm(case: Case) -> str | None:
+def match_regular_advance(case: VerdictCase) -> str | None:
     """Rule 16: it advanced within three intervals, or within three times the longest gap of its
     window.
     """
@@ -331,7 +333,7 @@ def in_rhythm(case: Case) -> str | None:
     return "it advances"
 
 
-def alive(case: Case) -> str | None:
+def match_repeated_commits(case: VerdictCase) -> str | None:
     """Rule 17: it commits one offset repeatedly: its task lives. So does a task whose database
     sends nothing any more (heartbeats), or one in a snapshot, so this is no sign of idleness.
     """
@@ -342,20 +344,20 @@ def alive(case: Case) -> str | None:
     )
 
 
-def out_of_character(case: Case) -> str | None:
+def match_unprecedented_pause(case: VerdictCase) -> str | None:
     """Rule 18: observed for eight days, it was never quiet for a third of this time."""
     if case.moved_s is None or not case.longest_s or case.watched_s < OBSERVED_ENOUGH_S:
         return None
-    if case.moved_s <= max(case.patience_s, RHYTHMS_LATE * case.longest_s):
+    if case.moved_s <= max(case.patience_s, LATE_GAP_FACTOR * case.longest_s):
         return None
     return (
         f"nothing advanced since {case.since(case.moved_s)}, and from "
         f"{case.since(case.watched_s)} until then it was never quiet for longer than "
-        f"{length(case.longest_s)}"
+        f"{format_timespan(case.longest_s)}"
     )
 
 
-def against_its_habit(case: Case) -> str | None:
+def match_pause_beyond_baseline(case: VerdictCase) -> str | None:
     """Rule 22: its connector as a whole pauses longer than ever in its history, for the hours of
     the week that the pause covers, and no observation is missing for three intervals.
     """
@@ -364,14 +366,14 @@ def against_its_habit(case: Case) -> str | None:
     return case.unusual
 
 
-def recovering(case: Case) -> str | None:
+def match_recovery(case: VerdictCase) -> str | None:
     """Rule 19: what was stalled stays stalled until it advances, or runs for three intervals."""
     if case.before is not Verdict.STALLED or case.why_s >= case.patience_s:
         return None
     return "nothing has advanced since its tasks began to run again"
 
 
-def untold(case: Case) -> str | None:
+def match_no_second_signal(case: VerdictCase) -> str | None:
     """Rule 20: nothing is committed, and without a second signal idle and dead look the same."""
     if case.watched_s < case.patience_s:
         return None
@@ -380,14 +382,14 @@ def untold(case: Case) -> str | None:
     return "it commits nothing, and whether work waits is unknown"
 
 
-def has_failed(failed: str | None) -> str | None:
+def match_failed_connector(failed: str | None) -> str | None:
     """Rule 24: a connector is failed while it, or a task of it, is failed, whatever its partitions
     show. Work that waits without any progress is the worse verdict.
     """
     return failed
 
 
-def never_committed(ran_s: float, patience_s: float, since: str) -> str | None:
+def match_no_first_commit(ran_s: float, patience_s: float, since: str) -> str | None:
     """Rule 25: it runs for three intervals and never committed: it has no work, or its work never
     succeeds. Which of the two is unknown.
     """
@@ -399,77 +401,81 @@ def never_committed(ran_s: float, patience_s: float, since: str) -> str | None:
     )
 
 
-def too_soon(case: Case) -> str | None:
+def match_short_observation(case: VerdictCase) -> str | None:
     """Rule 21: a verdict needs three intervals of observation."""
     if case.before is not Verdict.UNKNOWN:
         return None
-    return f"a verdict needs three intervals ({length(case.patience_s)}) of observation"
+    return f"a verdict needs three intervals ({format_timespan(case.patience_s)}) of observation"
 
 
-def _settled(case: Case) -> bool:
+def _is_cause_settled(case: VerdictCase) -> bool:
     return case.why_s >= case.patience_s
 
 
-FAILED: Final = 24
-NEVER_COMMITTED: Final = 25
+FAILED_CONNECTOR_RULE: Final = 24
+NO_FIRST_COMMIT_RULE: Final = 25
 
-_Laws = tuple[tuple[int, Verdict, Law], ...]
+_NumberedRules = tuple[tuple[int, Verdict, VerdictRule], ...]
 
-WITH_A_HEAD: Final[_Laws] = (
-    (BLIND, Verdict.UNKNOWN, blind),
-    (2, Verdict.PAUSED, paused),
-    (23, Verdict.STOPPED, stopped),
-    (3, Verdict.IDLE, not_copied),
-    (OVERDUE, Verdict.STALLED, overdue),
-    (UNFOUND, Verdict.IDLE, unfound),
-    (4, Verdict.STALLED, stalled),
-    (5, Verdict.SILENT, silent),
-    (6, Verdict.REWOUND, rewound),
-    (7, Verdict.SLOW, slow),
-    (8, Verdict.OK, moves),
-    (9, Verdict.OK, keeps_up),
-    (10, Verdict.IDLE, idle),
-    (11, Verdict.UNKNOWN, beyond_the_end),
-    (12, Verdict.UNKNOWN, perhaps_nothing),
-    (21, Verdict.UNKNOWN, too_soon),
+RULES_WITH_LOG_END: Final[_NumberedRules] = (
+    (UNAVAILABLE_INPUT_RULE, Verdict.UNKNOWN, match_unavailable_input),
+    (2, Verdict.PAUSED, match_paused_connector),
+    (23, Verdict.STOPPED, match_stopped_connector),
+    (3, Verdict.IDLE, match_uncopied_partition),
+    (OVERDUE_PARTITION_RULE, Verdict.STALLED, match_overdue_partition),
+    (NEW_PARTITION_RULE, Verdict.IDLE, match_new_partition),
+    (4, Verdict.STALLED, match_stall),
+    (5, Verdict.SILENT, match_silent_stall),
+    (6, Verdict.REWOUND, match_rewind),
+    (7, Verdict.SLOW, match_growing_lag),
+    (8, Verdict.OK, match_recent_advance),
+    (9, Verdict.OK, match_finished_work),
+    (10, Verdict.IDLE, match_idle_log),
+    (11, Verdict.UNKNOWN, match_position_beyond_log_end),
+    (12, Verdict.UNKNOWN, match_uncertain_lag),
+    (21, Verdict.UNKNOWN, match_short_observation),
 )
-WITHOUT_A_HEAD: Final[_Laws] = (
-    (BLIND, Verdict.UNKNOWN, blind),
-    (2, Verdict.PAUSED, paused),
-    (23, Verdict.STOPPED, stopped),
-    (3, Verdict.IDLE, not_copied),
-    (13, Verdict.UNKNOWN, no_offset),
-    (14, Verdict.STALLED, cannot_work),
-    (15, Verdict.STALLED, stopped_with_a_task),
-    (6, Verdict.REWOUND, rewound),
-    (16, Verdict.OK, in_rhythm),
-    (22, Verdict.SILENT, against_its_habit),
-    (18, Verdict.SILENT, out_of_character),
-    (19, Verdict.STALLED, recovering),
-    (17, Verdict.UNKNOWN, alive),
-    (20, Verdict.UNKNOWN, untold),
-    (21, Verdict.UNKNOWN, too_soon),
+RULES_WITHOUT_LOG_END: Final[_NumberedRules] = (
+    (UNAVAILABLE_INPUT_RULE, Verdict.UNKNOWN, match_unavailable_input),
+    (2, Verdict.PAUSED, match_paused_connector),
+    (23, Verdict.STOPPED, match_stopped_connector),
+    (3, Verdict.IDLE, match_uncopied_partition),
+    (13, Verdict.UNKNOWN, match_missing_offset),
+    (14, Verdict.STALLED, match_no_running_task),
+    (15, Verdict.STALLED, match_stall_by_failed_task),
+    (6, Verdict.REWOUND, match_rewind),
+    (16, Verdict.OK, match_regular_advance),
+    (22, Verdict.SILENT, match_pause_beyond_baseline),
+    (18, Verdict.SILENT, match_unprecedented_pause),
+    (19, Verdict.STALLED, match_recovery),
+    (17, Verdict.UNKNOWN, match_repeated_commits),
+    (20, Verdict.UNKNOWN, match_no_second_signal),
+    (21, Verdict.UNKNOWN, match_short_observation),
 )
-LAWS: Final = {
+RULE_TEXTS: Final = {
     number: " ".join((law.__doc__ or "").split())
     for number, law in (
-        *((number, law) for laws in (WITH_A_HEAD, WITHOUT_A_HEAD) for number, _, law in laws),
-        (FAILED, has_failed),
-        (NEVER_COMMITTED, never_committed),
+        *(
+            (number, law)
+            for laws in (RULES_WITH_LOG_END, RULES_WITHOUT_LOG_END)
+            for number, _, law in laws
+        ),
+        (FAILED_CONNECTOR_RULE, match_failed_connector),
+        (NO_FIRST_COMMIT_RULE, match_no_first_commit),
     )
 }
 
 
-def decide(case: Case) -> Decision | None:
+def decide_verdict(case: VerdictCase) -> Decision | None:
     """The first law that speaks; None where the verdict stays what it was."""
-    for number, verdict, law in WITH_A_HEAD if case.headed else WITHOUT_A_HEAD:
+    for number, verdict, law in RULES_WITH_LOG_END if case.headed else RULES_WITHOUT_LOG_END:
         reason = law(case)
         if reason is not None:
             return Decision(verdict=verdict, rule=number, reason=reason)
     return None
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
+def find_worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     """Of a connector or a flow: the worst of its partitions; unknown without any."""
     found = frozenset(verdicts)
     return next((verdict for verdict in WORST_FIRST if verdict in found), Verdict.UNKNOWN)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-Mark = tuple[float, float]  # seconds of watching, Unix seconds
+ClockMark = tuple[float, float]  # seconds of watching, Unix seconds
 
 RESTART_INTERVALS: Final = 2  # what was remembered may be one interval old by itself
 MARKS_MAX: Final = 256  # beyond it the oldest go: moments before them are named by the next one
@@ -24,15 +24,15 @@ class Stopwatch:
         self._interval_s = interval_s
         self._at: float | None = None
         self._recalled = False
-        self._marks: list[Mark] = []
+        self._marks: list[ClockMark] = []
         self.w = 0.0
 
     @property
-    def marks(self) -> tuple[Mark, ...]:
+    def marks(self) -> tuple[ClockMark, ...]:
         """What a restart must not forget, beside the newest moment and `w`."""
         return tuple(self._marks)
 
-    def recall(self, at: float, w: float, marks: Iterable[Mark]) -> None:
+    def recall(self, at: float, w: float, marks: Iterable[ClockMark]) -> None:
         """Go on from a moment at which so long was watched."""
         self._at, self.w = at, w
         self._marks = list(marks) or [(w, at)]

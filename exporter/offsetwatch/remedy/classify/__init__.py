@@ -29,14 +29,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from offsetwatch.decode.trace import (
-    RUNTIME,
+    RUNTIME_PACKAGE,
     TRACE_CHARS_MAX,
-    Frame,
-    Header,
-    Line,
-    More,
+    ExceptionHeader,
+    OmittedFrames,
+    StackFrame,
+    TraceLine,
+    find_origin,
     lines_of,
-    origin,
 )
 from offsetwatch.remedy.classify.stages import (
     CONVERTER,
@@ -44,16 +44,21 @@ from offsetwatch.remedy.classify.stages import (
     PRODUCER_SEND,
     PUT,
     TRANSFORM,
-    converter_of,
+    converter_stage_of,
     stage_of,
 )
-from offsetwatch.remedy.classify.throwables import veto_of_place, word_of
-from offsetwatch.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, Hint, Word
+from offsetwatch.remedy.classify.throwables import find_meaning, find_place_veto
+from offsetwatch.remedy.classify.throwables.kinds import (
+    SKIPPABLE,
+    FailureKind,
+    ThrowableHint,
+    ThrowableMeaning,
+)
 
 __all__ = ["CHAIN_MAX", "SKIPPABLE", "Failure", "FailureKind", "classify", "may_be_listed"]
 
 CHAIN_MAX: Final = 64  # causes; Java's own chains have a handful
-UNREAD: Final = "?"  # stands in a chain for a class that could not be read
+UNREAD_CLASS: Final = "?"  # stands in a chain for a class that could not be read
 
 _CONNECT = "org.apache.kafka.connect.errors.ConnectException"
 _KAFKA = "org.apache.kafka.common.KafkaException"
@@ -63,14 +68,17 @@ _INVALID = "org.apache.kafka.common.InvalidRecordException"
 
 # Where Connect throws with a text of its own and the trouble as its cause.
 _THROWS: Final = {
-    RUNTIME + "errors.RetryWithToleranceOperator.execAndHandleError": None,  # the others tell
-    RUNTIME + "WorkerSinkTask.deliverMessages": PUT,
-    RUNTIME + "WorkerSourceTask.maybeThrowProducerSendException": PRODUCER_SEND,
-    RUNTIME + "WorkerSourceTask.producerSendFailed": PRODUCER_SEND,
-    RUNTIME + "ExactlyOnceWorkerSourceTask.maybeWrapProducerSendException": PRODUCER_SEND,
+    RUNTIME_PACKAGE
+    + "errors.RetryWithToleranceOperator.execAndHandleError": None,  # the others tell
+    RUNTIME_PACKAGE + "WorkerSinkTask.deliverMessages": PUT,
+    RUNTIME_PACKAGE + "WorkerSourceTask.maybeThrowProducerSendException": PRODUCER_SEND,
+    RUNTIME_PACKAGE + "WorkerSourceTask.producerSendFailed": PRODUCER_SEND,
+    RUNTIME_PACKAGE + "ExactlyOnceWorkerSourceTask.maybeWrapProducerSendException": PRODUCER_SEND,
 }
-_OWN: Final = (RUNTIME, "java.", "jdk.")
-_LOUD: Final = "WorkerSourceTask.maybeCreateTopic"  # says a topic's name, which a record may have
+_OWN_PACKAGES: Final = (RUNTIME_PACKAGE, "java.", "jdk.")
+_QUOTING_PLACE: Final = (
+    "WorkerSourceTask.maybeCreateTopic"  # says a topic's name, which a record may have
+)
 
 # A sink's consumer does the same when it comes upon bytes that it cannot read. The class of the
 # cause is no finer, but the calls are: the checksum is checked in one place.
@@ -79,14 +87,14 @@ _FETCH = re.compile(
     re.escape(_CLIENTS + "consumer.internals.")
     + r"(?:CompletedFetch|Fetcher\$CompletedFetch|Fetcher\$PartitionRecords)\.(\w+)"
 )
-_CHECKED: Final = ("maybeEnsureValid", "nextFetchedRecord", "fetchRecords")
+_CHECKSUM_CALLS: Final = ("maybeEnsureValid", "nextFetchedRecord", "fetchRecords")
 
 _SIZE = re.compile(r"The message is (\d{1,10}) bytes when serialized which is larger than [\w ,.]+")
 _NUMBER = re.compile(r"\d+")
 _SIGNATURE_CHARS: Final = 16
 
 # What a converter hears from the network it hears from its schema registry.
-_FAR: Final = frozenset({FailureKind.CONNECTIVITY, FailureKind.TIMEOUT})
+_REMOTE_KINDS: Final = frozenset({FailureKind.CONNECTIVITY, FailureKind.TIMEOUT})
 # What reads a record's bytes, and never a socket: an end that these meet is not the registry's.
 _DECODERS: Final = (
     "com.fasterxml.jackson.",
@@ -96,15 +104,15 @@ _DECODERS: Final = (
 )
 
 # What makes a record a suspect, where.
-_ALLOWS: Final[dict[tuple[str, Word], FailureKind]] = {
-    (CONVERTER, Hint.VALUE): FailureKind.DESERIALIZATION,
-    (CONVERTER, Hint.CODE): FailureKind.DESERIALIZATION,
-    (CONVERTER, Hint.SCHEMA): FailureKind.SCHEMA,
-    (TRANSFORM, Hint.VALUE): FailureKind.TRANSFORM,
-    (TRANSFORM, Hint.CODE): FailureKind.TRANSFORM,
-    (TRANSFORM, Hint.SCHEMA): FailureKind.SCHEMA,
-    (PRODUCER_SEND, Hint.SIZE): FailureKind.PRODUCER_SIZE,
-    (POLL, Hint.CORRUPT): FailureKind.CORRUPT,
+_ALLOWED_KINDS: Final[dict[tuple[str, ThrowableMeaning], FailureKind]] = {
+    (CONVERTER, ThrowableHint.VALUE): FailureKind.DESERIALIZATION,
+    (CONVERTER, ThrowableHint.CODE): FailureKind.DESERIALIZATION,
+    (CONVERTER, ThrowableHint.SCHEMA): FailureKind.SCHEMA,
+    (TRANSFORM, ThrowableHint.VALUE): FailureKind.TRANSFORM,
+    (TRANSFORM, ThrowableHint.CODE): FailureKind.TRANSFORM,
+    (TRANSFORM, ThrowableHint.SCHEMA): FailureKind.SCHEMA,
+    (PRODUCER_SEND, ThrowableHint.SIZE): FailureKind.PRODUCER_SIZE,
+    (POLL, ThrowableHint.CORRUPT): FailureKind.CORRUPT,
 }
 
 
@@ -148,27 +156,27 @@ def classify(trace: str, sink_data: frozenset[str] = frozenset()) -> Failure | N
     `sink_data` has the classes that this sink throws for a record that it does not want.
     """
     lines = tuple(lines_of(trace))
-    if not any(isinstance(line, Header | Frame) for line in lines):
+    if not any(isinstance(line, ExceptionHeader | StackFrame) for line in lines):
         return None
-    chain = _chain(lines)
-    frames = [line for line in lines if isinstance(line, Frame) and line.depth == 1]
-    root = _root(lines) if _is_whole(trace, lines) and len(chain) <= CHAIN_MAX else None
+    chain = _read_chain(lines)
+    frames = [line for line in lines if isinstance(line, StackFrame) and line.depth == 1]
+    root = _find_root(lines) if _is_whole(trace, lines) and len(chain) <= CHAIN_MAX else None
     stage = stage_of(frames) if root is None else root.stage
     listed = sink_data if root is not None and stage == PUT else frozenset()
-    veto = _veto(lines, stage, listed)
+    veto = _find_veto(lines, stage, listed)
     kind = veto
     if kind is None and root is not None:
-        kind = _kind(lines, root, listed)
+        kind = _find_kind(lines, root, listed)
     if stage == CONVERTER:
-        stage = converter_of(frames)
+        stage = converter_stage_of(frames)
     chain = chain[:CHAIN_MAX]
     return Failure(
         kind=kind or FailureKind.UNKNOWN,
         stage=stage,
         chain=chain,
-        signature=_signature(lines, chain, stage),
+        signature=_compute_signature(lines, chain, stage),
         veto=veto,
-        size_bytes=_size(lines) if kind is FailureKind.PRODUCER_SIZE else None,
+        size_bytes=_parse_size(lines) if kind is FailureKind.PRODUCER_SIZE else None,
     )
 
 
@@ -176,85 +184,88 @@ def may_be_listed(name: str) -> bool:
     """Whether configuration may call the class a sink's word for bad data. One that forbids keeps
     forbidding, and one that may hold anything says nothing.
     """
-    word = word_of(name)
-    return not isinstance(word, FailureKind) and word is not Hint.WRAPS
+    word = find_meaning(name)
+    return not isinstance(word, FailureKind) and word is not ThrowableHint.WRAPS
 
 
-def _chain(lines: Sequence[Line]) -> tuple[str, ...]:
+def _read_chain(lines: Sequence[TraceLine]) -> tuple[str, ...]:
     first = lines[0]
-    outermost = first.name if isinstance(first, Header) and not first.link else None
-    causes = (line.name for line in lines[1:] if isinstance(line, Header) and _is_cause(line))
-    return tuple(name or UNREAD for name in (outermost, *causes))
+    outermost = first.name if isinstance(first, ExceptionHeader) and not first.link else None
+    causes = (
+        line.name for line in lines[1:] if isinstance(line, ExceptionHeader) and _is_cause(line)
+    )
+    return tuple(name or UNREAD_CLASS for name in (outermost, *causes))
 
 
-def _is_cause(line: Line) -> bool:
-    return isinstance(line, Header) and line.depth == 0 and line.link == "Caused by"
+def _is_cause(line: TraceLine) -> bool:
+    return isinstance(line, ExceptionHeader) and line.depth == 0 and line.link == "Caused by"
 
 
-def _is_whole(trace: str, lines: Sequence[Line]) -> bool:
+def _is_whole(trace: str, lines: Sequence[TraceLine]) -> bool:
     """Java ends each line, and a stack with a count or with the call that began the thread. Calls
     that somebody wrote anew (with spaces for a tab) are not seen for what they are.
     """
     if len(trace) > TRACE_CHARS_MAX or not trace.endswith("\n"):
         return False
     if any(
-        line is None and RUNTIME in text
+        line is None and RUNTIME_PACKAGE in text
         for line, text in zip(lines, trace.split("\n"), strict=True)
     ):
         return False
     match lines[-2]:
-        case More():
+        case OmittedFrames():
             return True
-        case Frame() as last:
+        case StackFrame() as last:
             return (last.method or "").endswith(".run")
         case last:
-            headers = (line for line in reversed(lines) if isinstance(line, Header))
+            headers = (line for line in reversed(lines) if isinstance(line, ExceptionHeader))
             header = next(headers, None)
             return header is not None and _may_lack_frames(header, alone=header is last)
 
 
-def _may_lack_frames(header: Header, *, alone: bool) -> bool:
+def _may_lack_frames(header: ExceptionHeader, *, alone: bool) -> bool:
     """Kafka's own exceptions have none, and what Java throws often has neither frames nor text."""
     name = header.name or ""
     if name.startswith(_ERRORS) or name == _INVALID:
         return True
-    return alone and word_of(name) is Hint.CODE and not header.said
+    return alone and find_meaning(name) is ThrowableHint.CODE and not header.said
 
 
-def _root(lines: Sequence[Line]) -> _Root | None:
+def _find_root(lines: Sequence[TraceLine]) -> _Root | None:
     """None unless the module's second point holds."""
     first = lines[0]
-    if not isinstance(first, Header) or first.link:
+    if not isinstance(first, ExceptionHeader) or first.link:
         return None
-    frames = _frames_from(lines, 1)
+    frames = _read_frames(lines, 1)
     cause = 1 + len(frames)
     if not frames or not _is_cause(lines[cause]) or _may_begin_later(lines[cause:]):
         return None
     stage = None
-    if first.name == _CONNECT and _are_of(frames, _OWN):
-        stage = _thrown_at(frames)
-    elif first.name == _KAFKA and _are_of(frames, (*_OWN, _CLIENTS)):
+    if first.name == _CONNECT and _are_frames_of(frames, _OWN_PACKAGES):
+        stage = _find_throwing_stage(frames)
+    elif first.name == _KAFKA and _are_frames_of(frames, (*_OWN_PACKAGES, _CLIENTS)):
         fetched = [_is_fetch(frame, "fetchRecords") for frame in frames]
         stage = stage_of(frames) if fetched[0] and sum(fetched) == 1 else None
     return None if stage is None else _Root(stage, len(frames), cause)
 
 
-def _are_of(frames: Sequence[Frame], packages: tuple[str, ...]) -> bool:
+def _are_frames_of(frames: Sequence[StackFrame], packages: tuple[str, ...]) -> bool:
     return all(
-        frame.package.startswith(packages) and not frame.place.endswith(_LOUD) for frame in frames
+        frame.package.startswith(packages) and not frame.place.endswith(_QUOTING_PLACE)
+        for frame in frames
     )
 
 
-def _frames_from(lines: Sequence[Line], start: int) -> list[Frame]:
+def _read_frames(lines: Sequence[TraceLine], start: int) -> list[StackFrame]:
     found = []
     for line in lines[start:]:
-        if not isinstance(line, Frame) or line.depth != 1:
+        if not isinstance(line, StackFrame) or line.depth != 1:
             break
         found.append(line)
     return found
 
 
-def _thrown_at(frames: Sequence[Frame]) -> str | None:
+def _find_throwing_stage(frames: Sequence[StackFrame]) -> str | None:
     """The stage, if the first call throws, and no other: else what is above another that throws may
     be what that one's exception says.
     """
@@ -266,7 +277,7 @@ def _thrown_at(frames: Sequence[Frame]) -> str | None:
     return stage if known or stage in {CONVERTER, TRANSFORM} else None
 
 
-def _may_begin_later(lines: Sequence[Line]) -> bool:
+def _may_begin_later(lines: Sequence[TraceLine]) -> bool:
     """Whether the first exception's frames might stand among these, all above being its message.
 
     They go through Connect's runtime, and are never cut short with a count: only what was caused
@@ -276,9 +287,9 @@ def _may_begin_later(lines: Sequence[Line]) -> bool:
     pending = False
     for line in lines:
         match line:
-            case Frame(depth=1):
-                pending = pending or RUNTIME in line.text
-            case More(depth=1):
+            case StackFrame(depth=1):
+                pending = pending or RUNTIME_PACKAGE in line.text
+            case OmittedFrames(depth=1):
                 pending = False
             case _ if pending:
                 return True
@@ -287,130 +298,141 @@ def _may_begin_later(lines: Sequence[Line]) -> bool:
     return pending
 
 
-def _veto(lines: Sequence[Line], stage: str, listed: frozenset[str]) -> FailureKind | None:
+def _find_veto(
+    lines: Sequence[TraceLine], stage: str, listed: frozenset[str]
+) -> FailureKind | None:
     """Of the deepest cause that forbids; one that says why is preferred to one that is unknown."""
     found = [
         kind
         for line in reversed(lines)
-        if isinstance(line, Header) and (kind := _forbids(line.name, listed)) is not None
+        if isinstance(line, ExceptionHeader)
+        and (kind := _find_forbidden_kind(line.name, listed)) is not None
     ]
     found += [
         kind
         for line in lines
-        if isinstance(line, Frame) and (kind := veto_of_place(line.place)) is not None
+        if isinstance(line, StackFrame) and (kind := find_place_veto(line.place)) is not None
     ]
     said = next((kind for kind in found if kind is not FailureKind.UNKNOWN), None)
-    if said in _FAR and stage == CONVERTER:
-        return FailureKind.UNKNOWN if _ends_in_a_record(lines) else FailureKind.REGISTRY_DOWN
+    if said in _REMOTE_KINDS and stage == CONVERTER:
+        return FailureKind.UNKNOWN if _may_end_in_record(lines) else FailureKind.REGISTRY_DOWN
     return said or (FailureKind.UNKNOWN if found else None)
 
 
-def _ends_in_a_record(lines: Sequence[Line]) -> bool:
+def _may_end_in_record(lines: Sequence[TraceLine]) -> bool:
     """Return whether the stream that ended may be the record itself: a decoder of a format met its
     end. Which of the two it was is not known, as a message may quote such lines.
     """
     ended = False
     for line in lines:
         match line:
-            case Header(name=name) if name is not None:
+            case ExceptionHeader(name=name) if name is not None:
                 ended = name == "java.io.EOFException"
-            case Frame() if ended and line.package.startswith(_DECODERS):
+            case StackFrame() if ended and line.package.startswith(_DECODERS):
                 return True
             case _:
                 pass
     return False
 
 
-def _forbids(name: str | None, listed: frozenset[str]) -> FailureKind | None:
-    word = None if name is None else word_of(name)
+def _find_forbidden_kind(name: str | None, listed: frozenset[str]) -> FailureKind | None:
+    word = None if name is None else find_meaning(name)
     if isinstance(word, FailureKind):
         return word
     return FailureKind.UNKNOWN if word is None and name not in listed else None
 
 
-def _kind(lines: Sequence[Line], root: _Root, listed: frozenset[str]) -> FailureKind | None:
+def _find_kind(
+    lines: Sequence[TraceLine], root: _Root, listed: frozenset[str]
+) -> FailureKind | None:
     """What the causes say together, none of which forbids."""
     names = {
         at: line.name
         for at, line in enumerate(lines)
-        if isinstance(line, Header) and _is_cause(line) and line.name is not None
+        if isinstance(line, ExceptionHeader) and _is_cause(line) and line.name is not None
     }
-    said = {at: _allows(name, root.stage, listed) for at, name in names.items()}
-    if root.stage == POLL and _was_checked(lines, root):
+    said = {at: _find_allowed_kind(name, root.stage, listed) for at, name in names.items()}
+    if root.stage == POLL and _is_checksum_failure(lines, root):
         said[root.cause] = FailureKind.CORRUPT
     if said[root.cause] is None:
-        wrappers = [at for at, name in names.items() if word_of(name) is Hint.WRAPS]
+        wrappers = [at for at, name in names.items() if find_meaning(name) is ThrowableHint.WRAPS]
         if not all(said[at] for at in said if at not in wrappers):
             return None
-        if not _reaches(lines, root, wrappers):
+        if not _is_last_cause_certain(lines, root, wrappers):
             return None
     return next((said[at] for at in sorted(said, reverse=True) if said[at] is not None), None)
 
 
-def _allows(name: str, stage: str, listed: frozenset[str]) -> FailureKind | None:
+def _find_allowed_kind(name: str, stage: str, listed: frozenset[str]) -> FailureKind | None:
     if name in listed and may_be_listed(name):
         return FailureKind.SINK_DATA
-    word = word_of(name)
-    return None if word is None else _ALLOWS.get((stage, word))
+    word = find_meaning(name)
+    return None if word is None else _ALLOWED_KINDS.get((stage, word))
 
 
-def _reaches(lines: Sequence[Line], root: _Root, wrappers: Sequence[int]) -> bool:
+def _is_last_cause_certain(
+    lines: Sequence[TraceLine], root: _Root, wrappers: Sequence[int]
+) -> bool:
     """Whether the last cause of all is certainly none of these: see the module's third point.
 
     A wrapper has frames, and so ends with one or with a count. What stands above it in the text may
     be more than Java's, but never less. Connect's own exception has one frame fewer in common with
     its cause than it has: it is thrown on another line than the one where the call failed.
     """
-    if any(isinstance(line, Header) and line.link == "Suppressed" for line in lines):
+    if any(isinstance(line, ExceptionHeader) and line.link == "Suppressed" for line in lines):
         return False
     last = lines[-2]
-    if not isinstance(last, Frame | More):
+    if not isinstance(last, StackFrame | OmittedFrames):
         return True
-    common = last.common if isinstance(last, More) else 0
-    most = (root.frames - 1 if at == root.cause else _frames_above(lines, at) for at in wrappers)
+    common = last.common if isinstance(last, OmittedFrames) else 0
+    most = (
+        root.frames - 1 if at == root.cause else _count_frames_above(lines, at) for at in wrappers
+    )
     return all(common > frames for frames in most)
 
 
-def _frames_above(lines: Sequence[Line], end: int) -> int:
+def _count_frames_above(lines: Sequence[TraceLine], end: int) -> int:
     """How many frames the exception before this line has, at most."""
     above = lines[end - 1]
-    common = above.common if isinstance(above, More) else 0
-    at = end - 2 if isinstance(above, More) else end - 1
+    common = above.common if isinstance(above, OmittedFrames) else 0
+    at = end - 2 if isinstance(above, OmittedFrames) else end - 1
     own = 0
-    while isinstance(lines[at], Frame):
+    while isinstance(lines[at], StackFrame):
         own, at = own + 1, at - 1
     return own + common
 
 
-def _was_checked(lines: Sequence[Line], root: _Root) -> bool:
+def _is_checksum_failure(lines: Sequence[TraceLine], root: _Root) -> bool:
     """Whether the cause, which is the last, was thrown where a fetched record is checked."""
     header = lines[root.cause]
-    frames = _frames_from(lines, root.cause + 1)
+    frames = _read_frames(lines, root.cause + 1)
     after = root.cause + 1 + len(frames)
     return (
-        isinstance(header, Header)
+        isinstance(header, ExceptionHeader)
         and header.name == _KAFKA
-        and len(frames) == len(_CHECKED)
-        and all(map(_is_fetch, frames, _CHECKED))
-        and lines[after] == More(1, root.frames - 1)
+        and len(frames) == len(_CHECKSUM_CALLS)
+        and all(map(_is_fetch, frames, _CHECKSUM_CALLS))
+        and lines[after] == OmittedFrames(1, root.frames - 1)
         and after == len(lines) - 2
     )
 
 
-def _is_fetch(frame: Frame, method: str) -> bool:
+def _is_fetch(frame: StackFrame, method: str) -> bool:
     found = _FETCH.fullmatch(frame.place)
     return found is not None and found[1] == method
 
 
-def _size(lines: Sequence[Line]) -> int | None:
+def _parse_size(lines: Sequence[TraceLine]) -> int | None:
     """What the producer said, if it was said once."""
-    headers = [line for line in lines if isinstance(line, Header) and line.name == _TOO_LARGE]
+    headers = [
+        line for line in lines if isinstance(line, ExceptionHeader) and line.name == _TOO_LARGE
+    ]
     found = _SIZE.fullmatch(headers[0].said) if len(headers) == 1 else None
     return None if found is None else int(found[1])
 
 
-def _signature(lines: Sequence[Line], chain: Sequence[str], stage: str) -> str:
+def _compute_signature(lines: Sequence[TraceLine], chain: Sequence[str], stage: str) -> str:
     """Without numbers: compilers and runtimes count what has no name."""
-    place = origin(lines)[1] or ""
+    place = find_origin(lines)[1] or ""
     text = "\n".join((*chain, _NUMBER.sub("0", place), stage))
     return hashlib.sha256(text.encode()).hexdigest()[:_SIGNATURE_CHARS]

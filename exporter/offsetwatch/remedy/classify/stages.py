@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from offsetwatch.decode.trace import RUNTIME, TASK_STARTS, Frame
+from offsetwatch.decode.trace import RUNTIME_PACKAGE, TASK_STARTS, StackFrame
 
 CONVERTER: Final = "converter"
 KEY: Final = "converter_key"
@@ -74,10 +74,12 @@ _LAMBDAS: Final = (
 )
 
 
-def stage_of(frames: Sequence[Frame]) -> str:
+def stage_of(frames: Sequence[StackFrame]) -> str:
     """One of those above but `converter_*`."""
     places = [
-        frame.place.removeprefix(RUNTIME) for frame in frames if frame.package.startswith(RUNTIME)
+        frame.place.removeprefix(RUNTIME_PACKAGE)
+        for frame in frames
+        if frame.package.startswith(RUNTIME_PACKAGE)
     ]
     for begins, stage in _CALLS:
         if any(place.startswith(begins) for place in places):
@@ -85,12 +87,12 @@ def stage_of(frames: Sequence[Frame]) -> str:
     return UNKNOWN
 
 
-def converter_of(frames: Sequence[Frame]) -> str:
+def converter_stage_of(frames: Sequence[StackFrame]) -> str:
     """Which of the `converter*`. The last call counts: what a message adds stands before it."""
     methods = [
         (frame.method or "").removeprefix("Abstract")
         for frame in reversed(frames)
-        if frame.package == RUNTIME
+        if frame.package == RUNTIME_PACKAGE
     ]
     for table in (_METHODS, _LAMBDAS):
         for method in methods:

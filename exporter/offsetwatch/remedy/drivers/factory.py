@@ -10,28 +10,41 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from offsetwatch.clients.write.kubernetes import KubeWriter
-from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.errors import Refused
+from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.probation import NothingAfter, ProofSteps
-from offsetwatch.remedy.drivers.quarantine.copy_step import about_of, with_copies
-from offsetwatch.remedy.drivers.quarantine.store import quarantine_of
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.probation import LastRecordCheck, ProbationChecker
+from offsetwatch.remedy.drivers.quarantine.copy_step import add_record_copies, build_copy_context
+from offsetwatch.remedy.drivers.quarantine.store import build_configured_quarantine
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
-from offsetwatch.remedy.drivers.strimzi.ownership import reader_of, seen_of
-from offsetwatch.remedy.drivers.strimzi.rest_observed import OperatedDriver
+from offsetwatch.remedy.drivers.strimzi.ownership import build_kube_reader, read_owning_resources
+from offsetwatch.remedy.drivers.strimzi.rest_observed import RestObservedStrimziDriver
 from offsetwatch.remedy.gather.broker_queries import Brokers, KafkaBrokers
-from offsetwatch.remedy.model.driver import Answer, Driver, Found, Look, Outcome
-from offsetwatch.remedy.model.plan import AnyStep, Frozen, Plan, Prove, RecordAt, State
-from offsetwatch.remedy.planner import FAILURE
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    Driver,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+)
+from offsetwatch.remedy.model.plan import (
+    AnyStep,
+    FrozenOffsets,
+    Plan,
+    Prove,
+    RecordLocation,
+    RequestedState,
+)
+from offsetwatch.remedy.planner import FAILURE_EVIDENCE
 
 
-class WithProofs:
+class ProbationDriver:
     """A driver that can see whether a skip has helped beside what it could before."""
 
-    def __init__(self, driver: Driver, proofs: ProofSteps) -> None:
+    def __init__(self, driver: Driver, proofs: ProbationChecker) -> None:
         self._driver = driver
         self._proofs = proofs
 
@@ -39,90 +52,95 @@ class WithProofs:
         """See Driver."""
         return self._driver.identity()
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         """See Driver."""
         return self._driver.offsets()
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """See Driver."""
         if isinstance(step, Prove):
             return self._proofs.look(step)
         return self._driver.look(step, frozen)
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """See Driver."""
         if isinstance(step, Prove):
-            return Outcome(Answer.ACK, "nothing to request")
+            return Outcome(AttemptResult.ACK, "nothing to request")
         return self._driver.carry_out(step, frozen)
 
 
 @contextmanager
-def driver_of(
+def open_remediation_driver(
     plan: Plan,
     config: Config,
     folder: Path,
-    clock: Clock | None = None,
+    clock: UnixClock | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[Driver]:
     """For a plan of guarded remediation; `check`: see ConnectWriter. Raises Refused where its place
     is not configured.
     """
     at = plan.subject
-    connect = connect_of(config, at.place)
+    connect = find_connect_cluster(config, at.place)
     kafka = config.kafka_of(connect)
     steady = SteadyClock() if clock is None else clock
     with (
         closing(RestDriver(connect, at.connector, kafka, clock=steady, check=check)) as rest,
         closing(KafkaBrokers(config.kafka)) as brokers,
-        closing(Sight(connect)) as sight,
+        closing(ConnectClient(connect)) as sight,
     ):
-        proofs = ProofSteps(sight, at.connector, steady, nothing_after(brokers))
-        changing = rest if at.driver == "rest" else _operated(plan, connect, rest, check)
-        about = about_of(plan, exception=_exception(plan))
-        yield with_copies(
-            WithProofs(changing, proofs), config.kafka, quarantine_of(config, folder), about
+        proofs = ProbationChecker(sight, at.connector, steady, build_last_record_check(brokers))
+        changing = (
+            rest if at.driver == "rest" else _build_strimzi_driver(plan, connect, rest, check)
+        )
+        about = build_copy_context(plan, exception=_find_exception_class(plan))
+        yield add_record_copies(
+            ProbationDriver(changing, proofs),
+            config.kafka,
+            build_configured_quarantine(config, folder),
+            about,
         )
 
 
-def _operated(
+def _build_strimzi_driver(
     plan: Plan, connect: Connect, rest: RestDriver, check: Callable[[], None]
-) -> OperatedDriver:
+) -> RestObservedStrimziDriver:
     at = connect.strimzi
     if at is None:
-        raise Refused(connect.name, "it is not linked to a resource of Strimzi any more")
-    read = reader_of(at)
-    _, seen = seen_of(read, at, plan.subject.connector)
+        raise RemoteRefusal(connect.name, "it is not linked to a resource of Strimzi any more")
+    read = build_kube_reader(at)
+    _, seen = read_owning_resources(read, at, plan.subject.connector)
     strimzi = StrimziDriver(
         read.access,
         seen.owner,
-        stays=plan.final is State.STOPPED,
+        stays=plan.final is RequestedState.STOPPED,
         reader=read,
         writer=KubeWriter(read.access, check=check),
     )
-    return OperatedDriver(rest, strimzi)
+    return RestObservedStrimziDriver(rest, strimzi)
 
 
-def connect_of(config: Config, place: str) -> Connect:
+def find_connect_cluster(config: Config, place: str) -> Connect:
     """The Connect cluster of this name. Raises Refused if none is configured, or none over REST."""
     for connect in config.connect:
         if connect.name == place and connect.worker_urls:
             return connect
-    raise Refused(place, "no Connect cluster of this name is configured with its REST API")
+    raise RemoteRefusal(place, "no Connect cluster of this name is configured with its REST API")
 
 
-def nothing_after(brokers: Brokers) -> NothingAfter:
+def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
     """Whether no record that can be read stands after one."""
 
-    def told(record: RecordAt) -> bool:
+    def told(record: RecordLocation) -> bool:
         at = TopicPartition(record.topic, record.partition)
         return brokers.first(record.kafka, at, record.offset + 1, committed=True).offset is None
 
     return told
 
 
-def _exception(plan: Plan) -> str | None:
+def _find_exception_class(plan: Plan) -> str | None:
     """The class of the exception that the plan answers to, as its evidence has it."""
     if plan.remedy is None:
         return None
-    told = next((at.value for at in plan.remedy.evidence if at.name == FAILURE), None)
+    told = next((at.value for at in plan.remedy.evidence if at.name == FAILURE_EVIDENCE), None)
     return None if told is None else str(told).rpartition(": ")[2]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from offsetwatch.clients.kafka.journal_topic import Wanted
+from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
 from offsetwatch.clients.write import journal
 from offsetwatch.clients.write.journal import JournalWriter
 
 __all__ = ["JournalWriter", "create_topic", "open_writer"]
 
 
-def create_topic(kafka: str, properties: Mapping[str, Any], wanted: Wanted) -> None:
+def create_topic(
+    kafka: str, properties: Mapping[str, Any], wanted: JournalTopicRequirements
+) -> None:
     """Create the topic; that it exists already is no error. Raises ClientError."""
-    journal.create(kafka, properties, wanted)
+    journal.create_journal_topic(kafka, properties, wanted)
 
 
 def open_writer(kafka: str, properties: Mapping[str, Any], topic: str) -> JournalWriter:

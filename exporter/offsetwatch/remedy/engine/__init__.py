@@ -10,46 +10,51 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from offsetwatch.remedy.engine.progress import Limits, Progress, applied, replayed
-from offsetwatch.remedy.engine.protocol import (
-    Aborted,
-    Begun,
-    Blind,
-    CarryOut,
-    Command,
-    End,
-    Event,
-    Found,
-    Identified,
-    Identify,
-    Interrupted,
-    Keep,
-    LookAt,
-    Looked,
-    Move,
-    Pause,
-    Paused,
-    Recheck,
-    Rechecked,
-    TakenUp,
-    Tried,
-    Unkept,
+from offsetwatch.remedy.engine.progress import (
+    EngineLimits,
+    PlanProgress,
+    apply_record,
+    replay_records,
 )
-from offsetwatch.remedy.engine.undo import changes, irreversible, way_back
-from offsetwatch.remedy.model.driver import Answer, Look, Standing
+from offsetwatch.remedy.engine.protocol import (
+    AbortEvent,
+    AttemptCommand,
+    AttemptEvent,
+    BackUpCommand,
+    BackupEvent,
+    BackupFailureEvent,
+    BeginEvent,
+    Command,
+    EndCommand,
+    Event,
+    IdentifyCommand,
+    IdentityEvent,
+    InspectCommand,
+    InspectionEvent,
+    InterruptEvent,
+    Move,
+    RecheckCommand,
+    RecheckEvent,
+    TakeOverEvent,
+    UnavailableEvent,
+    WaitCommand,
+    WaitOverEvent,
+)
+from offsetwatch.remedy.engine.undo import build_rollback_steps, is_change, is_irreversible
+from offsetwatch.remedy.model.driver import AttemptResult, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    Cause,
-    Ended,
-    Ending,
-    Intended,
-    Kept,
-    Opened,
-    Parked,
-    Resumed,
+    OffsetsBackedUp,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanOpened,
+    PlanParked,
+    PlanResumed,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
     StepRecord,
-    Turned,
-    Verified,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Alter,
@@ -58,30 +63,32 @@ from offsetwatch.remedy.model.plan import (
     Expect,
     Freeze,
     Plan,
-    Proof,
     Settle,
     ToState,
+    VerificationStep,
 )
 
 _PAUSES_S = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 5.0)
-_LOOKS_BLIND = 3  # before anything was begun: whoever asked has just been shown the offsets
+_FAILED_INSPECTIONS_MAX = (
+    3  # before anything was begun: whoever asked has just been shown the offsets
+)
 
 
-def begin(plan: Plan, now: float, limits: Limits) -> Move:
+def begin_plan(plan: Plan, now: float, limits: EngineLimits) -> Move:
     """The first move of a new plan."""
     backed_up = False
     for each in plan.steps:
         backed_up = backed_up or isinstance(each, Freeze)
-        assert backed_up or not changes(each) or isinstance(each, Create), "change without backup"
-    assert _skips_what_is_copied(plan), (
+        assert backed_up or not is_change(each) or isinstance(each, Create), "change without backup"
+    assert _has_copy_before_skip(plan), (
         "skip without a copy, or without a check of the skipped record"
     )
-    opened = Opened(at=now, plan=plan)
-    progress = replace(replayed((opened,), limits), since=now)
-    return Move(progress, Identify(), (opened,))
+    opened = PlanOpened(at=now, plan=plan)
+    progress = replace(replay_records((opened,), limits), since=now)
+    return Move(progress, IdentifyCommand(), (opened,))
 
 
-def _skips_what_is_copied(plan: Plan) -> bool:
+def _has_copy_before_skip(plan: Plan) -> bool:
     if plan.remedy is None or plan.remedy.skip_key is None:
         return True
     kinds = [type(each) for each in plan.steps]
@@ -89,67 +96,77 @@ def _skips_what_is_copied(plan: Plan) -> bool:
     return {Copy, Freeze, Expect} <= set(kinds[:alters]) and Alter not in kinds[alters + 1 :]
 
 
-def step(progress: Progress, event: Event, now: float) -> Move:
+def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
     """The next move. A plan that has ended has none."""
     assert progress.ended is None
     match event:
-        case Begun():
-            return _ask(progress)
-        case Paused():
-            return _paused(progress, now)
-        case TakenUp():
-            resumed = _did(progress, Resumed(at=now))
+        case BeginEvent():
+            return _build_next_move(progress)
+        case WaitOverEvent():
+            return _handle_wait_over(progress, now)
+        case TakeOverEvent():
+            resumed = _append_records(progress, PlanResumed(at=now))
             fresh = replace(resumed.progress, identified=False, taken_up=True)
-            return _then_ask(Move(fresh, End(), resumed.records))
-        case Identified():
-            return _identified(progress, event, now)
-        case Looked():
-            return _looked(replace(progress, looks=progress.looks + 1, blind=0), event.look, now)
-        case Blind():
+            return _add_next_command(Move(fresh, EndCommand(), resumed.records))
+        case IdentityEvent():
+            return _handle_identity(progress, event, now)
+        case InspectionEvent():
+            return _handle_inspection(
+                replace(progress, looks=progress.looks + 1, blind=0), event.look, now
+            )
+        case UnavailableEvent():
             blind = replace(progress, looks=progress.looks + 1, blind=progress.blind + 1)
-            return _blind(blind, event, now)
-        case Tried():
-            return _tried(progress, event, now)
-        case Found():
-            return _then_ask(_did(progress, Kept(at=now, frozen=event.frozen)))
-        case Unkept():
-            return _fail(progress, Cause.REFUSED, event.said, now)
-        case Rechecked():
+            return _handle_unavailable(blind, event, now)
+        case AttemptEvent():
+            return _handle_attempt(progress, event, now)
+        case BackupEvent():
+            return _add_next_command(
+                _append_records(progress, OffsetsBackedUp(at=now, frozen=event.frozen))
+            )
+        case BackupFailureEvent():
+            return _fail(progress, PlanFailureCause.REFUSED, event.said, now)
+        case RecheckEvent():
             if event.problems:
-                return _fail(progress, Cause.CHANGED, "; ".join(event.problems), now)
-            return _verified(progress, "", now)
-        case Interrupted() | Aborted():
-            return _called_off(progress, event, now)
+                return _fail(progress, PlanFailureCause.CHANGED, "; ".join(event.problems), now)
+            return _finish_step(progress, "", now)
+        case InterruptEvent() | AbortEvent():
+            return _handle_cancellation(progress, event, now)
 
 
-def _called_off(progress: Progress, event: Interrupted | Aborted, now: float) -> Move:
+def _handle_cancellation(
+    progress: PlanProgress, event: InterruptEvent | AbortEvent, now: float
+) -> Move:
     """Back, if this is a place to stop; who aborts wants even what is done undone."""
     if progress.undoing:
-        return _ask(progress)
+        return _build_next_move(progress)
     match event:
-        case Interrupted():
-            if _under_way(progress):
-                return _ask(progress)
-            return _fail(progress, Cause.INTERRUPTED, "interrupted", now)
-        case Aborted():
-            if not _can_turn(progress):
-                return _ask(progress)
+        case InterruptEvent():
+            if _is_change_under_way(progress):
+                return _build_next_move(progress)
+            return _fail(progress, PlanFailureCause.INTERRUPTED, "interrupted", now)
+        case AbortEvent():
+            if not _can_roll_back(progress):
+                return _build_next_move(progress)
             if not progress.effects:
-                return _unchanged(progress, Cause.INTERRUPTED, event.said, now)
-            return _turned(progress, Cause.INTERRUPTED, event.said, now)
+                return _end_unchanged(progress, PlanFailureCause.INTERRUPTED, event.said, now)
+            return _start_rollback(progress, PlanFailureCause.INTERRUPTED, event.said, now)
 
 
-def _paused(progress: Progress, now: float) -> Move:
-    return _out_of_time(progress, now) if _stopped_too_long(progress, now) else _ask(progress)
+def _handle_wait_over(progress: PlanProgress, now: float) -> Move:
+    return (
+        _fail_out_of_time(progress, now)
+        if _is_stopped_too_long(progress, now)
+        else _build_next_move(progress)
+    )
 
 
-def _out_of_time(progress: Progress, now: float) -> Move:
+def _fail_out_of_time(progress: PlanProgress, now: float) -> Move:
     waited_s = round(now - progress.stopped_at)
     said = f"it was asked to stop {waited_s} s ago, and nothing has changed since"
-    return _fail(progress, Cause.TIMED_OUT, said, now)
+    return _fail(progress, PlanFailureCause.TIMED_OUT, said, now)
 
 
-def _stopped_too_long(progress: Progress, now: float) -> bool:
+def _is_stopped_too_long(progress: PlanProgress, now: float) -> bool:
     """Whether the time is up that an incident's plan may keep a connector from working before
     anything is changed. What may have been changed is carried on with.
     """
@@ -160,88 +177,90 @@ def _stopped_too_long(progress: Progress, now: float) -> bool:
     return not begun and now >= progress.stopped_at + remedy.stop_total_s
 
 
-def _can_turn(progress: Progress) -> bool:
+def _can_roll_back(progress: PlanProgress) -> bool:
     """Whether there is still something to go back from: not once it was asked to run again, nor
     while a change is under way.
     """
     steps = progress.plan.steps
-    if not progress.identified or any(irreversible(steps[at]) for at in progress.touched):
+    if not progress.identified or any(is_irreversible(steps[at]) for at in progress.touched):
         return False
-    asked = progress.sent > 0 and (changes(progress.step) or progress.last)
-    return not asked and not isinstance(progress.step, Proof)
+    asked = progress.sent > 0 and (is_change(progress.step) or progress.last)
+    return not asked and not isinstance(progress.step, VerificationStep)
 
 
-def _under_way(progress: Progress) -> bool:
+def _is_change_under_way(progress: PlanProgress) -> bool:
     """Whether a change is done or may yet be, or nobody knows what there is to go back from."""
     if not progress.identified:
         return bool(progress.touched)
     others = progress.touched - {progress.index}
-    done = any(changes(progress.plan.steps[at]) for at in others)
-    return done or (progress.sent > 0 and changes(progress.step))
+    done = any(is_change(progress.plan.steps[at]) for at in others)
+    return done or (progress.sent > 0 and is_change(progress.step))
 
 
-def _did(progress: Progress, *records: StepRecord) -> Move:
+def _append_records(progress: PlanProgress, *records: StepRecord) -> Move:
     for record in records:
-        progress = applied(progress, record)
-    return Move(progress, End(), records)
+        progress = apply_record(progress, record)
+    return Move(progress, EndCommand(), records)
 
 
-def _then_ask(move: Move) -> Move:
-    return move._replace(command=_command(move.progress))
+def _add_next_command(move: Move) -> Move:
+    return move._replace(command=_choose_command(move.progress))
 
 
-def _ask(progress: Progress) -> Move:
-    return Move(progress, _command(progress))
+def _build_next_move(progress: PlanProgress) -> Move:
+    return Move(progress, _choose_command(progress))
 
 
-def _command(progress: Progress) -> Command:
+def _choose_command(progress: PlanProgress) -> Command:
     """The one that looks at what is next."""
     if not progress.identified:
-        return Identify()
+        return IdentifyCommand()
     if isinstance(progress.step, Freeze):
-        return Recheck(progress.frozen) if progress.frozen is not None else Keep()
-    return LookAt(progress.step, progress.before)
+        return RecheckCommand(progress.frozen) if progress.frozen is not None else BackUpCommand()
+    return InspectCommand(progress.step, progress.before)
 
 
-def _identified(progress: Progress, event: Identified, now: float) -> Move:
+def _handle_identity(progress: PlanProgress, event: IdentityEvent, now: float) -> Move:
     wanted = progress.plan.subject.identity
     if wanted is not None and event.identity != wanted:
         said = f"this is another Connect cluster than the plan's: {event.identity}, not {wanted}"
-        return _stay(progress, Cause.CHANGED, said, now)
+        return _stop_without_rollback(progress, PlanFailureCause.CHANGED, said, now)
     known = replace(progress, identified=True, taken_up=False, since=now, looks=0)
     asked_for = progress.last and (
-        progress.index in progress.touched or isinstance(progress.step, Proof)
+        progress.index in progress.touched or isinstance(progress.step, VerificationStep)
     )
     if not progress.taken_up or progress.undoing or _must_finish(progress) or asked_for:
-        return _ask(known)
-    return _fail(known, Cause.INTERRUPTED, "interrupted before any offset was changed", now)
+        return _build_next_move(known)
+    return _fail(
+        known, PlanFailureCause.INTERRUPTED, "interrupted before any offset was changed", now
+    )
 
 
-def _must_finish(progress: Progress) -> bool:
+def _must_finish(progress: PlanProgress) -> bool:
     """Whether a change may have begun: then the way is forward. A connector created and nothing
     else can simply be deleted again.
     """
     steps = (progress.plan.steps[at] for at in progress.touched)
-    return any(changes(each) and not isinstance(each, Create) for each in steps)
+    return any(is_change(each) and not isinstance(each, Create) for each in steps)
 
 
-def _looked(progress: Progress, look: Look, now: float) -> Move:
+def _handle_inspection(progress: PlanProgress, look: StepInspection, now: float) -> Move:
     match look.standing:
-        case Standing.DONE:
-            return _done(progress, look, now)
-        case Standing.READY | Standing.PARTLY:
-            return _ready(progress, look, now)
-        case Standing.NOT_YET:
-            return _wait(progress, look.said, now)
-        case Standing.FOREIGN:
-            if progress.changed and not _proving(progress):
-                return _park(progress, Ending.PARKED, Cause.CHANGED, look.said, now)
-            return _fail(progress, Cause.CHANGED, look.said, now)
-        case Standing.IMPOSSIBLE:
-            return _fail(progress, Cause.REFUSED, look.said, now)
+        case StepStatus.DONE:
+            return _handle_done(progress, look, now)
+        case StepStatus.READY | StepStatus.PARTLY:
+            return _handle_ready(progress, look, now)
+        case StepStatus.NOT_YET:
+            return _wait_or_expire(progress, look.said, now)
+        case StepStatus.FOREIGN:
+            if progress.changed and not _is_verifying(progress):
+                return _park(progress, PlanEnding.PARKED, PlanFailureCause.CHANGED, look.said, now)
+            return _fail(progress, PlanFailureCause.CHANGED, look.said, now)
+        case StepStatus.IMPOSSIBLE:
+            return _fail(progress, PlanFailureCause.REFUSED, look.said, now)
 
 
-def _done(progress: Progress, look: Look, now: float) -> Move:
+def _handle_done(progress: PlanProgress, look: StepInspection, now: float) -> Move:
     # A stop without an answer may be carried out after the resume that follows it. What is seen may
     # also be a person's doing, while we wait for our own request to show.
     late_until = progress.late_until
@@ -249,155 +268,165 @@ def _done(progress: Progress, look: Look, now: float) -> Move:
         late_until = max(late_until, progress.doubt_until)
     if (progress.undoing or progress.last) and now < late_until:
         said = f"{look.said}; an earlier request without an answer may still be carried out"
-        return _pause(progress, said)
-    return _verified(progress, look.said, now)
+        return _build_wait(progress, said)
+    return _finish_step(progress, look.said, now)
 
 
-def _verified(progress: Progress, said: str, now: float) -> Move:
-    verified = Verified(at=now, index=progress.index, undoing=progress.undoing, said=said)
-    move = _did(progress, verified)
+def _finish_step(progress: PlanProgress, said: str, now: float) -> Move:
+    verified = StepVerified(at=now, index=progress.index, undoing=progress.undoing, said=said)
+    move = _append_records(progress, verified)
     if move.progress.index < len(move.progress.path):
-        return _then_ask(move)
-    ended = _ended(move.progress, now)
-    return Move(applied(move.progress, ended), End(), (*move.records, ended))
+        return _add_next_command(move)
+    ended = _build_ended_record(move.progress, now)
+    return Move(apply_record(move.progress, ended), EndCommand(), (*move.records, ended))
 
 
-def _ended(progress: Progress, now: float) -> Ended:
+def _build_ended_record(progress: PlanProgress, now: float) -> PlanEnded:
     turned = progress.turned
     if turned is None:
-        return Ended(at=now, ending=Ending.SUCCEEDED, said="done")
-    return Ended(at=now, ending=Ending.RESTORED, said=turned.said, cause=turned.cause)
+        return PlanEnded(at=now, ending=PlanEnding.SUCCEEDED, said="done")
+    return PlanEnded(at=now, ending=PlanEnding.RESTORED, said=turned.said, cause=turned.cause)
 
 
-def _ready(progress: Progress, look: Look, now: float) -> Move:
-    if isinstance(progress.step, Settle | Proof):
-        return _wait(progress, look.said, now)
-    if progress.answer is Answer.NACK:
-        return _refused(progress, look, now)
+def _handle_ready(progress: PlanProgress, look: StepInspection, now: float) -> Move:
+    if isinstance(progress.step, Settle | VerificationStep):
+        return _wait_or_expire(progress, look.said, now)
+    if progress.answer is AttemptResult.NACK:
+        return _handle_refusal(progress, look, now)
     if progress.sent:
-        patience_s = _patience_s(progress)
+        patience_s = _compute_patience_s(progress)
         if now < progress.asked_at + patience_s:
             said = f"{look.said}; the request has {patience_s:.0f} s to take effect"
-            return _pause(progress, said)
+            return _build_wait(progress, said)
     elif progress.refused and progress.over(progress.limits.step_s, now):
-        return _fail(progress, Cause.REFUSED, progress.refused, now)
+        return _fail(progress, PlanFailureCause.REFUSED, progress.refused, now)
     if progress.spent >= progress.limits.attempts:
-        if progress.answer is Answer.FAILED and look.standing is Standing.READY:
-            return _refused(progress, look, now)
+        if progress.answer is AttemptResult.FAILED and look.standing is StepStatus.READY:
+            return _handle_refusal(progress, look, now)
         said = f"requested {progress.spent} times without effect: {look.said}"
-        return _expired(progress, said, now)
-    if _stopped_too_long(progress, now):  # without a pause: this process stood still
-        return _out_of_time(progress, now)
-    intended = Intended(at=now, index=progress.index, undoing=progress.undoing)
-    move = _did(progress, intended)
-    return move._replace(command=CarryOut(progress.step, progress.before))
+        return _handle_expiry(progress, said, now)
+    if _is_stopped_too_long(progress, now):  # without a pause: this process stood still
+        return _fail_out_of_time(progress, now)
+    intended = StepIntended(at=now, index=progress.index, undoing=progress.undoing)
+    move = _append_records(progress, intended)
+    return move._replace(command=AttemptCommand(progress.step, progress.before))
 
 
-def _patience_s(progress: Progress) -> float:
+def _compute_patience_s(progress: PlanProgress) -> float:
     """How long a request has to show, before the next one or the way back."""
     limits = progress.limits
-    if progress.answer is Answer.ACK:
+    if progress.answer is AttemptResult.ACK:
         return limits.ack_s
-    if progress.answer is Answer.FAILED and progress.spent < limits.attempts:
+    if progress.answer is AttemptResult.FAILED and progress.spent < limits.attempts:
         return limits.ack_s
     return limits.doubt_s
 
 
-def _refused(progress: Progress, look: Look, now: float) -> Move:
+def _handle_refusal(progress: PlanProgress, look: StepInspection, now: float) -> Move:
     """Go back after a refusal, once it was read back what came of the request."""
-    if look.standing is not Standing.READY or progress.undoing:
-        return _fail(progress, Cause.REFUSED, progress.refused, now)
+    if look.standing is not StepStatus.READY or progress.undoing:
+        return _fail(progress, PlanFailureCause.REFUSED, progress.refused, now)
     said = f"read back: {look.said}"
-    unchanged = _did(progress, Answered(at=now, answer=Answer.NACK, said=said))
-    failed = _fail(unchanged.progress, Cause.REFUSED, unchanged.progress.refused, now)
+    unchanged = _append_records(
+        progress, StepAnswered(at=now, answer=AttemptResult.NACK, said=said)
+    )
+    failed = _fail(unchanged.progress, PlanFailureCause.REFUSED, unchanged.progress.refused, now)
     return failed._replace(records=(*unchanged.records, *failed.records))
 
 
-def _wait(progress: Progress, said: str, now: float) -> Move:
+def _wait_or_expire(progress: PlanProgress, said: str, now: float) -> Move:
     if now < progress.doubt_until or not progress.over(progress.limits.step_s, now):
-        return _pause(progress, said)
+        return _build_wait(progress, said)
     waited_s = round(now - progress.since)
-    return _expired(progress, f"not so after {waited_s} s: {said}", now)
+    return _handle_expiry(progress, f"not so after {waited_s} s: {said}", now)
 
 
-def _pause(progress: Progress, said: str) -> Move:
+def _build_wait(progress: PlanProgress, said: str) -> Move:
     seconds = _PAUSES_S[min(progress.looks, len(_PAUSES_S) - 1)]
     waiting = replace(progress, waited_s=progress.waited_s + seconds)
-    return Move(waiting, Pause(seconds, said))
+    return Move(waiting, WaitCommand(seconds, said))
 
 
-def _tried(progress: Progress, event: Tried, now: float) -> Move:
+def _handle_attempt(progress: PlanProgress, event: AttemptEvent, now: float) -> Move:
     outcome = event.outcome
-    answered = Answered(at=now, answer=outcome.answer, said=outcome.said, definite=outcome.definite)
-    move = _did(progress, answered)
+    answered = StepAnswered(
+        at=now, answer=outcome.answer, said=outcome.said, definite=outcome.definite
+    )
+    move = _append_records(progress, answered)
     match outcome.answer:
-        case Answer.ACK | Answer.FAILED | Answer.IN_DOUBT:
-            return _look_again(move)
-        case Answer.NACK if move.progress.read_back and event.cause is Cause.REFUSED:
-            return _look_again(move)
-        case Answer.RETRY:
+        case AttemptResult.ACK | AttemptResult.FAILED | AttemptResult.IN_DOUBT:
+            return _inspect_again(move)
+        case AttemptResult.NACK if (
+            move.progress.read_back and event.cause is PlanFailureCause.REFUSED
+        ):
+            return _inspect_again(move)
+        case AttemptResult.RETRY:
             later = replace(move.progress, looks=move.progress.looks + 1)
-            return _pause(later, outcome.said)._replace(records=move.records)
-        case Answer.NACK:
+            return _build_wait(later, outcome.said)._replace(records=move.records)
+        case AttemptResult.NACK:
             failed = _fail(move.progress, event.cause, outcome.said, now)
             return failed._replace(records=(*move.records, *failed.records))
 
 
-def _look_again(move: Move) -> Move:
-    return _then_ask(move._replace(progress=replace(move.progress, looks=0, waited_s=0.0)))
+def _inspect_again(move: Move) -> Move:
+    return _add_next_command(move._replace(progress=replace(move.progress, looks=0, waited_s=0.0)))
 
 
-def _blind(progress: Progress, event: Blind, now: float) -> Move:
+def _handle_unavailable(progress: PlanProgress, event: UnavailableEvent, now: float) -> Move:
     begun = bool(progress.touched)
     in_time = not progress.over(progress.limits.step_s, now)
-    patient = in_time if begun else progress.blind < _LOOKS_BLIND
-    if patient and event.cause is not Cause.UNAUTHORISED:
-        return _pause(progress, event.said)
-    return _stay(progress, event.cause, event.said, now)
+    patient = in_time if begun else progress.blind < _FAILED_INSPECTIONS_MAX
+    if patient and event.cause is not PlanFailureCause.UNAUTHORISED:
+        return _build_wait(progress, event.said)
+    return _stop_without_rollback(progress, event.cause, event.said, now)
 
 
-def _stay(progress: Progress, cause: Cause, said: str, now: float) -> Move:
+def _stop_without_rollback(
+    progress: PlanProgress, cause: PlanFailureCause, said: str, now: float
+) -> Move:
     """Nothing can be done from here, not even the way back."""
-    if _proving(progress):
-        return _ineffective(progress, cause, said, now)
+    if _is_verifying(progress):
+        return _end_ineffective(progress, cause, said, now)
     if progress.effects:
-        return _park(progress, Ending.PARKED, cause, said, now)
-    return _unchanged(progress, cause, said, now)
+        return _park(progress, PlanEnding.PARKED, cause, said, now)
+    return _end_unchanged(progress, cause, said, now)
 
 
-def _expired(progress: Progress, said: str, now: float) -> Move:
+def _handle_expiry(progress: PlanProgress, said: str, now: float) -> Move:
     """A step that does not come about: the way back, unless what was asked for may yet happen."""
-    if _proving(progress):
-        return _ineffective(progress, Cause.TIMED_OUT, said, now)
-    in_doubt = progress.sent > 0 and progress.answer is not Answer.ACK
-    stuck = progress.sent > 0 and (changes(progress.step) or progress.last)
+    if _is_verifying(progress):
+        return _end_ineffective(progress, PlanFailureCause.TIMED_OUT, said, now)
+    in_doubt = progress.sent > 0 and progress.answer is not AttemptResult.ACK
+    stuck = progress.sent > 0 and (is_change(progress.step) or progress.last)
     if progress.undoing or stuck:
-        ending = Ending.IN_DOUBT if in_doubt else Ending.PARKED
-        return _park(progress, ending, Cause.TIMED_OUT, said, now)
-    return _fail(progress, Cause.TIMED_OUT, said, now)
+        ending = PlanEnding.IN_DOUBT if in_doubt else PlanEnding.PARKED
+        return _park(progress, ending, PlanFailureCause.TIMED_OUT, said, now)
+    return _fail(progress, PlanFailureCause.TIMED_OUT, said, now)
 
 
-def _fail(progress: Progress, cause: Cause, said: str, now: float) -> Move:
+def _fail(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
     """Go back, if there is anything to go back from and a way."""
-    if _proving(progress):
-        return _ineffective(progress, cause, said, now)
+    if _is_verifying(progress):
+        return _end_ineffective(progress, cause, said, now)
     if not progress.effects:
-        return _unchanged(progress, cause, said, now)
-    if progress.undoing or _no_way_back(progress):
-        return _park(progress, Ending.PARKED, cause, said, now)
-    return _turned(progress, cause, said, now)
+        return _end_unchanged(progress, cause, said, now)
+    if progress.undoing or _has_no_way_back(progress):
+        return _park(progress, PlanEnding.PARKED, cause, said, now)
+    return _start_rollback(progress, cause, said, now)
 
 
-def _turned(progress: Progress, cause: Cause, said: str, now: float) -> Move:
-    back = way_back(progress.plan, progress.frozen, progress.touched)
+def _start_rollback(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
+    back = build_rollback_steps(progress.plan, progress.frozen, progress.touched)
     if not back:
-        return _park(progress, Ending.PARKED, cause, said, now)
-    return _then_ask(_did(progress, Turned(at=now, steps=back, cause=cause, said=said)))
+        return _park(progress, PlanEnding.PARKED, cause, said, now)
+    return _add_next_command(
+        _append_records(progress, RollbackStarted(at=now, steps=back, cause=cause, said=said))
+    )
 
 
-def _no_way_back(progress: Progress) -> bool:
+def _has_no_way_back(progress: PlanProgress) -> bool:
     steps = progress.plan.steps
-    if any(irreversible(steps[at]) for at in progress.touched):
+    if any(is_irreversible(steps[at]) for at in progress.touched):
         return True
     if not progress.last:
         return False
@@ -407,20 +436,28 @@ def _no_way_back(progress: Progress) -> bool:
     return arrived or progress.sent > 0
 
 
-def _proving(progress: Progress) -> bool:
-    return not progress.undoing and isinstance(progress.step, Proof)
+def _is_verifying(progress: PlanProgress) -> bool:
+    return not progress.undoing and isinstance(progress.step, VerificationStep)
 
 
-def _ineffective(progress: Progress, cause: Cause, said: str, now: float) -> Move:
+def _end_ineffective(
+    progress: PlanProgress, cause: PlanFailureCause, said: str, now: float
+) -> Move:
     """All was done, and did not help, or nobody could see that it did: there is no way back from a
     connector that runs, and no reason to stop it again.
     """
-    return _did(progress, Ended(at=now, ending=Ending.INEFFECTIVE, said=said, cause=cause))
+    return _append_records(
+        progress, PlanEnded(at=now, ending=PlanEnding.INEFFECTIVE, said=said, cause=cause)
+    )
 
 
-def _unchanged(progress: Progress, cause: Cause, said: str, now: float) -> Move:
-    return _did(progress, Ended(at=now, ending=Ending.UNCHANGED, said=said, cause=cause))
+def _end_unchanged(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
+    return _append_records(
+        progress, PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=said, cause=cause)
+    )
 
 
-def _park(progress: Progress, ending: Ending, cause: Cause, said: str, now: float) -> Move:
-    return _did(progress, Parked(at=now, ending=ending, cause=cause, said=said))
+def _park(
+    progress: PlanProgress, ending: PlanEnding, cause: PlanFailureCause, said: str, now: float
+) -> Move:
+    return _append_records(progress, PlanParked(at=now, ending=ending, cause=cause, said=said))

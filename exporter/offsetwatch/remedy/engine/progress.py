@@ -5,38 +5,38 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from offsetwatch.remedy.engine.undo import changes, expected, harmless
-from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.engine.undo import compute_expected_offsets, is_change, is_harmless
+from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
-    Answered,
     AnyRecord,
-    Ended,
-    Intended,
-    Kept,
-    Opened,
-    Parked,
-    Resumed,
+    OffsetsBackedUp,
+    PlanEnded,
+    PlanOpened,
+    PlanParked,
+    PlanResumed,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
     StepRecord,
-    Turned,
-    Verified,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Copy,
-    Frozen,
+    FrozenOffsets,
     Plan,
-    Proof,
+    RequestedState,
     Reset,
-    State,
     ToState,
+    VerificationStep,
 )
 
 AWAKE_S: Final = 10.0  # time enough for a task to start, where it can
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EngineLimits:
     """How long to wait, in seconds.
 
     step_s      for a step to show, from when this process began with it
@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PlanProgress:
     """What the journal tells, and below what only the process at work knows.
 
     path        the plan's steps, or the way back
@@ -80,23 +80,23 @@ class Progress:
 
     plan: Plan
     path: tuple[AnyStep, ...]
-    limits: Limits = field(default_factory=Limits)
+    limits: EngineLimits = field(default_factory=EngineLimits)
     index: int = 0
     undoing: bool = False
-    frozen: Frozen | None = None
+    frozen: FrozenOffsets | None = None
     sent: int = 0
     spent: int = 0
     asked_at: float = 0.0
-    answer: Answer | None = None
+    answer: AttemptResult | None = None
     doubt_until: float = 0.0
     late_until: float = 0.0
     touched: frozenset[int] = frozenset()
     definite: bool | None = None
     stopped_at: float = 0.0
     heard_at: float = 0.0
-    turned: Turned | None = None
-    parked: Parked | None = None
-    ended: Ended | None = None
+    turned: RollbackStarted | None = None
+    parked: PlanParked | None = None
+    ended: PlanEnded | None = None
 
     since: float = 0.0
     looks: int = 0
@@ -115,24 +115,24 @@ class Progress:
         """Whether this step had so many seconds. A process that stood still, and wakes when they
         are over, waits for a little all the same: it has not looked, and the world had its time.
         """
-        quiet_s = self.step.quiet_s if isinstance(self.step, Proof) else 0.0
+        quiet_s = self.step.quiet_s if isinstance(self.step, VerificationStep) else 0.0
         awake_s = min(AWAKE_S, seconds) + quiet_s
         return now >= self.since + seconds + quiet_s and self.waited_s >= awake_s
 
     @property
     def read_back(self) -> bool:
         """Whether the last request was refused or failed, and a look says what became of it."""
-        return self.answer in {Answer.NACK, Answer.FAILED}
+        return self.answer in {AttemptResult.NACK, AttemptResult.FAILED}
 
     @property
     def last(self) -> bool:
         """Whether it is the last that asks for anything."""
-        return all(isinstance(step, Proof) for step in self.path[self.index + 1 :])
+        return all(isinstance(step, VerificationStep) for step in self.path[self.index + 1 :])
 
     @property
     def effects(self) -> frozenset[int]:
         """Of `touched`, those that are not harmless."""
-        return frozenset(at for at in self.touched if not harmless(self.plan.steps[at]))
+        return frozenset(at for at in self.touched if not is_harmless(self.plan.steps[at]))
 
     @property
     def copied(self) -> str | None:
@@ -144,64 +144,66 @@ class Progress:
     @property
     def changed(self) -> bool:
         """Whether more than states may have been changed."""
-        return any(changes(self.plan.steps[at]) for at in self.touched)
+        return any(is_change(self.plan.steps[at]) for at in self.touched)
 
     @property
-    def before(self) -> Frozen | None:
+    def before(self) -> FrozenOffsets | None:
         """The offsets that this step is to find; None before they were looked up."""
         if self.frozen is None:
             return None
         forward = self.plan.steps
         done = tuple(forward[at] for at in sorted(self.touched)) if self.undoing else ()
-        return expected(self.frozen, (*done, *self.path[: self.index]))
+        return compute_expected_offsets(self.frozen, (*done, *self.path[: self.index]))
 
 
-def replayed(records: tuple[AnyRecord, ...], limits: Limits) -> Progress:
+def replay_records(records: tuple[AnyRecord, ...], limits: EngineLimits) -> PlanProgress:
     """Where the one who wrote these stood. The first step is Opened; how it came to that is not
     asked here (decisions.py).
     """
     opened, *rest = (record for record in records if isinstance(record, StepRecord))
-    assert isinstance(opened, Opened)
-    progress = Progress(plan=opened.plan, path=opened.plan.steps, limits=limits)
+    assert isinstance(opened, PlanOpened)
+    progress = PlanProgress(plan=opened.plan, path=opened.plan.steps, limits=limits)
     for record in rest:
-        progress = applied(progress, record)
+        progress = apply_record(progress, record)
     return progress
 
 
-def applied(progress: Progress, record: StepRecord) -> Progress:
+def apply_record(progress: PlanProgress, record: StepRecord) -> PlanProgress:
     """The progress that this record makes."""
     match record:
-        case Resumed():
+        case PlanResumed():
             taken = replace(progress, parked=None, spent=0, since=record.at, looks=0, waited_s=0.0)
-            return _waiting_anew(taken, record.at)
-        case Kept():
+            return _restart_waits(taken, record.at)
+        case OffsetsBackedUp():
             return replace(progress, frozen=record.frozen)
-        case Intended():
-            return _intended(progress, record)
-        case Answered():
-            return _answered(progress, record)
-        case Verified():
+        case StepIntended():
+            return _apply_intent(progress, record)
+        case StepAnswered():
+            return _apply_answer(progress, record)
+        case StepVerified():
             # One request has landed; of several without an answer another may yet. Where it is no
             # person's plan, a person may have done the same meanwhile: then ours may come yet.
             others = progress.sent > 1 or progress.plan.remedy is not None
             late = progress.doubt_until if others else 0.0
-            return _at(progress, index=progress.index + 1, late=late, now=record.at)
-        case Turned():
+            return _move_to_step(progress, index=progress.index + 1, late=late, now=record.at)
+        case RollbackStarted():
             late = progress.doubt_until
             turned = replace(progress, path=record.steps, undoing=True, turned=record)
-            if progress.answer is Answer.NACK and not any(changes(step) for step in record.steps):
+            if progress.answer is AttemptResult.NACK and not any(
+                is_change(step) for step in record.steps
+            ):
                 # Refused, and nothing to put back: whoever turned knew that it was as before.
                 turned = replace(turned, touched=turned.touched - {progress.index})
-            return _at(turned, index=0, late=late, now=record.at)
-        case Parked():
+            return _move_to_step(turned, index=0, late=late, now=record.at)
+        case PlanParked():
             return replace(progress, parked=record)
-        case Ended():
+        case PlanEnded():
             return replace(progress, ended=record, parked=None)
-        case Opened():
+        case PlanOpened():
             raise AssertionError(record)
 
 
-def _waiting_anew(progress: Progress, now: float) -> Progress:
+def _restart_waits(progress: PlanProgress, now: float) -> PlanProgress:
     """What another process had waited for does not count: its clock may have been set since, and
     nobody can tell by how much. Only what was over by its own clock is over.
     """
@@ -210,17 +212,17 @@ def _waiting_anew(progress: Progress, now: float) -> Progress:
     anew = replace(progress, late_until=until if late else 0.0, heard_at=now)
     if not progress.sent:
         return anew
-    heard = progress.answer is Answer.ACK or progress.read_back
+    heard = progress.answer is AttemptResult.ACK or progress.read_back
     doubtful = not heard or progress.doubt_until > progress.heard_at
     return replace(
         anew,
         asked_at=now,
-        answer=progress.answer if heard else Answer.IN_DOUBT,
+        answer=progress.answer if heard else AttemptResult.IN_DOUBT,
         doubt_until=until if doubtful else 0.0,
     )
 
 
-def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
+def _move_to_step(progress: PlanProgress, *, index: int, late: float, now: float) -> PlanProgress:
     return replace(
         progress,
         index=index,
@@ -238,11 +240,11 @@ def _at(progress: Progress, *, index: int, late: float, now: float) -> Progress:
     )
 
 
-def _intended(progress: Progress, record: Intended) -> Progress:
+def _apply_intent(progress: PlanProgress, record: StepIntended) -> PlanProgress:
     assert (record.index, record.undoing) == (progress.index, progress.undoing)
     touched, stopped_at = progress.touched, progress.stopped_at
-    stops = isinstance(progress.step, ToState) and progress.step.state is State.STOPPED
-    if stops and not progress.undoing and progress.plan.final is not State.STOPPED:
+    stops = isinstance(progress.step, ToState) and progress.step.state is RequestedState.STOPPED
+    if stops and not progress.undoing and progress.plan.final is not RequestedState.STOPPED:
         stopped_at = stopped_at or record.at
     return replace(
         progress,
@@ -256,31 +258,31 @@ def _intended(progress: Progress, record: Intended) -> Progress:
     )
 
 
-def _answered(progress: Progress, record: Answered) -> Progress:
+def _apply_answer(progress: PlanProgress, record: StepAnswered) -> PlanProgress:
     match record.answer:
-        case Answer.ACK if progress.undoing:
+        case AttemptResult.ACK if progress.undoing:
             return replace(progress, answer=record.answer)
-        case Answer.ACK:
+        case AttemptResult.ACK:
             known = [at for at in (progress.definite, record.definite) if at is not None]
             definite = all(known) if known else None
             return replace(progress, answer=record.answer, definite=definite)
-        case Answer.IN_DOUBT:
-            return _doubting(progress)
-        case Answer.FAILED:
+        case AttemptResult.IN_DOUBT:
+            return _mark_in_doubt(progress)
+        case AttemptResult.FAILED:
             return replace(progress, answer=record.answer, refused=record.said)
-        case Answer.NACK if _wants_read_back(progress):
+        case AttemptResult.NACK if _must_read_back(progress):
             return replace(progress, answer=record.answer, refused=record.said)
-        case Answer.RETRY | Answer.NACK:
+        case AttemptResult.RETRY | AttemptResult.NACK:
             refused = progress.refused if progress.read_back else record.said
-            return _nothing_happened(replace(progress, refused=refused))
+            return _withdraw_attempt(replace(progress, refused=refused))
 
 
-def _doubting(progress: Progress) -> Progress:
+def _mark_in_doubt(progress: PlanProgress) -> PlanProgress:
     until = max(progress.doubt_until, progress.asked_at + progress.limits.doubt_s)
-    return replace(progress, answer=Answer.IN_DOUBT, doubt_until=until)
+    return replace(progress, answer=AttemptResult.IN_DOUBT, doubt_until=until)
 
 
-def _wants_read_back(progress: Progress) -> bool:
+def _must_read_back(progress: PlanProgress) -> bool:
     """Whether a refusal is believed only when the offsets were looked at: it may be the second of
     two changes of a sink that Connect was refused, and a connector refuses in words of its own.
     """
@@ -292,13 +294,13 @@ def _wants_read_back(progress: Progress) -> bool:
     )
 
 
-def _nothing_happened(progress: Progress) -> Progress:
+def _withdraw_attempt(progress: PlanProgress) -> PlanProgress:
     # By the last request; an earlier one of the same step may have been carried out.
     sent, touched = progress.sent - 1, progress.touched
     if progress.read_back and not progress.doubt_until:
         sent = 0  # each of them has ended
     if sent:
-        return replace(progress, sent=sent, answer=Answer.IN_DOUBT)
+        return replace(progress, sent=sent, answer=AttemptResult.IN_DOUBT)
     if not progress.undoing:
         touched -= {progress.index}
     return replace(progress, sent=0, spent=0, answer=None, touched=touched)

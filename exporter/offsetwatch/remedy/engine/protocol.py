@@ -4,139 +4,147 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from offsetwatch.remedy.engine.progress import Progress
-from offsetwatch.remedy.model.driver import Look, Outcome
-from offsetwatch.remedy.model.journal_records import Cause, StepRecord
-from offsetwatch.remedy.model.plan import AnyStep, Frozen
+from offsetwatch.remedy.engine.progress import PlanProgress
+from offsetwatch.remedy.model.driver import Outcome, StepInspection
+from offsetwatch.remedy.model.journal_records import PlanFailureCause, StepRecord
+from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets
 
 
-class Identify(NamedTuple):
+class IdentifyCommand(NamedTuple):
     """Ask which place this is."""
 
 
-class LookAt(NamedTuple):
+class InspectCommand(NamedTuple):
     """Look how the world stands to the step."""
 
     step: AnyStep
-    before: Frozen | None
+    before: FrozenOffsets | None
 
 
-class CarryOut(NamedTuple):
+class AttemptCommand(NamedTuple):
     """Try the step once."""
 
     step: AnyStep
-    before: Frozen | None
+    before: FrozenOffsets | None
 
 
-class Keep(NamedTuple):
+class BackUpCommand(NamedTuple):
     """Look all offsets up and back them up."""
 
 
-class Recheck(NamedTuple):
+class RecheckCommand(NamedTuple):
     """Ask whoever made the plan whether it still holds with these offsets."""
 
-    frozen: Frozen
+    frozen: FrozenOffsets
 
 
-class Pause(NamedTuple):
+class WaitCommand(NamedTuple):
     """Wait this long; `said` is what for."""
 
     seconds: float
     said: str = ""
 
 
-class End(NamedTuple):
+class EndCommand(NamedTuple):
     """Nothing more to do here: the last record says why."""
 
 
-Command = Identify | LookAt | CarryOut | Keep | Recheck | Pause | End
+Command = (
+    IdentifyCommand
+    | InspectCommand
+    | AttemptCommand
+    | BackUpCommand
+    | RecheckCommand
+    | WaitCommand
+    | EndCommand
+)
 
 
-class Begun(NamedTuple):
+class BeginEvent(NamedTuple):
     """A new plan was opened."""
 
 
-class TakenUp(NamedTuple):
+class TakeOverEvent(NamedTuple):
     """Another process goes on with a plan."""
 
 
-class Identified(NamedTuple):
+class IdentityEvent(NamedTuple):
     """What the place says it is."""
 
     identity: str | None
 
 
-class Looked(NamedTuple):
+class InspectionEvent(NamedTuple):
     """What was seen of the step."""
 
-    look: Look
+    look: StepInspection
 
 
-class Blind(NamedTuple):
+class UnavailableEvent(NamedTuple):
     """Nothing could be seen; `said` is why."""
 
-    cause: Cause
+    cause: PlanFailureCause
     said: str
 
 
-class Tried(NamedTuple):
+class AttemptEvent(NamedTuple):
     """What an attempt was worth, and what a refusal of it is put down to."""
 
     outcome: Outcome
-    cause: Cause = Cause.REFUSED
+    cause: PlanFailureCause = PlanFailureCause.REFUSED
 
 
-class Found(NamedTuple):
+class BackupEvent(NamedTuple):
     """The offsets, backed up."""
 
-    frozen: Frozen
+    frozen: FrozenOffsets
 
 
-class Unkept(NamedTuple):
+class BackupFailureEvent(NamedTuple):
     """They could not be backed up; `said` is why."""
 
     said: str
 
 
-class Rechecked(NamedTuple):
+class RecheckEvent(NamedTuple):
     """What speaks against going on; nothing if nothing does."""
 
     problems: tuple[str, ...]
 
 
-class Paused(NamedTuple):
+class WaitOverEvent(NamedTuple):
     """The wait is over."""
 
 
-class Interrupted(NamedTuple):
+class InterruptEvent(NamedTuple):
     """Whoever started it wants it to stop."""
 
 
-class Aborted(NamedTuple):
+class AbortEvent(NamedTuple):
     """A person wants it undone, as far as it can be; `said` is who, and why."""
 
     said: str
 
 
 Event = (
-    Begun
-    | TakenUp
-    | Identified
-    | Looked
-    | Blind
-    | Tried
-    | Found
-    | Unkept
-    | Rechecked
-    | Paused
-    | Interrupted
-    | Aborted
+    BeginEvent
+    | TakeOverEvent
+    | IdentityEvent
+    | InspectionEvent
+    | UnavailableEvent
+    | AttemptEvent
+    | BackupEvent
+    | BackupFailureEvent
+    | RecheckEvent
+    | WaitOverEvent
+    | InterruptEvent
+    | AbortEvent
 )
 
 
 class Move(NamedTuple):
     """Append the records; when they are on the disk, carry out the command."""
 
-    progress: Progress
+    progress: PlanProgress
     command: Command
     records: tuple[StepRecord, ...] = ()

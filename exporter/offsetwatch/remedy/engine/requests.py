@@ -9,23 +9,27 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.model.connector_paths import connector_path
+from offsetwatch.model.connector_paths import build_connector_path
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
     Delete,
-    Pair,
+    PartitionOffset,
+    RequestedState,
     Reset,
     Restart,
-    State,
     ToState,
 )
 
-_STATES: Final = {State.STOPPED: "stop", State.PAUSED: "pause", State.RUNNING: "resume"}
+_STATES: Final = {
+    RequestedState.STOPPED: "stop",
+    RequestedState.PAUSED: "pause",
+    RequestedState.RUNNING: "resume",
+}
 
 
-class Request(NamedTuple):
+class ConnectRequest(NamedTuple):
     """`path` is encoded; `body` is JSON, None for none."""
 
     method: str
@@ -39,40 +43,44 @@ class Request(NamedTuple):
         return line if self.body is None else f"{line} {self.body.decode()}"
 
 
-def of_step(connector: str, step: AnyStep) -> Request | None:
+def build_step_request(connector: str, step: AnyStep) -> ConnectRequest | None:
     """None where a step asks Connect for nothing. The body of a creation is the connector's
     configuration, which may hold secrets and is in no plan: it has none here.
     """
     match step:
         case ToState(state=state):  # KIP-875, Kafka 3.5
-            return Request("PUT", _path(connector, _STATES[state]))
+            return ConnectRequest("PUT", _build_path(connector, _STATES[state]))
         case Restart():  # KIP-745, Kafka 3.0
             tasks, failed = (str(at).lower() for at in (step.include_tasks, step.only_failed))
             query = f"?includeTasks={tasks}&onlyFailed={failed}"
-            return Request("POST", _path(connector, "restart") + query)
+            return ConnectRequest("POST", _build_path(connector, "restart") + query)
         case Alter(pairs=pairs):  # KIP-875, Kafka 3.6
-            return Request("PATCH", _path(connector, "offsets"), body_of(pairs))
+            return ConnectRequest(
+                "PATCH", _build_path(connector, "offsets"), build_offsets_body(pairs)
+            )
         case Reset():
-            return Request("DELETE", _path(connector, "offsets"))
+            return ConnectRequest("DELETE", _build_path(connector, "offsets"))
         case Delete():
-            return Request("DELETE", connector_path(connector))
+            return ConnectRequest("DELETE", build_connector_path(connector))
         case Create():
-            return Request("POST", "/connectors")
+            return ConnectRequest("POST", "/connectors")
         case _:
             return None
 
 
-def _path(connector: str, what: str) -> str:
-    return connector_path(connector, what)
+def _build_path(connector: str, what: str) -> str:
+    return build_connector_path(connector, what)
 
 
-def body_of(pairs: tuple[Pair, ...]) -> bytes:
+def build_offsets_body(pairs: tuple[PartitionOffset, ...]) -> bytes:
     """The body of a PATCH."""
-    entries = [entry_of(at.partition, at.offset) for at in pairs]
+    entries = [build_offset_entry(at.partition, at.offset) for at in pairs]
     return msgspec.json.encode({"offsets": entries})
 
 
-def entry_of(partition: str, offset: str | None, key: str | None = None) -> dict[str, msgspec.Raw]:
+def build_offset_entry(
+    partition: str, offset: str | None, key: str | None = None
+) -> dict[str, msgspec.Raw]:
     """One entry of a PATCH (KIP-875) and of KIP-199, the JSON as it is: integers stay exact. With
     the raw key beside it where that is not the one of a HashMap, which no PATCH may have.
     """

@@ -15,35 +15,35 @@ from offsetwatch.remedy.model.plan import (
     DeleteTopic,
     Expect,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    LocatedRawRecord,
+    PartitionOffset,
     Plan,
-    Proof,
-    Raw,
-    RawFound,
+    RawOffsetRecord,
     Reset,
     Settle,
     ToState,
+    VerificationStep,
     Write,
 )
 
 
-def changes(step: AnyStep) -> bool:
+def is_change(step: AnyStep) -> bool:
     """Whether a step changes more than a state."""
     return isinstance(step, Alter | Reset | Write | Create | Delete | DeleteTopic)
 
 
-def harmless(step: AnyStep) -> bool:
+def is_harmless(step: AnyStep) -> bool:
     """Whether a step leaves the connector alone, and nothing that would have to be taken back."""
-    return isinstance(step, Copy | Expect | Proof | Settle | Freeze)
+    return isinstance(step, Copy | Expect | VerificationStep | Settle | Freeze)
 
 
-def irreversible(step: AnyStep) -> bool:
+def is_irreversible(step: AnyStep) -> bool:
     """Whether nothing brings back what a step removes."""
     return isinstance(step, Delete | DeleteTopic)
 
 
-def expected(frozen: Frozen, done: Iterable[AnyStep]) -> Frozen:
+def compute_expected_offsets(frozen: FrozenOffsets, done: Iterable[AnyStep]) -> FrozenOffsets:
     """What the offsets are after these steps, if they were `frozen` before."""
     pairs = {pair.partition: pair for pair in frozen.pairs}
     raw = {(record.where, record.kpartition, record.key): record for record in frozen.raw}
@@ -55,14 +55,14 @@ def expected(frozen: Frozen, done: Iterable[AnyStep]) -> Frozen:
                 pairs |= {pair.partition: pair for pair in step.pairs}
                 if isinstance(step, Write):
                     raw |= {
-                        (step.where, record.kpartition, record.key): RawFound(
+                        (step.where, record.kpartition, record.key): LocatedRawRecord(
                             **structs.asdict(record), where=step.where
                         )
                         for record in step.records
                     }
             case _:
                 pass
-    return Frozen(
+    return FrozenOffsets(
         pairs=tuple(pairs[name] for name in sorted(pairs) if pairs[name].offset is not None),
         backup=frozen.backup,
         backup_sha256=frozen.backup_sha256,
@@ -70,7 +70,9 @@ def expected(frozen: Frozen, done: Iterable[AnyStep]) -> Frozen:
     )
 
 
-def way_back(plan: Plan, frozen: Frozen | None, touched: frozenset[int]) -> tuple[AnyStep, ...]:
+def build_rollback_steps(
+    plan: Plan, frozen: FrozenOffsets | None, touched: frozenset[int]
+) -> tuple[AnyStep, ...]:
     """The steps that put everything back, if these of the plan's steps may have had an effect.
 
     Offsets first, while the connector is still stopped; of a connector that was created they are
@@ -80,7 +82,7 @@ def way_back(plan: Plan, frozen: Frozen | None, touched: frozenset[int]) -> tupl
     created = [step for step in done if isinstance(step, Create)]
     back: list[AnyStep] = []
     if frozen is not None:
-        back.extend(_offsets_back(frozen, done))
+        back.extend(_build_offset_steps(frozen, done))
     if created:
         back.append(Delete(created[0].config_sha256))
     elif plan.original is not None and any(isinstance(step, ToState) for step in done):
@@ -88,31 +90,35 @@ def way_back(plan: Plan, frozen: Frozen | None, touched: frozenset[int]) -> tupl
     return tuple(back)
 
 
-def _offsets_back(frozen: Frozen, done: list[AnyStep]) -> Iterable[AnyStep]:
+def _build_offset_steps(frozen: FrozenOffsets, done: list[AnyStep]) -> Iterable[AnyStep]:
     were = {pair.partition: pair for pair in frozen.pairs}
-    named: dict[str, Pair] = {}
+    named: dict[str, PartitionOffset] = {}
     for step in done:
         # Over REST no bytes were seen: to write none would remove what was there.
         if isinstance(step, Write) and (frozen.raw or not frozen.pairs):
-            yield Write(step.where, _records_back(frozen, step), _pairs_back(were, step.pairs))
+            yield Write(
+                step.where, _restore_records(frozen, step), _restore_pairs(were, step.pairs)
+            )
         elif isinstance(step, Reset):
             named |= were
         elif isinstance(step, Alter | Write):
             named |= {pair.partition: pair for pair in step.pairs}
     if named:
-        yield Alter(_pairs_back(were, named.values()))
+        yield Alter(_restore_pairs(were, named.values()))
 
 
-def _pairs_back(were: dict[str, Pair], pairs: Iterable[Pair]) -> tuple[Pair, ...]:
+def _restore_pairs(
+    were: dict[str, PartitionOffset], pairs: Iterable[PartitionOffset]
+) -> tuple[PartitionOffset, ...]:
     names = sorted({pair.partition for pair in pairs})
-    return tuple(were.get(name, Pair(name, None)) for name in names)
+    return tuple(were.get(name, PartitionOffset(name, None)) for name in names)
 
 
-def _records_back(frozen: Frozen, step: Write) -> tuple[Raw, ...]:
+def _restore_records(frozen: FrozenOffsets, step: Write) -> tuple[RawOffsetRecord, ...]:
     """Each record as it was: the very bytes of before, or none."""
     were = {place: record.value for place, record in frozen.records_of(step.where).items()}
     places = dict.fromkeys((record.kpartition, record.key) for record in step.records)
     return tuple(
-        Raw(key=key, value=were.get((kpartition, key)), kpartition=kpartition)
+        RawOffsetRecord(key=key, value=were.get((kpartition, key)), kpartition=kpartition)
         for kpartition, key in places
     )

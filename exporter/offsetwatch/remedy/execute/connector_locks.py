@@ -12,53 +12,53 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from offsetwatch.disk import claim
-from offsetwatch.errors import Busy, JournalDamaged
+from offsetwatch.disk import acquire_file_lock
+from offsetwatch.errors import ConnectorBusy, JournalDamaged
 
 
 @contextmanager
-def at_work(folder: Path, place: str, connector: str, since: str) -> Iterator[None]:
+def lock_connector(folder: Path, place: str, connector: str, since: str) -> Iterator[None]:
     """Be the one process that works on this connector. Raises Busy naming the one that does, and
     JournalDamaged where locks do not work.
     """
-    path = _path(folder, place, connector)
-    with _opened(path) as handle:
+    path = _build_lock_path(folder, place, connector)
+    with _open_lock_file(path) as handle:
         try:
-            holder = claim(handle, since)
+            holder = acquire_file_lock(handle, since)
         except OSError as exc:  # a network file system
-            raise _unlockable(path, exc) from exc
+            raise _build_lock_error(path, exc) from exc
         if holder is not None:
             by = holder or "a process that has not said who it is"
-            raise Busy(f"{connector} ({place}) is being changed by {by}: nothing was done")
+            raise ConnectorBusy(f"{connector} ({place}) is being changed by {by}: nothing was done")
         yield
 
 
-def busy(folder: Path, place: str, connector: str) -> bool:
+def is_locked(folder: Path, place: str, connector: str) -> bool:
     """Whether a process works on this connector now."""
-    path = _path(folder, place, connector)
+    path = _build_lock_path(folder, place, connector)
     if not path.exists():
         return False
-    with _opened(path) as handle:
+    with _open_lock_file(path) as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError as exc:
-            raise _unlockable(path, exc) from exc
+            raise _build_lock_error(path, exc) from exc
     return False
 
 
-def _path(folder: Path, place: str, connector: str) -> Path:
+def _build_lock_path(folder: Path, place: str, connector: str) -> Path:
     return folder / hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
 
 
-def _opened(path: Path) -> TextIO:
+def _open_lock_file(path: Path) -> TextIO:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as exc:
-        raise _unlockable(path, exc) from exc
+        raise _build_lock_error(path, exc) from exc
     return os.fdopen(handle, "r+", encoding="utf-8")
 
 
-def _unlockable(path: Path, exc: OSError) -> JournalDamaged:
+def _build_lock_error(path: Path, exc: OSError) -> JournalDamaged:
     return JournalDamaged(f"{path} cannot be locked: {exc.strerror}: use another --state-dir")

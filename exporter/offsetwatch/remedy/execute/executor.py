@@ -11,30 +11,32 @@ from typing import Final, NamedTuple, Protocol
 
 import structlog
 
-from offsetwatch.clock import Clock
-from offsetwatch.errors import Busy, ClientError, Overtaken, Unfinished
-from offsetwatch.remedy.engine.progress import Limits, replayed
-from offsetwatch.remedy.engine.protocol import Aborted, Interrupted
-from offsetwatch.remedy.execute.runner import Result, Runner
-from offsetwatch.remedy.journal.index import Ledger
-from offsetwatch.remedy.model.approval import Dossier, Stands
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import ClientError, ConnectorBusy, PlanStateConflict, PlanUnfinished
+from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
+from offsetwatch.remedy.engine.protocol import AbortEvent, InterruptEvent
+from offsetwatch.remedy.execute.runner import PlanResult, Runner
+from offsetwatch.remedy.journal.index import JournalIndex
+from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
 from offsetwatch.remedy.model.driver import Driver
-from offsetwatch.remedy.model.facts import Approval
-from offsetwatch.remedy.model.fleet_state import POLICY
+from offsetwatch.remedy.model.facts import PlanApproval
+from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER
 from offsetwatch.remedy.model.incidents import Incident
-from offsetwatch.remedy.model.plan import Frozen, Plan
+from offsetwatch.remedy.model.plan import FrozenOffsets, Plan
 from offsetwatch.remedy.planner import Planner
 
-ASKED_S_MAX: Final = 60.0  # a slow Connect may take so long to answer all that guards ask
+GUARD_ANSWERS_AGE_S_MAX: Final = (
+    60.0  # a slow Connect may take so long to answer all that guards ask
+)
 
 _log = structlog.get_logger()
 
 
-class Left(Exception):
+class ShutdownInterrupt(Exception):
     """The process ends: the plan at hand is left to the next one."""
 
 
-class Drivers(Protocol):
+class DriverProvider(Protocol):
     """Who carries plans out."""
 
     def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
@@ -42,7 +44,7 @@ class Drivers(Protocol):
         ...
 
 
-class Life(NamedTuple):
+class ProcessLifetime(NamedTuple):
     """What the process allows.
 
     steady      a clock that nobody sets: waits go by it
@@ -51,13 +53,13 @@ class Life(NamedTuple):
     hurry       whether it has to end now, wherever a plan is
     """
 
-    steady: Clock
+    steady: UnixClock
     pause: Callable[[float], None]
     stopping: Callable[[], bool] = lambda: False
     hurry: Callable[[], bool] = lambda: False
 
 
-class Grounds(NamedTuple):
+class GuardInputs(NamedTuple):
     """What guards were asked upon, from right before they were: `at` by the steady clock, `bounds`
     as the journal had them (Fleet.bounds).
     """
@@ -68,7 +70,7 @@ class Grounds(NamedTuple):
     def against(self, now: float, bounds: tuple[object, ...]) -> str | None:
         """Why what they said does not count any more; None while it does."""
         age_s = now - self.at
-        if age_s > ASKED_S_MAX:
+        if age_s > GUARD_ANSWERS_AGE_S_MAX:
             return f"its guards were asked {age_s:.0f} s ago"
         if bounds != self.bounds:
             return "its guards were asked before people, or other plans, changed what may be done"
@@ -76,7 +78,7 @@ class Grounds(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class RemediationCounts:
     """Of this process, for metrics: by Connect cluster, connector, action, and how it ended or
     which guard stood against it.
     """
@@ -85,32 +87,32 @@ class Counts:
     blocked: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
 
 
-class Conductor:
+class PlanExecutor:
     """See the module."""
 
     def __init__(
         self,
         *,
-        ledger: Ledger,
+        ledger: JournalIndex,
         planner: Planner,
-        drivers: Drivers,
-        clock: Clock,
-        life: Life,
-        limits: Limits | None = None,
+        drivers: DriverProvider,
+        clock: UnixClock,
+        life: ProcessLifetime,
+        limits: EngineLimits | None = None,
     ) -> None:
         self._ledger = ledger
         self._planner = planner
         self._drivers = drivers
         self._clock = clock
         self._life = life
-        self._limits = limits or Limits()
+        self._limits = limits or EngineLimits()
         self._recovered: set[str] = set()
-        self.counts = Counts()
+        self.counts = RemediationCounts()
 
     def recover(self) -> bool:
         """Go on with plans that another process began. Whether one was."""
         for plan_id, dossier in list(self._ledger.dossiers.items()):
-            if dossier.stands is not Stands.RUNNING or dossier.plan.remedy is None:
+            if dossier.stands is not PlanStatus.RUNNING or dossier.plan.remedy is None:
                 continue
             at = dossier.plan.subject
             if plan_id in self._recovered or self._ledger.journal.busy(at.place, at.connector):
@@ -120,21 +122,21 @@ class Conductor:
             try:
                 with self._drivers.driver(dossier.plan) as driver:
                     self._ended(self._runner(dossier.plan, driver).recover(plan_id), dossier.plan)
-            except Left:
+            except ShutdownInterrupt:
                 return True
-            except (Busy, ClientError) as exc:
+            except (ConnectorBusy, ClientError) as exc:
                 _log.warning("remedy_not_recovered", plan=plan_id, error=str(exc))
                 self._recovered.discard(plan_id)
             self._ledger.read_on()
             return True
         return False
 
-    def grounds(self) -> Grounds:
+    def grounds(self) -> GuardInputs:
         """To be asked for before a plan's guards are."""
-        return Grounds(self._life.steady.now(), self._ledger.fleet.bounds())
+        return GuardInputs(self._life.steady.now(), self._ledger.fleet.bounds())
 
     def carry_out(
-        self, plan: Plan, incident: Incident | None, dossier: Dossier, grounds: Grounds
+        self, plan: Plan, incident: Incident | None, dossier: PlanHistory, grounds: GuardInputs
     ) -> None:
         """From its first step to its last, or as far as it goes. It is not begun where its guards
         would have to be asked once more.
@@ -145,10 +147,10 @@ class Conductor:
             self._ledger.read_on()
             return grounds.against(self._life.steady.now(), self._ledger.fleet.bounds())
 
-        def recheck(frozen: Frozen) -> tuple[str, ...]:
+        def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
             del frozen
             records = self._ledger.journal.records(plan.plan_id)
-            progress = replayed(records, self._limits)
+            progress = replay_records(records, self._limits)
             return self._planner.before_altering(
                 plan,
                 incident,
@@ -160,12 +162,12 @@ class Conductor:
         try:
             with self._drivers.driver(plan) as driver:
                 result = self._runner(plan, driver).run(plan, recheck, against)
-        except Left:
+        except ShutdownInterrupt:
             return
-        except (Busy, Unfinished) as exc:  # a person is at work on it with the toolbox
+        except (ConnectorBusy, PlanUnfinished) as exc:  # a person is at work on it with the toolbox
             _log.info("remedy_waits", plan=plan.plan_id, why=str(exc))
             return
-        except Overtaken as exc:
+        except PlanStateConflict as exc:
             _log.info("remedy_not_begun", plan=plan.plan_id, why=str(exc))
             return
         self._ended(result, plan)
@@ -182,19 +184,19 @@ class Conductor:
             asked=lambda: self._wanted(plan),
         )
 
-    def _wanted(self, plan: Plan) -> Interrupted | Aborted | None:
+    def _wanted(self, plan: Plan) -> InterruptEvent | AbortEvent | None:
         """What people, or the end of the process, want of the plan that is carried out."""
         if self._life.hurry():
-            raise Left
+            raise ShutdownInterrupt
         self._ledger.read_on()
         found = self._ledger.dossier(plan.plan_id)
         abort = None if found is None else found.abort
         if abort is not None:
-            return Aborted(f"{abort.by}: {abort.because}")
+            return AbortEvent(f"{abort.by}: {abort.because}")
         held = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None
-        return Interrupted() if held or self._planner.killed() else None
+        return InterruptEvent() if held or self._planner.killed() else None
 
-    def _ended(self, result: Result, plan: Plan) -> None:
+    def _ended(self, result: PlanResult, plan: Plan) -> None:
         assert plan.remedy is not None
         _log.info("remedy_ended", plan=plan.plan_id, ending=result.ending.value)
         key = (
@@ -206,11 +208,11 @@ class Conductor:
         self.counts.actions[key] = self.counts.actions.get(key, 0) + 1
 
 
-def approval_of(dossier: Dossier, not_before: float = 0.0) -> Approval | None:
+def approval_of(dossier: PlanHistory, not_before: float = 0.0) -> PlanApproval | None:
     """The person who approved it; None where configuration did, or nobody has."""
-    if dossier.approved_by is None or dossier.approved_by == POLICY:
+    if dossier.approved_by is None or dossier.approved_by == POLICY_APPROVER:
         return None
-    return Approval(
+    return PlanApproval(
         by=dossier.approved_by,
         at=dossier.at,
         plan_sha256=dossier.plan.sha256,

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 
 from offsetwatch.model.connectors import DELETED, StateChange
 from offsetwatch.state.clock_skew import is_later
-from offsetwatch.state.connect.state_history import deletions
+from offsetwatch.state.connect.state_history import find_deletions
 
-_ASKED: Final = frozenset({"stopped", "paused", "running"})
+_REQUESTABLE_STATES: Final = frozenset({"stopped", "paused", "running"})
 _BY_REST: Final = "rest"
 
 
@@ -47,7 +47,7 @@ class StatePin(NamedTuple):
 def parse_pin(text: str | None) -> StatePin | None:
     """Return the pin of a plan; None for one that is not there or that has another form."""
     state, mark, record = (text or "").partition("@")
-    if not mark or state not in _ASKED:
+    if not mark or state not in _REQUESTABLE_STATES:
         return None
     if record == _BY_REST:
         return StatePin(state, None)
@@ -58,17 +58,17 @@ def parse_pin(text: str | None) -> StatePin | None:
         return None
 
 
-def requested(state: str) -> str:
+def requested_state_of(state: str) -> str:
     """Return the state that was asked for: who has failed, or has no worker, was asked to run."""
     return state if state in {"stopped", "paused"} else "running"
 
 
 def pin_state(state: str, changes: Sequence[StateChange]) -> StatePin:
     """Pin a connector as REST shows it (`state`) and as its status topic tells."""
-    told = requests(changes)
+    told = filter_requests(changes)
     if not told:
-        return StatePin(requested(state), None)
-    return StatePin(requested(state), told[-1].at, told[-1].generation)
+        return StatePin(requested_state_of(state), None)
+    return StatePin(requested_state_of(state), told[-1].at, told[-1].generation)
 
 
 def compare_state(
@@ -88,13 +88,13 @@ def compare_state(
     """
     unordered: Sequence[StateChange] = ()
     if pin.at is not None:
-        if not requests(changes):
+        if not filter_requests(changes):
             return None
-        later, unordered = _since(pin, changes)
-        others = _by_others(later, stopped_at)
+        later, unordered = _split_changes_since(pin, changes)
+        others = _drop_own_stop(later, stopped_at)
         if others:
             return _pin_of(others[-1])
-    shown = requested(state)
+    shown = requested_state_of(state)
     if not altering and shown != pin.state:
         return StatePin(shown, None)
     return None if unordered else pin
@@ -119,25 +119,25 @@ def compare_incarnation(
     known, unordered = (planned or "").split(), False
     ends = [at for at in unlisted_at if repr(at) not in known and not is_later(created_at, at)]
     if pin is not None and pin.at is not None:
-        if not requests(changes):
+        if not filter_requests(changes):
             return None
-        later, rest = _since(pin, changes)
+        later, rest = _split_changes_since(pin, changes)
         ends += [change.at for change in later if change.state == DELETED]
         unordered = any(change.state == DELETED for change in rest)
     return " ".join(map(repr, ends)) or (None if unordered else planned)
 
 
-def _since(
+def _split_changes_since(
     pin: StatePin, changes: Sequence[StateChange]
 ) -> tuple[Sequence[StateChange], Sequence[StateChange]]:
     """Return what was asked for after the pinned record, and what may have been before or after."""
     for number in range(len(changes) - 1, -1, -1):
         change = changes[number]
-        if change.at == pin.at and change.state in _ASKED:
-            later = requests(changes[number:])[1:]
+        if change.at == pin.at and change.state in _REQUESTABLE_STATES:
+            later = filter_requests(changes[number:])[1:]
             is_pinned = change.state != pin.state and later[:1] and later[0].state == pin.state
             return later[1:] if is_pinned else later, ()  # REST was quicker than the topic
-    told = requests(changes)
+    told = filter_requests(changes)
     assert pin.at is not None
     if told[0].state == pin.state and told[0].generation != pin.generation:
         told = told[1:]  # written again in a rebalance; nothing tells of a request
@@ -147,20 +147,20 @@ def _since(
     return (), [change for change in told if not is_later(pin.at, change.at)]
 
 
-def deleted_at(changes: Sequence[StateChange]) -> list[float]:
+def find_deletion_times(changes: Sequence[StateChange]) -> list[float]:
     """Return when a connector was deleted, as far as its status topic tells."""
-    return [changes[number].at for number in deletions(changes)]
+    return [changes[number].at for number in find_deletions(changes)]
 
 
-def requests(changes: Sequence[StateChange]) -> list[StateChange]:
+def filter_requests(changes: Sequence[StateChange]) -> list[StateChange]:
     """Return what a connector was asked for. A status that was lost and is written again is none of
     that, and neither is one that is written again in a rebalance.
     """
-    ends, found, is_lost, generation = deletions(changes), list[StateChange](), False, 0
+    ends, found, is_lost, generation = find_deletions(changes), list[StateChange](), False, 0
     for number, change in enumerate(changes):
         if change.state == DELETED and number not in ends:
             is_lost = True
-        elif change.state in _ASKED or change.state == DELETED:
+        elif change.state in _REQUESTABLE_STATES or change.state == DELETED:
             same = bool(found) and found[-1].state == change.state
             again = same and (
                 change.generation != generation
@@ -172,7 +172,9 @@ def requests(changes: Sequence[StateChange]) -> list[StateChange]:
     return found
 
 
-def _by_others(changes: Sequence[StateChange], stopped_at: float | None) -> Sequence[StateChange]:
+def _drop_own_stop(
+    changes: Sequence[StateChange], stopped_at: float | None
+) -> Sequence[StateChange]:
     """Return the changes without the stop of the plan itself, where nothing came after it."""
     own = (
         stopped_at is not None

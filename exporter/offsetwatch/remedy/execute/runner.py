@@ -16,71 +16,80 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
     Conflict,
-    Denied,
     JournalDamaged,
-    Refused,
-    Throttled,
-    Unreachable,
-    Unsettled,
+    LeaderNotAvailable,
+    RemoteRefusal,
+    TargetUnreachable,
+    TooManyRequests,
 )
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import Limits, Progress, replayed
+from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
 from offsetwatch.remedy.engine.protocol import (
-    Aborted,
-    Blind,
-    CarryOut,
+    AbortEvent,
+    AttemptCommand,
+    AttemptEvent,
+    BackUpCommand,
+    BackupEvent,
+    BackupFailureEvent,
     Command,
-    End,
+    EndCommand,
     Event,
-    Found,
-    Identified,
-    Identify,
-    Interrupted,
-    Keep,
-    LookAt,
-    Looked,
+    IdentifyCommand,
+    IdentityEvent,
+    InspectCommand,
+    InspectionEvent,
+    InterruptEvent,
     Move,
-    Pause,
-    Paused,
-    Recheck,
-    Rechecked,
-    TakenUp,
-    Tried,
-    Unkept,
+    RecheckCommand,
+    RecheckEvent,
+    TakeOverEvent,
+    UnavailableEvent,
+    WaitCommand,
+    WaitOverEvent,
 )
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.journal.journal import Against, Journal
-from offsetwatch.remedy.model.driver import Answer, Driver, Outcome
-from offsetwatch.remedy.model.journal_records import Cause, Ended, Ending, Kept, Opened, Proposed
-from offsetwatch.remedy.model.plan import Copy, Frozen, Plan
-from offsetwatch.remedy.model.plan_templates import skip_key_of_any
+from offsetwatch.remedy.journal.journal import Journal, StartCheck
+from offsetwatch.remedy.model.driver import AttemptResult, Driver, Outcome
+from offsetwatch.remedy.model.journal_records import (
+    OffsetsBackedUp,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanOpened,
+    PlanProposed,
+)
+from offsetwatch.remedy.model.plan import Copy, FrozenOffsets, Plan
+from offsetwatch.remedy.model.plan_templates import compute_legacy_skip_key
 from offsetwatch.remedy.views import plan_text
 
-Tell = Callable[[str], None]
-Rechecker = Callable[[Frozen], tuple[str, ...]]
-Asked = Callable[[], Interrupted | Aborted | None]
+ProgressReporter = Callable[[str], None]
+Rechecker = Callable[[FrozenOffsets], tuple[str, ...]]
+CancellationCheck = Callable[[], InterruptEvent | AbortEvent | None]
 """Called before looks and waits: whether somebody wants the plan to end, or to be undone. It may
 raise, and then leaves the plan to whoever recovers it.
 """
 
-_CODES: Final = {
-    Cause.REFUSED: 3,
-    Cause.CHANGED: 4,
-    Cause.TIMED_OUT: 3,
-    Cause.UNREACHABLE: 7,
-    Cause.UNAUTHORISED: 6,
-    Cause.INTERRUPTED: 3,
+_EXIT_CODES: Final = {
+    PlanFailureCause.REFUSED: 3,
+    PlanFailureCause.CHANGED: 4,
+    PlanFailureCause.TIMED_OUT: 3,
+    PlanFailureCause.UNREACHABLE: 7,
+    PlanFailureCause.UNAUTHORISED: 6,
+    PlanFailureCause.INTERRUPTED: 3,
 }
-LOOK_S_MAX: Final = 30.0  # what was seen longer ago was seen before this process stood still
-_PLACES_TO_ASK: Final = (LookAt, Pause, Keep)
+INSPECTION_AGE_S_MAX: Final = (
+    30.0  # what was seen longer ago was seen before this process stood still
+)
+_CANCELLABLE_COMMANDS: Final = (InspectCommand, WaitCommand, BackUpCommand)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class PlanResult:
     """How a plan stands when the runner lets go of it.
 
     said        what happened, and what a person must decide if anything; for people
@@ -91,11 +100,11 @@ class Result:
     """
 
     plan_id: str
-    ending: Ending
+    ending: PlanEnding
     said: str
-    cause: Cause | None
+    cause: PlanFailureCause | None
     definite: bool | None
-    frozen: Frozen | None
+    frozen: FrozenOffsets | None
     backup: str | None
 
     @property
@@ -103,57 +112,60 @@ class Result:
         """See docs/commands.md: 0 as requested, 1 done without effect, 3 denied, 4 the cluster
         changed, 5 an operator must decide, 6 unauthorised, 7 unreachable.
         """
-        return exit_code(self.ending, self.cause)
+        return compute_plan_exit_code(self.ending, self.cause)
 
     @property
     def over(self) -> bool:
         """Whether place and connector are free again."""
-        return self.ending not in {Ending.PARKED, Ending.IN_DOUBT}
+        return self.ending not in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}
 
 
-def exit_code(ending: Ending, cause: Cause | None) -> int:
+def compute_plan_exit_code(ending: PlanEnding, cause: PlanFailureCause | None) -> int:
     """Of a verb that waited for a plan; see Result."""
-    if ending in {Ending.PARKED, Ending.IN_DOUBT}:
+    if ending in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}:
         return 5
-    if ending is Ending.INEFFECTIVE and cause in {Cause.CHANGED, Cause.TIMED_OUT}:
+    if ending is PlanEnding.INEFFECTIVE and cause in {
+        PlanFailureCause.CHANGED,
+        PlanFailureCause.TIMED_OUT,
+    }:
         return 1
-    return 0 if cause is None else _CODES[cause]
+    return 0 if cause is None else _EXIT_CODES[cause]
 
 
-def fresh_plan_id(now: float) -> str:
+def create_plan_id(now: float) -> str:
     """Sorts by time, and can be read out over a telephone."""
     moment = datetime.fromtimestamp(now, tz=UTC).strftime("%Y%m%d-%H%M%S")
     return f"{moment}-{secrets.token_hex(3)}"
 
 
-def planned(journal: Journal, plan_id: str) -> Plan:
+def read_plan(journal: Journal, plan_id: str) -> Plan:
     """The plan of this id. Raises KeyError if the journal has none."""
     records = journal.records(plan_id)
     if not records:
         raise KeyError(plan_id)
     first = records[0]
-    assert isinstance(first, Opened | Proposed)
+    assert isinstance(first, PlanOpened | PlanProposed)
     return first.plan
 
 
-def resolve(journal: Journal, plan_id: str, *, because: str, now: float) -> bool:
+def resolve_plan(journal: Journal, plan_id: str, *, because: str, now: float) -> bool:
     """Close an open plan and leave everything as it is: a person has decided. False if it was
     closed already. Raises Busy if somebody works on it; KeyError if there is none.
     """
-    at = planned(journal, plan_id).subject
-    with journal.at_work(at.place, at.connector, _iso(now)):
+    at = read_plan(journal, plan_id).subject
+    with journal.at_work(at.place, at.connector, _format_time(now)):
         if journal.open_plan(at.place, at.connector) != plan_id:
             return False
-        journal.append(plan_id, (Ended(at=now, ending=Ending.RESOLVED, said=because),))
+        journal.append(plan_id, (PlanEnded(at=now, ending=PlanEnding.RESOLVED, said=because),))
         return True
 
 
-def options_at(folder: Path, options: str) -> str:
+def format_options(folder: Path, options: str) -> str:
     """What a person adds to a command that is to reach this journal, and the place as before."""
     return shlex.join((*shlex.split(options), "--state-dir", str(folder)))
 
 
-def _iso(now: float) -> str:
+def _format_time(now: float) -> str:
     return datetime.fromtimestamp(now, tz=UTC).isoformat(timespec="seconds")
 
 
@@ -168,63 +180,65 @@ class Runner:
         *,
         journal: Journal,
         driver: Driver,
-        clock: Clock,
-        tell: Tell,
+        clock: UnixClock,
+        tell: ProgressReporter,
         pause: Callable[[float], None] = time.sleep,
-        limits: Limits | None = None,
+        limits: EngineLimits | None = None,
         options: str = "",
-        asked: Asked = lambda: None,
+        asked: CancellationCheck = lambda: None,
     ) -> None:
         self._journal = journal
         self._driver = driver
         self._clock = clock
         self._tell = tell
         self._pause = pause
-        self._limits = limits or Limits()
+        self._limits = limits or EngineLimits()
         self._options = options
         self._asked = asked
         self._answered: tuple[object, ...] = ()
         self._told = ""
         self._interrupted = False
-        self._reached: Progress | None = None
+        self._reached: PlanProgress | None = None
         self._looked_at = 0.0
 
     def run(
-        self, plan: Plan, recheck: Rechecker | None = None, against: Against = lambda: None
-    ) -> Result:
+        self, plan: Plan, recheck: Rechecker | None = None, against: StartCheck = lambda: None
+    ) -> PlanResult:
         """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
         it answers speaks against going on. Raises Busy, Unfinished, or Overtaken (Journal.open,
         which asks `against`), having done nothing.
         """
         at = plan.subject
         with self._journal.at_work(at.place, at.connector, self._since()):
-            move = engine.begin(plan, self._clock.now(), self._limits)
+            move = engine.begin_plan(plan, self._clock.now(), self._limits)
             (opened,) = move.records
-            assert isinstance(opened, Opened)
+            assert isinstance(opened, PlanOpened)
             self._journal.open(plan, opened, against)
             return self._carry_on(move._replace(records=()), recheck)
 
-    def recover(self, plan_id: str) -> Result:
+    def recover(self, plan_id: str) -> PlanResult:
         """Go on with a plan whose process is gone, or which was parked: to its end if a change may
         have begun, else back. Raises Busy if somebody works on it; KeyError if there is none.
         """
-        at = planned(self._journal, plan_id).subject
+        at = read_plan(self._journal, plan_id).subject
         with self._journal.at_work(at.place, at.connector, self._since()):
-            progress = replayed(self._journal.records(plan_id), self._limits)
+            progress = replay_records(self._journal.records(plan_id), self._limits)
             if progress.ended is not None:
                 return self._result(progress)
-            self._say(plan_text.taken_up(progress))
-            return self._carry_on(engine.step(progress, TakenUp(), self._clock.now()), None)
+            self._say(plan_text.describe_takeover(progress))
+            return self._carry_on(
+                engine.compute_next_move(progress, TakeOverEvent(), self._clock.now()), None
+            )
 
-    def finish_earlier(self, place: str, connector: str) -> Result | None:
+    def finish_earlier(self, place: str, connector: str) -> PlanResult | None:
         """Recover the plan that is open for this connector; None if none is."""
         plan_id = self._journal.open_plan(place, connector)
         return None if plan_id is None else self.recover(plan_id)
 
     def _since(self) -> str:
-        return _iso(self._clock.now())
+        return _format_time(self._clock.now())
 
-    def _carry_on(self, move: Move, recheck: Rechecker | None) -> Result:
+    def _carry_on(self, move: Move, recheck: Rechecker | None) -> PlanResult:
         """To the end of the plan. Whatever ends this before, the person who waits is told what is
         left behind, and how to go on.
         """
@@ -237,27 +251,27 @@ class Runner:
             self._say(self._left_behind())
             raise
 
-    def _to_its_end(self, move: Move, recheck: Rechecker | None) -> Result:
+    def _to_its_end(self, move: Move, recheck: Rechecker | None) -> PlanResult:
         plan = move.progress.plan
         while True:
             self._journal.append(plan.plan_id, move.records)
             self._reached = move.progress
             for record in move.records:
-                self._say(plan_text.of_record(record, move.progress))
-            if isinstance(move.command, End):
+                self._say(plan_text.describe_live_record(record, move.progress))
+            if isinstance(move.command, EndCommand):
                 return self._result(move.progress)
             event: Event | None = self._wanted(move)
             if event is None:
                 event = self._event(move.command, plan, recheck)
-            move = engine.step(move.progress, event, self._clock.now())
+            move = engine.compute_next_move(move.progress, event, self._clock.now())
 
-    def _wanted(self, move: Move) -> Interrupted | Aborted | None:
+    def _wanted(self, move: Move) -> InterruptEvent | AbortEvent | None:
         """What somebody wants of it, once for each place that a plan comes to: where it can not be
         done the engine goes on.
         """
         at = move.progress
         place = (at.index, at.undoing, at.sent)
-        if not isinstance(move.command, _PLACES_TO_ASK) or place == self._answered[:3]:
+        if not isinstance(move.command, _CANCELLABLE_COMMANDS) or place == self._answered[:3]:
             return None
         found = self._asked()
         if found is not None:
@@ -266,7 +280,9 @@ class Runner:
 
     def _left_behind(self) -> str:
         assert self._reached is not None
-        return plan_text.cut_off(self._reached, options_at(self._journal.folder, self._options))
+        return plan_text.describe_interruption(
+            self._reached, format_options(self._journal.folder, self._options)
+        )
 
     def _event(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
         """What comes of the command. The first Ctrl-C is an event, the second ends the process: the
@@ -279,41 +295,46 @@ class Runner:
                 raise
             self._interrupted = True
             self._say("interrupted: coming to a safe end; once more ends at once")
-            if isinstance(command, CarryOut):
-                return Tried(Outcome(Answer.IN_DOUBT, "interrupted before there was an answer"))
-            return Interrupted()
+            if isinstance(command, AttemptCommand):
+                return AttemptEvent(
+                    Outcome(AttemptResult.IN_DOUBT, "interrupted before there was an answer")
+                )
+            return InterruptEvent()
 
     def _done(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
         match command:
-            case CarryOut():
+            case AttemptCommand():
                 return self._tried(command)
-            case Pause():
-                self._say(plan_text.waiting(command.said))
+            case WaitCommand():
+                self._say(plan_text.describe_wait(command.said))
                 self._pause(command.seconds)
-                return Paused()
+                return WaitOverEvent()
             case _:
                 try:
                     return self._seen(command, plan, recheck)
                 except ClientError as exc:
-                    denied = isinstance(exc, Denied)
-                    return Blind(Cause.UNAUTHORISED if denied else Cause.UNREACHABLE, str(exc))
+                    denied = isinstance(exc, AccessDenied)
+                    return UnavailableEvent(
+                        PlanFailureCause.UNAUTHORISED if denied else PlanFailureCause.UNREACHABLE,
+                        str(exc),
+                    )
 
     def _seen(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
         self._looked_at = self._clock.now()
         match command:
-            case Identify():
-                return Identified(self._driver.identity())
-            case LookAt():
-                return Looked(self._driver.look(command.step, command.before))
-            case Keep():
+            case IdentifyCommand():
+                return IdentityEvent(self._driver.identity())
+            case InspectCommand():
+                return InspectionEvent(self._driver.look(command.step, command.before))
+            case BackUpCommand():
                 return self._kept(plan)
-            case Recheck():
-                return Rechecked(self._speaks_against(plan, command.frozen, recheck))
+            case RecheckCommand():
+                return RecheckEvent(self._speaks_against(plan, command.frozen, recheck))
             case _:
                 raise AssertionError(command)
 
     def _speaks_against(
-        self, plan: Plan, frozen: Frozen, recheck: Rechecker | None
+        self, plan: Plan, frozen: FrozenOffsets, recheck: Rechecker | None
     ) -> tuple[str, ...]:
         other = self._skipped_by(plan)
         if other not in {None, plan.plan_id}:
@@ -327,48 +348,52 @@ class Runner:
         copy = next((step for step in plan.steps if isinstance(step, Copy)), None)
         if other is not None or copy is None:
             return other
-        other = self._journal.skipped_by(skip_key_of_any(plan.subject, copy.record))
+        other = self._journal.skipped_by(compute_legacy_skip_key(plan.subject, copy.record))
         if other is None:
             return None
         first = self._journal.records(other)[0]
-        mine = isinstance(first, Opened | Proposed) and first.plan.subject.place
+        mine = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.place
         return other if mine == plan.subject.place else None
 
     def _kept(self, plan: Plan) -> Event:
         found = self._driver.offsets()
         try:
-            backup = backups.write(
+            backup = backups.write_backup(
                 self._journal.folder,
                 connector=plan.subject.connector,
                 pairs=found.pairs,
                 at=self._clock.now(),
             )
         except OSError as exc:
-            return Unkept(f"the offsets could not be backed up: {exc}")
-        frozen = Frozen(
+            return BackupFailureEvent(f"the offsets could not be backed up: {exc}")
+        frozen = FrozenOffsets(
             pairs=found.pairs,
             backup=str(backup.path),
             backup_sha256=backup.sha256,
             raw=found.raw,
         )
-        if not self._journal.holds(Kept(at=self._clock.now(), frozen=frozen)):
-            return Unkept("the offsets are too many for one record of the journal")
-        return Found(frozen)
+        if not self._journal.holds(OffsetsBackedUp(at=self._clock.now(), frozen=frozen)):
+            return BackupFailureEvent("the offsets are too many for one record of the journal")
+        return BackupEvent(frozen)
 
-    def _tried(self, command: CarryOut) -> Tried:
+    def _tried(self, command: AttemptCommand) -> AttemptEvent:
         idle_s = self._clock.now() - self._looked_at
-        if idle_s > LOOK_S_MAX:  # stopped and woken, or the disk hung: others were not
-            return Tried(Outcome(Answer.RETRY, f"it was read {idle_s:.0f} s ago: once more"))
+        if idle_s > INSPECTION_AGE_S_MAX:  # stopped and woken, or the disk hung: others were not
+            return AttemptEvent(
+                Outcome(AttemptResult.RETRY, f"it was read {idle_s:.0f} s ago: once more")
+            )
         try:
-            return Tried(self._driver.carry_out(command.step, command.before))
-        except (Unreachable, Conflict, Throttled, Unsettled) as exc:
-            return Tried(Outcome(Answer.RETRY, str(exc)))
-        except Denied as exc:
-            return Tried(Outcome(Answer.NACK, str(exc)), Cause.UNAUTHORISED)
-        except Refused as exc:
-            return Tried(Outcome(Answer.NACK, str(exc)))
+            return AttemptEvent(self._driver.carry_out(command.step, command.before))
+        except (TargetUnreachable, Conflict, TooManyRequests, LeaderNotAvailable) as exc:
+            return AttemptEvent(Outcome(AttemptResult.RETRY, str(exc)))
+        except AccessDenied as exc:
+            return AttemptEvent(
+                Outcome(AttemptResult.NACK, str(exc)), PlanFailureCause.UNAUTHORISED
+            )
+        except RemoteRefusal as exc:
+            return AttemptEvent(Outcome(AttemptResult.NACK, str(exc)))
         except ClientError as exc:
-            return Tried(Outcome(Answer.IN_DOUBT, str(exc)))
+            return AttemptEvent(Outcome(AttemptResult.IN_DOUBT, str(exc)))
 
     def _say(self, said: str) -> None:
         if said and said != self._told:
@@ -376,15 +401,15 @@ class Runner:
             with suppress(OSError):  # nobody listens any more: no reason to stop half way
                 self._tell(said)
 
-    def _result(self, progress: Progress, cut_off: str | None = None) -> Result:
+    def _result(self, progress: PlanProgress, cut_off: str | None = None) -> PlanResult:
         last = progress.ended or progress.parked
         frozen = progress.frozen
-        options = options_at(self._journal.folder, self._options)
-        return Result(
+        options = format_options(self._journal.folder, self._options)
+        return PlanResult(
             plan_id=progress.plan.plan_id,
-            ending=Ending.PARKED if last is None else last.ending,
-            said=cut_off or plan_text.ending(progress, options),
-            cause=Cause.REFUSED if last is None else last.cause,
+            ending=PlanEnding.PARKED if last is None else last.ending,
+            said=cut_off or plan_text.describe_ending(progress, options),
+            cause=PlanFailureCause.REFUSED if last is None else last.cause,
             definite=progress.definite,
             frozen=frozen,
             backup=None if frozen is None else frozen.backup,

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.clients.records.probe import ProbeReader
-from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Kafka
-from offsetwatch.errors import ClientError, Refused, Unsettled
-from offsetwatch.model.log_readings import LogBounds, NothingUpTo
+from offsetwatch.errors import ClientError, LeaderNotAvailable, RemoteRefusal
+from offsetwatch.model.log_readings import LogBounds, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 PROBE_S: Final = 5.0
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class First(NamedTuple):
+class FirstExistingOffset(NamedTuple):
     """The first record at or after an offset; None if there is none, up to `end`."""
 
     offset: int | None
@@ -47,7 +47,9 @@ class Brokers(Protocol):
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
         """Of each partition, how far committed records can be read."""
 
-    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+    def first(
+        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
+    ) -> FirstExistingOffset:
         """What stands first at or after an offset, for readers of committed records or of all."""
 
     def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
@@ -60,7 +62,7 @@ class Brokers(Protocol):
         """How large a batch of a topic may be; None where we may not see it."""
 
 
-def known(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
     """The answer, or None where there is none now."""
     try:
         return ask(*args, **kwargs)
@@ -71,7 +73,7 @@ def known(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
 class KafkaBrokers:
     """The real ones. Connections stay open between calls, until `rest`; for one thread."""
 
-    def __init__(self, clusters: Mapping[str, Kafka], steady: Clock | None = None) -> None:
+    def __init__(self, clusters: Mapping[str, Kafka], steady: UnixClock | None = None) -> None:
         self._clusters = clusters
         self._steady = steady or SteadyClock()
         self._admins: dict[str, StorageAdmin] = {}
@@ -89,7 +91,9 @@ class KafkaBrokers:
         """See Brokers."""
         found = self._admin(kafka).bounds([at], stable=True)
         if at not in found:
-            raise Unsettled(kafka, f"{at.topic}-{at.partition} has no leader, or is not there")
+            raise LeaderNotAvailable(
+                kafka, f"{at.topic}-{at.partition} has no leader, or is not there"
+            )
         return found[at]
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
@@ -99,20 +103,24 @@ class KafkaBrokers:
         found = admin.readable_ends([TopicPartition(topic, at) for at in range(count)])
         return {at.partition: end.stable for at, end in found.items()}
 
-    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+    def first(
+        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
+    ) -> FirstExistingOffset:
         """See Brokers."""
         properties = self._cluster(kafka).client_properties()
         with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
             found = reader.first({at: offset}, PROBE_S).get(at)
         match found:
             case None:
-                raise Unsettled(kafka, f"{at.topic}-{at.partition}: no answer in {PROBE_S:.0f} s")
+                raise LeaderNotAvailable(
+                    kafka, f"{at.topic}-{at.partition}: no answer in {PROBE_S:.0f} s"
+                )
             case ClientError():
                 raise found
-            case NothingUpTo(end=end):
-                return First(None, end)
+            case NoRecordBefore(end=end):
+                return FirstExistingOffset(None, end)
             case _:
-                return First(found.offset, found.offset + 1)
+                return FirstExistingOffset(found.offset, found.offset + 1)
 
     def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
         """See Brokers."""
@@ -140,7 +148,7 @@ class KafkaBrokers:
 
     def _cluster(self, kafka: str) -> Kafka:
         if kafka not in self._clusters:
-            raise Refused(kafka, "no Kafka cluster of this name is configured here")
+            raise RemoteRefusal(kafka, "no Kafka cluster of this name is configured here")
         return self._clusters[kafka]
 
     def _admin(self, kafka: str) -> StorageAdmin:

@@ -11,51 +11,54 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import FailureKind
-from offsetwatch.remedy.drivers.probation import position
-from offsetwatch.remedy.drivers.rest.connect_state import Sight, config_sha256
+from offsetwatch.remedy.drivers.probation import parse_position
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
 from offsetwatch.remedy.execute.incarnation_pins import (
     compare_incarnation,
     compare_state,
     parse_pin,
 )
-from offsetwatch.remedy.gather.broker_queries import Brokers, known
-from offsetwatch.remedy.gather.journal_facts import in_vain, past_of
+from offsetwatch.remedy.gather.broker_queries import Brokers, call_or_none
+from offsetwatch.remedy.gather.journal_facts import (
+    collect_journal_facts,
+    count_ineffective_restarts,
+)
 from offsetwatch.remedy.gather.snapshot_queries import (
-    Case,
-    Ill,
-    Now,
-    alike,
-    beyond_a_second,
-    changes_of,
-    committed_by,
-    home_of,
-    incarnation,
-    is_mirror,
-    keys_of,
+    LiveConnectorState,
+    RemediationCase,
+    UnhealthyConnectors,
+    collect_plan_facts,
+    compute_incarnation,
+    count_unread_records,
+    drop_rounding_skew,
+    find_altered_keys,
+    find_connector_view,
+    find_key_spelling,
+    find_lag,
+    find_newest_commit_time,
+    find_offsets_topic,
+    find_similar_failures,
+    find_sink_group,
+    find_skipped_record,
+    find_source_offset,
+    find_state_changes,
+    find_unlisted_times,
+    has_healthy_sibling,
+    is_label_of,
+    is_mirror_offset,
+    is_read_committed,
     kind_of,
-    labels,
-    lag_of,
-    numbers,
-    offset_of,
-    others_work,
-    planned,
-    reads_committed,
-    sink_of,
-    skipped_of,
-    source_of,
-    unlisted_at,
-    unread,
+    parse_version,
     veto_of,
-    view_of,
 )
 from offsetwatch.remedy.model import facts, fleet_state
-from offsetwatch.remedy.model.incidents import Incident, What
-from offsetwatch.remedy.model.plan import Action, Pair, RecordAt
-from offsetwatch.remedy.model.policy import Policy, Storm, storm_after
+from offsetwatch.remedy.model.incidents import Incident, IncidentKind
+from offsetwatch.remedy.model.plan import Action, PartitionOffset, RecordLocation
+from offsetwatch.remedy.model.policy import MassFailure, Policy, update_mass_failure
 from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.state.snapshot import Snapshot
 
@@ -63,31 +66,31 @@ MEMBERS_APART_S: Final = 5.0  # a group that forms shows within so long
 TAIL_S_MAX: Final = 10.0  # for what others wrote to the offsets topic up to just now
 TAIL_AGAIN_S: Final = 0.2
 # Ways to find a record that meet the trouble themselves, in its bytes.
-REPRODUCES: Final = frozenset({"decode", "checksum", "size"})
-STEADY_S: Final = 2.0  # of drift since the start: more is a clock that was set
+REPRODUCING_METHODS: Final = frozenset({"decode", "checksum", "size"})
+CLOCK_DRIFT_S_MAX: Final = 2.0  # of drift since the start: more is a clock that was set
 
 
-class Time(NamedTuple):
+class TimeSources(NamedTuple):
     """The machine's clock, one that nobody sets, and how to wait."""
 
-    clock: Clock
-    steady: Clock
+    clock: UnixClock
+    steady: UnixClock
     pause: Callable[[float], None]
 
 
-class Gatherer:
+class FactsCollector:
     """See the module. For one thread. `resource_problem`: see Resources (strimzi_owners.py)."""
 
     def __init__(
         self,
         *,
-        sight_of: Callable[[str], Sight],
+        sight_of: Callable[[str], ConnectClient],
         brokers: Brokers,
         snapshot: Callable[[], Snapshot],
-        past: fleet_state.Fleet,
+        past: fleet_state.FleetState,
         policy: Policy,
         state_dir: Path,
-        time: Time,
+        time: TimeSources,
         resource_problem: Callable[[str, str], str],
     ) -> None:
         self._sight_of = sight_of
@@ -100,43 +103,43 @@ class Gatherer:
         self._clock, self._pause, self._steady = time.clock, time.pause, time.steady
         self._started_at = self._clock.now()
         self._drift = self._steady.now() - self._clock.now()
-        self._storm = Storm()
-        self._ill = Ill()
+        self._storm = MassFailure()
+        self._ill = UnhealthyConnectors()
         self._lags: dict[str, int] = {}
 
     def look_around(self) -> None:
         """What takes more than one moment to tell: whether too much is ill at once."""
         snapshot = self._snapshot()
         unwell = self._ill.of(snapshot) | self._past.at_work()
-        self._storm = storm_after(
+        self._storm = update_mass_failure(
             self._storm,
             connectors=len(snapshot.connectors),
             unhealthy=len(unwell),
             now=self._clock.now(),
         )
 
-    def now(self, connect: str, connector: str) -> Now:
+    def now(self, connect: str, connector: str) -> LiveConnectorState:
         """What Connect shows of a connector."""
         sight = self._sight_of(connect)
-        return Now(
-            root=known(sight.root),
-            seen=known(sight.seen, connector),
-            config=known(sight.config, connector),
-            pairs=known(sight.pairs, connector),
+        return LiveConnectorState(
+            root=call_or_none(sight.root),
+            seen=call_or_none(sight.seen, connector),
+            config=call_or_none(sight.config, connector),
+            pairs=call_or_none(sight.pairs, connector),
             at=self._clock.now(),
         )
 
-    def gather(self, case: Case) -> facts.Facts:
+    def gather(self, case: RemediationCase) -> facts.GuardFacts:
         """Everything that can be known of the case."""
         behind = self._behind(case)  # may wait: all that is looked at is looked at afterwards
         snapshot = self._snapshot()
-        view = view_of(snapshot, case.connect, case.connector)
+        view = find_connector_view(snapshot, case.connect, case.connector)
         now = self.now(case.connect, case.connector)
         # What takes time first: nothing is to be older than it says when guards look at it.
         connector = self._connector(snapshot, case, now)
         offsets = self._offsets(snapshot, case, now, behind)
-        return facts.Facts(
-            target=facts.Target(
+        return facts.GuardFacts(
+            target=facts.ActionTarget(
                 connect=case.connect,
                 connector=case.connector,
                 kind=kind_of(view),
@@ -144,36 +147,40 @@ class Gatherer:
             ),
             ourselves=self._ourselves(case),
             others=self._others(snapshot, case),
-            past=past_of(self._past, case, now.pairs),
+            past=collect_journal_facts(self._past, case, now.pairs),
             evidence=self._evidence(snapshot, case),
             connector=connector,
             offsets=offsets,
-            plan=planned(case),
+            plan=collect_plan_facts(case),
             now=self._clock.now(),
         )
 
     # --- of all ----------------------------------------------------------------------------------
 
-    def _ourselves(self, case: Case) -> facts.Ourselves:
+    def _ourselves(self, case: RemediationCase) -> facts.DaemonFacts:
         now = self._clock.now()
         server = self._sight_of(case.connect).server_time
         mode = self._past.mode
         drifted = abs(self._steady.now() - now - self._drift)
-        return facts.Ourselves(
+        return facts.DaemonFacts(
             kill_switch=self.stop_file(),
             paused=self._past.paused(now) is not None,
-            mode_lowered=_lowered(None if mode is None else mode.mode),
+            mode_lowered=_parse_lowered_mode(None if mode is None else mode.mode),
             journal_ok=True,  # who gathers has just read it, and JournalDamaged ends everything
             disk_free_bytes=self._free(),
-            clock_skew_s=None if server is None else beyond_a_second(now - server),
-            clock_steady=drifted < STEADY_S,
+            clock_skew_s=None if server is None else drop_rounding_skew(now - server),
+            clock_steady=drifted < CLOCK_DRIFT_S_MAX,
             started_at=self._started_at,
         )
 
     def failures(self, incident: Incident) -> int:
         """How often it failed in the same way at the same place."""
         run = incident.worst
-        return 0 if run is None else run.count + in_vain(self._past, incident, self._clock.now())
+        return (
+            0
+            if run is None
+            else run.count + count_ineffective_restarts(self._past, incident, self._clock.now())
+        )
 
     def stop_file(self) -> bool | None:
         """Whether it is there; None where nobody can tell."""
@@ -188,32 +195,32 @@ class Gatherer:
         except OSError:
             return None
 
-    def _others(self, snapshot: Snapshot, case: Case) -> facts.Others:
+    def _others(self, snapshot: Snapshot, case: RemediationCase) -> facts.FleetFacts:
         own = (case.connect, case.connector)
         begun = case.altering or (case.plan is not None and own in self._past.at_work())
-        return facts.Others(
+        return facts.FleetFacts(
             connectors=len(snapshot.connectors),
             unhealthy=self._ill.of(snapshot),
             in_remedy=self._past.at_work() - ({own} if begun else set()),
             storm_before=self._storm,
-            alike=alike(snapshot, case, self._clock.now()),
+            alike=find_similar_failures(snapshot, case, self._clock.now()),
         )
 
     # --- of the incident -------------------------------------------------------------------------
 
-    def _evidence(self, snapshot: Snapshot, case: Case) -> facts.Evidence:
+    def _evidence(self, snapshot: Snapshot, case: RemediationCase) -> facts.EvidenceFacts:
         incident, failure, found = case.incident, case.failure, case.found
         if incident is None:
-            return facts.Evidence()
+            return facts.EvidenceFacts()
         own = (case.connect, case.connector)
         run = incident.worst
         seen = self._past.incidents.get(incident.key)
-        silent = incident.what is What.FROZEN
+        silent = incident.what is IncidentKind.FROZEN
         now = self._clock.now()
-        more = in_vain(self._past, incident, now)
-        begun_by = incident.since if run is None else _begun_by(run)
+        more = count_ineffective_restarts(self._past, incident, now)
+        begun_by = incident.since if run is None else _find_begin_time(run)
         kind = FailureKind.CORRUPT.value if silent and found is not None else None
-        return facts.Evidence(
+        return facts.EvidenceFacts(
             findings=frozenset(
                 at.name.value
                 for at in snapshot.findings
@@ -233,49 +240,51 @@ class Gatherer:
         )
 
     def _signals(
-        self, snapshot: Snapshot, case: Case, run: FailureRun | None
-    ) -> frozenset[facts.Signal]:
+        self, snapshot: Snapshot, case: RemediationCase, run: FailureRun | None
+    ) -> frozenset[facts.PoisonSignal]:
         assert case.incident is not None
-        signals: set[facts.Signal] = set()
+        signals: set[facts.PoisonSignal] = set()
         if case.failure is not None:
-            signals.add(facts.Signal.STATUS_TRACE)
+            signals.add(facts.PoisonSignal.STATUS_TRACE)
         if case.found is None:
             return frozenset(signals)
         at = case.found.record
         label = f"{at.topic}-{at.partition}"
-        if run is None or any(labels(of, at.topic, at.partition) for of, _ in run.same):
-            signals.add(facts.Signal.FROZEN_OFFSET)
+        if run is None or any(is_label_of(of, at.topic, at.partition) for of, _ in run.same):
+            signals.add(facts.PoisonSignal.FROZEN_OFFSET)
         if run is not None and run.moved:
-            signals.add(facts.Signal.SIBLINGS_PROGRESS)
-        if REPRODUCES & {case.found.method, *case.found.also}:
-            signals.add(facts.Signal.PROBE_REPRODUCES)
-        lag = lag_of(snapshot, case, at.topic, at.partition)
+            signals.add(facts.PoisonSignal.SIBLINGS_PROGRESS)
+        if REPRODUCING_METHODS & {case.found.method, *case.found.also}:
+            signals.add(facts.PoisonSignal.PROBE_REPRODUCES)
+        lag = find_lag(snapshot, case, at.topic, at.partition)
         if lag is not None:
             first = self._lags.setdefault(f"{case.incident.key} {label}", lag)
             if lag > first:
-                signals.add(facts.Signal.LAG_GROWING)
-        if others_work(snapshot, case):
-            signals.add(facts.Signal.TARGET_HEALTHY)
+                signals.add(facts.PoisonSignal.LAG_GROWING)
+        if has_healthy_sibling(snapshot, case):
+            signals.add(facts.PoisonSignal.TARGET_HEALTHY)
         return frozenset(signals)
 
     # --- of the connector ------------------------------------------------------------------------
 
-    def _connector(self, snapshot: Snapshot, case: Case, now: Now) -> facts.Connector:
-        view = view_of(snapshot, case.connect, case.connector)
-        config = None if now.config is None else config_sha256(case.connector, now.config)
+    def _connector(
+        self, snapshot: Snapshot, case: RemediationCase, now: LiveConnectorState
+    ) -> facts.ConnectorFacts:
+        view = find_connector_view(snapshot, case.connect, case.connector)
+        config = None if now.config is None else compute_config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
         seen, state, life = now.seen, None, None
-        changes = changes_of(snapshot, case.connect, case.connector)
+        changes = find_state_changes(snapshot, case.connect, case.connector)
         pin = None if planned is None else parse_pin(planned.token)
         if planned is None:
-            life = incarnation(snapshot, case.connect, case.connector)
+            life = compute_incarnation(snapshot, case.connect, case.connector)
         else:
             assert case.plan is not None
             life = compare_incarnation(
                 planned.incarnation,
                 pin,
                 changes,
-                unlisted_at=unlisted_at(snapshot, case.connect, case.connector),
+                unlisted_at=find_unlisted_times(snapshot, case.connect, case.connector),
                 created_at=case.plan.created_at,
             )
         if seen is not None and pin is not None:
@@ -287,8 +296,8 @@ class Gatherer:
                 altering=case.altering,
             )
         tasks = None if seen is None else max(seen.configured, len(seen.standing.tasks))
-        return facts.Connector(
-            connect_version=None if now.root is None else numbers(now.root.version),
+        return facts.ConnectorFacts(
+            connect_version=None if now.root is None else parse_version(now.root.version),
             offsets_api=now.pairs is not None or None,
             operator_managed=self._sight_of(case.connect).operator_managed or None,
             resource_problem=self._resource_problem(case),
@@ -309,41 +318,41 @@ class Gatherer:
             read_at=now.at,
         )
 
-    def _resource_problem(self, case: Case) -> str | None:
+    def _resource_problem(self, case: RemediationCase) -> str | None:
         owned = self._sight_of(case.connect).operator_managed
         if not owned or case.altering or case.action is Action.RESTART_FAILED:
             return None  # once it is stopped it is ourselves who hold the resource
-        return known(self._resource_problem_of, case.connect, case.connector)
+        return call_or_none(self._resource_problem_of, case.connect, case.connector)
 
-    def _members(self, snapshot: Snapshot, case: Case) -> int | None:
+    def _members(self, snapshot: Snapshot, case: RemediationCase) -> int | None:
         """Asked twice: a group that is about to form shows at the second."""
-        sink = sink_of(snapshot, case)
+        sink = find_sink_group(snapshot, case)
         if not case.altering or sink is None or sink.kafka is None:
             return None
-        first = known(self._brokers.members, sink.kafka, sink.group)
+        first = call_or_none(self._brokers.members, sink.kafka, sink.group)
         self._pause(MEMBERS_APART_S)
-        second = known(self._brokers.members, sink.kafka, sink.group)
+        second = call_or_none(self._brokers.members, sink.kafka, sink.group)
         return None if first is None or second is None else max(first, second)
 
     # --- of its offsets --------------------------------------------------------------------------
 
     def _offsets(
-        self, snapshot: Snapshot, case: Case, now: Now, behind: int | None
-    ) -> facts.Offsets:
-        skipped = skipped_of(case)
+        self, snapshot: Snapshot, case: RemediationCase, now: LiveConnectorState, behind: int | None
+    ) -> facts.OffsetFacts:
+        skipped = find_skipped_record(case)
         quiet_s = self._quiet_s(snapshot, case) if case.altering else None
         if skipped is None or now.pairs is None:
-            keys, canonical = keys_of(snapshot, case)
-            return facts.Offsets(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
+            keys, canonical = find_altered_keys(snapshot, case)
+            return facts.OffsetFacts(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
         record, frm, to = skipped
         mine = next((at for at in now.pairs if at.partition == frm.partition), None)
-        stored, wanted = position(mine), position(to)
-        plus = 1 if is_mirror(frm) else 0
+        stored, wanted = parse_position(mine), parse_position(to)
+        plus = 1 if is_mirror_offset(frm) else 0
         next_now = None if stored is None else stored + plus
         at = TopicPartition(record.topic, record.partition)
-        bounds = known(self._brokers.bounds, record.kafka, at)
-        source = source_of(snapshot, case, frm.partition)
-        return facts.Offsets(
+        bounds = call_or_none(self._brokers.bounds, record.kafka, at)
+        source = find_key_spelling(snapshot, case, frm.partition)
+        return facts.OffsetFacts(
             fence_planned=None if case.plan is None else frm.offset,
             fence_now=None if mine is None else mine.offset,
             next_now=next_now,
@@ -354,7 +363,7 @@ class Gatherer:
             log_end=None if bounds is None else bounds.end,
             readable_end=None if bounds is None else bounds.stable_end,
             topic_id_planned=record.topic_id,
-            topic_id_now=known(self._brokers.topic_id, record.kafka, record.topic),
+            topic_id_now=call_or_none(self._brokers.topic_id, record.kafka, record.topic),
             bounds_read_at=self._clock.now(),
             raw_keys=None if source is None else 1 + source[0],
             key_canonical=None if source is None else source[1],
@@ -364,58 +373,71 @@ class Gatherer:
         )
 
     def _first(
-        self, snapshot: Snapshot, case: Case, record: RecordAt, start: int | None
+        self, snapshot: Snapshot, case: RemediationCase, record: RecordLocation, start: int | None
     ) -> int | None:
         if start is None:
             return None
         at = TopicPartition(record.topic, record.partition)
-        committed = reads_committed(snapshot, case.connect, case.connector) is not False
-        found = known(self._brokers.first, record.kafka, at, start, committed=committed)
+        committed = is_read_committed(snapshot, case.connect, case.connector) is not False
+        found = call_or_none(self._brokers.first, record.kafka, at, start, committed=committed)
         return None if found is None else found.offset
 
-    def _behind(self, case: Case) -> int | None:
+    def _behind(self, case: RemediationCase) -> int | None:
         """Records of the offsets topic up to its end of now that the tail has not read; none matter
         to what is not kept there.
         """
-        skipped = skipped_of(case)
-        if skipped is None or not is_mirror(skipped[1]):
+        skipped = find_skipped_record(case)
+        if skipped is None or not is_mirror_offset(skipped[1]):
             return 0
-        topic = home_of(self._snapshot(), case)
-        if topic is None or (ends := known(self._brokers.ends, topic.kafka, topic.topic)) is None:
+        topic = find_offsets_topic(self._snapshot(), case)
+        if (
+            topic is None
+            or (ends := call_or_none(self._brokers.ends, topic.kafka, topic.topic)) is None
+        ):
             return None
         # Others commit all the time: before offsets are set that is no reason to turn back.
         until = self._steady.now() + (TAIL_S_MAX if case.altering else 0.0)
-        while (behind := unread(self._snapshot(), topic, ends)) and self._steady.now() < until:
+        while (
+            behind := count_unread_records(self._snapshot(), topic, ends)
+        ) and self._steady.now() < until:
             self._pause(TAIL_AGAIN_S)
         return behind
 
     def _agree(
-        self, snapshot: Snapshot, case: Case, record: RecordAt, mine: Pair | None
+        self,
+        snapshot: Snapshot,
+        case: RemediationCase,
+        record: RecordLocation,
+        mine: PartitionOffset | None,
     ) -> bool | None:
         """Whether what we follow says what Connect says."""
         if mine is None:
             return None
-        if is_mirror(mine):
-            followed = offset_of(snapshot, case, mine.partition)
+        if is_mirror_offset(mine):
+            followed = find_source_offset(snapshot, case, mine.partition)
             return None if followed is None else followed == mine.offset
-        sink = sink_of(snapshot, case)
+        sink = find_sink_group(snapshot, case)
         if sink is None:
             return None
         at = TopicPartition(record.topic, record.partition)
-        committed = known(self._brokers.committed, record.kafka, sink.group, at)
-        return None if committed is None else committed == position(mine)
+        committed = call_or_none(self._brokers.committed, record.kafka, sink.group, at)
+        return None if committed is None else committed == parse_position(mine)
 
-    def _quiet_s(self, snapshot: Snapshot, case: Case) -> float | None:
+    def _quiet_s(self, snapshot: Snapshot, case: RemediationCase) -> float | None:
         """Return for how long its offsets stand still, by our clock: since the newest commit was
         read, or since it was asked to stop, whichever is later.
         """
-        since = [at for at in (committed_by(snapshot, case), case.stopped_at) if at is not None]
+        since = [
+            at
+            for at in (find_newest_commit_time(snapshot, case), case.stopped_at)
+            if at is not None
+        ]
         return self._clock.now() - max(since) if since else None
 
 
-def _begun_by(run: FailureRun) -> float:
+def _find_begin_time(run: FailureRun) -> float:
     return run.first_at if run.begun_by is None else run.begun_by
 
 
-def _lowered(mode: str | None) -> Mode:
+def _parse_lowered_mode(mode: str | None) -> Mode:
     return Mode.AUTO if mode is None else Mode(mode)

@@ -15,15 +15,15 @@ from typing import Final, NamedTuple
 
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.gather.snapshot_queries import labels
-from offsetwatch.remedy.locate.search import Place
-from offsetwatch.remedy.model.fleet_state import Whose
+from offsetwatch.remedy.gather.snapshot_queries import is_label_of
+from offsetwatch.remedy.locate.search import ReadPosition
+from offsetwatch.remedy.model.fleet_state import ConnectorKey
 from offsetwatch.state.clock_skew import is_later
 
-KEPT_MAX: Final = 10_000
+OBSERVATIONS_MAX: Final = 10_000
 
 
-class _Since(NamedTuple):
+class _PositionObservation(NamedTuple):
     """what    a configuration, or an offset, that was seen then
     first_at, last_at, times    of the run of failures, as it was
     """
@@ -42,36 +42,42 @@ class _Since(NamedTuple):
         return run.count - self.times if run.first_at == self.first_at else run.count
 
 
-class Stood:
+class FailurePositions:
     """See the module. For one thread."""
 
     def __init__(self) -> None:
-        self._since: dict[tuple[Whose, TopicPartition | None], _Since] = {}
+        self._since: dict[tuple[ConnectorKey, TopicPartition | None], _PositionObservation] = {}
 
-    def failures_under(self, whose: Whose, config: str, run: FailureRun | None) -> int:
+    def failures_under(self, whose: ConnectorKey, config: str, run: FailureRun | None) -> int:
         """How often it failed under this configuration, by its hash, for certain."""
         if run is None:
             return 0
         return self._seen(whose, None, config, run).failures(run)
 
-    def moved(self, whose: Whose, run: FailureRun | None, place: Place | None) -> bool | None:
+    def moved(
+        self, whose: ConnectorKey, run: FailureRun | None, place: ReadPosition | None
+    ) -> bool | None:
         """Whether a position has moved since the first failure of the run, and was not there any
         more when it failed again; None if nobody knows.
         """
         if run is None or place is None:
             return None
-        if any(labels(label, place.at.topic, place.at.partition) for label, _ in run.same):
+        if any(is_label_of(label, place.at.topic, place.at.partition) for label, _ in run.same):
             return False
         since = self._seen(whose, place.at, f"{place.next} in {run.first_at!r}", run)
         if since.failures(run) > 0:
             return False
         return True if run.moved else None
 
-    def _seen(self, whose: Whose, at: TopicPartition | None, what: str, run: FailureRun) -> _Since:
+    def _seen(
+        self, whose: ConnectorKey, at: TopicPartition | None, what: str, run: FailureRun
+    ) -> _PositionObservation:
         """Since when it is so; if it was not so at the last look, since now."""
         known = self._since.get((whose, at))
         if known is None or known.what != what or not known.tells_of(run):
-            if len(self._since) >= KEPT_MAX:
+            if len(self._since) >= OBSERVATIONS_MAX:
                 self._since.clear()
-            known = self._since[whose, at] = _Since(what, run.first_at, run.last_at, run.count)
+            known = self._since[whose, at] = _PositionObservation(
+                what, run.first_at, run.last_at, run.count
+            )
         return known

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.remedy.drivers.probation import position
-from offsetwatch.remedy.gather.snapshot_queries import Case, is_about
+from offsetwatch.remedy.drivers.probation import parse_position
+from offsetwatch.remedy.gather.snapshot_queries import RemediationCase, is_same_partition
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 SETTLED_S: Final = 15.0  # after a restart a task's state is what it is by then
 
 
-def past_of(past: fleet_state.Fleet, case: Case, pairs: tuple[Pair, ...] | None) -> facts.Past:
+def collect_journal_facts(
+    past: fleet_state.FleetState, case: RemediationCase, pairs: tuple[PartitionOffset, ...] | None
+) -> facts.JournalFacts:
     """What the journal says of this connector, and of all."""
     own = (case.connect, case.connector)
     mine = None if case.plan is None else case.plan.plan_id
     skips = [at for at in past.skips if at.plan_id != mine]
     ended = past.ended_at.get(own)
     key = None if case.incident is None else case.incident.key
-    return facts.Past(
+    return facts.JournalFacts(
         skips=tuple(skips),
         remedied_at=() if ended is None else (ended,),
         breakers=tuple(past.breakers.values()),
         approved_successes=past.successes[own, case.action],
         restarted_at=tuple(at.at for at in past.restarts if key is None or at.incident == key),
-        records_since_skip=_since_skip(skips, own, pairs),
+        records_since_skip=_count_records_since_skip(skips, own, pairs),
     )
 
 
-def in_vain(past: fleet_state.Fleet, incident: Incident, now: float) -> int:
+def count_ineffective_restarts(past: fleet_state.FleetState, incident: Incident, now: float) -> int:
     """Restarts in the journal, ours for this incident or an operator's, that its run of failures
     does not tell of, and after which it fails all the same: where no status topic is followed, a
     task that fails again at once, or while no daemon runs, was never seen to run.
@@ -46,8 +48,10 @@ def in_vain(past: fleet_state.Fleet, incident: Incident, now: float) -> int:
     )
 
 
-def _since_skip(
-    skips: list[fleet_state.Skip], own: tuple[str, str], pairs: tuple[Pair, ...] | None
+def _count_records_since_skip(
+    skips: list[fleet_state.RecordSkip],
+    own: tuple[str, str],
+    pairs: tuple[PartitionOffset, ...] | None,
 ) -> int | None:
     """Records that were got past in the partition of its last skip since then: at least so many."""
     mine = [at for at in skips if at.whose == own]
@@ -55,7 +59,7 @@ def _since_skip(
         return None
     last = max(mine, key=lambda at: at.at).record
     for pair in pairs:
-        if is_about(pair.partition, last.topic, last.partition):
-            at = position(pair)
+        if is_same_partition(pair.partition, last.topic, last.partition):
+            at = parse_position(pair)
             return None if at is None else max(0, at - last.offset - 1)
     return None

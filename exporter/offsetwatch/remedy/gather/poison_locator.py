@@ -9,84 +9,97 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.gather import worker_properties
 from offsetwatch.remedy.gather.broker_queries import Brokers
-from offsetwatch.remedy.gather.failure_positions import Stood
-from offsetwatch.remedy.gather.record_window import Finder, KafkaReaders
-from offsetwatch.remedy.gather.snapshot_queries import Case, Now, flow_of, numbers, sink_of, view_of
-from offsetwatch.remedy.locate.connector_settings import mirror_facts, sink_facts
-from offsetwatch.remedy.locate.mirrors import mirror_place
-from offsetwatch.remedy.locate.search import (
-    Identified,
-    MirrorSubject,
-    NotIdentified,
-    OpaqueSubject,
-    Place,
-    SinkSubject,
-    Standing,
+from offsetwatch.remedy.gather.failure_positions import FailurePositions
+from offsetwatch.remedy.gather.record_window import KafkaReaders, WindowSearch
+from offsetwatch.remedy.gather.snapshot_queries import (
+    LiveConnectorState,
+    RemediationCase,
+    find_connector_view,
+    find_mirror_flow,
+    find_sink_group,
+    parse_version,
 )
-from offsetwatch.remedy.locate.sinks import sink_place
-from offsetwatch.remedy.model.plan import Pair, RecordAt
-from offsetwatch.remedy.model.policy import Policy, Profile, profile
-from offsetwatch.state.mirror.mm2_names import remote_topic
+from offsetwatch.remedy.locate.connector_settings import read_mirror_facts, read_sink_facts
+from offsetwatch.remedy.locate.mirrors import parse_mirror_position
+from offsetwatch.remedy.locate.search import (
+    IdentifiedRecord,
+    MirrorSubject,
+    NoIdentification,
+    OpaqueSubject,
+    ReadPosition,
+    SinkSubject,
+    SubjectPartition,
+)
+from offsetwatch.remedy.locate.sinks import parse_sink_position
+from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
+from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
+from offsetwatch.state.mirror.mm2_names import find_remote_topic
 from offsetwatch.state.snapshot import Snapshot
 
-BY_PERSON: Final = "named_by_a_person"
+OPERATOR_METHOD: Final = "named_by_a_person"
 READ_S: Final = 20.0
 IDS_MAX: Final = 10_000
 READ_BYTES: Final = 64 * 1024 * 1024
 
-Answer = Identified | NotIdentified
+LocatorAnswer = IdentifiedRecord | NoIdentification
 
 
-class WindowFinder:
+class PoisonLocator:
     """See the module; planner.Finder. For one thread."""
 
-    def __init__(self, config: Config, brokers: Brokers, policy: Policy, clock: Clock) -> None:
+    def __init__(self, config: Config, brokers: Brokers, policy: Policy, clock: UnixClock) -> None:
         self._connects = {at.name: at for at in config.connect}
         self._brokers = brokers
         self._policy = policy
         self._readers = KafkaReaders(config.kafka)
-        self._finder = Finder(self._readers, brokers, clock)
+        self._finder = WindowSearch(self._readers, brokers, clock)
         self._ids: dict[tuple[str, str, str], str | None] = {}
-        self._stood = Stood()
+        self._stood = FailurePositions()
 
-    def find(self, case: Case, now: Now, snapshot: Snapshot) -> Answer:
+    def find(
+        self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
+    ) -> LocatorAnswer:
         """See planner.Finder."""
         if now.config is None or now.pairs is None:
-            return NotIdentified(
+            return NoIdentification(
                 "not_told", "Connect does not return its configuration and offsets"
             )
-        sink, flow = sink_of(snapshot, case), flow_of(snapshot, case)
+        sink, flow = find_sink_group(snapshot, case), find_mirror_flow(snapshot, case)
         if sink is not None:
             return self._in_sink(case, now, snapshot, sink)
         if flow is not None:
             return self._in_mirror(case, now, snapshot, flow)
-        view = view_of(snapshot, case.connect, case.connector)
+        view = find_connector_view(snapshot, case.connect, case.connector)
         pair = next(iter(now.pairs), None)
         if view is None or pair is None:
-            return NotIdentified("no_offset", "its offset is unknown")
+            return NoIdentification("no_offset", "its offset is unknown")
         return self._finder.find(
-            OpaqueSubject(case.connector, view.class_name, pair, _version(now))
+            OpaqueSubject(case.connector, view.class_name, pair, _version_of(now))
         )
 
-    def _in_sink(self, case: Case, now: Now, snapshot: Snapshot, sink: SinkGroup) -> Answer:
+    def _in_sink(
+        self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot, sink: SinkGroup
+    ) -> LocatorAnswer:
         assert now.config is not None
         assert now.pairs is not None
-        view = view_of(snapshot, case.connect, case.connector)
+        view = find_connector_view(snapshot, case.connect, case.connector)
         if sink.kafka is None or view is None:
-            return NotIdentified("cluster_unknown", "its Kafka cluster is not configured here")
+            return NoIdentification("cluster_unknown", "its Kafka cluster is not configured here")
         connect = self._connects[case.connect]
-        facts = sink_facts(now.config, worker_properties.settings(connect.worker_properties_file))
+        facts = read_sink_facts(
+            now.config, worker_properties.read_worker_settings(connect.worker_properties_file)
+        )
         run = None if case.incident is None else case.incident.worst
         whose = (case.connect, case.connector)
-        config = config_sha256(case.connector, now.config)
+        config = compute_config_sha256(case.connector, now.config)
         failures = self._stood.failures_under(whose, config, run)
         ends = {
             (at.topic, at.partition): at.log_end
@@ -95,11 +108,11 @@ class WindowFinder:
         }
         rows = []
         for pair in now.pairs:
-            place = sink_place(pair)
+            place = parse_sink_position(pair)
             end = None if place is None else ends.get((place.at.topic, place.at.partition))
             topic_id = self._id_then(case, sink.kafka, place)
             moved = self._stood.moved(whose, run, place)
-            rows.append(Standing(pair, moved, topic_id=topic_id, end_seen=end))
+            rows.append(SubjectPartition(pair, moved, topic_id=topic_id, end_seen=end))
         return self._finder.find(
             SinkSubject(
                 connector=case.connector,
@@ -108,87 +121,101 @@ class WindowFinder:
                 partitions=tuple(rows),
                 facts=facts,
                 failures_alone=failures if facts.batch_max == 1 else 0,
-                put_at_once=profile(self._policy, view.class_name) is Profile.SAFE,
-                log=worker_properties.log_end(connect.worker_logs) if facts.logs_records else None,
+                put_at_once=classify_sink(self._policy, view.class_name) is SinkProfile.SAFE,
+                log=worker_properties.read_log_end(connect.worker_logs)
+                if facts.logs_records
+                else None,
                 topics=sink.topics,
                 letters_kafka=connect.kafka,  # unless a worker is told otherwise
-                connect_version=_version(now),
+                connect_version=_version_of(now),
             )
         )
 
-    def _in_mirror(self, case: Case, now: Now, snapshot: Snapshot, flow: MirrorFlow) -> Answer:
+    def _in_mirror(
+        self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot, flow: MirrorFlow
+    ) -> LocatorAnswer:
         assert now.config is not None
         assert now.pairs is not None
         if flow.upstream is None:
-            return NotIdentified("cluster_unknown", "its upstream cluster is not configured here")
-        worker = worker_properties.settings(self._connects[case.connect].worker_properties_file)
+            return NoIdentification(
+                "cluster_unknown", "its upstream cluster is not configured here"
+            )
+        worker = worker_properties.read_worker_settings(
+            self._connects[case.connect].worker_properties_file
+        )
         run = None if case.incident is None else case.incident.worst
         whose = (case.connect, case.connector)
         rows = []
         for pair in now.pairs:
-            place = mirror_place(pair)
-            remote = None if place is None else remote_topic(flow, place.at.topic)
+            place = parse_mirror_position(pair)
+            remote = None if place is None else find_remote_topic(flow, place.at.topic)
             stood = self._stood.moved(whose, run, place)
-            moved = _moves(snapshot, case, place) if run is None else stood
+            moved = _is_mirror_moving(snapshot, case, place) if run is None else stood
             topic_id = self._id_then(case, flow.upstream, place)
-            rows.append(Standing(pair, moved, topic_id=topic_id, remote=remote))
+            rows.append(SubjectPartition(pair, moved, topic_id=topic_id, remote=remote))
         return self._finder.find(
             MirrorSubject(
                 connector=case.connector,
                 kafka=flow.upstream,
                 failure=case.failure,
                 partitions=tuple(rows),
-                facts=mirror_facts(now.config, worker),
+                facts=read_mirror_facts(now.config, worker),
                 target_kafka=flow.downstream,
-                connect_version=_version(now),
+                connect_version=_version_of(now),
             )
         )
 
-    def named(self, case: Case, now: Now, snapshot: Snapshot, to: Pair) -> Answer:
+    def named(
+        self,
+        case: RemediationCase,
+        now: LiveConnectorState,
+        snapshot: Snapshot,
+        to: PartitionOffset,
+    ) -> LocatorAnswer:
         """See planner.Finder."""
-        sink, flow = sink_of(snapshot, case), flow_of(snapshot, case)
+        sink, flow = find_sink_group(snapshot, case), find_mirror_flow(snapshot, case)
         mine = next((at for at in now.pairs or () if at.partition == to.partition), None)
         if mine is None or mine.offset is None:
-            return NotIdentified("no_offset", f"it has no offset for {to.partition}")
+            return NoIdentification("no_offset", f"it has no offset for {to.partition}")
         if sink is not None and sink.kafka is not None:
-            return self._named(sink.kafka, mine, to, sink_place)
+            return self._named(sink.kafka, mine, to, parse_sink_position)
         if flow is not None and flow.upstream is not None:
-            return self._named(flow.upstream, mine, to, mirror_place)
+            return self._named(flow.upstream, mine, to, parse_mirror_position)
         said = (
             "what it would skip cannot be copied first; `offsets alter` sets an offset, with a "
             "backup of all"
         )
-        return NotIdentified("opaque", said)
+        return NoIdentification("opaque", said)
 
     def _named(
         self,
         kafka: str,
-        mine: Pair,
-        to: Pair,
-        where: Callable[[Pair], Place | None],
-    ) -> Answer:
+        mine: PartitionOffset,
+        to: PartitionOffset,
+        where: Callable[[PartitionOffset], ReadPosition | None],
+    ) -> LocatorAnswer:
         """The record between what is read next now and what would be read next."""
         before, after = where(mine), where(to)
         if before is None or after is None or before.at != after.at:
-            return NotIdentified("offset_shape", f"{to.offset} is no offset of such a connector")
+            return NoIdentification("offset_shape", f"{to.offset} is no offset of such a connector")
         try:
             topic_id = self._brokers.topic_id(kafka, before.at.topic)
             found = self._between(kafka, before.at, before.next, after.next)
         except NotFound as exc:
-            return NotIdentified("topic_unknown", str(exc))
+            return NoIdentification("topic_unknown", str(exc))
         except ClientError as exc:
-            return NotIdentified(exc.reason, str(exc))
+            return NoIdentification(exc.reason, str(exc))
         if len(found) != 1:
             said = f"{len(found)} records stand from {before.next} to before {after.next}"
-            return NotIdentified("not_one_record", f"{said}, and one is skipped at a time")
+            return NoIdentification("not_one_record", f"{said}, and one is skipped at a time")
         record = found[0]
         if record.offset + 1 != after.next or topic_id is None:
             said = f"after the record at {record.offset} comes {record.offset + 1}"
-            return NotIdentified("not_the_next", f"{said}, and not {after.next}")
-        at = RecordAt(kafka, record.topic, topic_id, record.partition, record.offset)
-        return Identified(at, mine, to, BY_PERSON, record.sha256, record.size_bytes)
+            return NoIdentification("not_the_next", f"{said}, and not {after.next}")
+        at = RecordLocation(kafka, record.topic, topic_id, record.partition, record.offset)
+        return IdentifiedRecord(at, mine, to, OPERATOR_METHOD, record.sha256, record.size_bytes)
 
-    def _id_then(self, case: Case, kafka: str, place: Place | None) -> str | None:
+    def _id_then(self, case: RemediationCase, kafka: str, place: ReadPosition | None) -> str | None:
         """A topic's id when this incident was first looked into: by then the trouble had begun."""
         if place is None or case.incident is None:
             return None
@@ -210,7 +237,9 @@ class WindowFinder:
         return tuple(record for record in window.records if record.offset < end)
 
 
-def _moves(snapshot: Snapshot, case: Case, place: Place | None) -> bool | None:
+def _is_mirror_moving(
+    snapshot: Snapshot, case: RemediationCase, place: ReadPosition | None
+) -> bool | None:
     """Of a mirror that never fails: whether a partition has nothing to wait for."""
     if place is None:
         return None
@@ -221,5 +250,5 @@ def _moves(snapshot: Snapshot, case: Case, place: Place | None) -> bool | None:
     return None
 
 
-def _version(now: Now) -> tuple[int, ...] | None:
-    return None if now.root is None else numbers(now.root.version)
+def _version_of(now: LiveConnectorState) -> tuple[int, ...] | None:
+    return None if now.root is None else parse_version(now.root.version)

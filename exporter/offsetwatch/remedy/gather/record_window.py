@@ -14,31 +14,36 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from offsetwatch.clients.records.reader import RecordReader
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
-from offsetwatch.errors import ClientError, Refused, TimedOut, TooLarge
+from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout, SizeLimitExceeded
 from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.records import Headers, RawRecord, Window
+from offsetwatch.model.records import Headers, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.mirrors import find_in_mirror, mirror_place, mirror_refusal, own_rows
-from offsetwatch.remedy.locate.search import (
-    Answer,
-    MirrorSubject,
-    NotIdentified,
-    Place,
-    Seen,
-    SinkSubject,
-    Standing,
-    Subject,
-    Where,
+from offsetwatch.remedy.locate.mirrors import (
+    find_in_mirror,
+    parse_mirror_position,
+    refuse_mirror,
+    select_own_partitions,
 )
-from offsetwatch.remedy.locate.sinks import find_in_sink, sink_place, sink_refusal
-from offsetwatch.remedy.locate.unsupported_sources import propose_only
+from offsetwatch.remedy.locate.search import (
+    MirrorSubject,
+    NoIdentification,
+    PartitionReading,
+    PositionParser,
+    ReadPosition,
+    SearchAnswer,
+    SearchSubject,
+    SinkSubject,
+    SubjectPartition,
+)
+from offsetwatch.remedy.locate.sinks import find_in_sink, parse_sink_position, refuse_sink
+from offsetwatch.remedy.locate.unsupported_sources import explain_unsupported_source
 
 MIRROR_BATCH: Final = 500  # max.poll.records of MirrorMaker's consumer, unless it is set
 
 
-class Reader(Protocol):
+class WindowReader(Protocol):
     """clients.records_read.RecordReader, as far as it is used here."""
 
     def window(
@@ -50,20 +55,20 @@ class Reader(Protocol):
         count_max: int,
         bytes_max: int,
         timeout_s: float,
-    ) -> Window:
+    ) -> LogWindow:
         """What stands there; see RecordReader.window."""
 
 
-class Readers(Protocol):
+class WindowReaderFactory(Protocol):
     """Makes readers of a Kafka cluster by its configured name."""
 
     def __call__(
         self, kafka: str, *, committed: bool, check_crcs: bool = True
-    ) -> AbstractContextManager[Reader]:
+    ) -> AbstractContextManager[WindowReader]:
         """One, to be left when it is done with. Raises ClientError."""
 
 
-class Logs(Protocol):
+class LogQueries(Protocol):
     """What is asked of logs and topics (brokers.Brokers has most of it). Raises ClientError."""
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
@@ -100,18 +105,22 @@ class FindLimits:
 DEFAULT_LIMITS: Final = FindLimits()
 
 
-class Finder:
+class WindowSearch:
     """See the module. For one thread."""
 
     def __init__(
-        self, readers: Readers, logs: Logs, clock: Clock, limits: FindLimits = DEFAULT_LIMITS
+        self,
+        readers: WindowReaderFactory,
+        logs: LogQueries,
+        clock: UnixClock,
+        limits: FindLimits = DEFAULT_LIMITS,
     ) -> None:
         self._readers = readers
         self._logs = logs
         self._clock = clock
         self._limits = limits
 
-    def find(self, subject: Subject) -> Answer:
+    def find(self, subject: SearchSubject) -> SearchAnswer:
         """The record that this connector cannot get past, or why none can be named."""
         match subject:
             case SinkSubject():
@@ -119,56 +128,58 @@ class Finder:
             case MirrorSubject():
                 return self._in_mirror(subject)
             case _:
-                return propose_only(subject)
+                return explain_unsupported_source(subject)
 
-    def _in_sink(self, subject: SinkSubject) -> Answer:
-        still = _still(subject.partitions)
-        denied = sink_refusal(subject) or self._too_many(still)
+    def _in_sink(self, subject: SinkSubject) -> SearchAnswer:
+        still = _select_stalled(subject.partitions)
+        denied = refuse_sink(subject) or self._too_many(still)
         if denied is not None:
             return denied
         batch = min(subject.facts.batch, self._limits.records)
         with self._look(subject.kafka, subject.facts.read_committed, batch) as look:
-            seen = look.at_all(still, sink_place)
+            seen = look.at_all(still, parse_sink_position)
             letters: tuple[Headers, ...] | None = ()
             if subject.facts.dead_letters is not None and subject.letters_kafka is not None:
                 letters = look.letters(subject.letters_kafka, subject.facts.dead_letters)
             return find_in_sink(subject, seen, letters, look.uncommitted(subject))
 
-    def _in_mirror(self, subject: MirrorSubject) -> Answer:
-        still = _still(own_rows(subject))
-        denied = mirror_refusal(subject) or self._too_many(still)
+    def _in_mirror(self, subject: MirrorSubject) -> SearchAnswer:
+        still = _select_stalled(select_own_partitions(subject))
+        denied = refuse_mirror(subject) or self._too_many(still)
         if denied is not None:
             return denied
         with self._look(subject.kafka, subject.facts.read_committed, MIRROR_BATCH) as look:
             if subject.failure is not None and subject.target_kafka is not None:
                 look.target_kafka = subject.target_kafka
-            return find_in_mirror(subject, look.at_all(still, mirror_place))
+            return find_in_mirror(subject, look.at_all(still, parse_mirror_position))
 
-    def _too_many(self, still: tuple[Standing, ...]) -> NotIdentified | None:
+    def _too_many(self, still: tuple[SubjectPartition, ...]) -> NoIdentification | None:
         if len(still) <= self._limits.partitions:
             return None
-        return NotIdentified(
+        return NoIdentification(
             "too_many_partitions",
             f"{len(still)} partitions stand still, of which {self._limits.partitions} at most are "
             "inspected: a record does not stop so many",
         )
 
-    def _look(self, kafka: str, committed: bool | None, batch: int) -> _Look:  # noqa: FBT001 - a fact
-        return _Look(self._readers, self._logs, self._clock, self._limits, kafka, committed, batch)
+    def _look(self, kafka: str, committed: bool | None, batch: int) -> _LogInspection:  # noqa: FBT001 - a fact
+        return _LogInspection(
+            self._readers, self._logs, self._clock, self._limits, kafka, committed, batch
+        )
 
 
-def _still(partitions: tuple[Standing, ...]) -> tuple[Standing, ...]:
+def _select_stalled(partitions: tuple[SubjectPartition, ...]) -> tuple[SubjectPartition, ...]:
     return tuple(at for at in partitions if not at.moved and at.pair.offset is not None)
 
 
-class _Look:
+class _LogInspection:
     """One look at the logs of one connector, and what it may still cost."""
 
     def __init__(
         self,
-        readers: Readers,
-        logs: Logs,
-        clock: Clock,
+        readers: WindowReaderFactory,
+        logs: LogQueries,
+        clock: UnixClock,
         limits: FindLimits,
         kafka: str,
         committed: bool | None,  # noqa: FBT001 - a fact
@@ -184,7 +195,7 @@ class _Look:
         self._batch = batch
         self._bytes_left = limits.bytes
         self._until = clock.now() + limits.total_s
-        self._open: dict[tuple[str, bool, bool], Reader] = {}
+        self._open: dict[tuple[str, bool, bool], WindowReader] = {}
         self._exits = ExitStack()
 
     def __enter__(self) -> Self:
@@ -198,7 +209,9 @@ class _Look:
     ) -> None:
         self._exits.close()
 
-    def at_all(self, partitions: tuple[Standing, ...], where: Where) -> dict[TopicPartition, Seen]:
+    def at_all(
+        self, partitions: tuple[SubjectPartition, ...], where: PositionParser
+    ) -> dict[TopicPartition, PartitionReading]:
         """What stands next in each."""
         found = {}
         for standing in partitions:
@@ -207,28 +220,28 @@ class _Look:
             try:
                 found[place.at] = self._seen(standing, place)
             except ClientError as exc:
-                found[place.at] = Seen(unread=exc.reason)
+                found[place.at] = PartitionReading(unread=exc.reason)
         return found
 
-    def _seen(self, standing: Standing, place: Place) -> Seen:
+    def _seen(self, standing: SubjectPartition, place: ReadPosition) -> PartitionReading:
         self._left_s()
         topic_id = self._logs.topic_id(self._kafka, place.at.topic)
         bounds = self._logs.bounds(self._kafka, place.at)
         end = bounds.stable_end if self._committed else bounds.end
         if not bounds.start <= place.next < end:
-            return Seen(topic_id, Window((), place.next, end, bounds.start))
+            return PartitionReading(topic_id, LogWindow((), place.next, end, bounds.start))
         window = self._window(place.at, place.next, committed=self._committed or False)
         differ = False
         if self._committed is None:
             strict = self._window(place.at, place.next, committed=True)
-            differ = _offsets(strict) != _offsets(window)
+            differ = _list_offsets(strict) != _list_offsets(window)
         salvaged, sound_after = None, None
         if window.corrupt_at is not None and not window.records:
             salvaged, sound_after = self._salvaged(place)
         size_max = None
         if self.target_kafka is not None and standing.remote is not None:
             size_max = self._logs.message_bytes_max(self.target_kafka, standing.remote)
-        return Seen(
+        return PartitionReading(
             topic_id=topic_id,
             window=window,
             salvaged=salvaged,
@@ -237,7 +250,7 @@ class _Look:
             size_max=size_max,
         )
 
-    def _salvaged(self, place: Place) -> tuple[RawRecord | None, bool]:
+    def _salvaged(self, place: ReadPosition) -> tuple[RawRecord | None, bool]:
         """The bytes of what cannot be read as it should, and whether what follows can."""
         committed = self._committed or False
         torn = self._window(place.at, place.next, committed=committed, sums=False, count=1)
@@ -266,7 +279,7 @@ class _Look:
         """Partitions that hold records, of which the sink has no offset; None if that cannot be
         told.
         """
-        places = [sink_place(at.pair) for at in subject.partitions]
+        places = [parse_sink_position(at.pair) for at in subject.partitions]
         known = {place.at for place in places if place is not None}
         topics = {at.topic for at in known} | subject.topics
         try:
@@ -295,11 +308,11 @@ class _Look:
         sums: bool = True,
         count: int | None = None,
         kafka: str | None = None,
-    ) -> Window:
+    ) -> LogWindow:
         """One read, within what is left of bytes and time."""
         left_s = self._left_s()
         if self._bytes_left <= 0:
-            raise TooLarge(self._kafka, "more to read than there is room for")
+            raise SizeLimitExceeded(self._kafka, "more to read than there is room for")
         reader = self._reader(kafka or self._kafka, committed=committed, sums=sums)
         found = reader.window(
             at,
@@ -315,10 +328,10 @@ class _Look:
         """For the next question. Raises TimedOut where there is no time left."""
         left_s = min(self._limits.read_s, self._until - self._clock.now())
         if left_s <= 0:
-            raise TimedOut(self._kafka, "more to read than there is time for")
+            raise ResponseTimeout(self._kafka, "more to read than there is time for")
         return left_s
 
-    def _reader(self, kafka: str, *, committed: bool, sums: bool) -> Reader:
+    def _reader(self, kafka: str, *, committed: bool, sums: bool) -> WindowReader:
         key = (kafka, committed, sums)
         if key not in self._open:
             made = self._readers(kafka, committed=committed, check_crcs=sums)
@@ -326,7 +339,7 @@ class _Look:
         return self._open[key]
 
 
-def _offsets(window: Window) -> tuple[int, ...]:
+def _list_offsets(window: LogWindow) -> tuple[int, ...]:
     return tuple(record.offset for record in window.records)
 
 
@@ -338,10 +351,10 @@ class KafkaReaders:
 
     def __call__(
         self, kafka: str, *, committed: bool, check_crcs: bool = True
-    ) -> AbstractContextManager[Reader]:
+    ) -> AbstractContextManager[WindowReader]:
         """See Readers."""
         cluster = self._clusters.get(kafka)
         if cluster is None:
-            raise Refused(kafka, "no Kafka cluster of this name is configured here")
+            raise RemoteRefusal(kafka, "no Kafka cluster of this name is configured here")
         properties = cluster.client_properties()
         return RecordReader(kafka, properties, committed=committed, check_crcs=check_crcs)

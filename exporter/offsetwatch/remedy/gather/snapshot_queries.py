@@ -16,13 +16,21 @@ from offsetwatch.model.connectors import ConnectorKind, StateChange
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from offsetwatch.remedy.classify import Failure
-from offsetwatch.remedy.drivers.rest.connect_state import Seen
-from offsetwatch.remedy.execute.incarnation_pins import deleted_at
-from offsetwatch.remedy.locate.search import Identified
+from offsetwatch.remedy.drivers.rest.connect_state import RestConnectorState
+from offsetwatch.remedy.execute.incarnation_pins import find_deletion_times
+from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import facts
-from offsetwatch.remedy.model.fleet_state import Whose
-from offsetwatch.remedy.model.incidents import Incident, unhealthy
-from offsetwatch.remedy.model.plan import Action, Alter, Copy, Expect, Pair, Plan, RecordAt
+from offsetwatch.remedy.model.fleet_state import ConnectorKey
+from offsetwatch.remedy.model.incidents import Incident, find_unhealthy_connectors
+from offsetwatch.remedy.model.plan import (
+    Action,
+    Alter,
+    Copy,
+    Expect,
+    PartitionOffset,
+    Plan,
+    RecordLocation,
+)
 from offsetwatch.state.snapshot import (
     ConnectorView,
     MirrorPartitionView,
@@ -30,12 +38,12 @@ from offsetwatch.state.snapshot import (
     Snapshot,
 )
 
-ALIKE_S: Final = 600.0  # what fails within this time in the same way may have one cause
-_MIRRORS: Final = "offset"
+SIMILAR_WITHIN_S: Final = 600.0  # what fails within this time in the same way may have one cause
+_MIRROR_OFFSET_FIELD: Final = "offset"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RemediationCase:
     """What is considered.
 
     found       the record, where one was identified
@@ -51,9 +59,9 @@ class Case:
     action: Action
     incident: Incident | None = None
     failure: Failure | None = None
-    found: Identified | None = None
+    found: IdentifiedRecord | None = None
     plan: Plan | None = None
-    approval: facts.Approval | None = None
+    approval: facts.PlanApproval | None = None
     altering: bool = False
     backed_up: bool | None = None
     stopped_at: float | None = None
@@ -61,26 +69,26 @@ class Case:
     by_person: bool = False
 
 
-class Now(NamedTuple):
+class LiveConnectorState(NamedTuple):
     """A connector as Connect shows it just now."""
 
     root: ConnectRoot | None
-    seen: Seen | None
+    seen: RestConnectorState | None
     config: dict[str, str | None] | None
-    pairs: tuple[Pair, ...] | None
+    pairs: tuple[PartitionOffset, ...] | None
     at: float
 
 
-class Ill:
+class UnhealthyConnectors:
     """Who is not as it should be. Asked once a second, of verdicts and connectors that mostly are
     the last ones: there may be 100,000, so they are looked through when there are others.
     """
 
     def __init__(self) -> None:
-        self._read: tuple[tuple[Judgement, ...], frozenset[Whose]] = ((), frozenset())
-        self._listed: tuple[tuple[ConnectorView, ...], frozenset[Whose]] = ((), frozenset())
+        self._read: tuple[tuple[Judgement, ...], frozenset[ConnectorKey]] = ((), frozenset())
+        self._listed: tuple[tuple[ConnectorView, ...], frozenset[ConnectorKey]] = ((), frozenset())
 
-    def of(self, snapshot: Snapshot) -> frozenset[Whose]:
+    def of(self, snapshot: Snapshot) -> frozenset[ConnectorKey]:
         """Failed, stalled or silent."""
         if self._read[0] is not snapshot.judgements:
             bad = (Verdict.STALLED, Verdict.SILENT)
@@ -91,33 +99,33 @@ class Ill:
             )
             self._read = (snapshot.judgements, frozenset(found))
         if self._listed[0] is not snapshot.connectors:
-            self._listed = (snapshot.connectors, unhealthy(snapshot))
+            self._listed = (snapshot.connectors, find_unhealthy_connectors(snapshot))
         return self._listed[1] | self._read[1]
 
 
-def kind_of(view: ConnectorView | None) -> facts.Kind:
+def kind_of(view: ConnectorView | None) -> facts.SubjectKind:
     """As plans and guards name it."""
     if view is None:
-        return facts.Kind.SOURCE
+        return facts.SubjectKind.SOURCE
     match view.kind:
         case ConnectorKind.SINK:
-            return facts.Kind.SINK
+            return facts.SubjectKind.SINK
         case ConnectorKind.MIRROR:
-            return facts.Kind.MIRROR
-    return facts.Kind.SOURCE
+            return facts.SubjectKind.MIRROR
+    return facts.SubjectKind.SOURCE
 
 
-def incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
+def compute_incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
     """When it was last seen to be deleted, by its status topic and by lists of connectors; else
     what cannot tell one life from another, and then the offset and the record that are compared do.
     A status that is taken back is no deletion: it may be a hole in its topic.
     """
-    ends = deleted_at(changes_of(snapshot, connect, connector))[-1:]
-    ends += unlisted_at(snapshot, connect, connector)
+    ends = find_deletion_times(find_state_changes(snapshot, connect, connector))[-1:]
+    ends += find_unlisted_times(snapshot, connect, connector)
     return " ".join(map(repr, ends)) or "first"
 
 
-def unlisted_at(snapshot: Snapshot, connect: str, connector: str) -> list[float]:
+def find_unlisted_times(snapshot: Snapshot, connect: str, connector: str) -> list[float]:
     """When it was last found to be deleted by lists of connectors, by our clock."""
     return [
         view.deleted_at[connector]
@@ -126,7 +134,7 @@ def unlisted_at(snapshot: Snapshot, connect: str, connector: str) -> list[float]
     ]
 
 
-def reads_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:
+def is_read_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:
     """Whether its consumers stop at open transactions; None if that is the worker's own setting."""
     for flow in snapshot.topology.flows:
         if (flow.connect_cluster, flow.connector) == (connect, connector):
@@ -137,7 +145,7 @@ def reads_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | 
     return None
 
 
-def changes_of(snapshot: Snapshot, connect: str, connector: str) -> tuple[StateChange, ...]:
+def find_state_changes(snapshot: Snapshot, connect: str, connector: str) -> tuple[StateChange, ...]:
     """What became of a connector itself, as far as its status topic tells."""
     for history in snapshot.histories:
         if (history.connect_cluster, history.connector, history.task) == (connect, connector, None):
@@ -145,7 +153,7 @@ def changes_of(snapshot: Snapshot, connect: str, connector: str) -> tuple[StateC
     return ()
 
 
-def view_of(snapshot: Snapshot, connect: str, connector: str) -> ConnectorView | None:
+def find_connector_view(snapshot: Snapshot, connect: str, connector: str) -> ConnectorView | None:
     """The connector as it is shown; None if it is not."""
     for view in snapshot.connectors:
         if (view.connect_cluster, view.name) == (connect, connector):
@@ -153,7 +161,7 @@ def view_of(snapshot: Snapshot, connect: str, connector: str) -> ConnectorView |
     return None
 
 
-def numbers(version: str) -> tuple[int, ...] | None:
+def parse_version(version: str) -> tuple[int, ...] | None:
     """The numbers of a version, up to what begins with a letter; None if it has none."""
     found = []
     for part in version.split("."):
@@ -164,7 +172,9 @@ def numbers(version: str) -> tuple[int, ...] | None:
     return tuple(found) or None
 
 
-def alike(snapshot: Snapshot, case: Case, now: float) -> frozenset[Whose] | None:
+def find_similar_failures(
+    snapshot: Snapshot, case: RemediationCase, now: float
+) -> frozenset[ConnectorKey] | None:
     """Others that failed lately with the same kind of exception."""
     own = (case.connect, case.connector)
     mine = set() if case.incident is None else {run.kind for run in case.incident.runs}
@@ -173,13 +183,13 @@ def alike(snapshot: Snapshot, case: Case, now: float) -> frozenset[Whose] | None
         for run in snapshot.failure_runs
         if run.kind in mine
         and (run.connect_cluster, run.connector) != own
-        and now - (run.last_at if run.read_at is None else run.read_at) <= ALIKE_S
+        and now - (run.last_at if run.read_at is None else run.read_at) <= SIMILAR_WITHIN_S
     )
 
 
-def others_work(snapshot: Snapshot, case: Case) -> bool:
+def has_healthy_sibling(snapshot: Snapshot, case: RemediationCase) -> bool:
     """Whether another connector of the same class makes progress."""
-    view = view_of(snapshot, case.connect, case.connector)
+    view = find_connector_view(snapshot, case.connect, case.connector)
     if view is None:
         return False
     ok = {
@@ -195,14 +205,14 @@ def others_work(snapshot: Snapshot, case: Case) -> bool:
     )
 
 
-def labels(label: str, topic: str, partition: int) -> bool:
+def is_label_of(label: str, topic: str, partition: int) -> bool:
     """Whether a label of a position is of this partition: a sink's, or a mirror's."""
     return label == f"{topic}-{partition}" or (
         f"topic={topic}" in label and f"partition={partition}" in label.split(",")
     )
 
 
-def lag_of(snapshot: Snapshot, case: Case, topic: str, partition: int) -> int | None:
+def find_lag(snapshot: Snapshot, case: RemediationCase, topic: str, partition: int) -> int | None:
     """Records that wait in a partition."""
     wanted = (case.connect, case.connector, topic, partition)
     views: tuple[SinkPartitionView | MirrorPartitionView, ...]
@@ -213,7 +223,7 @@ def lag_of(snapshot: Snapshot, case: Case, topic: str, partition: int) -> int | 
     return None
 
 
-def sink_of(snapshot: Snapshot, case: Case) -> SinkGroup | None:
+def find_sink_group(snapshot: Snapshot, case: RemediationCase) -> SinkGroup | None:
     """The consumer group of a sink; None of any other connector."""
     for sink in snapshot.topology.sinks:
         if (sink.connect_cluster, sink.connector) == (case.connect, case.connector):
@@ -221,7 +231,7 @@ def sink_of(snapshot: Snapshot, case: Case) -> SinkGroup | None:
     return None
 
 
-def flow_of(snapshot: Snapshot, case: Case) -> MirrorFlow | None:
+def find_mirror_flow(snapshot: Snapshot, case: RemediationCase) -> MirrorFlow | None:
     """The flow of a MirrorSourceConnector; None of any other connector."""
     for flow in snapshot.topology.flows:
         if (flow.connect_cluster, flow.connector) == (case.connect, case.connector):
@@ -229,7 +239,7 @@ def flow_of(snapshot: Snapshot, case: Case) -> MirrorFlow | None:
     return None
 
 
-def home_of(snapshot: Snapshot, case: Case) -> KafkaTopic | None:
+def find_offsets_topic(snapshot: Snapshot, case: RemediationCase) -> KafkaTopic | None:
     """Where the connector keeps its offsets: in a topic of its own, or with the others."""
     mine = [at for at in snapshot.topology.offsets_topics if at.connect_cluster == case.connect]
     own = [at.at for at in mine if at.connector == case.connector]
@@ -237,7 +247,9 @@ def home_of(snapshot: Snapshot, case: Case) -> KafkaTopic | None:
     return next(iter((*own, *shared)), None)
 
 
-def unread(snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]) -> int | None:
+def count_unread_records(
+    snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]
+) -> int | None:
     """Records of a topic before these ends that its tail has not read."""
     tails = (at.tail for at in snapshot.inputs if at.tail is not None)
     read = next((dict(at.positions) for at in tails if at.topic == topic and at.caught_up), None)
@@ -246,7 +258,7 @@ def unread(snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]) -> in
     return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
 
 
-def committed_by(snapshot: Snapshot, case: Case) -> float | None:
+def find_newest_commit_time(snapshot: Snapshot, case: RemediationCase) -> float | None:
     """Return by when a source connector had committed last, by our clock: when that was read."""
     commits = [
         view.read_at
@@ -257,7 +269,7 @@ def committed_by(snapshot: Snapshot, case: Case) -> float | None:
     return max(commits, default=None)
 
 
-def offset_of(snapshot: Snapshot, case: Case, identity: str) -> str | None:
+def find_source_offset(snapshot: Snapshot, case: RemediationCase, identity: str) -> str | None:
     """The offset of a source partition as its topic tells it."""
     for view in snapshot.source_partitions:
         own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
@@ -266,12 +278,14 @@ def offset_of(snapshot: Snapshot, case: Case, identity: str) -> str | None:
     return None
 
 
-def is_mirror(pair: Pair) -> bool:
+def is_mirror_offset(pair: PartitionOffset) -> bool:
     """Whether this is an offset of a MirrorSourceConnector, and not of a sink."""
-    return f'"{_MIRRORS}":' in (pair.offset or "")
+    return f'"{_MIRROR_OFFSET_FIELD}":' in (pair.offset or "")
 
 
-def skipped_of(case: Case) -> tuple[RecordAt, Pair, Pair] | None:
+def find_skipped_record(
+    case: RemediationCase,
+) -> tuple[RecordLocation, PartitionOffset, PartitionOffset] | None:
     """The record, the offset before and the offset after."""
     if case.found is not None:
         return case.found.record, case.found.frm, case.found.to
@@ -279,17 +293,19 @@ def skipped_of(case: Case) -> tuple[RecordAt, Pair, Pair] | None:
         return None
     copies = [step.record for step in case.plan.steps if isinstance(step, Copy)]
     before = [at for step in case.plan.steps if isinstance(step, Expect) for at in step.pairs]
-    after = _set_by(case.plan)
+    after = _list_altered_pairs(case.plan)
     if not (copies and before and after):
         return None
     return copies[0], before[0], after[0]
 
 
-def _set_by(plan: Plan) -> list[Pair]:
+def _list_altered_pairs(plan: Plan) -> list[PartitionOffset]:
     return [at for step in plan.steps if isinstance(step, Alter) for at in step.pairs]
 
 
-def source_of(snapshot: Snapshot, case: Case, identity: str) -> tuple[int, bool] | None:
+def find_key_spelling(
+    snapshot: Snapshot, case: RemediationCase, identity: str
+) -> tuple[int, bool] | None:
     """Of a source partition: how many other keys it is under, and whether the one that its task
     looks up is the one that Connect looks up over REST.
     """
@@ -300,19 +316,19 @@ def source_of(snapshot: Snapshot, case: Case, identity: str) -> tuple[int, bool]
     return None
 
 
-def keys_of(snapshot: Snapshot, case: Case) -> tuple[int | None, bool | None]:
+def find_altered_keys(snapshot: Snapshot, case: RemediationCase) -> tuple[int | None, bool | None]:
     """Of all source partitions that a plan sets: under how many keys the worst of them is, and
     whether each is under the one that Connect looks up. None where one of them is not known.
     """
-    pairs = [] if case.plan is None else _set_by(case.plan)
-    found = [source_of(snapshot, case, pair.partition) for pair in pairs]
+    pairs = [] if case.plan is None else _list_altered_pairs(case.plan)
+    found = [find_key_spelling(snapshot, case, pair.partition) for pair in pairs]
     known = [at for at in found if at is not None]
     if not known or len(known) < len(found):
         return None, None
     return 1 + max(variants for variants, _ in known), all(canonical for _, canonical in known)
 
 
-def is_about(identity: str, topic: str, partition: int) -> bool:
+def is_same_partition(identity: str, topic: str, partition: int) -> bool:
     """Whether a partition as Connect names it is this one: a sink's, or a mirror's."""
     found = msgspec.json.decode(identity)
     names = (
@@ -322,13 +338,13 @@ def is_about(identity: str, topic: str, partition: int) -> bool:
     return names == (topic, partition)
 
 
-def planned(case: Case) -> facts.Planned:
+def collect_plan_facts(case: RemediationCase) -> facts.PlanFacts:
     """What is known of the plan itself."""
     plan = case.plan
     if plan is None or plan.remedy is None:
-        return facts.Planned()
+        return facts.PlanFacts()
     copies = [step for step in plan.steps if isinstance(step, Copy)]
-    return facts.Planned(
+    return facts.PlanFacts(
         created_at=plan.created_at,
         created_by=plan.created_by,
         plan_sha256=plan.sha256,
@@ -342,7 +358,7 @@ def planned(case: Case) -> facts.Planned:
     )
 
 
-def beyond_a_second(skew_s: float) -> float:
+def drop_rounding_skew(skew_s: float) -> float:
     """A Date has whole seconds, and was written a moment before it was read."""
     return 0.0 if abs(skew_s) <= 2.0 else skew_s
 

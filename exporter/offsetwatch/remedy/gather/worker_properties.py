@@ -12,39 +12,39 @@ from pathlib import Path
 import structlog
 
 from offsetwatch.config import properties
-from offsetwatch.config.files import problem_with
+from offsetwatch.config.files import describe_file_error
 from offsetwatch.remedy.locate.connect_error_log import LOG_CHARS_MAX
-from offsetwatch.remedy.locate.connector_settings import OF_WORKER
+from offsetwatch.remedy.locate.connector_settings import WORKER_SETTINGS
 
 _log = structlog.get_logger()
 
 
-def settings(path: Path | None) -> dict[str, str | None] | None:
+def read_worker_settings(path: Path | None) -> dict[str, str | None] | None:
     """Of a worker's properties what connectors without settings of their own go by; None where
     nobody knows. The file may hold secrets: nothing else of it is kept.
     """
     if path is None:
         return None
     try:
-        found = properties.read(path)
+        found = properties.read_properties(path)
     except (OSError, ValueError) as exc:
-        _log.warning("worker_properties_unread", path=str(path), reason=problem_with(exc))
+        _log.warning("worker_properties_unread", path=str(path), reason=describe_file_error(exc))
         return None
-    return {name: value for name, value in found.items() if name in OF_WORKER}
+    return {name: value for name, value in found.items() if name in WORKER_SETTINGS}
 
 
-def log_end(paths: Sequence[str]) -> str | None:
+def read_log_end(paths: Sequence[str]) -> str | None:
     """Whole lines from the end of each log, as many as are looked at; None where there is none."""
     found = []
     for path in paths:
         try:
-            found.append(_end_of(path, LOG_CHARS_MAX // len(paths)))
+            found.append(_read_end(path, LOG_CHARS_MAX // len(paths)))
         except OSError as exc:
-            _log.warning("worker_log_unread", path=path, reason=problem_with(exc))
+            _log.warning("worker_log_unread", path=path, reason=describe_file_error(exc))
     return "\n".join(found) if found else None
 
 
-def _end_of(path: str, size_max: int) -> str:
+def _read_end(path: str, size_max: int) -> str:
     with Path(path).open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - size_max))

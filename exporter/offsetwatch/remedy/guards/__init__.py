@@ -12,34 +12,34 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from offsetwatch.remedy.guards.table import ELSEWHERE, GUARDS, Guard, Reach
-from offsetwatch.remedy.model.facts import Facts, Kind
-from offsetwatch.remedy.model.guard_answer import Answer, GuardAnswer, Stage
+from offsetwatch.remedy.guards.table import GUARDS, RULES_ELSEWHERE, GuardReach, PlanGuard
+from offsetwatch.remedy.model.facts import GuardFacts, SubjectKind
+from offsetwatch.remedy.model.guard_answer import GuardAnswer, GuardResult, Stage
 from offsetwatch.remedy.model.plan import Action
-from offsetwatch.remedy.model.policy import FLEET, Policy, scope_of
+from offsetwatch.remedy.model.policy import FLEET_SCOPE, Policy, scope_of
 
 __all__ = [
-    "ELSEWHERE",
     "GUARDS",
-    "Answer",
-    "Described",
-    "Facts",
+    "RULES_ELSEWHERE",
     "GuardAnswer",
+    "GuardDescription",
+    "GuardFacts",
+    "GuardReach",
+    "GuardResult",
     "Permission",
     "Policy",
-    "Reach",
     "Stage",
-    "describe",
+    "derive_permission",
+    "describe_guards",
     "evaluate",
-    "permission",
-    "trips",
+    "find_tripped_breakers",
 ]
 
-_BY_NAME: Final = {guard.name: guard for guard in GUARDS}
+_GUARDS_BY_NAME: Final = {guard.name: guard for guard in GUARDS}
 
 
 def evaluate(
-    facts: Facts, policy: Policy, stage: Stage, *, by_person: bool
+    facts: GuardFacts, policy: Policy, stage: Stage, *, by_person: bool
 ) -> tuple[GuardAnswer, ...]:
     """What every guard says that concerns this action, in the order of their numbers. Nothing is
     done without one: of an action that is not guarded there is no answer.
@@ -50,30 +50,30 @@ def evaluate(
     values = facts.by_name() | {"policy": policy, "stage": stage, "by_person": by_person}
     approved = facts.plan.approval is not None
     return tuple(
-        _asked(guard, values)
+        _ask_guard(guard, values)
         for guard in GUARDS
         if stage in guard.stages
         and facts.target.action in guard.actions
         and facts.target.kind in guard.kinds
-        and not _passed_over(guard.reach, by_person=by_person, approved=approved)
+        and not _is_exempt(guard.reach, by_person=by_person, approved=approved)
     )
 
 
-def _passed_over(reach: Reach, *, by_person: bool, approved: bool) -> bool:
+def _is_exempt(reach: GuardReach, *, by_person: bool, approved: bool) -> bool:
     match reach:
-        case Reach.EVERYONE:
+        case GuardReach.EVERYONE:
             return False
-        case Reach.DETECTED:
+        case GuardReach.DETECTED:
             return by_person
-        case Reach.AUTOMATIC:
+        case GuardReach.AUTOMATIC:
             return by_person or approved
 
 
-def _asked(guard: Guard, values: dict[str, Any]) -> GuardAnswer:
+def _ask_guard(guard: PlanGuard, values: dict[str, Any]) -> GuardAnswer:
     missing = [name for name in guard.needs if values[name] is None]
     if missing:
         said = f"not known: {', '.join(missing)}"
-        return GuardAnswer(guard.name, guard.number, Answer.UNKNOWN, said)
+        return GuardAnswer(guard.name, guard.number, GuardResult.UNKNOWN, said)
     reply = guard.judge(**{name: values[name] for name in guard.takes})
     return GuardAnswer(guard.name, guard.number, reply.answer, reply.said)
 
@@ -93,10 +93,10 @@ class Permission(StrEnum):
     ACT = "act"
 
 
-def permission(answers: Iterable[GuardAnswer]) -> Permission:
+def derive_permission(answers: Iterable[GuardAnswer]) -> Permission:
     """What `evaluate` comes to. Where nobody was asked, nobody has allowed it."""
     given = tuple(answers)
-    against = {at.guard: at.answer for at in given if at.answer is not Answer.PASS}
+    against = {at.guard: at.answer for at in given if at.answer is not GuardResult.PASS}
     if not given:
         return Permission.NO
     if not against:
@@ -104,30 +104,32 @@ def permission(answers: Iterable[GuardAnswer]) -> Permission:
     firm = {
         name: answer
         for name, answer in against.items()
-        if _BY_NAME[name].reach is not Reach.AUTOMATIC
+        if _GUARDS_BY_NAME[name].reach is not GuardReach.AUTOMATIC
     }
     if not firm:
         return Permission.PROPOSE
-    return Permission.WOULD if firm == {"mode": Answer.DENY} else Permission.NO
+    return Permission.WOULD if firm == {"mode": GuardResult.DENY} else Permission.NO
 
 
-def trips(answers: Iterable[GuardAnswer], facts: Facts) -> tuple[tuple[str, str], ...]:
+def find_tripped_breakers(
+    answers: Iterable[GuardAnswer], facts: GuardFacts
+) -> tuple[tuple[str, str], ...]:
     """The breakers that these answers open, each with its reason: what a budget stops goes on only
     after somebody has had a look.
     """
     scopes = {
         "budget_connector": scope_of(facts.target.connect, facts.target.connector),
-        "budget_fleet": FLEET,
+        "budget_fleet": FLEET_SCOPE,
     }
     return tuple(
         (scopes[answer.guard], answer.said)
         for answer in answers
-        if answer.guard in scopes and answer.answer is Answer.DENY
+        if answer.guard in scopes and answer.answer is GuardResult.DENY
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class GuardDescription:
     """A guard for people: `default` is what it is measured by under a policy."""
 
     number: int
@@ -136,14 +138,14 @@ class Described:
     default: str
     stages: tuple[Stage, ...]
     actions: tuple[Action, ...]
-    kinds: tuple[Kind, ...]
-    reach: Reach
+    kinds: tuple[SubjectKind, ...]
+    reach: GuardReach
 
 
-def describe(policy: Policy) -> Iterator[Described]:
+def describe_guards(policy: Policy) -> Iterator[GuardDescription]:
     """Every guard, in the order of their numbers."""
     for guard in GUARDS:
-        yield Described(
+        yield GuardDescription(
             number=guard.number,
             name=guard.name,
             law=guard.law,
@@ -152,6 +154,6 @@ def describe(policy: Policy) -> Iterator[Described]:
             ),
             stages=tuple(at for at in Stage if at in guard.stages),
             actions=tuple(at for at in Action if at in guard.actions),
-            kinds=tuple(at for at in Kind if at in guard.kinds),
+            kinds=tuple(at for at in SubjectKind if at in guard.kinds),
             reach=guard.reach,
         )

@@ -7,27 +7,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.remedy.model.facts import Signal
-from offsetwatch.remedy.model.fleet_state import Whose
-from offsetwatch.remedy.model.guard_answer import Reply, denies, held, passes, unknown
+from offsetwatch.remedy.model.facts import PoisonSignal
+from offsetwatch.remedy.model.fleet_state import ConnectorKey
+from offsetwatch.remedy.model.guard_answer import (
+    GuardReply,
+    reply_deny,
+    reply_pass,
+    reply_pass_if,
+    reply_unknown,
+)
 from offsetwatch.remedy.model.policy import Policy
 
 SILENT_S: Final = 900.0  # of what never fails: a topic without traffic looks the same for a while
-SIGNALS: Final = 3
-ALIKE: Final = 2  # one other may fail by chance within the same ten minutes
-RESTARTS: Final = 2  # each delivers a batch again; what two do not mend a third does not
+SIGNALS_MIN: Final = 3
+SIMILAR_FAILURES_MAX: Final = 2  # one other may fail by chance within the same ten minutes
+RESTARTS_MAX: Final = 2  # each delivers a batch again; what two do not mend a third does not
 RESTART_BACKOFF_S: Final = 300.0
-HOPELESS: Final = frozenset({"config", "auth"})  # nothing of these changes by trying again
-SKIPPABLE: Final = frozenset(
+HOPELESS_KINDS: Final = frozenset({"config", "auth"})  # nothing of these changes by trying again
+SKIPPABLE_KINDS: Final = frozenset(
     {"deserialization", "schema", "transform", "sink_data", "producer_size", "corrupt"}
 )
 
 
-def observed(*, findings: frozenset[str]) -> Reply:
+def observed(*, findings: frozenset[str]) -> GuardReply:
     """The daemon itself observes the problem, now: an alert is a hint and never evidence."""
     if not findings:
-        return denies("the daemon has no finding for this connector")
-    return passes(f"findings: {', '.join(sorted(findings))}")
+        return reply_deny("the daemon has no finding for this connector")
+    return reply_pass(f"findings: {', '.join(sorted(findings))}")
 
 
 def repeated(
@@ -38,88 +44,94 @@ def repeated(
     failing_s: float | None,
     restarts: int | None,
     frozen_s: float | None,
-) -> Reply:
+) -> GuardReply:
     """It failed in the same way at the same position repeatedly, with restarts in between; or it
     never failed and has stood still for a quarter of an hour.
     """
     if silent:
         if frozen_s is None:
-            return unknown("for how long it has stood still")
+            return reply_unknown("for how long it has stood still")
         said = f"it has stood still for {frozen_s:.0f} s; {SILENT_S:.0f} s are required"
-        return held(said, if_=frozen_s >= SILENT_S)
+        return reply_pass_if(said, if_=frozen_s >= SILENT_S)
     if failures is None or failing_s is None or restarts is None:
-        return unknown("how often it failed, for how long, and how often it was restarted")
+        return reply_unknown("how often it failed, for how long, and how often it was restarted")
     often = failures >= policy.failures and restarts >= policy.restarts
     said = (
         f"failed {failures} times within {failing_s:.0f} s, restarted {restarts} times; required "
         f"are {policy.failures}, {policy.failures_span_s:.0f} s and {policy.restarts}"
     )
-    return held(said, if_=often and failing_s >= policy.failures_span_s)
+    return reply_pass_if(said, if_=often and failing_s >= policy.failures_span_s)
 
 
-def poison_class(*, failure_kind: str) -> Reply:
+def poison_class(*, failure_kind: str) -> GuardReply:
     """A single record can cause this kind of failure."""
-    return held(f"the failure is of kind {failure_kind}", if_=failure_kind in SKIPPABLE)
+    return reply_pass_if(
+        f"the failure is of kind {failure_kind}", if_=failure_kind in SKIPPABLE_KINDS
+    )
 
 
-def no_veto(*, veto: str) -> Reply:
+def no_veto(*, veto: str) -> GuardReply:
     """No cause in the chain is a fault outside the record: connections, permissions, resources,
     settings, a registry.
     """
     if veto:
-        return denies(f"its causes include one of kind {veto}")
-    return passes("none of its causes lies outside of the record")
+        return reply_deny(f"its causes include one of kind {veto}")
+    return reply_pass("none of its causes lies outside of the record")
 
 
-def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> Reply:
+def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> GuardReply:
     """At least one certain method identifies the record, and no method contradicts it."""
     if conflicting:
-        return denies(f"{', '.join(sorted(conflicting))} points to another record, or to none")
+        return reply_deny(f"{', '.join(sorted(conflicting))} points to another record, or to none")
     if not definitive:
-        return denies("no method says for certain which record it is")
-    return passes(f"identified by {', '.join(sorted(definitive))}")
+        return reply_deny("no method says for certain which record it is")
+    return reply_pass(f"identified by {', '.join(sorted(definitive))}")
 
 
-def quorum(*, signals: frozenset[Signal]) -> Reply:
+def quorum(*, signals: frozenset[PoisonSignal]) -> GuardReply:
     """The position stands still, and at least two other signals indicate poison."""
-    said = f"signals: {', '.join(sorted(signals)) or 'none'}; {SIGNALS} are required"
-    return held(said, if_=len(signals) >= SIGNALS and Signal.FROZEN_OFFSET in signals)
+    said = f"signals: {', '.join(sorted(signals)) or 'none'}; {SIGNALS_MIN} are required"
+    return reply_pass_if(
+        said, if_=len(signals) >= SIGNALS_MIN and PoisonSignal.FROZEN_OFFSET in signals
+    )
 
 
-def alone(*, alike: frozenset[Whose]) -> Reply:
+def alone(*, alike: frozenset[ConnectorKey]) -> GuardReply:
     """Fewer than two other connectors of its class, its target or its worker fail within the same
     ten minutes.
     """
     said = f"{len(alike)} similar connectors fail within ten minutes"
-    return held(said, if_=len(alike) < ALIKE)
+    return reply_pass_if(said, if_=len(alike) < SIMILAR_FAILURES_MAX)
 
 
-def shown_first(*, policy: Policy, now: float, shown_since: float) -> Reply:
+def shown_first(*, policy: Policy, now: float, shown_since: float) -> GuardReply:
     """The problem was reported long enough for people to act themselves."""
     shown_s = now - shown_since
     said = f"reported for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are required"
-    return held(said, if_=shown_s >= policy.alert_before_s)
+    return reply_pass_if(said, if_=shown_s >= policy.alert_before_s)
 
 
-def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> Reply:
+def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> GuardReply:
     """An incident gets at most two restarts, five minutes apart."""
     if not restarted_at:
-        return passes("not restarted for this yet")
+        return reply_pass("not restarted for this yet")
     since_s = now - max(restarted_at)
     said = f"restarted {len(restarted_at)} times for this, {since_s:.0f} s ago for the last time"
-    return held(said, if_=len(restarted_at) < RESTARTS and since_s >= RESTART_BACKOFF_S)
+    return reply_pass_if(
+        said, if_=len(restarted_at) < RESTARTS_MAX and since_s >= RESTART_BACKOFF_S
+    )
 
 
-def restart_helps(*, failure_kind: str, veto: str) -> Reply:
+def restart_helps(*, failure_kind: str, veto: str) -> GuardReply:
     """The failure may not recur after a restart; failures of settings and permissions would."""
-    hopeless = sorted({failure_kind, veto} & HOPELESS)
+    hopeless = sorted({failure_kind, veto} & HOPELESS_KINDS)
     if hopeless:
-        return denies(f"a restart does not help against a failure of kind {hopeless[0]}")
-    return passes(f"a failure of kind {failure_kind} may be gone after a restart")
+        return reply_deny(f"a restart does not help against a failure of kind {hopeless[0]}")
+    return reply_pass(f"a failure of kind {failure_kind} may be gone after a restart")
 
 
-def harmful(*, policy: Policy, findings: frozenset[str]) -> Reply:
+def harmful(*, policy: Policy, findings: frozenset[str]) -> GuardReply:
     """A connector is stopped only for findings that do harm while it runs."""
     found = sorted(findings & set(policy.stop_on))
     wanted = ", ".join(policy.stop_on) or "nothing"
-    return held(f"found: {', '.join(found) or 'nothing'} of {wanted}", if_=bool(found))
+    return reply_pass_if(f"found: {', '.join(found) or 'nothing'} of {wanted}", if_=bool(found))

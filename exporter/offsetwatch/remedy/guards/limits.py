@@ -7,74 +7,85 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.judge.time_words import moment
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S, PROPOSED_TTL_S
-from offsetwatch.remedy.model.fleet_state import Breaker, Skip, Whose
-from offsetwatch.remedy.model.guard_answer import Reply, Stage, denies, held, passes, unknown
+from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
+from offsetwatch.remedy.model.guard_answer import (
+    GuardReply,
+    Stage,
+    reply_deny,
+    reply_pass,
+    reply_pass_if,
+    reply_unknown,
+)
 from offsetwatch.remedy.model.policy import (
-    FLEET,
+    FLEET_SCOPE,
+    MassFailure,
     Policy,
-    Storm,
-    overdrawn,
-    overdrawn_by_all,
+    find_exceeded_budget,
+    find_exceeded_fleet_budget,
     scope_of,
-    storm_after,
+    update_mass_failure,
 )
 
 PROGRESS_RECORDS: Final = 1_000  # at most one record in a thousand is ever skipped by itself
-RECORDS: Final = 1  # a plan that skips two has to be right twice
-TASKS: Final = 8
-PARTITIONS: Final = 64
+RECORDS_PER_PLAN: Final = 1  # a plan that skips two has to be right twice
+TASKS_MAX: Final = 8
+PARTITIONS_MAX: Final = 64
 
 
 def storm(
     *,
     now: float,
-    storm_before: Storm,
+    storm_before: MassFailure,
     connectors: int,
-    unhealthy: frozenset[Whose],
-    in_remedy: frozenset[Whose],
-) -> Reply:
+    unhealthy: frozenset[ConnectorKey],
+    in_remedy: frozenset[ConnectorKey],
+) -> GuardReply:
     """Few connectors are unhealthy at once, those in remediation included, and have been few for a
     quarter of an hour.
     """
     ill = len(unhealthy | in_remedy)
-    after = storm_after(storm_before, connectors=connectors, unhealthy=ill, now=now)
+    after = update_mass_failure(storm_before, connectors=connectors, unhealthy=ill, now=now)
     said = f"{ill} of {connectors} connectors are unhealthy or in remediation"
     calm = (
         ""
         if after.calm_since is None
         else f"; fewer than before for {now - after.calm_since:.0f} s"
     )
-    return held(f"{said}{calm}", if_=not after.rages)
+    return reply_pass_if(f"{said}{calm}", if_=not after.rages)
 
 
-def blast(*, policy: Policy, connect: str, connector: str, in_remedy: frozenset[Whose]) -> Reply:
+def blast(
+    *, policy: Policy, connect: str, connector: str, in_remedy: frozenset[ConnectorKey]
+) -> GuardReply:
     """Only few connectors are in remediation at once, and each with one plan."""
     if (connect, connector) in in_remedy:
-        return denies("another plan for this connector is not over")
+        return reply_deny("another plan for this connector is not over")
     here = sum(whose[0] == connect for whose in in_remedy)
     said = (
         f"{here} others in {connect} and {len(in_remedy)} in all are in remediation; at most "
         f"{policy.per_connect} and {policy.total} are allowed, this one included"
     )
-    return held(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
+    return reply_pass_if(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
 
 
-def cool_down(*, policy: Policy, stage: Stage, now: float, remedied_at: tuple[float, ...]) -> Reply:
+def cool_down(
+    *, policy: Policy, stage: Stage, now: float, remedied_at: tuple[float, ...]
+) -> GuardReply:
     """Nothing is done with a connector for a while after a plan for it has ended; the next plan is
     proposed once it can begin within its hour.
     """
     if not remedied_at:
-        return passes("no plan has ended here")
+        return reply_pass("no plan has ended here")
     ended_at = max(remedied_at)
     over_at = ended_at + policy.cool_down_s
     said = (
         f"the last plan ended {now - ended_at:.0f} s ago; {policy.cool_down_s:.0f} s are required, "
-        f"until {moment(over_at)}"
+        f"until {format_moment(over_at)}"
     )
     ahead_s = PROPOSED_TTL_S - APPROVED_TTL_S if stage is Stage.PLAN else 0.0
-    return held(said, if_=now + ahead_s >= over_at)
+    return reply_pass_if(said, if_=now + ahead_s >= over_at)
 
 
 def budget_connector(
@@ -83,59 +94,63 @@ def budget_connector(
     now: float,
     connect: str,
     connector: str,
-    skips: tuple[Skip, ...],
-    in_remedy: frozenset[Whose],
-) -> Reply:
+    skips: tuple[RecordSkip, ...],
+    in_remedy: frozenset[ConnectorKey],
+) -> GuardReply:
     """The records skipped of one connector are limited by hour, day and week."""
-    over = overdrawn(policy, skips, in_remedy, (connect, connector), now)
-    return passes("within its budgets") if over is None else denies(f"of this connector {over}")
+    over = find_exceeded_budget(policy, skips, in_remedy, (connect, connector), now)
+    return (
+        reply_pass("within its budgets")
+        if over is None
+        else reply_deny(f"of this connector {over}")
+    )
 
 
 def budget_fleet(
-    *, policy: Policy, now: float, skips: tuple[Skip, ...], in_remedy: frozenset[Whose]
-) -> Reply:
+    *, policy: Policy, now: float, skips: tuple[RecordSkip, ...], in_remedy: frozenset[ConnectorKey]
+) -> GuardReply:
     """The records skipped of all connectors are limited by hour and day."""
-    over = overdrawn_by_all(policy, skips, in_remedy, now)
-    return passes("within the budgets of all") if over is None else denies(f"of all {over}")
+    over = find_exceeded_fleet_budget(policy, skips, in_remedy, now)
+    return reply_pass("within the budgets of all") if over is None else reply_deny(f"of all {over}")
 
 
-def one_record(*, records: int) -> Reply:
+def one_record(*, records: int) -> GuardReply:
     """A plan skips one record."""
-    return held(f"{records} records are skipped", if_=records == RECORDS)
+    return reply_pass_if(f"{records} records are skipped", if_=records == RECORDS_PER_PLAN)
 
 
 def progress(
     *,
     connect: str,
     connector: str,
-    skips: tuple[Skip, ...],
+    skips: tuple[RecordSkip, ...],
     records_since_skip: int | None,
-) -> Reply:
+) -> GuardReply:
     """Between two skips a connector delivers a thousand records, or an operator inspects it."""
     if not any(skip.whose == (connect, connector) for skip in skips):
-        return passes("nothing was skipped here within a week")
+        return reply_pass("nothing was skipped here within a week")
     if records_since_skip is None:
-        return unknown("how many records were delivered since the last skip")
+        return reply_unknown("how many records were delivered since the last skip")
     said = f"{records_since_skip} records since the last skip; {PROGRESS_RECORDS} are required"
-    return held(said, if_=records_since_skip >= PROGRESS_RECORDS)
+    return reply_pass_if(said, if_=records_since_skip >= PROGRESS_RECORDS)
 
 
-def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> Reply:
+def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> GuardReply:
     """No breaker is open here; only an operator closes one."""
-    scopes = {scope_of(connect, connector), FLEET}
+    scopes = {scope_of(connect, connector), FLEET_SCOPE}
     for each in breakers:
         if each.scope in scopes:
-            return denies(f"the breaker {each.scope} is open: {each.said}")
-    return passes("no breaker is open here")
+            return reply_deny(f"the breaker {each.scope} is open: {each.said}")
+    return reply_pass("no breaker is open here")
 
 
-def proven(*, approved_successes: int) -> Reply:
+def proven(*, approved_successes: int) -> GuardReply:
     """An action without approval must have succeeded here once with an operator's approval."""
     said = f"succeeded {approved_successes} times here with an operator's approval"
-    return held(said, if_=approved_successes > 0)
+    return reply_pass_if(said, if_=approved_successes > 0)
 
 
-def small(*, tasks: int, partitions: int) -> Reply:
+def small(*, tasks: int, partitions: int) -> GuardReply:
     """A connector that is stopped without approval has at most 8 tasks and 64 partitions."""
     said = f"{tasks} tasks and {partitions} partitions would stand still"
-    return held(said, if_=tasks <= TASKS and partitions <= PARTITIONS)
+    return reply_pass_if(said, if_=tasks <= TASKS_MAX and partitions <= PARTITIONS_MAX)

@@ -17,21 +17,21 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.disk import sync_folder
-from offsetwatch.remedy.engine.requests import entry_of
-from offsetwatch.remedy.model.plan import Frozen, Pair
+from offsetwatch.remedy.engine.requests import build_offset_entry
+from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset
 
 FOLDER: Final = "backups"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Written(NamedTuple):
+class BackupFile(NamedTuple):
     """Where it is, and what it hashes to."""
 
     path: Path
     sha256: str
 
 
-class Kept(NamedTuple):
+class BackupSummary(NamedTuple):
     """A backup that is there; `sources` are its connectors with their numbers of pairs."""
 
     path: Path
@@ -40,51 +40,53 @@ class Kept(NamedTuple):
     connectors: tuple[tuple[str, int], ...]
 
 
-def document(connector: str, pairs: tuple[Pair, ...]) -> bytes:
+def encode_backup(connector: str, pairs: tuple[PartitionOffset, ...]) -> bytes:
     """KIP-199 JSON; what is an exact integer stays one."""
-    entries = [entry_of(pair.partition, pair.offset, pair.key) for pair in pairs]
+    entries = [build_offset_entry(pair.partition, pair.offset, pair.key) for pair in pairs]
     return msgspec.json.format(msgspec.json.encode({connector: entries}), indent=2) + b"\n"
 
 
-def write(folder: Path, *, connector: str, pairs: tuple[Pair, ...], at: float) -> Written:
+def write_backup(
+    folder: Path, *, connector: str, pairs: tuple[PartitionOffset, ...], at: float
+) -> BackupFile:
     """Write a backup to the state directory. Raises OSError if it is not there afterwards."""
-    body = document(connector, pairs)
+    body = encode_backup(connector, pairs)
     wanted = hashlib.sha256(body).hexdigest()
     home = folder / FOLDER
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     moment = datetime.fromtimestamp(at, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
     stem = f"{moment}-{_UNSAFE.sub('_', connector)[:80]}-{wanted[:8]}"
-    path = _placed(home, stem, body)
-    problem = wrong(path, wanted)
+    path = _write_new_file(home, stem, body)
+    problem = find_backup_problem(path, wanted)
     if problem is not None:
         raise OSError(problem)
-    return Written(path, wanted)
+    return BackupFile(path, wanted)
 
 
-def copy(folder: Path, *, connector: str, frozen: Frozen) -> None:
+def copy_backup(folder: Path, *, connector: str, frozen: FrozenOffsets) -> None:
     """A backup that another replica has written, under the same name, unless it is there. Raises
     OSError if it is not there afterwards.
     """
-    path = here(folder, frozen.backup)
+    path = resolve_backup_path(folder, frozen.backup)
     if path.exists():
         return
-    body = document(connector, frozen.pairs)
+    body = encode_backup(connector, frozen.pairs)
     if hashlib.sha256(body).hexdigest() != frozen.backup_sha256:
         raise OSError(f"{path.name} was not made of the offsets that stand beside its name")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    placed = _placed(path.parent, path.stem, body)
+    placed = _write_new_file(path.parent, path.stem, body)
     if placed != path:
         raise OSError(f"{path} was made by another process meanwhile")
 
 
-def here(folder: Path, backup: str) -> Path:
+def resolve_backup_path(folder: Path, backup: str) -> Path:
     """Where a backup is in this state directory: of several replicas each has all of them, and the
     journal tells the path that it has with whoever wrote it.
     """
     return folder / FOLDER / Path(backup).name
 
 
-def _placed(home: Path, stem: str, body: bytes) -> Path:
+def _write_new_file(home: Path, stem: str, body: bytes) -> Path:
     handle, name = tempfile.mkstemp(dir=home, prefix=".", suffix=".fresh")
     fresh = Path(name)
     try:
@@ -92,14 +94,14 @@ def _placed(home: Path, stem: str, body: bytes) -> Path:
             file.write(body)
             file.flush()
             os.fsync(file.fileno())
-        path = _linked(fresh, home, stem)
+        path = _link_file(fresh, home, stem)
     finally:
         fresh.unlink()
     sync_folder(home)
     return path
 
 
-def _linked(fresh: Path, home: Path, stem: str) -> Path:
+def _link_file(fresh: Path, home: Path, stem: str) -> Path:
     """Give it its name, unless another has that: a link, because a rename would overwrite."""
     for number in range(1000):
         path = home / (f"{stem}-{number}.json" if number else f"{stem}.json")
@@ -109,7 +111,7 @@ def _linked(fresh: Path, home: Path, stem: str) -> Path:
     raise OSError(f"{home / stem}.json is there a thousand times")
 
 
-def wrong(path: Path, sha256: str) -> str | None:
+def find_backup_problem(path: Path, sha256: str) -> str | None:
     """Why a backup is not what was written; None if it is."""
     try:
         body = path.read_bytes()
@@ -120,40 +122,40 @@ def wrong(path: Path, sha256: str) -> str | None:
     return None
 
 
-def found(folder: Path) -> tuple[Kept, ...]:
+def list_backups(folder: Path) -> tuple[BackupSummary, ...]:
     """All backups of a state directory, oldest first; what is none of ours has no connectors."""
     paths = sorted((folder / FOLDER).glob("*.json"))
-    return tuple(_kept(path) for path in paths)
+    return tuple(_read_summary(path) for path in paths)
 
 
-def entries(body: bytes) -> tuple[tuple[str, str, str | None], ...]:
+def parse_entries(body: bytes) -> tuple[tuple[str, str, str | None], ...]:
     """Connector, source partition and offset of each pair in it. Raises msgspec.DecodeError."""
     try:
-        told = msgspec.json.decode(body, type=dict[str, list[_Entry]])
+        told = msgspec.json.decode(body, type=dict[str, list[_BackupEntry]])
         return tuple(
-            (name, _compact(entry.partition), None if offset == "null" else offset)
+            (name, _format_compact(entry.partition), None if offset == "null" else offset)
             for name, listed in told.items()
             for entry in listed
-            for offset in (_compact(entry.offset),)
+            for offset in (_format_compact(entry.offset),)
         )
     except (UnicodeDecodeError, RecursionError) as exc:
         raise msgspec.DecodeError(str(exc)) from exc
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _BackupEntry(msgspec.Struct, frozen=True):
     partition: msgspec.Raw
     offset: msgspec.Raw
 
 
-def _compact(raw: msgspec.Raw) -> str:
+def _format_compact(raw: msgspec.Raw) -> str:
     return msgspec.json.format(bytes(raw), indent=-1).decode()
 
 
-def _kept(path: Path) -> Kept:
+def _read_summary(path: Path) -> BackupSummary:
     body = path.read_bytes()
     try:
         told = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         told = {}
     counts = tuple((name, len(entries)) for name, entries in told.items())
-    return Kept(path, path.stat().st_mtime, hashlib.sha256(body).hexdigest(), counts)
+    return BackupSummary(path, path.stat().st_mtime, hashlib.sha256(body).hexdigest(), counts)

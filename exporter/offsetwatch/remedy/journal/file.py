@@ -8,11 +8,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from offsetwatch.disk import not_ours
+from offsetwatch.disk import find_ownership_problem
 from offsetwatch.errors import JournalDamaged
 
 
-def make(path: Path) -> None:
+def create_private_file(path: Path) -> None:
     """An empty file that nobody else can read, where there is none. One that is there is not so
     much as opened: POSIX drops all locks of a process on a file when it closes any handle of it,
     those of SQLite's other connections among them, and then the next process to leave takes itself
@@ -23,9 +23,9 @@ def make(path: Path) -> None:
         os.close(os.open(path, flags, 0o600))
 
 
-def keep_to_ourselves(path: Path) -> None:
+def require_private_files(path: Path) -> None:
     """The file, and those that SQLite keeps beside it: what they say is carried out."""
     for at in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
-        problem = not_ours(at)
+        problem = find_ownership_problem(at)
         if problem is not None:
             raise JournalDamaged(f"{at} cannot be used: {problem}")

@@ -10,24 +10,29 @@ from pathlib import Path
 from typing import Final
 
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.journal.journal import CONTROL, Journal, Publish
-from offsetwatch.remedy.model.approval import Dossier, Stands, dossier, folded
-from offsetwatch.remedy.model.fleet_state import Fleet
+from offsetwatch.remedy.journal.journal import CONTROL_PLAN_ID, Journal, LinePublisher
+from offsetwatch.remedy.model.approval import (
+    PlanHistory,
+    PlanStatus,
+    build_plan_history,
+    extend_plan_history,
+)
+from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
     AnyRecord,
-    IncidentOver,
-    Proposed,
-    Refused,
-    Verified,
+    IncidentEnded,
+    PlanProposed,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import Copy, Plan
-from offsetwatch.remedy.model.quarantine import KEPT
+from offsetwatch.remedy.model.quarantine import COPY_NOTE_PREFIX
 from offsetwatch.remedy.model.service_api import QuarantineRow
 
 _AT_ONCE: Final = 1000  # records read in one go
 
 
-class Ledger:
+class JournalIndex:
     """See the module. Belongs to one thread, as its journal does.
 
     dossiers    of the plans that are not over, in the order of their beginnings
@@ -37,13 +42,13 @@ class Ledger:
                 incident, the action, the Connect cluster and the connector
     """
 
-    def __init__(self, folder: Path, publish: Publish | None = None) -> None:
+    def __init__(self, folder: Path, publish: LinePublisher | None = None) -> None:
         self.journal = Journal(folder, publish)
-        self.fleet = Fleet()
-        self.dossiers: dict[str, Dossier] = {}
-        self.over: Counter[Stands] = Counter()
+        self.fleet = FleetState()
+        self.dossiers: dict[str, PlanHistory] = {}
+        self.over: Counter[PlanStatus] = Counter()
         self.copied: list[QuarantineRow] = []
-        self.refusals: dict[tuple[str, str, str, str], Refused] = {}
+        self.refusals: dict[tuple[str, str, str, str], ActionRefused] = {}
         self._wishes: dict[tuple[str, str], str] = {}
         self._seq = 0
 
@@ -56,11 +61,11 @@ class Ledger:
             if len(entries) < _AT_ONCE:
                 return
 
-    def dossier(self, plan_id: str) -> Dossier | None:
+    def dossier(self, plan_id: str) -> PlanHistory | None:
         """Of any plan; None if there is no such plan."""
-        return self.dossiers.get(plan_id) or dossier(self.journal.records(plan_id))
+        return self.dossiers.get(plan_id) or build_plan_history(self.journal.records(plan_id))
 
-    def newest(self) -> Iterator[Dossier]:
+    def newest(self) -> Iterator[PlanHistory]:
         """Of every plan, the last one that was begun first. Those over are read as they are asked
         for.
         """
@@ -69,12 +74,12 @@ class Ledger:
             if found is not None:
                 yield found
 
-    def wish(self, key: str, by: str) -> Dossier | None:
+    def wish(self, key: str, by: str) -> PlanHistory | None:
         """Of the first plan that somebody asked for under this key."""
         plan_id = self._wishes.get((key, by))
         return None if plan_id is None else self.dossier(plan_id)
 
-    def refused(self, plan: Plan) -> Refused | None:
+    def refused(self, plan: Plan) -> ActionRefused | None:
         """Why nothing was done about a plan's incident when that was last looked at."""
         remedy, at = plan.remedy, plan.subject
         if remedy is None:
@@ -85,32 +90,32 @@ class Ledger:
         self._seq = seq
         self.fleet.take(seq, plan_id, record)
         match record:
-            case Refused():
+            case ActionRefused():
                 at = (record.incident, record.action, record.connect_cluster, record.connector)
                 self.refusals[at] = record
-            case IncidentOver():
+            case IncidentEnded():
                 self.refusals = {
                     at: held for at, held in self.refusals.items() if at[0] != record.incident
                 }
-        if plan_id == CONTROL:
+        if plan_id == CONTROL_PLAN_ID:
             return
-        found = folded(self.dossiers.get(plan_id), record)
+        found = extend_plan_history(self.dossiers.get(plan_id), record)
         if found is None:
             return
         self.dossiers[plan_id] = found
         match record:
-            case Proposed():
+            case PlanProposed():
                 self._wishes.setdefault((record.key, record.plan.created_by), plan_id)
-            case Verified(undoing=False):
+            case StepVerified(undoing=False):
                 step = found.plan.steps[record.index]
                 if isinstance(step, Copy):
-                    self.copied.append(_copied(found.plan, step, record))
+                    self.copied.append(_build_quarantine_row(found.plan, step, record))
         if found.stands.over:
             del self.dossiers[plan_id]
             self.over[found.stands] += found.plan.remedy is not None
 
 
-def _copied(plan: Plan, step: Copy, seen: Verified) -> QuarantineRow:
+def _build_quarantine_row(plan: Plan, step: Copy, seen: StepVerified) -> QuarantineRow:
     return QuarantineRow(
         skip_key=step.skip_key,
         plan_id=plan.plan_id,
@@ -122,6 +127,8 @@ def _copied(plan: Plan, step: Copy, seen: Verified) -> QuarantineRow:
         offset=step.record.offset,
         sha256=step.sha256,
         size_bytes=step.size_bytes,
-        where=seen.said.removeprefix(KEPT) if seen.said.startswith(KEPT) else step.to,
+        where=seen.said.removeprefix(COPY_NOTE_PREFIX)
+        if seen.said.startswith(COPY_NOTE_PREFIX)
+        else step.to,
         at=Moment(seen.at),
     )

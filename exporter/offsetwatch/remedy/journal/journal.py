@@ -22,34 +22,34 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from offsetwatch.disk import sync_folder
-from offsetwatch.errors import JournalDamaged, NotLeader, Overtaken, Unfinished
+from offsetwatch.errors import JournalDamaged, NotLeader, PlanStateConflict, PlanUnfinished
 from offsetwatch.remedy.execute import connector_locks
 from offsetwatch.remedy.journal import file
-from offsetwatch.remedy.model.approval import Stands, dossier
+from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
 from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
     ControlRecord,
-    Ended,
-    Intended,
-    Led,
-    Opened,
-    Proposed,
-    Replayed,
-    decoded,
-    encoded,
+    LeadershipTaken,
+    PlanEnded,
+    PlanOpened,
+    PlanProposed,
+    RecordReplayed,
+    StepIntended,
+    decode_record,
+    encode_record,
 )
 from offsetwatch.remedy.model.plan import Alter, Plan
 
-NAME: Final = "journal.sqlite"
+FILE_NAME: Final = "journal.sqlite"
 LOCKS: Final = "locks"
 _AT_ONCE: Final = 1000  # records read in one go
 VERSION: Final = 3  # of Led, which replicas alone write
-VERSION_ALONE: Final = 2  # of all other records: all that the journal of one daemon has
+STANDALONE_VERSION: Final = 2  # of all other records: all that the journal of one daemon has
 # Of pages, for each thread that reads the journal, which it does from where it stopped. By itself
 # SQLite keeps 2 MiB: all that two hundred plans have written.
 CACHE_KIB: Final = 256
-CONTROL: Final = "control"  # where a plan's id would stand, of records of no plan
-_NOTHING: Final = "0" * 64
+CONTROL_PLAN_ID: Final = "control"  # where a plan's id would stand, of records of no plan
+_FIRST_PREV_SHA256: Final = "0" * 64
 PUBLISHED_BYTES_MAX: Final = (
     15 * 1024 * 1024
 )  # the topic takes a little more, for what is around it
@@ -74,10 +74,10 @@ CREATE TRIGGER IF NOT EXISTS never_deleted BEFORE DELETE ON records
 """
 
 
-Why = TypeVar("Why")
+NotDecided = TypeVar("NotDecided")
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """A record and where it stands."""
 
     seq: int
@@ -85,7 +85,7 @@ class Entry(NamedTuple):
     record: AnyRecord
 
 
-class Line(NamedTuple):
+class ChainLine(NamedTuple):
     """A record as it is written, with its place in the chain; `body` is its JSON, `v` the version
     of the journal that first had its kind.
     """
@@ -98,12 +98,12 @@ class Line(NamedTuple):
     v: int
 
 
-Against = Callable[[], str | None]
+StartCheck = Callable[[], str | None]
 """Why something is not to be done, asked for right before it is; None where nothing speaks against
 it.
 """
 
-Publish = Callable[[Sequence[Line]], None]
+LinePublisher = Callable[[Sequence[ChainLine]], None]
 """Has lines written where all replicas read them, together, before they are on this disk. Raises
 NotLeader if they are not known to be there.
 """
@@ -115,16 +115,16 @@ class Journal:
     something to publish with alone, everybody else is told NotLeader.
     """
 
-    def __init__(self, folder: Path, publish: Publish | None = None) -> None:
+    def __init__(self, folder: Path, publish: LinePublisher | None = None) -> None:
         self._publish = publish
-        self._fresh: list[Line] = []
+        self._fresh: list[ChainLine] = []
         self.folder = folder = folder.absolute()  # backups are told by path
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / LOCKS).mkdir(exist_ok=True, mode=0o700)
-            path = folder / NAME
-            file.keep_to_ourselves(path)
-            file.make(path)
+            path = folder / FILE_NAME
+            file.require_private_files(path)
+            file.create_private_file(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -132,14 +132,14 @@ class Journal:
             self._db.executescript(_SCHEMA)
             sync_folder(folder)
         except (OSError, sqlite3.Error) as exc:
-            raise JournalDamaged(f"{folder / NAME} cannot be used: {exc}") from exc
+            raise JournalDamaged(f"{folder / FILE_NAME} cannot be used: {exc}") from exc
         self.verify()
 
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
 
-    def open(self, plan: Plan, record: Opened, against: Against = lambda: None) -> None:
+    def open(self, plan: Plan, record: PlanOpened, against: StartCheck = lambda: None) -> None:
         """Write a plan's first record, and lock its place and connector. Raises Unfinished if
         another plan has them, and Overtaken if this one was begun or refused by others meanwhile,
         or `against` says why it is not to be begun any more, with nobody else in between: who was
@@ -148,12 +148,12 @@ class Journal:
         at = plan.subject
         with self._writing():
             stands = self._stands(plan.plan_id)
-            said = against() if stands in {None, Stands.APPROVED} else f"it is {stands} by now"
+            said = against() if stands in {None, PlanStatus.APPROVED} else f"it is {stands} by now"
             if said is not None:
-                raise Overtaken(f"plan {plan.plan_id} is not begun: {said}")
+                raise PlanStateConflict(f"plan {plan.plan_id} is not begun: {said}")
             other = self.open_plan(at.place, at.connector)
             if other is not None:
-                raise Unfinished(
+                raise PlanUnfinished(
                     other, f"plan {other} for {at.connector} ({at.place}) is still open"
                 )
             self._append(plan.plan_id, record)
@@ -175,8 +175,8 @@ class Journal:
         return str(found[0][0]) if found else None
 
     def decide(
-        self, plan_id: str, decided: Callable[[tuple[AnyRecord, ...]], AnyRecord | Why]
-    ) -> AnyRecord | Why:
+        self, plan_id: str, decided: Callable[[tuple[AnyRecord, ...]], AnyRecord | NotDecided]
+    ) -> AnyRecord | NotDecided:
         """Look at a plan's records and append one, with nobody else in between. `decided` gives
         what to append, or why nothing is.
         """
@@ -189,20 +189,20 @@ class Journal:
     def control(self, record: ControlRecord) -> None:
         """Write down what concerns no single plan."""
         with self._writing():
-            self._append(CONTROL, record)
+            self._append(CONTROL_PLAN_ID, record)
 
-    def since(self, seq: int, count: int) -> tuple[Entry, ...]:
+    def since(self, seq: int, count: int) -> tuple[JournalEntry, ...]:
         """Up to so many records from this one on, in order."""
         return tuple(self._entries("WHERE seq >= ?", seq, count))
 
-    def every(self) -> Iterator[Entry]:
+    def every(self) -> Iterator[JournalEntry]:
         """All records, in order; no more of them in memory than one reading takes."""
         seq = 1
         while found := self.since(seq, _AT_ONCE):
             seq = found[-1].seq + 1
             yield from found
 
-    def lines(self, seq: int, count: int) -> tuple[Line, ...]:
+    def lines(self, seq: int, count: int) -> tuple[ChainLine, ...]:
         """The same, as they are written."""
         rows = self._rows(
             "SELECT seq, plan_id, prev_sha256, sha256, body, v FROM records WHERE seq >= ?"
@@ -210,28 +210,28 @@ class Journal:
             seq,
             count,
         )
-        return tuple(Line(*row) for row in rows)
+        return tuple(ChainLine(*row) for row in rows)
 
     def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
         """All of a plan, in order; none if there is no such plan."""
         return tuple(entry.record for entry in self.entries(plan_id))
 
-    def entries(self, plan_id: str) -> tuple[Entry, ...]:
+    def entries(self, plan_id: str) -> tuple[JournalEntry, ...]:
         """The same, with where they stand."""
         return tuple(self._entries("WHERE plan_id = ?", plan_id))
 
-    def tail(self, count: int) -> tuple[Entry, ...]:
+    def tail(self, count: int) -> tuple[JournalEntry, ...]:
         """The newest records of all plans, in order."""
         newest = self._rows("SELECT max(seq) FROM records")[0][0] or 0
         return tuple(self._entries("WHERE seq > ?", newest - count))
 
-    def replays(self) -> dict[str, tuple[Replayed, ...]]:
+    def replays(self) -> dict[str, tuple[RecordReplayed, ...]]:
         """By the id of its receipt, each time that a record was written back or may have been, in
         order.
         """
-        found: dict[str, list[Replayed]] = {}
+        found: dict[str, list[RecordReplayed]] = {}
         for entry in self.every():
-            if isinstance(entry.record, Replayed):
+            if isinstance(entry.record, RecordReplayed):
                 times = found.setdefault(entry.record.receipt, [])
                 if not entry.record.failed:
                     times.append(entry.record)
@@ -242,7 +242,7 @@ class Journal:
     def plans(self) -> tuple[str, ...]:
         """The ids of all plans, in order of their beginnings."""
         found = self._rows("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
-        return tuple(plan_id for (plan_id,) in found if plan_id != CONTROL)
+        return tuple(plan_id for (plan_id,) in found if plan_id != CONTROL_PLAN_ID)
 
     def open_plan(self, place: str, connector: str) -> str | None:
         """The id of the plan that has this place and connector."""
@@ -260,21 +260,24 @@ class Journal:
             finally:
                 self._db.execute("ROLLBACK")
         except (sqlite3.Error, msgspec.DecodeError) as exc:
-            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
+            raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be read: {exc}") from exc
 
     def _verified(self) -> int:
-        before, count = _NOTHING, 0
+        before, count = _FIRST_PREV_SHA256, 0
         rows = self._db.execute(
             "SELECT seq, v, plan_id, body, prev_sha256, sha256 FROM records ORDER BY seq"
         )
         for seq, v, plan_id, body, prev, sha256 in rows:
             count += 1
-            if (problem := unreadable(v)) is not None:
+            if (problem := find_version_problem(v)) is not None:
                 raise self._damaged(seq, problem)
-            if seq != count or prev != before or sha256 != line_hash(seq, v, plan_id, body, prev):
+            if seq != count or prev != before or sha256 != hash_line(seq, v, plan_id, body, prev):
                 raise self._damaged(seq, "is not what was written")
             before = sha256
-        head = self._db.execute("SELECT seq, sha256 FROM head").fetchone() or (0, _NOTHING)
+        head = self._db.execute("SELECT seq, sha256 FROM head").fetchone() or (
+            0,
+            _FIRST_PREV_SHA256,
+        )
         if head != (count, before):
             raise self._damaged(head[0], "is missing")
         return count
@@ -283,14 +286,14 @@ class Journal:
         """Be the one process that works on this connector. Raises Busy naming the one that does,
         and JournalDamaged where locks do not work.
         """
-        return connector_locks.at_work(self.folder / LOCKS, place, connector, since)
+        return connector_locks.lock_connector(self.folder / LOCKS, place, connector, since)
 
     def busy(self, place: str, connector: str) -> bool:
         """Whether a process works on this connector now."""
-        return connector_locks.busy(self.folder / LOCKS, place, connector)
+        return connector_locks.is_locked(self.folder / LOCKS, place, connector)
 
-    def _stands(self, plan_id: str) -> Stands | None:
-        found = dossier(self.records(plan_id))
+    def _stands(self, plan_id: str) -> PlanStatus | None:
+        found = build_plan_history(self.records(plan_id))
         return None if found is None else found.stands
 
     @contextmanager
@@ -308,7 +311,7 @@ class Journal:
                 raise
             self._db.execute("COMMIT")
         except sqlite3.Error as exc:
-            raise JournalDamaged(f"{self.folder / NAME} cannot be written: {exc}") from exc
+            raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be written: {exc}") from exc
 
     @property
     def copy_of(self) -> str | None:
@@ -318,43 +321,48 @@ class Journal:
 
     def holds(self, record: AnyRecord) -> bool:
         """Whether it is small enough to be written."""
-        return self._publish is None or len(encoded(record)) <= PUBLISHED_BYTES_MAX
+        return self._publish is None or len(encode_record(record)) <= PUBLISHED_BYTES_MAX
 
     def _ours_to_write(self) -> None:
         if self._publish is None and (topic := self.copy_of) is not None:
             raise NotLeader(
-                f"{self.folder / NAME} is a copy of the topic {topic}: nothing was done. "
+                f"{self.folder / FILE_NAME} is a copy of the topic {topic}: nothing was done. "
                 "Name the replica that leads with --url: it alone writes"
             )
 
     def _append(self, plan_id: str, record: AnyRecord) -> None:
         seq, prev = self._head()
-        body, v = encoded(record), VERSION if isinstance(record, Led) else VERSION_ALONE
+        body, v = (
+            encode_record(record),
+            VERSION if isinstance(record, LeadershipTaken) else STANDALONE_VERSION,
+        )
         if self._publish is not None and len(body) > PUBLISHED_BYTES_MAX:
             raise JournalDamaged(
                 f"a record of {len(body)} bytes cannot be written: replicas share those of up to "
                 f"{PUBLISHED_BYTES_MAX}"
             )
-        line = Line(seq + 1, plan_id, prev, line_hash(seq + 1, v, plan_id, body, prev), body, v)
+        line = ChainLine(
+            seq + 1, plan_id, prev, hash_line(seq + 1, v, plan_id, body, prev), body, v
+        )
         self._fresh.append(line)
         self._put(line, record)
 
     def _head(self) -> tuple[int, str]:
         found = self._db.execute("SELECT seq, sha256 FROM head").fetchone()
-        return (0, _NOTHING) if found is None else (int(found[0]), str(found[1]))
+        return (0, _FIRST_PREV_SHA256) if found is None else (int(found[0]), str(found[1]))
 
-    def _put(self, line: Line, record: AnyRecord) -> None:
+    def _put(self, line: ChainLine, record: AnyRecord) -> None:
         """The line behind the others, and what follows from it."""
         plan_id = line.plan_id
         match record:
-            case Opened(plan=plan):
+            case PlanOpened(plan=plan):
                 at = plan.subject
                 self._db.execute(
                     "INSERT INTO open_plans VALUES (?, ?, ?)", (plan_id, at.place, at.connector)
                 )
-            case Ended():
+            case PlanEnded():
                 self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
-            case Intended() if (key := self._skips(plan_id, record)) is not None:
+            case StepIntended() if (key := self._skips(plan_id, record)) is not None:
                 self._claim(plan_id, key)
         self._db.execute(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
@@ -365,21 +373,21 @@ class Journal:
     def _claim(self, plan_id: str, skip_key: str) -> None:
         other = self.skipped_by(skip_key)
         if other not in {None, plan_id}:
-            raise Unfinished(str(other), f"this record was skipped by plan {other} already")
+            raise PlanUnfinished(str(other), f"this record was skipped by plan {other} already")
         self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
 
-    def _skips(self, plan_id: str, intended: Intended) -> str | None:
+    def _skips(self, plan_id: str, intended: StepIntended) -> str | None:
         """What is skipped for good by a step that is about to be tried."""
         if intended.undoing:
             return None
         first = next(self._entries("WHERE plan_id = ?", plan_id, 1), None)
-        if first is None or not isinstance(first.record, Opened | Proposed):
+        if first is None or not isinstance(first.record, PlanOpened | PlanProposed):
             return None
         plan = first.record.plan
         alters = isinstance(plan.steps[intended.index], Alter)
         return plan.remedy.skip_key if alters and plan.remedy is not None else None
 
-    def _entries(self, where: str, value: str | int, count: int = -1) -> Iterator[Entry]:
+    def _entries(self, where: str, value: str | int, count: int = -1) -> Iterator[JournalEntry]:
         rows = self._rows(
             f"SELECT seq, plan_id, body FROM records {where} ORDER BY seq LIMIT ?",  # noqa: S608 - ours
             value,
@@ -387,7 +395,7 @@ class Journal:
         )
         for seq, plan_id, body in rows:
             try:
-                yield Entry(seq, plan_id, decoded(body))
+                yield JournalEntry(seq, plan_id, decode_record(body))
             except msgspec.DecodeError as exc:
                 raise self._damaged(seq, f"cannot be read ({exc})") from exc
 
@@ -395,25 +403,26 @@ class Journal:
         try:
             return self._db.execute(query, values).fetchall()
         except sqlite3.Error as exc:
-            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
+            raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be read: {exc}") from exc
 
     def _damaged(self, seq: int, what: str) -> JournalDamaged:
         return JournalDamaged(
-            f"{self.folder / NAME}: record {seq} {what}; no change is made with such a journal. "
+            f"{self.folder / FILE_NAME}: record {seq} {what}; no change is made with such a "
+            "journal. "
             "Keep the file, inspect the connectors it names, and start with another --state-dir"
         )
 
 
-def unreadable(v: int) -> str | None:
+def find_version_problem(v: int) -> str | None:
     """Return why a line of this version cannot be read; None if it can."""
     if v > VERSION:
         return f"was written by a newer offsetwatch (version {v})"
-    if v < VERSION_ALONE:
-        return f"has version {v} of the journal, and this reads {VERSION_ALONE} to {VERSION}"
+    if v < STANDALONE_VERSION:
+        return f"has version {v} of the journal, and this reads {STANDALONE_VERSION} to {VERSION}"
     return None
 
 
-def line_hash(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
+def hash_line(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
     """Of a line and, by the hash before it, of all lines before it."""
     return hashlib.sha256(
         b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + body

@@ -48,7 +48,7 @@ class Coordinates(NamedTuple):
     class_name: str
 
 
-def in_log(text: str, connector: str) -> frozenset[Coordinates]:
+def parse_error_log(text: str, connector: str) -> frozenset[Coordinates]:
     """What the end of a worker's log says of this connector: nothing if any of the lines that speak
     of it do not name a record, or are not as Connect writes them.
     """
@@ -59,19 +59,19 @@ def in_log(text: str, connector: str) -> frozenset[Coordinates]:
         task = ours.match(rest)
         if task is None:
             continue
-        said = _REST.fullmatch(rest[task.end() :].rstrip()) if _plain(before, line) else None
-        coordinates = None if said is None or said["record"] is None else _coordinates(said)
+        said = _REST.fullmatch(rest[task.end() :].rstrip()) if _is_plain(before, line) else None
+        coordinates = None if said is None or said["record"] is None else _parse_coordinates(said)
         if coordinates is None:
             return frozenset()
         found.add(coordinates)
     return frozenset(found)
 
 
-def _plain(before: str, line: str) -> bool:
+def _is_plain(before: str, line: str) -> bool:
     return len(line) <= LINE_CHARS_MAX and "ERROR" in before and not set(before) & set("'\"{}")
 
 
-def _coordinates(said: re.Match[str]) -> Coordinates | None:
+def _parse_coordinates(said: re.Match[str]) -> Coordinates | None:
     stage = STAGES.get(said["stage"])
     if stage is None:
         return None
@@ -79,13 +79,13 @@ def _coordinates(said: re.Match[str]) -> Coordinates | None:
     return Coordinates(at, int(said["offset"]), stage, said["class"])
 
 
-def in_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
+def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
     """What dead letters say of this connector, each by its headers."""
-    found = (_of_letter(headers, connector) for headers in records)
+    found = (_parse_dead_letter(headers, connector) for headers in records)
     return frozenset(at for at in found if at is not None)
 
 
-def _of_letter(headers: Headers, connector: str) -> Coordinates | None:
+def _parse_dead_letter(headers: Headers, connector: str) -> Coordinates | None:
     """None of another connector's, and where Connect was not told to say more (context.headers)."""
     said: dict[str, str] = {}
     for name, value in headers:

@@ -10,12 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.decode.java_values import trimmed
-from offsetwatch.remedy.locate.converters import UNKNOWN, Converters, Settings, converters, truth
+from offsetwatch.decode.java_values import trim_blanks
+from offsetwatch.remedy.locate.converters import (
+    UNKNOWN_CONVERTERS,
+    ConnectorConverters,
+    SettingsMap,
+    parse_truth,
+    read_converters,
+)
 
 BATCH_DEFAULT: Final = 500  # max.poll.records of Kafka's consumer
 # Of a worker's properties; nothing else of them is looked at.
-OF_WORKER: Final = frozenset(
+WORKER_SETTINGS: Final = frozenset(
     {
         *(
             f"{kind}.converter{setting}"
@@ -43,7 +49,7 @@ class SinkFacts:
     read_committed  None where neither it nor the worker says
     """
 
-    converters: Converters = UNKNOWN
+    converters: ConnectorConverters = UNKNOWN_CONVERTERS
     batch_max: int | None = None
     tolerant: bool | None = False
     dead_letters: str | None = None
@@ -71,62 +77,68 @@ class MirrorFacts:
     read_committed: bool = False
 
 
-def sink_facts(config: Settings, worker: Settings | None = None) -> SinkFacts:
+def read_sink_facts(config: SettingsMap, worker: SettingsMap | None = None) -> SinkFacts:
     """`worker`: its properties, if anybody knows them."""
-    tolerance = _text(config.get("errors.tolerance", "none"))
-    topic = _text(config.get("errors.deadletterqueue.topic.name"))
-    level = _of_client("consumer", "isolation.level", config, worker)
+    tolerance = _read_literal(config.get("errors.tolerance", "none"))
+    topic = _read_literal(config.get("errors.deadletterqueue.topic.name"))
+    level = _read_client_setting("consumer", "isolation.level", config, worker)
     return SinkFacts(
-        converters=converters(config, worker),
-        batch_max=_number(_of_client("consumer", "max.poll.records", config, worker)),
+        converters=read_converters(config, worker),
+        batch_max=_parse_number(
+            _read_client_setting("consumer", "max.poll.records", config, worker)
+        ),
         tolerant=None if tolerance is None else tolerance.lower() == "all",
         dead_letters=topic if topic and len(topic) <= _TOPIC_CHARS_MAX else None,
-        logs_records=_both(
-            truth(config.get("errors.log.enable"), default=False),
-            truth(config.get("errors.log.include.messages"), default=False),
+        logs_records=_combine_truths(
+            parse_truth(config.get("errors.log.enable"), default=False),
+            parse_truth(config.get("errors.log.include.messages"), default=False),
         ),
-        read_committed=_committed(level, known=worker is not None),
+        read_committed=_parse_isolation(level, known=worker is not None),
     )
 
 
-def mirror_facts(config: Settings, worker: Settings | None = None) -> MirrorFacts:
+def read_mirror_facts(config: SettingsMap, worker: SettingsMap | None = None) -> MirrorFacts:
     """`worker` as of sink_facts. The consumer is MirrorMaker's own: the worker has no say in it."""
-    compression = _of_client("producer", "compression.type", config, worker)
+    compression = _read_client_setting("producer", "compression.type", config, worker)
     level = config.get("source.consumer.isolation.level", config.get("consumer.isolation.level"))
     alias = config.get("source.cluster.alias")
     known = compression is not None or worker is not None
     return MirrorFacts(
-        alias="source" if alias is None else trimmed(alias),
-        request_max=_number(_of_client("producer", "max.request.size", config, worker)),
-        compressed=trimmed(compression or "none").lower() != "none" if known else None,
-        read_committed=level is not None and trimmed(level) == "read_committed",
+        alias="source" if alias is None else trim_blanks(alias),
+        request_max=_parse_number(
+            _read_client_setting("producer", "max.request.size", config, worker)
+        ),
+        compressed=trim_blanks(compression or "none").lower() != "none" if known else None,
+        read_committed=level is not None and trim_blanks(level) == "read_committed",
     )
 
 
-def _of_client(client: str, name: str, config: Settings, worker: Settings | None) -> str | None:
+def _read_client_setting(
+    client: str, name: str, config: SettingsMap, worker: SettingsMap | None
+) -> str | None:
     """A setting of the connector's consumer or producer."""
     own = config.get(f"{client}.override.{name}")
     return own if own is not None else (worker or {}).get(f"{client}.{name}")
 
 
-def _committed(level: str | None, *, known: bool) -> bool | None:
+def _parse_isolation(level: str | None, *, known: bool) -> bool | None:
     if level is None:
         return False if known else None
     return {"read_committed": True, "read_uncommitted": False}.get(level.strip().lower())
 
 
-def _both(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001 - no flags: terms
+def _combine_truths(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT001 - no flags: terms
     if one is False or other is False:
         return False
     return None if one is None or other is None else True
 
 
-def _text(value: str | None) -> str | None:
+def _read_literal(value: str | None) -> str | None:
     """None for what stands elsewhere."""
     return None if value is None or "${" in value else value.strip()
 
 
-def _number(value: str | None) -> int | None:
+def _parse_number(value: str | None) -> int | None:
     text = (value or "").strip()
     plain = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return int(text) if plain and int(text) > 0 else None

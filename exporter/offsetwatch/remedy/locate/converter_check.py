@@ -13,18 +13,23 @@ from offsetwatch.model.evidence import RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, TRANSFORM, VALUE
 from offsetwatch.remedy.locate.connector_settings import SinkFacts
-from offsetwatch.remedy.locate.converters import Converter, Converters, read, read_headers
-from offsetwatch.remedy.locate.json_converter import Reading, Said
+from offsetwatch.remedy.locate.converters import (
+    ConnectorConverters,
+    Converter,
+    check_conversion,
+    check_header_conversion,
+)
+from offsetwatch.remedy.locate.json_converter import ConversionCheck, ConversionVerdict
 from offsetwatch.remedy.locate.search import Suspect
 
 # The order in which a record goes through them.
-CONVERTERS: Final = (KEY, VALUE, HEADER)
-STAGES: Final = (*CONVERTERS, CONVERTER, TRANSFORM, PUT)
+CONVERTER_STAGES: Final = (KEY, VALUE, HEADER)
+STAGES: Final = (*CONVERTER_STAGES, CONVERTER, TRANSFORM, PUT)
 SHOWN_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Bad:
+class FailingRecord:
     """A record that fails, and where first."""
 
     suspect: Suspect
@@ -34,7 +39,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodeResult:
     """Of all windows.
 
     unknown    records of which it cannot be told whether the failing stage takes them
@@ -42,15 +47,15 @@ class Decoded:
     whole      nothing that may have been in the failing batch is missing
     """
 
-    bad: tuple[Bad, ...]
+    bad: tuple[FailingRecord, ...]
     unknown: int
     framed: int
     records: int
     whole: bool
 
-    def evidence(self, by: Converters, stage: str) -> Evidence:
+    def evidence(self, by: ConnectorConverters, stage: str) -> Evidence:
         """For people."""
-        names = [_converters(by)[at].name for at in converters_at(stage)]
+        names = [_map_converters(by)[at].name for at in find_converter_stages(stage)]
         if not names:
             return ()
         shown = tuple(
@@ -67,10 +72,10 @@ class Decoded:
         )
 
 
-def decode(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -> Decoded:
+def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -> DecodeResult:
     """`stage`: where the task failed."""
-    looked_at = converters_at(stage)
-    bad: list[Bad] = []
+    looked_at = find_converter_stages(stage)
+    bad: list[FailingRecord] = []
     unknown = framed = records = 0
     whole = True
     for suspect in suspects:
@@ -78,51 +83,55 @@ def decode(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -> Decoded
         whole &= len(window.records) >= facts.batch or window.next_offset >= window.end
         for record in window.records[: facts.batch]:
             records += 1
-            found = _readings(facts.converters, record)
-            failing = next((at for at in found if found[at].reading is Reading.FAILS), None)
+            found = _check_record(facts.converters, record)
+            failing = next(
+                (at for at in found if found[at].reading is ConversionVerdict.FAILS), None
+            )
             if failing is not None:
-                bad.append(Bad(suspect, record, failing, found[failing].why))
+                bad.append(FailingRecord(suspect, record, failing, found[failing].why))
                 continue
             readings = {found[at].reading for at in looked_at}
-            unknown += Reading.UNKNOWN in readings
-            framed += Reading.FRAMED in readings and Reading.UNKNOWN not in readings
-    return Decoded(tuple(bad), unknown, framed, records, whole)
+            unknown += ConversionVerdict.UNKNOWN in readings
+            framed += (
+                ConversionVerdict.FRAMED in readings and ConversionVerdict.UNKNOWN not in readings
+            )
+    return DecodeResult(tuple(bad), unknown, framed, records, whole)
 
 
-def against(record: RawRecord, facts: SinkFacts, stage: str) -> str | None:
+def find_contradiction(record: RawRecord, facts: SinkFacts, stage: str) -> str | None:
     """Why this record cannot be the one that fails at this stage, if it cannot."""
-    found = {at: said.reading for at, said in _readings(facts.converters, record).items()}
-    looked_at = converters_at(stage)
-    for earlier in CONVERTERS:
+    found = {at: said.reading for at, said in _check_record(facts.converters, record).items()}
+    looked_at = find_converter_stages(stage)
+    for earlier in CONVERTER_STAGES:
         if earlier in looked_at:
             break
-        if found[earlier] is Reading.FAILS:
+        if found[earlier] is ConversionVerdict.FAILS:
             return f"it would not even get past {earlier}"
-    if looked_at and all(found[at] is Reading.FINE for at in looked_at):
+    if looked_at and all(found[at] is ConversionVerdict.FINE for at in looked_at):
         return f"{stage} takes it"
     return None
 
 
-def converters_at(stage: str) -> tuple[str, ...]:
+def find_converter_stages(stage: str) -> tuple[str, ...]:
     """Those that may have failed there: all, where the trace does not tell which."""
     if stage == CONVERTER:
-        return CONVERTERS
-    return (stage,) if stage in CONVERTERS else ()
+        return CONVERTER_STAGES
+    return (stage,) if stage in CONVERTER_STAGES else ()
 
 
-def untold(by: Converters, stage: str) -> bool:
+def has_unknown_converter(by: ConnectorConverters, stage: str) -> bool:
     """Whether one of those that may have failed there is not known at all."""
-    return any(_converters(by)[at].class_name is None for at in converters_at(stage))
+    return any(_map_converters(by)[at].class_name is None for at in find_converter_stages(stage))
 
 
-def _converters(by: Converters) -> dict[str, Converter]:
-    return dict(zip(CONVERTERS, (by.key, by.value, by.header), strict=True))
+def _map_converters(by: ConnectorConverters) -> dict[str, Converter]:
+    return dict(zip(CONVERTER_STAGES, (by.key, by.value, by.header), strict=True))
 
 
-def _readings(by: Converters, record: RawRecord) -> dict[str, Said]:
+def _check_record(by: ConnectorConverters, record: RawRecord) -> dict[str, ConversionCheck]:
     """By stage, in the order in which Connect asks."""
     return {
-        KEY: read(by.key, record.key, record.headers),
-        VALUE: read(by.value, record.value, record.headers),
-        HEADER: read_headers(by.header, record.headers),
+        KEY: check_conversion(by.key, record.key, record.headers),
+        VALUE: check_conversion(by.value, record.value, record.headers),
+        HEADER: check_header_conversion(by.header, record.headers),
     }

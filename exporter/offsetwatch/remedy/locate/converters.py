@@ -12,10 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.remedy.locate.json_converter import FINE, Reading, Said, read_json
+from offsetwatch.remedy.locate.json_converter import (
+    FINE,
+    ConversionCheck,
+    ConversionVerdict,
+    read_json,
+)
 
 Headers = tuple[tuple[str, bytes | None], ...]
-Settings = Mapping[str, str | None]
+SettingsMap = Mapping[str, str | None]
 
 _CONVERTERS: Final = "org.apache.kafka.connect.converters."
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -44,10 +49,10 @@ _GUID_FRAME: Final = 1  # newer ones name a schema by a GUID, behind this byte o
 _ID_HEADERS: Final = frozenset({"__key_schema_id", "__value_schema_id"})
 
 # Connect takes a class's simple name as well, with or without its suffix.
-_KNOWN: Final = (_JSON, _STRING, _SIMPLE_HEADERS, _BYTES, *_SIZES, *_FRAMED)
+_KNOWN_CLASSES: Final = (_JSON, _STRING, _SIMPLE_HEADERS, _BYTES, *_SIZES, *_FRAMED)
 _BY_ALIAS: Final = {
     alias: name
-    for name in _KNOWN
+    for name in _KNOWN_CLASSES
     for simple in [name.rpartition(".")[2]]
     for alias in (simple, simple.removesuffix("Converter"))
 }
@@ -73,7 +78,7 @@ class Converter:
 
 
 @dataclass(frozen=True, slots=True)
-class Converters:
+class ConnectorConverters:
     """Those of one connector."""
 
     key: Converter = Converter()
@@ -81,36 +86,38 @@ class Converters:
     header: Converter = Converter()
 
 
-UNKNOWN: Final = Converters()
+UNKNOWN_CONVERTERS: Final = ConnectorConverters()
 
 
-def converters(connector: Settings, worker: Settings | None = None) -> Converters:
+def read_converters(
+    connector: SettingsMap, worker: SettingsMap | None = None
+) -> ConnectorConverters:
     """From a connector's configuration, which may hold secrets: nothing else of it is kept.
 
     worker    the worker's properties, if anybody knows them
     """
-    return Converters(
-        key=_converter("key.converter", connector, worker),
-        value=_converter("value.converter", connector, worker),
-        header=_converter("header.converter", connector, worker),
+    return ConnectorConverters(
+        key=_read_converter("key.converter", connector, worker),
+        value=_read_converter("value.converter", connector, worker),
+        header=_read_converter("header.converter", connector, worker),
     )
 
 
-def _converter(name: str, connector: Settings, worker: Settings | None) -> Converter:
+def _read_converter(name: str, connector: SettingsMap, worker: SettingsMap | None) -> Converter:
     """A converter's settings count only beside its class: Connect reads both from one place."""
     known = worker or {}
     place = connector if connector.get(name) is not None else known
-    found = class_name(place.get(name))
+    found = resolve_class_name(place.get(name))
     if name == "header.converter" and worker is not None and place.get(name) is None:
         found = _SIMPLE_HEADERS
     if found != _JSON:
         return Converter(found)
     if place.get(f"{name}.schema.content") is not None:
         return Converter(found, envelope=None)
-    return Converter(found, envelope=truth(place.get(f"{name}.schemas.enable"), default=True))
+    return Converter(found, envelope=parse_truth(place.get(f"{name}.schemas.enable"), default=True))
 
 
-def class_name(text: str | None) -> str | None:
+def resolve_class_name(text: str | None) -> str | None:
     """A class as configured, by its full name; None if it is none, or stands elsewhere (`${…}`)."""
     stripped = (text or "").strip()
     if len(stripped) > _CLASS_CHARS_MAX or _CLASS.fullmatch(stripped) is None:
@@ -118,14 +125,16 @@ def class_name(text: str | None) -> str | None:
     return _BY_ALIAS.get(stripped, stripped)
 
 
-def truth(text: str | None, *, default: bool) -> bool | None:
+def parse_truth(text: str | None, *, default: bool) -> bool | None:
     """A configured truth value; None if it stands elsewhere, or is none."""
     if text is None:
         return default
     return {"true": True, "false": False}.get(text.strip().lower())
 
 
-def read(converter: Converter, raw: bytes | None, headers: Headers = ()) -> Said:
+def check_conversion(
+    converter: Converter, raw: bytes | None, headers: Headers = ()
+) -> ConversionCheck:
     """What this converter makes of a key or a value.
 
     headers   of the record: a schema may be named there
@@ -136,43 +145,53 @@ def read(converter: Converter, raw: bytes | None, headers: Headers = ()) -> Said
     if name in {_STRING, _BYTES}:
         return FINE
     if name in _SIZES:
-        return _sized(raw, _SIZES[name], boolean=name == _BOOLEAN)
+        return _check_size(raw, _SIZES[name], boolean=name == _BOOLEAN)
     if name in _FRAMED:
-        return _framed(raw, headers)
+        return _check_frame(raw, headers)
     if name is None:
-        return Said(Reading.UNKNOWN, "the converter is not known")
-    return Said(Reading.UNKNOWN, "not decoded: nothing is known of the converter")
+        return ConversionCheck(ConversionVerdict.UNKNOWN, "the converter is not known")
+    return ConversionCheck(
+        ConversionVerdict.UNKNOWN, "not decoded: nothing is known of the converter"
+    )
 
 
-def read_headers(converter: Converter, headers: Headers) -> Said:
+def check_header_conversion(converter: Converter, headers: Headers) -> ConversionCheck:
     """What this header converter makes of all of a record's headers."""
     if not headers:
         return FINE
     if converter.class_name in _FRAMED:
-        return Said(Reading.UNKNOWN, "no header converter")
-    found = [read(converter, value) for _, value in headers]
-    bad = [said for said in found if said.reading is Reading.FAILS]
-    unclear = [said for said in found if said.reading is not Reading.FINE]
+        return ConversionCheck(ConversionVerdict.UNKNOWN, "no header converter")
+    found = [check_conversion(converter, value) for _, value in headers]
+    bad = [said for said in found if said.reading is ConversionVerdict.FAILS]
+    unclear = [said for said in found if said.reading is not ConversionVerdict.FINE]
     return (bad or unclear or [FINE])[0]
 
 
-def _sized(raw: bytes | None, size: int, *, boolean: bool) -> Said:
+def _check_size(raw: bytes | None, size: int, *, boolean: bool) -> ConversionCheck:
     if raw is None:
         return FINE
     if len(raw) != size:
-        return Said(Reading.FAILS, f"has {len(raw)} bytes, not {size}")
-    return Said(Reading.FAILS, "neither 0 nor 1") if boolean and raw[0] > 1 else FINE
+        return ConversionCheck(ConversionVerdict.FAILS, f"has {len(raw)} bytes, not {size}")
+    return (
+        ConversionCheck(ConversionVerdict.FAILS, "neither 0 nor 1")
+        if boolean and raw[0] > 1
+        else FINE
+    )
 
 
-def _framed(raw: bytes | None, headers: Headers) -> Said:
+def _check_frame(raw: bytes | None, headers: Headers) -> ConversionCheck:
     if raw is None:
         return FINE
     if any(name in _ID_HEADERS for name, _ in headers):
-        return Said(Reading.UNKNOWN, "not decoded: its schema is named in a header")
+        return ConversionCheck(
+            ConversionVerdict.UNKNOWN, "not decoded: its schema is named in a header"
+        )
     if not raw or raw[0] == _GUID_FRAME:
-        return Said(Reading.UNKNOWN, "not decoded: no frame that every version has")
+        return ConversionCheck(
+            ConversionVerdict.UNKNOWN, "not decoded: no frame that every version has"
+        )
     if raw[0] != 0:
-        return Said(Reading.FAILS, "unknown magic byte")
+        return ConversionCheck(ConversionVerdict.FAILS, "unknown magic byte")
     if len(raw) < _FRAME_BYTES:
-        return Said(Reading.FAILS, "cut off within its schema's id")
-    return Said(Reading.FRAMED, "not decoded: its schema is in a registry")
+        return ConversionCheck(ConversionVerdict.FAILS, "cut off within its schema's id")
+    return ConversionCheck(ConversionVerdict.FRAMED, "not decoded: its schema is in a registry")

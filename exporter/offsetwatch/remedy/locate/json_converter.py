@@ -22,7 +22,7 @@ DEPTH_MAX: Final = 200  # Jackson's own limit is 1000
 NUMBER_CHARS_MAX: Final = 300  # Jackson's own limit is 1000
 
 
-class Reading(StrEnum):
+class ConversionVerdict(StrEnum):
     """What would become of some bytes.
 
     fine      they are converted
@@ -37,16 +37,20 @@ class Reading(StrEnum):
     FAILS = "fails"
 
 
-class Said(NamedTuple):
+class ConversionCheck(NamedTuple):
     """`why` is a fixed phrase for people: it never quotes the bytes."""
 
-    reading: Reading
+    reading: ConversionVerdict
     why: str
 
 
-FINE: Final = Said(Reading.FINE, "")
-_NOTHING: Final = Said(Reading.UNKNOWN, "holds nothing")  # which some versions take for null
-_LENIENT: Final = Said(Reading.UNKNOWN, "is converted or not, depending on the parser")
+FINE: Final = ConversionCheck(ConversionVerdict.FINE, "")
+_EMPTY: Final = ConversionCheck(
+    ConversionVerdict.UNKNOWN, "holds nothing"
+)  # which some versions take for null
+_LENIENT: Final = ConversionCheck(
+    ConversionVerdict.UNKNOWN, "is converted or not, depending on the parser"
+)
 
 # --- the text -------------------------------------------------------------------------------------
 
@@ -60,35 +64,35 @@ _BEGINNINGS: Final = '{["-0123456789tfn'
 _ENCODINGS: Final = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 
 
-class _Broken(Exception):
+class _InvalidJson(Exception):
     """An error that every parser of JSON makes."""
 
 
-class _Unclear(Exception):
+class _AmbiguousJson(Exception):
     """One parser takes it and another does not."""
 
 
-def read_text(raw: bytes) -> tuple[Said, Any]:
+def read_text(raw: bytes) -> tuple[ConversionCheck, Any]:
     """What a parser makes of the bytes, and the value if it is FINE."""
     if len(raw) > TEXT_BYTES_MAX:
-        return Said(Reading.UNKNOWN, "too large to be decoded here"), None
+        return ConversionCheck(ConversionVerdict.UNKNOWN, "too large to be decoded here"), None
     if not raw.strip(b" \t\r\n"):
-        return _NOTHING, None
+        return _EMPTY, None
     if 0 in raw[:4] or raw[:2] in {b"\xfe\xff", b"\xff\xfe"} or raw[:3] == b"\xef\xbb\xbf":
-        return _in_some_encoding(raw), None
+        return _check_encodings(raw), None
     try:
-        end = _value_end(raw)
+        end = _find_value_end(raw)
         value = msgspec.json.decode(raw[:end])
-    except _Broken:
-        return Said(Reading.FAILS, "no JSON"), None
-    except (_Unclear, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _InvalidJson:
+        return ConversionCheck(ConversionVerdict.FAILS, "no JSON"), None
+    except (_AmbiguousJson, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _LENIENT, None
     if raw[end:].strip(b" \t\r\n") and not isinstance(value, dict | list):
         return _LENIENT, None  # of `12 x` and `12x` a parser takes one at most
     return FINE, value
 
 
-def _in_some_encoding(raw: bytes) -> Said:
+def _check_encodings(raw: bytes) -> ConversionCheck:
     """Bytes that Jackson may take for UTF-16 or UTF-32, in which it minds less than in UTF-8: they
     fail if in none of them they begin as JSON does.
     """
@@ -96,25 +100,25 @@ def _in_some_encoding(raw: bytes) -> Said:
         text = raw.decode(encoding, errors="replace").removeprefix("\ufeff").lstrip(" \t\r\n")
         if not text or text[0] in _BEGINNINGS:
             return _LENIENT
-    return Said(Reading.FAILS, "no JSON")
+    return ConversionCheck(ConversionVerdict.FAILS, "no JSON")
 
 
-def _value_end(raw: bytes) -> int:
+def _find_value_end(raw: bytes) -> int:
     """Where the first value ends. Raises _Broken, _Unclear."""
     opened: list[int] = []  # the brackets that are open
-    at = _skipped(raw, 0)
+    at = _skip_space(raw, 0)
     while True:
-        at = _opened_or_scalar(raw, at, opened)
+        at = _skip_scalar_or_bracket(raw, at, opened)
         while opened:
             fresh = opened[-1] == at - 1  # nothing is in it yet
             in_map = raw[opened[-1] : opened[-1] + 1] == b"{"
-            at = _skipped(raw, at)
+            at = _skip_space(raw, at)
             following = raw[at : at + 1]
             if following != (b"}" if in_map else b"]"):
                 if not fresh and following != b",":
-                    raise _Broken
-                at = at if fresh else _skipped(raw, at + 1)
-                at = _name_end(raw, at) if in_map else at
+                    raise _InvalidJson
+                at = at if fresh else _skip_space(raw, at + 1)
+                at = _find_name_end(raw, at) if in_map else at
                 break
             opened.pop()
             at += 1
@@ -122,42 +126,42 @@ def _value_end(raw: bytes) -> int:
             return at
 
 
-def _opened_or_scalar(raw: bytes, at: int, opened: list[int]) -> int:
+def _skip_scalar_or_bracket(raw: bytes, at: int, opened: list[int]) -> int:
     """Behind a scalar, or behind the bracket that opens a list or a map."""
     first = raw[at : at + 1]
     if first in {b"[", b"{"}:
         if len(opened) >= DEPTH_MAX:
-            raise _Unclear
+            raise _AmbiguousJson
         opened.append(at)
         return at + 1
     if first == b'"':
-        return _string_end(raw, at)
+        return _find_string_end(raw, at)
     literal = _LITERAL.match(raw, at)
     if literal is not None:
         return literal.end()
     number = _NUMBER.match(raw, at)
     if number is None:
-        raise _Broken
+        raise _InvalidJson
     text = number[0]
     if _NEEDLESS_ZERO.match(text) or _EXPONENT.search(text) or len(text) > NUMBER_CHARS_MAX:
-        raise _Unclear
+        raise _AmbiguousJson
     if raw[number.end() : number.end() + 1] in {b".", b"e", b"E"}:
-        raise _Broken
+        raise _InvalidJson
     return number.end()
 
 
-def _name_end(raw: bytes, at: int) -> int:
+def _find_name_end(raw: bytes, at: int) -> int:
     """Where the value after a name and its colon begins."""
-    at = _skipped(raw, _string_end(raw, at))
+    at = _skip_space(raw, _find_string_end(raw, at))
     if raw[at : at + 1] != b":":
-        raise _Broken
-    return _skipped(raw, at + 1)
+        raise _InvalidJson
+    return _skip_space(raw, at + 1)
 
 
-def _string_end(raw: bytes, at: int) -> int:
+def _find_string_end(raw: bytes, at: int) -> int:
     found = _STRING.match(raw, at)
     if found is None:
-        raise _Broken
+        raise _InvalidJson
     try:
         found[0].decode()
     except UnicodeDecodeError as exc:
@@ -165,12 +169,12 @@ def _string_end(raw: bytes, at: int) -> int:
         needed = 1 if 0xC0 <= first < 0xE0 else 2 if 0xE0 <= first < 0xF0 else 3
         # What follows ends with the quote, which is no such byte: what is cut short is seen, too.
         if 0xC0 <= first < 0xF8 and all(0x80 <= byte < 0xC0 for byte in following[:needed]):
-            raise _Unclear from exc  # overlong, or half of a pair: not every decoder minds
-        raise _Broken from exc
+            raise _AmbiguousJson from exc  # overlong, or half of a pair: not every decoder minds
+        raise _InvalidJson from exc
     return found.end()
 
 
-def _skipped(raw: bytes, at: int) -> int:
+def _skip_space(raw: bytes, at: int) -> int:
     found = _SPACE.match(raw, at)
     return at if found is None else found.end()
 
@@ -179,37 +183,45 @@ def _skipped(raw: bytes, at: int) -> int:
 
 _INTEGERS: Final = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _LOGICAL: Final = "org.apache.kafka.connect.data."
-_NO_SCHEMA: Final = Said(Reading.FAILS, "holds no schema that there is")
-_NO_PAYLOAD: Final = Said(Reading.FAILS, "holds a payload that its schema does not allow")
-_NO_ENVELOPE: Final = Said(Reading.FAILS, "no envelope of a schema and a payload")
+_NO_SCHEMA: Final = ConversionCheck(ConversionVerdict.FAILS, "holds no schema that there is")
+_NO_PAYLOAD: Final = ConversionCheck(
+    ConversionVerdict.FAILS, "holds a payload that its schema does not allow"
+)
+_NO_ENVELOPE: Final = ConversionCheck(
+    ConversionVerdict.FAILS, "no envelope of a schema and a payload"
+)
 
 
-def read_json(raw: bytes | None, *, envelope: bool | None) -> Said:
+def read_json(raw: bytes | None, *, envelope: bool | None) -> ConversionCheck:
     """`envelope`: schemas.enable; None if nobody knows."""
     if raw is None:
         return FINE
     said, value = read_text(raw)
-    if said == _NOTHING and envelope is True:
+    if said == _EMPTY and envelope is True:
         return _NO_ENVELOPE
-    if said.reading is not Reading.FINE or envelope is False:
+    if said.reading is not ConversionVerdict.FINE or envelope is False:
         return said
     if envelope is None:
-        return Said(Reading.UNKNOWN, "it is unknown whether it must have a schema")
+        return ConversionCheck(
+            ConversionVerdict.UNKNOWN, "it is unknown whether it must have a schema"
+        )
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         return _NO_ENVELOPE
-    return _worst((_schema(value["schema"]), _payload(value["schema"], value["payload"])))
+    return _choose_worst(
+        (_check_schema(value["schema"]), _check_payload(value["schema"], value["payload"]))
+    )
 
 
-def _worst(found: Iterable[Said]) -> Said:
+def _choose_worst(found: Iterable[ConversionCheck]) -> ConversionCheck:
     worst = FINE
     for said in found:
-        if said.reading is Reading.FAILS:
+        if said.reading is ConversionVerdict.FAILS:
             return said
-        worst = worst if said.reading is Reading.FINE else said
+        worst = worst if said.reading is ConversionVerdict.FINE else said
     return worst
 
 
-def _schema(node: Any) -> Said:
+def _check_schema(node: Any) -> ConversionCheck:
     """JsonConverter.asConnectSchema. Nested as deep as the text at most."""
     if node is None:
         return FINE
@@ -217,36 +229,39 @@ def _schema(node: Any) -> Said:
     if not isinstance(kind, str):
         return _NO_SCHEMA
     odd = "default" in node or "parameters" in node
-    inner: list[Said] = [_LENIENT] if odd else []
+    inner: list[ConversionCheck] = [_LENIENT] if odd else []
     match kind:
         case "array":
-            inner.append(_inner_schema(node.get("items")))
+            inner.append(_check_inner_schema(node.get("items")))
         case "map":
-            inner += (_inner_schema(node.get("keys")), _inner_schema(node.get("values")))
+            inner += (
+                _check_inner_schema(node.get("keys")),
+                _check_inner_schema(node.get("values")),
+            )
         case "struct":
-            inner += _fields(node.get("fields"))
+            inner += _check_fields(node.get("fields"))
         case "boolean" | "float" | "double" | "bytes" | "string":
             pass
         case _ if kind not in _INTEGERS:
             return _NO_SCHEMA
-    return _worst(inner)
+    return _choose_worst(inner)
 
 
-def _inner_schema(node: Any) -> Said:
-    return _NO_SCHEMA if node is None else _schema(node)
+def _check_inner_schema(node: Any) -> ConversionCheck:
+    return _NO_SCHEMA if node is None else _check_schema(node)
 
 
-def _fields(nodes: Any) -> list[Said]:
+def _check_fields(nodes: Any) -> list[ConversionCheck]:
     if not isinstance(nodes, list):
         return [_NO_SCHEMA]
     named = [isinstance(at, dict) and isinstance(at.get("field"), str) for at in nodes]
     if not all(named):
         return [_NO_SCHEMA]
     unique = len({at["field"] for at in nodes}) == len(nodes)
-    return [*(_schema(at) for at in nodes), FINE if unique else _LENIENT]
+    return [*(_check_schema(at) for at in nodes), FINE if unique else _LENIENT]
 
 
-def _payload(schema: Any, value: Any) -> Said:
+def _check_payload(schema: Any, value: Any) -> ConversionCheck:
     """JsonConverter.convertToConnect, under a schema that may be none at all."""
     if schema is None:
         return FINE
@@ -258,17 +273,17 @@ def _payload(schema: Any, value: Any) -> Said:
         return _LENIENT
     match schema.get("type"):
         case "struct":
-            return _struct(schema.get("fields"), value)
+            return _check_struct(schema.get("fields"), value)
         case "array" if isinstance(value, list):
-            return _worst(_payload(schema.get("items"), at) for at in value)
-        case "map" if isinstance(value, dict) and _keys_are_texts(schema.get("keys")):
-            return _worst(_payload(schema.get("values"), at) for at in value.values())
+            return _choose_worst(_check_payload(schema.get("items"), at) for at in value)
+        case "map" if isinstance(value, dict) and _has_text_keys(schema.get("keys")):
+            return _choose_worst(_check_payload(schema.get("values"), at) for at in value.values())
         case str(kind):
-            return FINE if _is(kind, value) else _LENIENT
+            return FINE if _is_of_kind(kind, value) else _LENIENT
     return _LENIENT
 
 
-def _struct(fields: Any, value: Any) -> Said:
+def _check_struct(fields: Any, value: Any) -> ConversionCheck:
     if not isinstance(value, dict):
         return _NO_PAYLOAD
     if not isinstance(fields, list) or not all(isinstance(at, dict) for at in fields):
@@ -280,15 +295,15 @@ def _struct(fields: Any, value: Any) -> Said:
         if plain and at.get("optional") is not True and not isinstance(inner, str):
             found.append(_NO_PAYLOAD)  # to the converter it is null
         else:
-            found.append(_payload(at, inner))
-    return _worst(found)
+            found.append(_check_payload(at, inner))
+    return _choose_worst(found)
 
 
-def _keys_are_texts(schema: Any) -> bool:
+def _has_text_keys(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "string"
 
 
-def _is(kind: str, value: Any) -> bool:
+def _is_of_kind(kind: str, value: Any) -> bool:
     """Is it of exactly this type? What else there is, the converter bends, and does not always."""
     match kind:
         case "boolean":

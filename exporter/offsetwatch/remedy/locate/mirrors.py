@@ -16,107 +16,111 @@ from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.search import (
-    Answer,
-    Identified,
+    IdentifiedRecord,
     MirrorSubject,
-    NotIdentified,
-    Place,
-    Seen,
-    Standing,
+    NoIdentification,
+    PartitionReading,
+    ReadPosition,
+    SearchAnswer,
+    SubjectPartition,
     Suspect,
-    fields_of,
-    only_corrupt,
-    record_at,
-    refusal,
-    suspects,
-    unplaced,
-    whole_number,
-    with_field,
+    build_record_location,
+    find_only_corrupt,
+    find_suspects,
+    parse_fields,
+    read_whole_number,
+    refuse_by_failure,
+    refuse_by_offsets,
+    replace_offset_field,
 )
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 OFFSET_FIELD: Final = "offset"
 # What is counted at most for a record beside its parts, and is less when it is written: below the
 # broker's limit by less than that, it may have been accepted.
 SLACK_BYTES: Final = 21
-NEAR: Final = 0.01  # of the size that the producer named: headers may have been added
+SIZE_TOLERANCE: Final = 0.01  # of the size that the producer named: headers may have been added
 
 
-class _Large(NamedTuple):
+class _LargeRecord(NamedTuple):
     suspect: Suspect
     record: RawRecord
 
 
-def mirror_place(pair: Pair) -> Place | None:
+def parse_mirror_position(pair: PartitionOffset) -> ReadPosition | None:
     """Where a mirror stands: at the record after the last one that it copied. None if that is not
     so.
     """
-    partition, offset = fields_of(pair.partition), fields_of(pair.offset)
-    topic, number = partition.get("topic"), whole_number(partition, "partition")
-    copied = whole_number(offset, OFFSET_FIELD)
+    partition, offset = parse_fields(pair.partition), parse_fields(pair.offset)
+    topic, number = partition.get("topic"), read_whole_number(partition, "partition")
+    copied = read_whole_number(offset, OFFSET_FIELD)
     if not isinstance(topic, str) or number is None or copied is None:
         return None
-    return Place(TopicPartition(topic, number), copied + 1)
+    return ReadPosition(TopicPartition(topic, number), copied + 1)
 
 
-def find_in_mirror(subject: MirrorSubject, seen: Mapping[TopicPartition, Seen]) -> Answer:
+def find_in_mirror(
+    subject: MirrorSubject, seen: Mapping[TopicPartition, PartitionReading]
+) -> SearchAnswer:
     """See the module."""
     failure = subject.failure
-    denied = mirror_refusal(subject)
+    denied = refuse_mirror(subject)
     if denied is not None:
         return denied
-    found = suspects(own_rows(subject), mirror_place, seen)
-    if isinstance(found, NotIdentified):
+    found = find_suspects(select_own_partitions(subject), parse_mirror_position, seen)
+    if isinstance(found, NoIdentification):
         return found
     if failure is None or failure.kind == "corrupt":
-        return _corrupt(subject, found)
-    return _too_large(subject, found, failure.size_bytes)
+        return _find_corrupt_record(subject, found)
+    return _find_large_record(subject, found, failure.size_bytes)
 
 
-def mirror_refusal(subject: MirrorSubject) -> NotIdentified | None:
+def refuse_mirror(subject: MirrorSubject) -> NoIdentification | None:
     """Why no log needs to be read at all."""
     failure = subject.failure
-    denied = refusal(failure) or unplaced(own_rows(subject), mirror_place)
+    denied = refuse_by_failure(failure) or refuse_by_offsets(
+        select_own_partitions(subject), parse_mirror_position
+    )
     if denied is not None or failure is None or failure.kind in {"producer_size", "corrupt"}:
         return denied
-    return NotIdentified(
+    return NoIdentification(
         "stage_unknown",
         f"a mirror's failure of kind {failure.kind} does not identify a record",
         (EvidenceItem("failure", str(failure.kind)),),
     )
 
 
-def own_rows(subject: MirrorSubject) -> tuple[Standing, ...]:
+def select_own_partitions(subject: MirrorSubject) -> tuple[SubjectPartition, ...]:
     """Without those of another cluster's alias, which no task reads."""
     alias = subject.facts.alias
     return tuple(
         at
         for at in subject.partitions
-        if fields_of(at.pair.partition).get("cluster", alias) == alias
+        if parse_fields(at.pair.partition).get("cluster", alias) == alias
     )
 
 
 # --- what cannot be read --------------------------------------------------------------------------
 
 
-def _corrupt(subject: MirrorSubject, found: tuple[Suspect, ...]) -> Answer:
+def _find_corrupt_record(subject: MirrorSubject, found: tuple[Suspect, ...]) -> SearchAnswer:
     if subject.failure is None and not all(at.standing.moved is False for at in found):
-        return NotIdentified(
+        return NoIdentification(
             "not_known_to_stand_still", "it runs, and it is unknown whether it advances"
         )
-    suspect = only_corrupt(found)
-    if isinstance(suspect, NotIdentified):
+    suspect = find_only_corrupt(found)
+    if isinstance(suspect, NoIdentification):
         return suspect
     record = suspect.seen.salvaged
     assert record is not None
     if record.offset < suspect.place.next:
-        return NotIdentified("cannot_copy", "what is read without checksums is another record")
+        return NoIdentification("cannot_copy", "what is read without checksums is another record")
     evidence = (
         EvidenceItem("checksum fails at", suspect.window.corrupt_at, OFFSET),
         EvidenceItem("copy", "read without its checksum: its bytes are not what was written"),
-        *_gap(suspect, record),
+        *_describe_gap(suspect, record),
     )
-    return _identified(
+    return _build_identified(
         subject, suspect, record, "checksum", evidence, recommend=(recommendations.OTHER_REPLICAS,)
     )
 
@@ -124,36 +128,38 @@ def _corrupt(subject: MirrorSubject, found: tuple[Suspect, ...]) -> Answer:
 # --- what cannot be written -----------------------------------------------------------------------
 
 
-def _too_large(subject: MirrorSubject, found: tuple[Suspect, ...], size: int | None) -> Answer:
-    recommend = recommendations.for_size(subject.connect_version)
+def _find_large_record(
+    subject: MirrorSubject, found: tuple[Suspect, ...], size: int | None
+) -> SearchAnswer:
+    recommend = recommendations.recommend_for_size(subject.connect_version)
     evidence: Evidence = (EvidenceItem("size that was refused", size, BYTES),)
     if size is None:
         evidence = (EvidenceItem("size that was refused", "not named"),)
     if any(at.window.corrupt_at is not None for at in found):
-        return NotIdentified(
+        return NoIdentification(
             "window_corrupt",
             "a record that it will come to is corrupt, which is not what it failed for",
             evidence,
         )
     large = [
-        _Large(at, record)
+        _LargeRecord(at, record)
         for at in found
         for record in at.window.records
         if _is_refused(subject, at, record, size)
     ]
     first = [at for at in large if at.record is at.suspect.window.records[0]]
     if not first:
-        return _none_first(large, evidence, recommend)
+        return _explain_none_first(large, evidence, recommend)
     if len({at.suspect.place.at for at in large}) > 1:
-        return NotIdentified(
+        return NoIdentification(
             "more_than_one_partition",
             "records of several partitions are too large: it is unknown on which one it failed",
             evidence,
             recommend,
         )
     suspect, record = first[0]
-    if size is None and not _only(subject, suspect, large):
-        return NotIdentified(
+    if size is None and not _is_only_large(subject, suspect, large):
+        return NoIdentification(
             "size_not_conclusive",
             "it may be compressed, and so another record the one that is too large",
             evidence,
@@ -163,9 +169,9 @@ def _too_large(subject: MirrorSubject, found: tuple[Suspect, ...], size: int | N
         *evidence,
         EvidenceItem("size of the record", record.size_bytes, BYTES),
         EvidenceItem("as large after it", len(large) - 1, RECORDS),
-        *_gap(suspect, record),
+        *_describe_gap(suspect, record),
     )
-    return _identified(subject, suspect, record, "size", evidence, recommend=recommend)
+    return _build_identified(subject, suspect, record, "size", evidence, recommend=recommend)
 
 
 def _is_refused(
@@ -180,27 +186,27 @@ def _is_refused(
         return limit is not None and record.size_bytes - SLACK_BYTES > limit
     limit = subject.facts.request_max
     beyond = record.size_bytes >= size if limit is None else record.size_bytes > limit
-    return beyond and abs(record.size_bytes - size) <= size * NEAR
+    return beyond and abs(record.size_bytes - size) <= size * SIZE_TOLERANCE
 
 
-def _only(subject: MirrorSubject, suspect: Suspect, large: list[_Large]) -> bool:
+def _is_only_large(subject: MirrorSubject, suspect: Suspect, large: list[_LargeRecord]) -> bool:
     """Whether it is the one that the broker refused, which looks at what is left by compression."""
     to_its_end = suspect.window.next_offset >= suspect.window.end
     return subject.facts.compressed is False or (len(large) == 1 and to_its_end)
 
 
-def _none_first(
-    large: list[_Large], evidence: Evidence, recommend: tuple[str, ...]
-) -> NotIdentified:
+def _explain_none_first(
+    large: list[_LargeRecord], evidence: Evidence, recommend: tuple[str, ...]
+) -> NoIdentification:
     if not large:
-        return NotIdentified(
+        return NoIdentification(
             "size_not_conclusive",
             "no record that it will come to is certain to be refused for its size",
             evidence,
             recommend,
         )
     record = large[0].record
-    return NotIdentified(
+    return NoIdentification(
         "not_the_first_record",
         f"{record.topic}-{record.partition}@{record.offset} is too large, after records that are "
         "not and are not yet stored as copied",
@@ -212,13 +218,13 @@ def _none_first(
 # --- both -----------------------------------------------------------------------------------------
 
 
-def _gap(suspect: Suspect, record: RawRecord) -> Evidence:
+def _describe_gap(suspect: Suspect, record: RawRecord) -> Evidence:
     """Offsets without a record in between: compacted away, or markers of transactions."""
     gap = record.offset - suspect.place.next
     return (EvidenceItem("without a record before it", gap, OFFSETS),) if gap else ()
 
 
-def _identified(
+def _build_identified(
     subject: MirrorSubject,
     suspect: Suspect,
     record: RawRecord,
@@ -226,14 +232,14 @@ def _identified(
     evidence: Evidence,
     *,
     recommend: tuple[str, ...],
-) -> Identified:
+) -> IdentifiedRecord:
     assert record.offset >= suspect.place.next
     assert all(at.offset >= record.offset for at in suspect.window.records)
     frm = suspect.standing.pair
-    return Identified(
-        record=record_at(subject.kafka, suspect, record),
+    return IdentifiedRecord(
+        record=build_record_location(subject.kafka, suspect, record),
         frm=frm,
-        to=with_field(frm, OFFSET_FIELD, record.offset),
+        to=replace_offset_field(frm, OFFSET_FIELD, record.offset),
         method=method,
         sha256=record.sha256,
         size_bytes=record.size_bytes,

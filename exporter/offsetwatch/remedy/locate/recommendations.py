@@ -26,7 +26,7 @@ SHOW_RECORDS: Final = (
     "Set errors.log.enable=true and errors.log.include.messages=true: the worker's log then names "
     "the topic, partition and offset of each record that fails."
 )
-TELL_DEFAULTS: Final = (
+GIVE_WORKER_PROPERTIES: Final = (
     "If this connector goes by its worker's converters, give worker_properties_file under connect "
     "in the configuration of offsetwatch: Connect does not return them."
 )
@@ -34,7 +34,7 @@ ONE_AT_A_TIME: Final = (
     "Set consumer.override.max.poll.records=1 until it has failed twice: what is committed is then "
     "the record itself."
 )
-LOOK_AT_WRITER: Final = (
+CHECK_PRODUCER: Final = (
     "Look at who writes this topic and with which schema, and at the converters of this connector, "
     "before any record is skipped: more than one fails."
 )
@@ -62,21 +62,21 @@ BOUND_THE_QUERY: Final = (
     "Fix or move the row in the database, or leave it out by a view or a query: rows that share "
     "its timestamp are lost with every offset that passes over it."
 )
-MEND_THE_FILE: Final = "Fix the line in the file, without changing its length."
+FIX_THE_FILE: Final = "Fix the line in the file, without changing its length."
 ASK_THE_CONNECTOR: Final = (
     "Look for a setting of this connector that passes over what it cannot process: what its "
     "offsets mean only it knows."
 )
 
 
-def for_sink(stage: str | None) -> tuple[str, ...]:
+def recommend_for_sink(stage: str | None) -> tuple[str, ...]:
     """By the stage that fails."""
     if stage == PUT:
         return (ERRANT_RECORDS, ONE_AT_A_TIME)
     return (DEAD_LETTERS, SHOW_RECORDS)
 
 
-def for_size(connect_version: tuple[int, ...] | None) -> tuple[str, ...]:
+def recommend_for_size(connect_version: tuple[int, ...] | None) -> tuple[str, ...]:
     """For a record that a mirror cannot write."""
     modern = connect_version is not None and connect_version >= TOLERANT_SOURCES_FROM
     return (LARGER_REQUESTS, TOLERATE_AT_SOURCE if modern else NOT_TOLERATE_AT_SOURCE)

@@ -17,21 +17,21 @@ import msgspec
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.offsets import INT64_MAX, Scalar
-from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import SKIPPABLE, Failure
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
-from offsetwatch.remedy.model.plan import Pair, RecordAt
+from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
 
-NOTHING_OF_SINK: Final = SinkFacts()
-NOTHING_OF_MIRROR: Final = MirrorFacts()
+UNKNOWN_SINK_FACTS: Final = SinkFacts()
+UNKNOWN_MIRROR_FACTS: Final = MirrorFacts()
 
 
 # --- what is asked --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SubjectPartition:
     """One partition of what a sink reads, or a mirror copies.
 
     pair        as `GET /offsets` has it now; its offset is None where there is none
@@ -41,7 +41,7 @@ class Standing:
     remote      of a mirror: what the topic is called where it is copied to, if that is known
     """
 
-    pair: Pair
+    pair: PartitionOffset
     moved: bool | None = None
     topic_id: str | None = None
     end_seen: int | None = None
@@ -66,8 +66,8 @@ class SinkSubject:
     connector: str
     kafka: str
     failure: Failure | None
-    partitions: tuple[Standing, ...]
-    facts: SinkFacts = NOTHING_OF_SINK
+    partitions: tuple[SubjectPartition, ...]
+    facts: SinkFacts = UNKNOWN_SINK_FACTS
     failures_alone: int = 0
     put_at_once: bool = False
     log: str | None = None
@@ -85,8 +85,8 @@ class MirrorSubject:
     connector: str
     kafka: str
     failure: Failure | None
-    partitions: tuple[Standing, ...]
-    facts: MirrorFacts = NOTHING_OF_MIRROR
+    partitions: tuple[SubjectPartition, ...]
+    facts: MirrorFacts = UNKNOWN_MIRROR_FACTS
     target_kafka: str | None = None
     connect_version: tuple[int, ...] | None = None
 
@@ -97,15 +97,15 @@ class OpaqueSubject:
 
     connector: str
     class_name: str
-    pair: Pair
+    pair: PartitionOffset
     connect_version: tuple[int, ...] | None = None
 
 
-Subject = SinkSubject | MirrorSubject | OpaqueSubject
+SearchSubject = SinkSubject | MirrorSubject | OpaqueSubject
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PartitionReading:
     """What was read for one Standing.
 
     topic_id        now
@@ -120,7 +120,7 @@ class Seen:
     """
 
     topic_id: str | None = None
-    window: Window | None = None
+    window: LogWindow | None = None
     unread: str = ""
     salvaged: RawRecord | None = None
     sound_after: bool | None = None
@@ -132,7 +132,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Identified:
+class IdentifiedRecord:
     """This record and no other.
 
     frm, to     what is committed, and what would be after a skip: both absolute
@@ -142,9 +142,9 @@ class Identified:
     recommend   what would be better than a skip, a sentence each
     """
 
-    record: RecordAt
-    frm: Pair
-    to: Pair
+    record: RecordLocation
+    frm: PartitionOffset
+    to: PartitionOffset
     method: str
     sha256: str
     size_bytes: int
@@ -154,7 +154,7 @@ class Identified:
 
 
 @dataclass(frozen=True, slots=True)
-class NotIdentified:
+class NoIdentification:
     """None can be named for certain.
 
     reason      a fixed word
@@ -168,13 +168,13 @@ class NotIdentified:
     recommend: tuple[str, ...] = ()
 
 
-Answer = Identified | NotIdentified
+SearchAnswer = IdentifiedRecord | NoIdentification
 
 
 # --- what all kinds have in common ----------------------------------------------------------------
 
 
-class Place(NamedTuple):
+class ReadPosition(NamedTuple):
     """Where a Standing is: the NEXT record to be read."""
 
     at: TopicPartition
@@ -184,16 +184,16 @@ class Place(NamedTuple):
 class Suspect(NamedTuple):
     """A partition that stands still although there is something to read."""
 
-    standing: Standing
-    place: Place
-    seen: Seen
-    window: Window
+    standing: SubjectPartition
+    place: ReadPosition
+    seen: PartitionReading
+    window: LogWindow
 
 
-Where = Callable[[Pair], Place | None]
+PositionParser = Callable[[PartitionOffset], ReadPosition | None]
 
 
-def fields_of(text: str | None) -> dict[str, Scalar]:
+def parse_fields(text: str | None) -> dict[str, Scalar]:
     """Of a partition or an offset; none where it is no flat map."""
     try:
         return msgspec.json.decode(text or "", type=dict[str, str | int | float | bool | None])
@@ -201,25 +201,25 @@ def fields_of(text: str | None) -> dict[str, Scalar]:
         return {}
 
 
-def whole_number(fields: Mapping[str, Scalar], name: str) -> int | None:
+def read_whole_number(fields: Mapping[str, Scalar], name: str) -> int | None:
     """A long of Java's that is not negative; True is none, and "0" is none."""
     value = fields.get(name)
     return value if type(value) is int and 0 <= value < INT64_MAX else None
 
 
-def with_field(pair: Pair, name: str, value: int) -> Pair:
+def replace_offset_field(pair: PartitionOffset, name: str, value: int) -> PartitionOffset:
     """The same partition, verbatim, with this in its offset."""
-    changed = fields_of(pair.offset) | {name: value}
-    return Pair(pair.partition, encode_sorted(changed).decode())
+    changed = parse_fields(pair.offset) | {name: value}
+    return PartitionOffset(pair.partition, encode_sorted(changed).decode())
 
 
-def refusal(failure: Failure | None) -> NotIdentified | None:
+def refuse_by_failure(failure: Failure | None) -> NoIdentification | None:
     """Why no record is looked for at all, by what failed."""
     if failure is None:
         return None
     if failure.veto is not None or failure.kind not in SKIPPABLE:
         kind = failure.veto or failure.kind
-        return NotIdentified(
+        return NoIdentification(
             "vetoed",
             f"it failed for a reason of kind {kind}: a record does not cause that",
             (EvidenceItem("failure", str(kind)),),
@@ -227,7 +227,9 @@ def refusal(failure: Failure | None) -> NotIdentified | None:
     return None
 
 
-def unplaced(partitions: tuple[Standing, ...], where: Where) -> NotIdentified | None:
+def refuse_by_offsets(
+    partitions: tuple[SubjectPartition, ...], where: PositionParser
+) -> NoIdentification | None:
     """Offsets that we do not understand, or that are there twice: nothing is to be written then."""
     there: set[TopicPartition] = set()
     for standing in partitions:
@@ -235,23 +237,26 @@ def unplaced(partitions: tuple[Standing, ...], where: Where) -> NotIdentified | 
         if standing.pair.offset is None:
             continue
         if place is None:
-            return NotIdentified(
+            return NoIdentification(
                 "offset_not_understood",
                 f"{standing.pair.partition} has {standing.pair.offset}: which record is next is "
                 "unknown",
             )
         if place.at in there:
-            return NotIdentified(
+            return NoIdentification(
                 "partition_twice",
-                f"two offsets stand for {_name(place.at)}: which one is read is not certain",
+                f"two offsets stand for {_format_partition(place.at)}: which one is read is "
+                "not certain",
             )
         there.add(place.at)
     return None
 
 
-def suspects(
-    partitions: tuple[Standing, ...], where: Where, seen: Mapping[TopicPartition, Seen]
-) -> tuple[Suspect, ...] | NotIdentified:
+def find_suspects(
+    partitions: tuple[SubjectPartition, ...],
+    where: PositionParser,
+    seen: Mapping[TopicPartition, PartitionReading],
+) -> tuple[Suspect, ...] | NoIdentification:
     """Partitions that do not move and have something to read, or why that cannot be told.
 
     One that is odd speaks against all: the record may be there.
@@ -261,33 +266,37 @@ def suspects(
         place = where(standing.pair)
         if place is None or standing.moved:
             continue
-        suspect = _suspect(standing, place, seen.get(place.at, Seen(unread="not_read")))
-        if isinstance(suspect, NotIdentified):
+        suspect = _build_suspect(
+            standing, place, seen.get(place.at, PartitionReading(unread="not_read"))
+        )
+        if isinstance(suspect, NoIdentification):
             return suspect
         if suspect is not None:
             found.append(suspect)
     if not found:
-        return NotIdentified(
+        return NoIdentification(
             "nothing_to_read", "no partition stands still with anything left to read"
         )
     return tuple(found)
 
 
-def _suspect(standing: Standing, place: Place, seen: Seen) -> Suspect | NotIdentified | None:
+def _build_suspect(
+    standing: SubjectPartition, place: ReadPosition, seen: PartitionReading
+) -> Suspect | NoIdentification | None:
     """None where there is nothing to read."""
-    name, window = _name(place.at), seen.window
+    name, window = _format_partition(place.at), seen.window
     if window is None:
-        return NotIdentified("window_not_read", f"{name} could not be read: {seen.unread}")
-    problem = _changed(standing, place, seen, window)
+        return NoIdentification("window_not_read", f"{name} could not be read: {seen.unread}")
+    problem = _find_log_change(standing, place, seen, window)
     if problem is not None:
-        return NotIdentified(problem[0], f"{name} {problem[1]}")
+        return NoIdentification(problem[0], f"{name} {problem[1]}")
     nothing = not window.records and window.corrupt_at is None
     if place.next == window.end or (nothing and window.next_offset >= window.end):
         return None  # markers of transactions are no records
     if nothing:
-        return NotIdentified("window_not_read", f"{name} could not be read in time")
+        return NoIdentification("window_not_read", f"{name} could not be read in time")
     if seen.levels_differ:
-        return NotIdentified(
+        return NoIdentification(
             "isolation_unknown",
             f"it is unknown whether aborted transactions of {name} are read: that depends on the "
             "worker's consumer.isolation.level",
@@ -295,8 +304,8 @@ def _suspect(standing: Standing, place: Place, seen: Seen) -> Suspect | NotIdent
     return Suspect(standing, place, seen, window)
 
 
-def _changed(
-    standing: Standing, place: Place, seen: Seen, window: Window
+def _find_log_change(
+    standing: SubjectPartition, place: ReadPosition, seen: PartitionReading, window: LogWindow
 ) -> tuple[str, str] | None:
     """Why this log is not the one that the offset was committed for, as (reason, what is so)."""
     if standing.topic_id is None or seen.topic_id is None:
@@ -314,38 +323,41 @@ def _changed(
     return None
 
 
-def only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NotIdentified:
+def find_only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NoIdentification:
     """The one suspect whose next record fails its checksum, with its bytes at hand and nothing else
     in its batch: or why there is none.
     """
     bad = [at for at in suspects if at.window.corrupt_at is not None]
     at_once = [at for at in bad if not at.window.records]
     if not bad:
-        return NotIdentified(
+        return NoIdentification(
             "probe_is_clean", "what is to be read next can be read: nothing there is corrupt"
         )
     if len(bad) > 1:
-        return NotIdentified(
+        return NoIdentification(
             "corrupt_in_many",
             "records of several partitions are corrupt: a disk causes that, not a record",
             tuple(
-                EvidenceItem("corrupt at", f"{_name(at.place.at)}@{at.window.corrupt_at}")
+                EvidenceItem(
+                    "corrupt at", f"{_format_partition(at.place.at)}@{at.window.corrupt_at}"
+                )
                 for at in bad
             ),
         )
     if not at_once:
-        return NotIdentified(
+        return NoIdentification(
             "not_the_first_record",
-            f"{_name(bad[0].place.at)} is corrupt at {bad[0].window.corrupt_at}, after records "
+            f"{_format_partition(bad[0].place.at)} is corrupt at {bad[0].window.corrupt_at}, "
+            "after records "
             "that are not, and were not yet processed",
         )
     suspect = at_once[0]
     if suspect.seen.salvaged is None:
-        return NotIdentified(
+        return NoIdentification(
             "cannot_copy", "the corrupt record cannot be read even without its checksum"
         )
     if suspect.seen.sound_after is not True:
-        return NotIdentified(
+        return NoIdentification(
             "corrupt_batch",
             "the record after it is corrupt too: a batch is one to a consumer, and to skip one "
             "record of it would not get past it",
@@ -353,12 +365,12 @@ def only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NotIdentified:
     return suspect
 
 
-def _name(at: TopicPartition) -> str:
+def _format_partition(at: TopicPartition) -> str:
     return f"{at.topic}-{at.partition}"
 
 
-def record_at(kafka: str, suspect: Suspect, record: RawRecord) -> RecordAt:
+def build_record_location(kafka: str, suspect: Suspect, record: RawRecord) -> RecordLocation:
     """Where it lies, by the topic's id."""
     assert suspect.seen.topic_id is not None
     at = suspect.place.at
-    return RecordAt(kafka, at.topic, suspect.seen.topic_id, at.partition, record.offset)
+    return RecordLocation(kafka, at.topic, suspect.seen.topic_id, at.partition, record.offset)

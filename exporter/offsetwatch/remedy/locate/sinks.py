@@ -19,29 +19,39 @@ from offsetwatch.model.records import Headers, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify.stages import PUT
 from offsetwatch.remedy.locate import recommendations
-from offsetwatch.remedy.locate.connect_error_log import Coordinates, in_dead_letters, in_log
-from offsetwatch.remedy.locate.converter_check import STAGES, against, converters_at, decode, untold
+from offsetwatch.remedy.locate.connect_error_log import (
+    Coordinates,
+    parse_dead_letters,
+    parse_error_log,
+)
+from offsetwatch.remedy.locate.converter_check import (
+    STAGES,
+    decode_suspects,
+    find_contradiction,
+    find_converter_stages,
+    has_unknown_converter,
+)
 from offsetwatch.remedy.locate.search import (
-    Answer,
-    Identified,
-    NotIdentified,
-    Place,
-    Seen,
+    IdentifiedRecord,
+    NoIdentification,
+    PartitionReading,
+    ReadPosition,
+    SearchAnswer,
     SinkSubject,
     Suspect,
-    fields_of,
-    only_corrupt,
-    record_at,
-    refusal,
-    suspects,
-    unplaced,
-    whole_number,
-    with_field,
+    build_record_location,
+    find_only_corrupt,
+    find_suspects,
+    parse_fields,
+    read_whole_number,
+    refuse_by_failure,
+    refuse_by_offsets,
+    replace_offset_field,
 )
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 OFFSET_FIELD: Final = "kafka_offset"
-ALONE_MIN: Final = 2  # failures, one record at a time, at the same offset
+SINGLE_FAILURES_MIN: Final = 2  # failures, one record at a time, at the same offset
 
 _METHODS: Final = ("decode", "only_record", "one_at_a_time", "error_log", "dead_letter", "checksum")
 
@@ -52,63 +62,63 @@ class _Pointer(NamedTuple):
     offset: int
 
 
-def sink_place(pair: Pair) -> Place | None:
+def parse_sink_position(pair: PartitionOffset) -> ReadPosition | None:
     """Where a sink stands: what is committed is the record that is next. None if that is not so."""
-    partition, offset = fields_of(pair.partition), fields_of(pair.offset)
-    topic, number = partition.get("kafka_topic"), whole_number(partition, "kafka_partition")
-    committed = whole_number(offset, OFFSET_FIELD)
+    partition, offset = parse_fields(pair.partition), parse_fields(pair.offset)
+    topic, number = partition.get("kafka_topic"), read_whole_number(partition, "kafka_partition")
+    committed = read_whole_number(offset, OFFSET_FIELD)
     if not isinstance(topic, str) or number is None or committed is None:
         return None
-    return Place(TopicPartition(topic, number), committed)
+    return ReadPosition(TopicPartition(topic, number), committed)
 
 
 def find_in_sink(
     subject: SinkSubject,
-    seen: Mapping[TopicPartition, Seen],
+    seen: Mapping[TopicPartition, PartitionReading],
     letters: tuple[Headers, ...] | None = (),
     uncommitted: frozenset[TopicPartition] | None = None,
-) -> Answer:
+) -> SearchAnswer:
     """See the module.
 
     letters        the headers of its newest dead letters; None if they could not be read
     uncommitted    partitions with records, of which it has committed nothing yet; None if nobody
                    knows
     """
-    denied = sink_refusal(subject)
+    denied = refuse_sink(subject)
     if denied is not None:
         return denied
     assert subject.failure is not None
-    found = suspects(subject.partitions, sink_place, seen)
-    if isinstance(found, NotIdentified):
+    found = find_suspects(subject.partitions, parse_sink_position, seen)
+    if isinstance(found, NoIdentification):
         return found
     if subject.failure.kind == "corrupt":
-        return _corrupt(subject, found)
+        return _find_corrupt_record(subject, found)
     return _Search(subject, found, letters, uncommitted).answer()
 
 
-def sink_refusal(subject: SinkSubject) -> NotIdentified | None:
+def refuse_sink(subject: SinkSubject) -> NoIdentification | None:
     """Why no log needs to be read at all."""
-    return _refused(subject) or unplaced(subject.partitions, sink_place)
+    return _refuse_by_stage(subject) or refuse_by_offsets(subject.partitions, parse_sink_position)
 
 
-def _refused(subject: SinkSubject) -> NotIdentified | None:
+def _refuse_by_stage(subject: SinkSubject) -> NoIdentification | None:
     failure, facts = subject.failure, subject.facts
     if failure is None:
-        return NotIdentified(
+        return NoIdentification(
             "no_failure",
             "no task of it has failed: it waits or retries, as for a target that is unreachable; "
             "no record is known to be the cause",
         )
-    denied = refusal(failure)
+    denied = refuse_by_failure(failure)
     if denied is not None or failure.kind == "corrupt":
         return denied
     if failure.stage not in STAGES:
-        return NotIdentified(
+        return NoIdentification(
             "stage_unknown",
             "it is unknown at which stage it failed, so a record may not be the cause",
         )
     if failure.stage != PUT and facts.tolerant is not False:
-        return NotIdentified(
+        return NoIdentification(
             "tolerance_already_on",
             "it tolerates errors (errors.tolerance), or may: a record that cannot be converted or "
             "transformed would not have ended its task",
@@ -116,33 +126,33 @@ def _refused(subject: SinkSubject) -> NotIdentified | None:
     return None
 
 
-def _corrupt(subject: SinkSubject, found: tuple[Suspect, ...]) -> Answer:
-    suspect = only_corrupt(found)
-    if isinstance(suspect, NotIdentified):
+def _find_corrupt_record(subject: SinkSubject, found: tuple[Suspect, ...]) -> SearchAnswer:
+    suspect = find_only_corrupt(found)
+    if isinstance(suspect, NoIdentification):
         return suspect
     record = suspect.seen.salvaged
     assert record is not None
     if record.offset != suspect.place.next:
-        return _gap(suspect, record)
-    return _identified(
+        return _explain_gap(suspect, record)
+    return _build_identified(
         subject, suspect, record, ("checksum",), (), (recommendations.OTHER_REPLICAS,)
     )
 
 
-def _identified(
+def _build_identified(
     subject: SinkSubject,
     suspect: Suspect,
     record: RawRecord,
     methods: tuple[str, ...],
     evidence: Evidence,
     recommend: tuple[str, ...],
-) -> Identified:
+) -> IdentifiedRecord:
     assert record.offset == suspect.place.next
     frm = suspect.standing.pair
-    return Identified(
-        record=record_at(subject.kafka, suspect, record),
+    return IdentifiedRecord(
+        record=build_record_location(subject.kafka, suspect, record),
         frm=frm,
-        to=with_field(frm, OFFSET_FIELD, record.offset + 1),
+        to=replace_offset_field(frm, OFFSET_FIELD, record.offset + 1),
         method=methods[0],
         sha256=record.sha256,
         size_bytes=record.size_bytes,
@@ -152,8 +162,8 @@ def _identified(
     )
 
 
-def _gap(suspect: Suspect, record: RawRecord) -> NotIdentified:
-    return NotIdentified(
+def _explain_gap(suspect: Suspect, record: RawRecord) -> NoIdentification:
+    return NoIdentification(
         "gap_at_committed",
         f"{suspect.place.next} is committed, where no record is any more: {record.offset} is the "
         "first after it; only a person skips over what is not there",
@@ -177,11 +187,11 @@ class _Search:
         self._suspects = found
         self._letters = letters
         self._uncommitted = uncommitted
-        self._converters = converters_at(self._stage)
-        self._decoded = decode(found, self._facts, self._stage)
-        self._recommend = recommendations.for_sink(self._stage)
+        self._converters = find_converter_stages(self._stage)
+        self._decoded = decode_suspects(found, self._facts, self._stage)
+        self._recommend = recommendations.recommend_for_sink(self._stage)
 
-    def answer(self) -> Answer:
+    def answer(self) -> SearchAnswer:
         """The record that all methods point at, if it is the one that is committed."""
         unreadable = [at for at in self._suspects if at.window.corrupt_at is not None]
         if unreadable:
@@ -190,12 +200,12 @@ class _Search:
                 "a record that it will come to is corrupt, which is not what it failed for",
             )
         if len(self._decoded.bad) > 1:
-            return NotIdentified(
+            return NoIdentification(
                 "more_than_one_record_fails",
                 f"{len(self._decoded.bad)} of {self._decoded.records} records fail our own decode: "
                 "that is what is written there, and not one record",
                 self._evidence(),
-                (recommendations.LOOK_AT_WRITER, *self._recommend),
+                (recommendations.CHECK_PRODUCER, *self._recommend),
             )
         pointers = sorted(set(self._pointers()), key=lambda at: _METHODS.index(at.method))
         places = {(at.at, at.offset) for at in pointers}
@@ -217,9 +227,11 @@ class _Search:
             )
         yield from self._alone()
         if self._facts.logs_records and self._subject.log is not None:
-            yield from self._said("error_log", in_log(self._subject.log, self._subject.connector))
+            yield from self._said(
+                "error_log", parse_error_log(self._subject.log, self._subject.connector)
+            )
         if self._facts.dead_letters is not None and self._letters is not None:
-            said = in_dead_letters(self._letters, self._subject.connector)
+            said = parse_dead_letters(self._letters, self._subject.connector)
             yield from self._said("dead_letter", said)
 
     def _alone(self) -> Iterator[_Pointer]:
@@ -239,7 +251,7 @@ class _Search:
         pointer = _Pointer("", suspect.place.at, window.records[0].offset)
         if len(window.records) == 1 and window.next_offset >= window.end:
             yield pointer._replace(method="only_record")
-        if self._facts.batch_max == 1 and self._subject.failures_alone >= ALONE_MIN:
+        if self._facts.batch_max == 1 and self._subject.failures_alone >= SINGLE_FAILURES_MIN:
             yield pointer._replace(method="one_at_a_time")
 
     def _said(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
@@ -247,7 +259,7 @@ class _Search:
         committed = {
             place.at: place.next
             for standing in self._subject.partitions
-            if (place := sink_place(standing.pair)) is not None
+            if (place := parse_sink_position(standing.pair)) is not None
         }
         for said in found:
             here = said.stage == self._stage or said.stage in self._converters
@@ -256,7 +268,7 @@ class _Search:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _pointed(self, pointers: list[_Pointer]) -> Answer:
+    def _pointed(self, pointers: list[_Pointer]) -> SearchAnswer:
         _, at, offset = pointers[0]
         suspect = next((each for each in self._suspects if each.place.at == at), None)
         if suspect is None:
@@ -273,29 +285,29 @@ class _Search:
                 EvidenceItem("fails", where),
             )
         if offset != suspect.place.next:
-            return _gap(suspect, record)
-        contradiction = against(record, self._facts, self._stage)
+            return _explain_gap(suspect, record)
+        contradiction = find_contradiction(record, self._facts, self._stage)
         if contradiction is not None:
             return self._disagree(pointers, contradiction)
         methods = tuple(pointer.method for pointer in pointers)
-        return _identified(
+        return _build_identified(
             self._subject, suspect, record, methods, self._evidence(), self._recommend
         )
 
-    def _disagree(self, pointers: list[_Pointer], contradiction: str = "") -> NotIdentified:
+    def _disagree(self, pointers: list[_Pointer], contradiction: str = "") -> NoIdentification:
         said = tuple(
             EvidenceItem(at.method, f"{at.at.topic}-{at.at.partition}@{at.offset}")
             for at in pointers
         )
         more = (EvidenceItem("against it", contradiction),) if contradiction else ()
-        return NotIdentified(
+        return NoIdentification(
             "methods_disagree",
             "what is known of the record that fails contradicts itself",
             (*said, *more, *self._evidence()),
             self._recommend,
         )
 
-    def _nothing(self) -> NotIdentified:
+    def _nothing(self) -> NoIdentification:
         """Why no method had anything to say."""
         decoded = self._decoded
         if not self._converters:
@@ -316,8 +328,8 @@ class _Search:
                 f"{self._stage}",
             )
         if decoded.unknown or decoded.framed:
-            if untold(self._facts.converters, self._stage):
-                self._recommend = (*self._recommend, recommendations.TELL_DEFAULTS)
+            if has_unknown_converter(self._facts.converters, self._stage):
+                self._recommend = (*self._recommend, recommendations.GIVE_WORKER_PROPERTIES)
             return self._none(
                 "not_decoded",
                 f"{decoded.unknown + decoded.framed} of {decoded.records} records cannot be "
@@ -327,8 +339,8 @@ class _Search:
             "nothing_fails_here", f"none of {decoded.records} records fails our own decode"
         )
 
-    def _none(self, reason: str, said: str, *more: EvidenceItem) -> NotIdentified:
-        return NotIdentified(reason, said, (*more, *self._evidence()), self._recommend)
+    def _none(self, reason: str, said: str, *more: EvidenceItem) -> NoIdentification:
+        return NoIdentification(reason, said, (*more, *self._evidence()), self._recommend)
 
     def _evidence(self) -> Evidence:
         """For people; nothing of what records hold."""

@@ -17,32 +17,32 @@ from offsetwatch.decode.dialects import (
     MIRROR_CHECKPOINT,
     MIRROR_HEARTBEAT,
     Dialect,
-    dialect_for,
+    find_dialect,
 )
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.remedy.locate import recommendations
-from offsetwatch.remedy.locate.search import NotIdentified, OpaqueSubject, fields_of
+from offsetwatch.remedy.locate.search import NoIdentification, OpaqueSubject, parse_fields
 
-_TIMES: Final = ("timestamp", "timestamp_nanos")
+_TIMESTAMP_FIELDS: Final = ("timestamp", "timestamp_nanos")
 
 
-def propose_only(subject: OpaqueSubject) -> NotIdentified:
+def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
     """Why no record can be named, and what a person would have to give."""
-    dialect = _dialect(subject)
-    fields = fields_of(subject.pair.offset)
+    dialect = _find_dialect(subject)
+    fields = parse_fields(subject.pair.offset)
     evidence: Evidence = (
         EvidenceItem("fields of its offset", ", ".join(sorted(fields)) or "none"),
     )
     if dialect is FILE_STREAM:
-        return NotIdentified(
+        return NoIdentification(
             "person_must_say",
             "`position` counts what was read of the file: a person has to give that of the line "
             "after the one that fails, in bytes from its start",
             evidence,
-            (recommendations.MEND_THE_FILE,),
+            (recommendations.FIX_THE_FILE,),
         )
-    if dialect is JDBC and not any(name in fields for name in _TIMES):
-        return NotIdentified(
+    if dialect is JDBC and not any(name in fields for name in _TIMESTAMP_FIELDS):
+        return NoIdentification(
             "person_must_say",
             "`incrementing` is the last id that was read: a person has to give the id of the row "
             "that fails, which the database knows",
@@ -50,7 +50,7 @@ def propose_only(subject: OpaqueSubject) -> NotIdentified:
             (recommendations.BOUND_THE_QUERY,),
         )
     if dialect is JDBC:
-        return NotIdentified(
+        return NoIdentification(
             "no_safe_offset",
             "rows may share a timestamp, and an offset that passes over one passes over all of "
             "them: none is safe",
@@ -58,18 +58,18 @@ def propose_only(subject: OpaqueSubject) -> NotIdentified:
             (recommendations.BOUND_THE_QUERY,),
         )
     if dialect in {MIRROR_CHECKPOINT, MIRROR_HEARTBEAT}:
-        return NotIdentified(
+        return NoIdentification(
             "offset_without_meaning", "its offset is 0 in every case, and no task ever reads it"
         )
     if dialect.name.startswith(DEBEZIUM.name):
-        return NotIdentified(
+        return NoIdentification(
             "no_safe_offset",
             "positions in a database's log have no successor that could be computed, and one in "
             "the middle of a transaction loses the rest of it",
             evidence,
             (recommendations.DEBEZIUM_MODE,),
         )
-    return NotIdentified(
+    return NoIdentification(
         "person_must_say",
         "what its offsets mean only the connector knows: a person has to give the next one",
         evidence,
@@ -77,5 +77,5 @@ def propose_only(subject: OpaqueSubject) -> NotIdentified:
     )
 
 
-def _dialect(subject: OpaqueSubject) -> Dialect:
-    return DIALECTS[dialect_for(fields_of(subject.pair.partition), subject.class_name)]
+def _find_dialect(subject: OpaqueSubject) -> Dialect:
+    return DIALECTS[find_dialect(parse_fields(subject.pair.partition), subject.class_name)]

@@ -11,21 +11,21 @@ from enum import StrEnum
 from typing import Final
 
 from offsetwatch.remedy.model.journal_records import (
-    AbortAsked,
+    AbortRequested,
     AnyRecord,
-    Approved,
-    Ended,
-    Lapsed,
-    Opened,
-    Parked,
-    Proposed,
-    Rejected,
-    Resumed,
+    PlanApproved,
+    PlanEnded,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
 )
 from offsetwatch.remedy.model.plan import Plan
 
 
-class Stands(StrEnum):
+class PlanStatus(StrEnum):
     """How a plan stands, from its proposal to its end."""
 
     PROPOSED = "proposed"
@@ -40,13 +40,15 @@ class Stands(StrEnum):
     @property
     def over(self) -> bool:
         """Whether nothing more will come of it."""
-        return self in _OVER
+        return self in _FINAL_STATUSES
 
 
-_OVER: Final = frozenset({Stands.REJECTED, Stands.EXPIRED, Stands.VOID, Stands.ENDED})
+_FINAL_STATUSES: Final = frozenset(
+    {PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID, PlanStatus.ENDED}
+)
 
 
-class No(StrEnum):
+class DecisionRefusal(StrEnum):
     """Why a decision was not taken down."""
 
     UNKNOWN = "unknown"
@@ -58,7 +60,7 @@ class No(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Dossier:
+class PlanHistory:
     """A plan and what became of it.
 
     proposed        None for a plan of the toolbox
@@ -71,14 +73,14 @@ class Dossier:
     """
 
     plan: Plan
-    stands: Stands
+    stands: PlanStatus
     at: float
-    proposed: Proposed | None = None
+    proposed: PlanProposed | None = None
     approved_by: str | None = None
     rejected_by: str | None = None
-    abort: AbortAsked | None = None
-    parked: Parked | None = None
-    ended: Ended | None = None
+    abort: AbortRequested | None = None
+    parked: PlanParked | None = None
+    ended: PlanEnded | None = None
     said: str = ""
 
     @property
@@ -87,51 +89,53 @@ class Dossier:
         return None if self.proposed is None else self.proposed.expires_at
 
 
-def dossier(records: tuple[AnyRecord, ...]) -> Dossier | None:
+def build_plan_history(records: tuple[AnyRecord, ...]) -> PlanHistory | None:
     """None of no records."""
-    found: Dossier | None = None
+    found: PlanHistory | None = None
     for record in records:
-        found = folded(found, record)
+        found = extend_plan_history(found, record)
     return found
 
 
-def folded(found: Dossier | None, record: AnyRecord) -> Dossier | None:
+def extend_plan_history(found: PlanHistory | None, record: AnyRecord) -> PlanHistory | None:
     """What is known of a plan once this is added; None of what was there before."""
     match record:
-        case Proposed():
-            return Dossier(
+        case PlanProposed():
+            return PlanHistory(
                 plan=record.plan,
-                stands=Stands.PROPOSED,
+                stands=PlanStatus.PROPOSED,
                 at=record.at,
                 proposed=record,
             )
-        case Opened() if found is None:
-            return Dossier(plan=record.plan, stands=Stands.RUNNING, at=record.at)
+        case PlanOpened() if found is None:
+            return PlanHistory(plan=record.plan, stands=PlanStatus.RUNNING, at=record.at)
     if found is None:
         return None
     found = replace(found, at=record.at)
     match record:
-        case Approved():
-            return replace(found, stands=Stands.APPROVED, approved_by=record.by)
-        case Rejected():
+        case PlanApproved():
+            return replace(found, stands=PlanStatus.APPROVED, approved_by=record.by)
+        case PlanRejected():
             return replace(
-                found, stands=Stands.REJECTED, rejected_by=record.by, said=record.because
+                found, stands=PlanStatus.REJECTED, rejected_by=record.by, said=record.because
             )
-        case Lapsed():
-            stands = Stands.VOID if record.void else Stands.EXPIRED
+        case PlanLapsed():
+            stands = PlanStatus.VOID if record.void else PlanStatus.EXPIRED
             return replace(found, stands=stands, said=record.said)
-        case AbortAsked():
+        case AbortRequested():
             return replace(found, abort=record)
-        case Opened() | Resumed():
-            return replace(found, stands=Stands.RUNNING, parked=None)
-        case Parked():
-            return replace(found, stands=Stands.PARKED, parked=record, said=record.said)
-        case Ended():
-            return replace(found, stands=Stands.ENDED, parked=None, ended=record, said=record.said)
+        case PlanOpened() | PlanResumed():
+            return replace(found, stands=PlanStatus.RUNNING, parked=None)
+        case PlanParked():
+            return replace(found, stands=PlanStatus.PARKED, parked=record, said=record.said)
+        case PlanEnded():
+            return replace(
+                found, stands=PlanStatus.ENDED, parked=None, ended=record, said=record.said
+            )
     return found
 
 
-def approval(
+def approve_plan(
     records: tuple[AnyRecord, ...],
     *,
     by: str,
@@ -139,55 +143,61 @@ def approval(
     because: str,
     now: float,
     second_person: bool = True,
-) -> Approved | No:
+) -> PlanApproved | DecisionRefusal:
     """What approving adds. `sha256` is of the plan that was looked at; `second_person`: nobody
     approves what he has proposed.
     """
-    found = dossier(records)
+    found = build_plan_history(records)
     if found is None:
-        return No.UNKNOWN
+        return DecisionRefusal.UNKNOWN
     if found.plan.sha256 != sha256:
-        return No.STALE
-    if found.stands is not Stands.PROPOSED:
-        return No.EXPIRED if found.stands is Stands.EXPIRED else No.DECIDED
+        return DecisionRefusal.STALE
+    if found.stands is not PlanStatus.PROPOSED:
+        return (
+            DecisionRefusal.EXPIRED
+            if found.stands is PlanStatus.EXPIRED
+            else DecisionRefusal.DECIDED
+        )
     if found.expires_at is not None and now >= found.expires_at:
-        return No.EXPIRED
+        return DecisionRefusal.EXPIRED
     if second_person and by == found.plan.created_by:
-        return No.OWN_PROPOSAL
-    return Approved(at=now, by=by, plan_sha256=sha256, because=because)
+        return DecisionRefusal.OWN_PROPOSAL
+    return PlanApproved(at=now, by=by, plan_sha256=sha256, because=because)
 
 
-def rejection(
+def reject_plan(
     records: tuple[AnyRecord, ...], *, by: str, because: str, now: float
-) -> Rejected | No:
+) -> PlanRejected | DecisionRefusal:
     """What rejecting adds: also of a plan that is approved and not yet begun."""
-    found = dossier(records)
+    found = build_plan_history(records)
     if found is None:
-        return No.UNKNOWN
-    if found.stands not in {Stands.PROPOSED, Stands.APPROVED}:
-        return No.DECIDED
-    return Rejected(at=now, by=by, because=because)
+        return DecisionRefusal.UNKNOWN
+    if found.stands not in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
+        return DecisionRefusal.DECIDED
+    return PlanRejected(at=now, by=by, because=because)
 
 
-def lapse(records: tuple[AnyRecord, ...], *, void: bool, said: str, now: float) -> Lapsed | No:
+def withdraw_plan(
+    records: tuple[AnyRecord, ...], *, void: bool, said: str, now: float
+) -> PlanLapsed | DecisionRefusal:
     """What becomes of a plan that is not wanted any more, unless it has begun."""
-    found = dossier(records)
+    found = build_plan_history(records)
     if found is None:
-        return No.UNKNOWN
-    if found.stands not in {Stands.PROPOSED, Stands.APPROVED}:
-        return No.DECIDED
-    return Lapsed(at=now, void=void, said=said)
+        return DecisionRefusal.UNKNOWN
+    if found.stands not in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
+        return DecisionRefusal.DECIDED
+    return PlanLapsed(at=now, void=void, said=said)
 
 
-def abortion(
+def request_abort(
     records: tuple[AnyRecord, ...], *, by: str, because: str, now: float
-) -> AbortAsked | No:
+) -> AbortRequested | DecisionRefusal:
     """What asking a plan to go back adds: of one that has begun and has not ended, once."""
-    found = dossier(records)
+    found = build_plan_history(records)
     if found is None:
-        return No.UNKNOWN
-    if found.stands is not Stands.RUNNING:
-        return No.NOT_RUNNING
+        return DecisionRefusal.UNKNOWN
+    if found.stands is not PlanStatus.RUNNING:
+        return DecisionRefusal.NOT_RUNNING
     if found.abort is not None:
-        return No.DECIDED
-    return AbortAsked(at=now, by=by, because=because)
+        return DecisionRefusal.DECIDED
+    return AbortRequested(at=now, by=by, because=because)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from offsetwatch.remedy.model.plan import AnyStep, Frozen, Pair, RawFound
+from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets, LocatedRawRecord, PartitionOffset
 
 
-class Standing(StrEnum):
+class StepStatus(StrEnum):
     """How the world stands to a step.
 
     done        it is as the step wants it
@@ -31,14 +31,14 @@ class Standing(StrEnum):
     IMPOSSIBLE = "impossible"
 
 
-class Look(NamedTuple):
+class StepInspection(NamedTuple):
     """What a look at the world says of a step; `said` is for people, without secrets."""
 
-    standing: Standing
+    standing: StepStatus
     said: str
 
 
-class Answer(StrEnum):
+class AttemptResult(StrEnum):
     """What an attempt to carry a step out is worth.
 
     ack         the other side says that it is done, or will be
@@ -63,16 +63,16 @@ class Outcome(NamedTuple):
                 may keep offsets elsewhere, which Connect then says); None where that is no question
     """
 
-    answer: Answer
+    answer: AttemptResult
     said: str
     definite: bool | None = None
 
 
-class Found(NamedTuple):
+class DriverOffsets(NamedTuple):
     """Every offset of a connector, and the records behind them where the place shows them."""
 
-    pairs: tuple[Pair, ...]
-    raw: tuple[RawFound, ...] = ()
+    pairs: tuple[PartitionOffset, ...]
+    raw: tuple[LocatedRawRecord, ...] = ()
 
 
 class Driver(Protocol):
@@ -85,11 +85,11 @@ class Driver(Protocol):
     def identity(self) -> str | None:
         """What the place is, to be held against `Subject.identity`."""
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         """All there are now: what `Freeze` keeps."""
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """How the world stands to this step; `frozen` once it is known."""
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """Try once: one request, or one transaction."""

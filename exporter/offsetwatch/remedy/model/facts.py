@@ -11,13 +11,13 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from offsetwatch.remedy.model.fleet_state import Breaker, Skip, Whose
+from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
 from offsetwatch.remedy.model.plan import Action
-from offsetwatch.remedy.model.policy import Storm
+from offsetwatch.remedy.model.policy import MassFailure
 from offsetwatch.remedy.model.service_api import Mode
 
 
-class Kind(StrEnum):
+class SubjectKind(StrEnum):
     """What a connector is, as in Subject.kind."""
 
     SOURCE = "source"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     MIRROR = "mirror"
 
 
-class Signal(StrEnum):
+class PoisonSignal(StrEnum):
     """What else may speak for poison than that the position stands still.
 
     status_trace        Connect shows an exception that ended a task
@@ -45,17 +45,17 @@ class Signal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ActionTarget:
     """What is to be done to whom. Known, or there is no question."""
 
     connect: str
     connector: str
-    kind: Kind
+    kind: SubjectKind
     action: Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ourselves:
+class DaemonFacts:
     """Of this daemon.
 
     kill_switch     the stop file is there, or the journal says stop
@@ -79,7 +79,7 @@ class Ourselves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Others:
+class FleetFacts:
     """Of all connectors.
 
     connectors      how many there are
@@ -90,14 +90,14 @@ class Others:
     """
 
     connectors: int | None = None
-    unhealthy: frozenset[Whose] | None = None
-    in_remedy: frozenset[Whose] | None = None
-    storm_before: Storm | None = None
-    alike: frozenset[Whose] | None = None
+    unhealthy: frozenset[ConnectorKey] | None = None
+    in_remedy: frozenset[ConnectorKey] | None = None
+    storm_before: MassFailure | None = None
+    alike: frozenset[ConnectorKey] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class JournalFacts:
     """From the journal (fleet.py).
 
     skips           of all connectors, a week back
@@ -108,7 +108,7 @@ class Past:
     records_since_skip  that this connector delivered since its last skip; not needed without one
     """
 
-    skips: tuple[Skip, ...] | None = None
+    skips: tuple[RecordSkip, ...] | None = None
     remedied_at: tuple[float, ...] | None = None
     breakers: tuple[Breaker, ...] | None = None
     approved_successes: int | None = None
@@ -117,7 +117,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class EvidenceFacts:
     """Why something should be done, all of it seen by us.
 
     findings        names of what is found wrong with this connector now
@@ -145,11 +145,11 @@ class Evidence:
     frozen_s: float | None = None
     definitive: frozenset[str] | None = None
     conflicting: frozenset[str] | None = None
-    signals: frozenset[Signal] | None = None
+    signals: frozenset[PoisonSignal] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connector:
+class ConnectorFacts:
     """As it was when the plan was made, and as it is.
 
     connect_version     as `GET /` tells it, without what follows a letter
@@ -192,7 +192,7 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offsets:
+class OffsetFacts:
     """Of the partition that is to be altered. `next` counts as a consumer does, whatever the
     connector stores: of a sink what it has committed, of MirrorMaker the one after what it stored.
 
@@ -235,7 +235,7 @@ class Offsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
+class PlanApproval:
     """That a person wants the plan of this hash.
 
     not_before  when the cool-down is over that the plan waits for; 0 if it waits for none
@@ -248,7 +248,7 @@ class Approval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlanFacts:
     """The plan itself, from its proposal on.
 
     created_at, created_by  `detector` where nobody asked for it
@@ -267,7 +267,7 @@ class Planned:
     plan_sha256: str | None = None
     policy_sha256: str | None = None
     records: int | None = None
-    approval: Approval | None = None
+    approval: PlanApproval | None = None
     record_sha256: str | None = None
     receipt_sha256: str | None = None
     backup_verified: bool | None = None
@@ -275,18 +275,18 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class GuardFacts:
     """See the module."""
 
     now: float
-    target: Target
-    ourselves: Ourselves = Ourselves()
-    others: Others = Others()
-    past: Past = Past()
-    evidence: Evidence = Evidence()
-    connector: Connector = Connector()
-    offsets: Offsets = Offsets()
-    plan: Planned = Planned()
+    target: ActionTarget
+    ourselves: DaemonFacts = DaemonFacts()
+    others: FleetFacts = FleetFacts()
+    past: JournalFacts = JournalFacts()
+    evidence: EvidenceFacts = EvidenceFacts()
+    connector: ConnectorFacts = ConnectorFacts()
+    offsets: OffsetFacts = OffsetFacts()
+    plan: PlanFacts = PlanFacts()
 
     def by_name(self) -> dict[str, Any]:
         """Every fact under its own name."""

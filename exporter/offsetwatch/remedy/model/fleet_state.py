@@ -14,60 +14,60 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
     AnyRecord,
-    Approved,
     BreakerSet,
-    Ended,
-    Ending,
-    IncidentOver,
-    IncidentSeen,
-    Intended,
-    Lapsed,
+    IncidentDetected,
+    IncidentEnded,
     ModeSet,
-    Opened,
-    Parked,
     PauseSet,
-    Proposed,
-    Refused,
-    Rejected,
-    Resumed,
-    Verified,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+    StepIntended,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Copy,
     Plan,
-    RecordAt,
+    RecordLocation,
+    RequestedState,
     Restart,
-    State,
     ToState,
 )
 from offsetwatch.remedy.model.plan_templates import DETECTOR
 
-POLICY: Final = "policy"  # who approves where no person has to
-NEAR: Final = 100  # offsets: two skips of one kind this close are not two accidents
+POLICY_APPROVER: Final = "policy"  # who approves where no person has to
+NEAR_OFFSETS: Final = 100  # offsets: two skips of one kind this close are not two accidents
 
-Whose = tuple[str, str]  # place, connector
+ConnectorKey = tuple[str, str]  # place, connector
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class RecordSkip:
     """A record that was skipped, or may have been. `at`: when it was asked for."""
 
     at: float
     plan_id: str
-    whose: Whose
-    record: RecordAt
+    whose: ConnectorKey
+    record: RecordLocation
     signature: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Restarted:
+class ConnectorRestart:
     """A restart that was requested. `incident`: the key of what it answers; "" of an operator's."""
 
     at: float
-    whose: Whose
+    whose: ConnectorKey
     incident: str
 
 
@@ -81,7 +81,7 @@ class Breaker:
 
 
 @dataclass(slots=True)
-class _Life:
+class _PlanLifecycle:
     """A plan so far. `stopped_at`: since when we hold its connector stopped, or may."""
 
     plan: Plan
@@ -94,21 +94,21 @@ class _Life:
 
 
 @dataclass(slots=True)
-class Fleet:
+class FleetState:
     """See the module. `successes` are those that a person had approved."""
 
     seq: int = 0
     mode: ModeSet | None = None
     pause: PauseSet | None = None
-    skips: list[Skip] = field(default_factory=list)
-    restarts: list[Restarted] = field(default_factory=list)
+    skips: list[RecordSkip] = field(default_factory=list)
+    restarts: list[ConnectorRestart] = field(default_factory=list)
     breakers: dict[str, Breaker] = field(default_factory=dict)
-    incidents: dict[str, IncidentSeen] = field(default_factory=dict)
-    refused: dict[tuple[str, str], Refused] = field(default_factory=dict)
-    ended_at: dict[Whose, float] = field(default_factory=dict)
-    successes: Counter[tuple[Whose, Action]] = field(default_factory=Counter)
-    _lives: dict[str, _Life] = field(default_factory=dict)
-    _held: dict[Whose, tuple[float, str]] = field(default_factory=dict)
+    incidents: dict[str, IncidentDetected] = field(default_factory=dict)
+    refused: dict[tuple[str, str], ActionRefused] = field(default_factory=dict)
+    ended_at: dict[ConnectorKey, float] = field(default_factory=dict)
+    successes: Counter[tuple[ConnectorKey, Action]] = field(default_factory=Counter)
+    _lives: dict[str, _PlanLifecycle] = field(default_factory=dict)
+    _held: dict[ConnectorKey, tuple[float, str]] = field(default_factory=dict)
 
     # --- what guards ask -------------------------------------------------------------------------
 
@@ -119,13 +119,17 @@ class Fleet:
             return None
         return at
 
-    def at_work(self) -> frozenset[Whose]:
+    def at_work(self) -> frozenset[ConnectorKey]:
         """Whose plans have begun and are not over; parked ones among them."""
-        return frozenset(_whose(life.plan) for life in self._lives.values() if life.begun)
+        return frozenset(
+            _connector_key_of(life.plan) for life in self._lives.values() if life.begun
+        )
 
-    def parked(self) -> frozenset[Whose]:
+    def parked(self) -> frozenset[ConnectorKey]:
         """Of these, those that a person must decide."""
-        return frozenset(_whose(life.plan) for life in self._lives.values() if life.parked)
+        return frozenset(
+            _connector_key_of(life.plan) for life in self._lives.values() if life.parked
+        )
 
     def proposed(self) -> dict[str, Plan]:
         """Plans that nobody has decided yet."""
@@ -147,23 +151,23 @@ class Fleet:
         """Return when the cool-down after the connector's last plan is over, in Unix seconds; 0 of
         a plan that no cool-down holds back: a restart, a stop, or an operator's own.
         """
-        ended_at = self.ended_at.get(_whose(plan))
+        ended_at = self.ended_at.get(_connector_key_of(plan))
         if ended_at is None or plan.created_by != DETECTOR or plan.remedy is None:
             return 0.0
         return ended_at + cool_down_s if plan.remedy.action is Action.SKIP_ONE else 0.0
 
-    def stopped_by_us(self) -> dict[Whose, float]:
+    def stopped_by_us(self) -> dict[ConnectorKey, float]:
         """Whom we hold stopped, or may, since when: until it was seen to run again, or a person
         has taken over.
         """
         found = {whose: at for whose, (at, _) in self._held.items()}
         for life in self._lives.values():
             if life.stopped_at is not None:
-                whose = _whose(life.plan)
+                whose = _connector_key_of(life.plan)
                 found[whose] = min(life.stopped_at, found.get(whose, life.stopped_at))
         return found
 
-    def holding(self, stopped: Collection[Whose]) -> frozenset[str]:
+    def holding(self, stopped: Collection[ConnectorKey]) -> frozenset[str]:
         """Incidents that were answered with a stop, of those connectors that still are."""
         return frozenset(
             incident for whose, (_, incident) in self._held.items() if whose in stopped
@@ -195,64 +199,66 @@ class Fleet:
                 self.pause = record
             case BreakerSet():
                 self._set_breaker(record)
-            case IncidentSeen():
+            case IncidentDetected():
                 self.incidents.setdefault(record.incident, record)
-            case IncidentOver():
+            case IncidentEnded():
                 self._incident_over(record.incident)
-            case Refused():
+            case ActionRefused():
                 self.refused[record.incident, record.action] = record
-            case Proposed():
-                self._lives[plan_id] = _Life(record.plan)
-            case Opened():
-                self._lives.setdefault(plan_id, _Life(record.plan)).begun = True
+            case PlanProposed():
+                self._lives[plan_id] = _PlanLifecycle(record.plan)
+            case PlanOpened():
+                self._lives.setdefault(plan_id, _PlanLifecycle(record.plan)).begun = True
             case _ if plan_id in self._lives:
                 self._step(self._lives[plan_id], record)
                 if self._lives[plan_id].over:
                     del self._lives[plan_id]
 
-    def _step(self, life: _Life, record: AnyRecord) -> None:
+    def _step(self, life: _PlanLifecycle, record: AnyRecord) -> None:
         match record:
-            case Approved():
+            case PlanApproved():
                 life.approved_by, life.decided = record.by, True
-            case Rejected() | Lapsed():
+            case PlanRejected() | PlanLapsed():
                 life.over = True
-            case Resumed():
+            case PlanResumed():
                 life.parked = False
-            case Intended():
+            case StepIntended():
                 self._intended(life, record)
-            case Verified():
-                if _runs_again(life, record):
+            case StepVerified():
+                if _is_running_again(life, record):
                     life.stopped_at = None
-                if _restarts_by_hand(life, record):
-                    self.restarts.append(Restarted(record.at, _whose(life.plan), ""))
-            case Parked():
+                if _is_manual_restart(life, record):
+                    self.restarts.append(
+                        ConnectorRestart(record.at, _connector_key_of(life.plan), "")
+                    )
+            case PlanParked():
                 life.parked = True
                 self._open(life, record.at, f"plan {life.plan.plan_id} is parked: {record.said}")
-            case Ended():
+            case PlanEnded():
                 self._ended(life, record)
 
-    def _intended(self, life: _Life, record: Intended) -> None:
-        plan, whose = life.plan, _whose(life.plan)
+    def _intended(self, life: _PlanLifecycle, record: StepIntended) -> None:
+        plan, whose = life.plan, _connector_key_of(life.plan)
         if record.undoing:
             return
         step = plan.steps[record.index]
         match step:
-            case ToState(state=State.STOPPED):
+            case ToState(state=RequestedState.STOPPED):
                 life.stopped_at = life.stopped_at or record.at
             case Restart() if plan.remedy is not None:
-                self.restarts.append(Restarted(record.at, whose, plan.remedy.incident))
+                self.restarts.append(ConnectorRestart(record.at, whose, plan.remedy.incident))
             case Alter() if plan.remedy is not None and plan.remedy.skip_key is not None:
                 self._skipped(life, record.at)
 
-    def _skipped(self, life: _Life, at: float) -> None:
-        plan, whose = life.plan, _whose(life.plan)
+    def _skipped(self, life: _PlanLifecycle, at: float) -> None:
+        plan, whose = life.plan, _connector_key_of(life.plan)
         assert plan.remedy is not None
         if any(skip.plan_id == plan.plan_id for skip in self.skips):
             return  # asked for once more
         record = next(step.record for step in plan.steps if isinstance(step, Copy))
-        skip = Skip(at, plan.plan_id, whose, record, plan.remedy.signature)
+        skip = RecordSkip(at, plan.plan_id, whose, record, plan.remedy.signature)
         for earlier in self.skips:
-            if _alike(earlier, skip):
+            if _are_similar(earlier, skip):
                 log = f"{record.topic}-{record.partition}"
                 said = (
                     f"two records were skipped for one kind of failure, close to each other: "
@@ -262,19 +268,22 @@ class Fleet:
                 self._open(life, at, said)
         self.skips.append(skip)
 
-    def _ended(self, life: _Life, record: Ended) -> None:
-        plan, whose = life.plan, _whose(life.plan)
+    def _ended(self, life: _PlanLifecycle, record: PlanEnded) -> None:
+        plan, whose = life.plan, _connector_key_of(life.plan)
         life.over = True
         if not life.begun or plan.remedy is None:
             return
         self.ended_at[whose] = record.at
         # A restart that did not help is what a skip waits for; how many there may be is a guard's.
         restart = plan.remedy.action is Action.RESTART_FAILED
-        if record.ending is Ending.INEFFECTIVE and not restart:
+        if record.ending is PlanEnding.INEFFECTIVE and not restart:
             self._open(life, record.at, f"plan {plan.plan_id} did not help: {record.said}")
-        if record.ending is Ending.SUCCEEDED and life.approved_by not in {None, POLICY}:
+        if record.ending is PlanEnding.SUCCEEDED and life.approved_by not in {
+            None,
+            POLICY_APPROVER,
+        }:
             self.successes[whose, plan.remedy.action] += 1
-        stays = plan.final is State.STOPPED and record.ending is Ending.SUCCEEDED
+        stays = plan.final is RequestedState.STOPPED and record.ending is PlanEnding.SUCCEEDED
         if stays and life.stopped_at is not None:
             self._held[whose] = (life.stopped_at, plan.remedy.incident)
 
@@ -290,28 +299,28 @@ class Fleet:
         else:
             self.breakers.pop(record.scope, None)
 
-    def _open(self, life: _Life, at: float, said: str) -> None:
+    def _open(self, life: _PlanLifecycle, at: float, said: str) -> None:
         if life.plan.remedy is None:
             return  # a person's own change of the toolbox
-        scope = "/".join(_whose(life.plan))
+        scope = "/".join(_connector_key_of(life.plan))
         self.breakers.setdefault(scope, Breaker(scope, at, said))
 
 
-def _whose(plan: Plan) -> Whose:
+def _connector_key_of(plan: Plan) -> ConnectorKey:
     return (plan.subject.place, plan.subject.connector)
 
 
-def _alike(one: Skip, other: Skip) -> bool:
+def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:
     same_log = (one.record.kafka, one.record.topic, one.record.partition) == (
         other.record.kafka,
         other.record.topic,
         other.record.partition,
     )
-    near = abs(one.record.offset - other.record.offset) <= NEAR
+    near = abs(one.record.offset - other.record.offset) <= NEAR_OFFSETS
     return one.whose == other.whose and same_log and near and one.signature == other.signature
 
 
-def _restarts_by_hand(life: _Life, record: Verified) -> bool:
+def _is_manual_restart(life: _PlanLifecycle, record: StepVerified) -> bool:
     """Return whether a restart of tasks is done that the toolbox was asked for: no incident is
     known of it, and one that is there may have outlived it.
     """
@@ -321,11 +330,11 @@ def _restarts_by_hand(life: _Life, record: Verified) -> bool:
     return isinstance(step, Restart) and step.include_tasks
 
 
-def _runs_again(life: _Life, record: Verified) -> bool:
+def _is_running_again(life: _PlanLifecycle, record: StepVerified) -> bool:
     """Whether what was verified is that a connector we stopped is no longer so. On the way back it
     is the last step that says it, and the end of the plan with it.
     """
     if record.undoing:
         return False
     step = life.plan.steps[record.index]
-    return isinstance(step, ToState) and step.state is not State.STOPPED
+    return isinstance(step, ToState) and step.state is not RequestedState.STOPPED

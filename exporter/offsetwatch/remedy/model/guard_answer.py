@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Answer(StrEnum):
+class GuardResult(StrEnum):
     """Unknown denies, too."""
 
     PASS = "pass"  # noqa: S105 - no password
@@ -39,32 +39,32 @@ class GuardAnswer:
 
     guard: str
     number: int
-    answer: Answer
+    answer: GuardResult
     said: str
 
 
-class Reply(NamedTuple):
+class GuardReply(NamedTuple):
     """What a guard's own function says."""
 
-    answer: Answer
+    answer: GuardResult
     said: str
 
 
-def held(said: str, *, if_: bool) -> Reply:
+def reply_pass_if(said: str, *, if_: bool) -> GuardReply:
     """Passes if so. `said` is true either way: it says what is, beside what has to be."""
-    return Reply(Answer.PASS if if_ else Answer.DENY, said)
+    return GuardReply(GuardResult.PASS if if_ else GuardResult.DENY, said)
 
 
-def passes(said: str) -> Reply:
+def reply_pass(said: str) -> GuardReply:
     """Nothing speaks against it."""
-    return Reply(Answer.PASS, said)
+    return GuardReply(GuardResult.PASS, said)
 
 
-def denies(said: str) -> Reply:
+def reply_deny(said: str) -> GuardReply:
     """This speaks against it."""
-    return Reply(Answer.DENY, said)
+    return GuardReply(GuardResult.DENY, said)
 
 
-def unknown(said: str) -> Reply:
+def reply_unknown(said: str) -> GuardReply:
     """Nothing tells, and so it denies."""
-    return Reply(Answer.UNKNOWN, said)
+    return GuardReply(GuardResult.UNKNOWN, said)

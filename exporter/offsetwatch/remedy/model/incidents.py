@@ -17,7 +17,7 @@ from offsetwatch.model.findings import FailureRun, Finding, FindingName
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 
 
-class What(StrEnum):
+class IncidentKind(StrEnum):
     """What sort of trouble it is.
 
     failed    tasks, or the connector itself, have failed
@@ -42,7 +42,7 @@ class Incident:
     """
 
     key: str
-    what: What
+    what: IncidentKind
     connect_cluster: str
     connector: str
     finding: str
@@ -57,10 +57,10 @@ class Incident:
         return max(self.runs, key=lambda run: run.count, default=None)
 
 
-_FROZEN: Final = FindingName.MM2_SILENT_STALL
+_SILENT_STALL: Final = FindingName.MM2_SILENT_STALL
 
 
-def incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ...]:
+def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ...]:
     """Every one there is now, the oldest first.
 
     stop_on   names of findings that a stop may answer
@@ -72,16 +72,16 @@ def incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ..
     for view in snapshot.connectors if runs else ():
         of = (view.connect_cluster, view.name)
         if of in runs:
-            failed = _failed(tuple(runs[of]), view)
+            failed = _build_failure_incident(tuple(runs[of]), view)
             found[failed.key] = failed
     for finding in snapshot.findings:
-        made = _made(finding, stop_on)
+        made = _build_finding_incident(finding, stop_on)
         if made is not None:
             found.setdefault(made.key, made)
     return tuple(sorted(found.values(), key=lambda at: (at.since, at.key)))
 
 
-def _failed(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:
+def _build_failure_incident(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:
     """Of a connector that fails, or did so lately: one that was just started again shows nothing,
     and is in the same trouble until it has run for a while.
     """
@@ -90,8 +90,8 @@ def _failed(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:
     since = min(run.first_at for run in runs)
     finding = FindingName.TASK_FAILED if worst.task is not None else FindingName.CONNECTOR_FAILED
     return Incident(
-        key=_key("failed", view.connect_cluster, view.name, worst.kind, repr(since)),
-        what=What.FAILED,
+        key=_compute_key("failed", view.connect_cluster, view.name, worst.kind, repr(since)),
+        what=IncidentKind.FAILED,
         connect_cluster=view.connect_cluster,
         connector=view.name,
         finding=finding.value,
@@ -102,18 +102,18 @@ def _failed(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:
     )
 
 
-def _made(finding: Finding, stop_on: frozenset[str]) -> Incident | None:
+def _build_finding_incident(finding: Finding, stop_on: frozenset[str]) -> Incident | None:
     if finding.connector is None:
         return None
     if finding.name.value in stop_on:
-        what = What.HARMFUL
-    elif finding.name is _FROZEN:
-        what = What.FROZEN
+        what = IncidentKind.HARMFUL
+    elif finding.name is _SILENT_STALL:
+        what = IncidentKind.FROZEN
     else:
         return None
     where = (finding.connect_cluster, finding.connector, finding.subject)
     return Incident(
-        key=_key(finding.name.value, *where, repr(finding.since)),
+        key=_compute_key(finding.name.value, *where, repr(finding.since)),
         what=what,
         connect_cluster=finding.connect_cluster,
         connector=finding.connector,
@@ -123,7 +123,7 @@ def _made(finding: Finding, stop_on: frozenset[str]) -> Incident | None:
     )
 
 
-def unhealthy(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
+def find_unhealthy_connectors(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
     """Connectors that are not as they should be: failed, or with a failed task."""
     return frozenset(
         (view.connect_cluster, view.name)
@@ -142,5 +142,5 @@ def is_target(kind: ConnectorKind, class_name: str) -> bool:
     return simple not in {"MirrorCheckpointConnector", "MirrorHeartbeatConnector"}
 
 
-def _key(*parts: str) -> str:
+def _compute_key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]

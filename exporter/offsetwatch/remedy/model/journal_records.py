@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 
 from offsetwatch.model.moments import read_moment
-from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.plan import AnyStep, Frozen, Plan
+from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets, Plan
 
 
-class Ending(StrEnum):
+class PlanEnding(StrEnum):
     """How a plan stands when nobody works on it any more. Parked and in doubt hold the lock.
 
     succeeded   everything is as the plan wants it
@@ -36,7 +36,7 @@ class Ending(StrEnum):
     INEFFECTIVE = "ineffective"
 
 
-class Cause(StrEnum):
+class PlanFailureCause(StrEnum):
     """Why a plan did not go on.
 
     refused         the other side says no, or it cannot be done here
@@ -55,44 +55,44 @@ class Cause(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
+class JournalRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
     """`at` is Unix seconds, by the clock of whoever wrote it."""
 
     at: float
 
 
-class Opened(Record, frozen=True, tag="opened"):
+class PlanOpened(JournalRecord, frozen=True, tag="opened"):
     """A plan is to be carried out; its place and connector are locked from here on."""
 
     plan: Plan
 
 
-class Resumed(Record, frozen=True, tag="resumed"):
+class PlanResumed(JournalRecord, frozen=True, tag="resumed"):
     """Another process goes on with it. A request without an answer before this has none."""
 
 
-class Kept(Record, frozen=True, tag="kept"):
+class OffsetsBackedUp(JournalRecord, frozen=True, tag="kept"):
     """All offsets, looked up and backed up."""
 
-    frozen: Frozen
+    frozen: FrozenOffsets
 
 
-class Intended(Record, frozen=True, tag="intended"):
+class StepIntended(JournalRecord, frozen=True, tag="intended"):
     """The step is about to be tried: from here on it may have happened."""
 
     index: int
     undoing: bool
 
 
-class Answered(Record, frozen=True, tag="answered"):
+class StepAnswered(JournalRecord, frozen=True, tag="answered"):
     """What that try was worth."""
 
-    answer: Answer
+    answer: AttemptResult
     said: str
     definite: bool | None = None
 
 
-class Verified(Record, frozen=True, tag="verified"):
+class StepVerified(JournalRecord, frozen=True, tag="verified"):
     """The world was seen to be as the step wants it."""
 
     index: int
@@ -100,37 +100,47 @@ class Verified(Record, frozen=True, tag="verified"):
     said: str
 
 
-class Turned(Record, frozen=True, tag="turned"):
+class RollbackStarted(JournalRecord, frozen=True, tag="turned"):
     """From here on the way back: these steps."""
 
     steps: tuple[AnyStep, ...]
-    cause: Cause
+    cause: PlanFailureCause
     said: str
 
 
-class Parked(Record, frozen=True, tag="parked"):
+class PlanParked(JournalRecord, frozen=True, tag="parked"):
     """Nothing more is done by itself; place and connector stay locked."""
 
-    ending: Ending
-    cause: Cause
+    ending: PlanEnding
+    cause: PlanFailureCause
     said: str
 
 
-class Ended(Record, frozen=True, tag="ended"):
+class PlanEnded(JournalRecord, frozen=True, tag="ended"):
     """It is over; place and connector are free again."""
 
-    ending: Ending
+    ending: PlanEnding
     said: str
-    cause: Cause | None = None
+    cause: PlanFailureCause | None = None
 
 
-StepRecord = Opened | Resumed | Kept | Intended | Answered | Verified | Turned | Parked | Ended
+StepRecord = (
+    PlanOpened
+    | PlanResumed
+    | OffsetsBackedUp
+    | StepIntended
+    | StepAnswered
+    | StepVerified
+    | RollbackStarted
+    | PlanParked
+    | PlanEnded
+)
 
 
 # --- before a plan is carried out ---------------------------------------------------------------
 
 
-class Told(msgspec.Struct, frozen=True):
+class GuardAnswerRecord(msgspec.Struct, frozen=True):
     """What a guard said (guards.py)."""
 
     number: int
@@ -139,7 +149,7 @@ class Told(msgspec.Struct, frozen=True):
     said: str
 
 
-class Proposed(Record, frozen=True, tag="proposed"):
+class PlanProposed(JournalRecord, frozen=True, tag="proposed"):
     """A plan that somebody may approve. Nothing is locked by it.
 
     because         why a person wants it; empty where nobody asked
@@ -150,13 +160,13 @@ class Proposed(Record, frozen=True, tag="proposed"):
     plan: Plan
     mode: str
     expires_at: float
-    answers: tuple[Told, ...] = ()
+    answers: tuple[GuardAnswerRecord, ...] = ()
     because: str = ""
     key: str = ""
     asked_sha256: str = ""
 
 
-class Approved(Record, frozen=True, tag="approved"):
+class PlanApproved(JournalRecord, frozen=True, tag="approved"):
     """It may be carried out, exactly as it was when it had this hash. `by`: a person, or `policy`
     where configuration allows it without one.
     """
@@ -166,34 +176,34 @@ class Approved(Record, frozen=True, tag="approved"):
     because: str = ""
 
 
-class Rejected(Record, frozen=True, tag="rejected"):
+class PlanRejected(JournalRecord, frozen=True, tag="rejected"):
     """A person does not want it."""
 
     by: str
     because: str
 
 
-class Lapsed(Record, frozen=True, tag="lapsed"):
+class PlanLapsed(JournalRecord, frozen=True, tag="lapsed"):
     """It was not approved in time, or is no longer what the world needs (`void`)."""
 
     void: bool
     said: str
 
 
-class AbortAsked(Record, frozen=True, tag="abort_asked"):
+class AbortRequested(JournalRecord, frozen=True, tag="abort_asked"):
     """A person wants a plan that is carried out to go back, as far as there is a way."""
 
     by: str
     because: str
 
 
-DecisionRecord = Proposed | Approved | Rejected | Lapsed | AbortAsked
+DecisionRecord = PlanProposed | PlanApproved | PlanRejected | PlanLapsed | AbortRequested
 
 
 # --- of no plan ---------------------------------------------------------------------------------
 
 
-class ModeSet(Record, frozen=True, tag="mode_set"):
+class ModeSet(JournalRecord, frozen=True, tag="mode_set"):
     """A person lowers or raises the mode; None: as configured. Never above what is configured."""
 
     mode: str | None
@@ -201,7 +211,7 @@ class ModeSet(Record, frozen=True, tag="mode_set"):
     because: str
 
 
-class PauseSet(Record, frozen=True, tag="pause_set"):
+class PauseSet(JournalRecord, frozen=True, tag="pause_set"):
     """A person holds everything, until then (Unix seconds) or for good (None), or lets it go."""
 
     paused: bool
@@ -210,7 +220,7 @@ class PauseSet(Record, frozen=True, tag="pause_set"):
     because: str
 
 
-class BreakerSet(Record, frozen=True, tag="breaker_set"):
+class BreakerSet(JournalRecord, frozen=True, tag="breaker_set"):
     """A breaker opens by itself, and is closed by a person only. `scope`: `CONNECT/CONNECTOR`."""
 
     scope: str
@@ -219,7 +229,7 @@ class BreakerSet(Record, frozen=True, tag="breaker_set"):
     because: str
 
 
-class IncidentSeen(Record, frozen=True, tag="incident_seen"):
+class IncidentDetected(JournalRecord, frozen=True, tag="incident_seen"):
     """Something that may want a remedy was first seen."""
 
     incident: str
@@ -229,13 +239,13 @@ class IncidentSeen(Record, frozen=True, tag="incident_seen"):
     said: str
 
 
-class IncidentOver(Record, frozen=True, tag="incident_over"):
+class IncidentEnded(JournalRecord, frozen=True, tag="incident_over"):
     """It was not seen any more."""
 
     incident: str
 
 
-class Refused(Record, frozen=True, tag="refused"):
+class ActionRefused(JournalRecord, frozen=True, tag="refused"):
     """Why nothing was done about it: the guards that did not let an action pass. Written when the
     reasons change, and not at every look.
 
@@ -248,12 +258,12 @@ class Refused(Record, frozen=True, tag="refused"):
     connector: str
     action: str
     mode: str
-    answers: tuple[Told, ...]
+    answers: tuple[GuardAnswerRecord, ...]
     would: bool = False
     recommend: tuple[str, ...] = ()
 
 
-class Replayed(Record, frozen=True, tag="replayed"):
+class RecordReplayed(JournalRecord, frozen=True, tag="replayed"):
     """A person writes a quarantined record back: noted before it is tried, so it may have happened.
 
     failed    it is certain that the one noted before was not written
@@ -265,14 +275,21 @@ class Replayed(Record, frozen=True, tag="replayed"):
     failed: bool = False
 
 
-class Led(Record, frozen=True, tag="led"):
+class LeadershipTaken(JournalRecord, frozen=True, tag="led"):
     """A replica acts from here on, and no other. `name`: as its configuration calls it."""
 
     name: str
 
 
 ControlRecord = (
-    ModeSet | PauseSet | BreakerSet | IncidentSeen | IncidentOver | Refused | Replayed | Led
+    ModeSet
+    | PauseSet
+    | BreakerSet
+    | IncidentDetected
+    | IncidentEnded
+    | ActionRefused
+    | RecordReplayed
+    | LeadershipTaken
 )
 
 AnyRecord = StepRecord | DecisionRecord | ControlRecord
@@ -283,12 +300,12 @@ _decoder: Final[msgspec.json.Decoder[AnyRecord]] = msgspec.json.Decoder(
 )
 
 
-def encoded(record: AnyRecord) -> bytes:
+def encode_record(record: AnyRecord) -> bytes:
     """Canonical: the same record is always the same bytes."""
     return msgspec.json.encode(record, order="deterministic", enc_hook=float)
 
 
-def decoded(document: bytes) -> AnyRecord:
+def decode_record(document: bytes) -> AnyRecord:
     """The way back. Raises msgspec.DecodeError."""
     try:
         return _decoder.decode(document)

@@ -16,7 +16,7 @@ from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.moments import Moment, read_moment
 
 
-class State(StrEnum):
+class RequestedState(StrEnum):
     """What a connector can be asked to be."""
 
     RUNNING = "running"
@@ -24,7 +24,7 @@ class State(StrEnum):
     STOPPED = "stopped"
 
 
-class Pair(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
+class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """A source partition (of a sink: a topic partition) and its offset, both JSON with sorted keys.
 
     offset      None for none: not there, or to be removed
@@ -36,7 +36,7 @@ class Pair(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     key: str | None = None
 
 
-class Raw(msgspec.Struct, frozen=True):
+class RawOffsetRecord(msgspec.Struct, frozen=True):
     """A record of an offsets topic, or an entry of an offsets file: the very bytes, in base64.
 
     kpartition  of the topic; None in a file
@@ -48,7 +48,7 @@ class Raw(msgspec.Struct, frozen=True):
     kpartition: int | None = None
 
 
-class RawFound(Raw, frozen=True):
+class LocatedRawRecord(RawOffsetRecord, frozen=True):
     """A record as it was read.
 
     where       `kafka/topic`, or the path of a file; None in journals of before 1.0
@@ -64,7 +64,7 @@ class Step(msgspec.Struct, frozen=True, tag_field="step"):
 class ToState(Step, frozen=True, tag="to_state"):
     """Ask for a state and wait until connector and tasks are in it."""
 
-    state: State
+    state: RequestedState
 
 
 class Settle(Step, frozen=True, tag="settle"):
@@ -86,7 +86,7 @@ class Freeze(Step, frozen=True, tag="freeze"):
 class Alter(Step, frozen=True, tag="alter"):
     """Give these partitions these offsets; the others stay."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PartitionOffset, ...]
 
 
 class Reset(Step, frozen=True, tag="reset"):
@@ -102,8 +102,8 @@ class Write(Step, frozen=True, tag="write"):
     """
 
     where: str
-    records: tuple[Raw, ...]
-    pairs: tuple[Pair, ...]
+    records: tuple[RawOffsetRecord, ...]
+    pairs: tuple[PartitionOffset, ...]
 
 
 class Create(Step, frozen=True, tag="create"):
@@ -139,7 +139,7 @@ class DeleteTopic(Step, frozen=True, tag="delete_topic"):
     topic_id: str
 
 
-class RecordAt(msgspec.Struct, frozen=True):
+class RecordLocation(msgspec.Struct, frozen=True):
     """One record of a log: where it stands, in which incarnation of the topic.
 
     kafka       the configured name of the cluster
@@ -160,7 +160,7 @@ class Copy(Step, frozen=True, tag="copy"):
     to          `kafka/topic`, or the path of a folder
     """
 
-    record: RecordAt
+    record: RecordLocation
     sha256: str
     size_bytes: int
     skip_key: str
@@ -172,7 +172,7 @@ class Expect(Step, frozen=True, tag="expect"):
     stands still: Connect itself has no compare-and-set.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PartitionOffset, ...]
 
 
 class Prove(Step, frozen=True, tag="prove"):
@@ -183,8 +183,8 @@ class Prove(Step, frozen=True, tag="prove"):
     record      what was skipped
     """
 
-    pair: Pair
-    record: RecordAt
+    pair: PartitionOffset
+    record: RecordLocation
     quiet_s: float
 
 
@@ -196,7 +196,7 @@ class Watch(Step, frozen=True, tag="watch"):
     quiet_s: float
 
 
-Proof = Prove | Watch
+VerificationStep = Prove | Watch
 """What only looks, after all was done, whether it has helped."""
 
 AnyStep = (
@@ -227,7 +227,7 @@ class Action(StrEnum):
     RESTORE = "restore"
 
 
-class Remedy(msgspec.Struct, frozen=True):
+class RemediationContext(msgspec.Struct, frozen=True):
     """Of a plan of guarded remediation: what it answers to.
 
     incident        its key
@@ -253,7 +253,7 @@ class Remedy(msgspec.Struct, frozen=True):
     stop_total_s: float | None = None
 
 
-class Subject(msgspec.Struct, frozen=True):
+class PlanSubject(msgspec.Struct, frozen=True):
     """What is changed, and how it is reached.
 
     driver      `rest` or `storage`
@@ -285,34 +285,34 @@ class Plan(msgspec.Struct, frozen=True):
 
     plan_id: str
     verb: str
-    subject: Subject
+    subject: PlanSubject
     steps: tuple[AnyStep, ...]
-    original: State | None
-    final: State | None
+    original: RequestedState | None
+    final: RequestedState | None
     created_at: Moment
     created_by: str
     v: int = 1
-    remedy: Remedy | None = None
+    remedy: RemediationContext | None = None
 
     @property
     def sha256(self) -> str:
         """By what it is approved, and known in the journal."""
-        return hashlib.sha256(encoded(self)).hexdigest()
+        return hashlib.sha256(encode_plan(self)).hexdigest()
 
 
-class Frozen(msgspec.Struct, frozen=True):
+class FrozenOffsets(msgspec.Struct, frozen=True):
     """What `Freeze` found: every offset of the connector, and where that was backed up.
 
     raw         the records behind them where the place shows any (storage), to be put back as
                 they were
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PartitionOffset, ...]
     backup: str
     backup_sha256: str
-    raw: tuple[RawFound, ...] = ()
+    raw: tuple[LocatedRawRecord, ...] = ()
 
-    def records_of(self, where: str) -> dict[tuple[int | None, str], RawFound]:
+    def records_of(self, where: str) -> dict[tuple[int | None, str], LocatedRawRecord]:
         """Return the records of one topic or file, by partition and key."""
         return {
             (record.kpartition, record.key): record
@@ -321,12 +321,12 @@ class Frozen(msgspec.Struct, frozen=True):
         }
 
 
-def encoded(plan: Plan) -> bytes:
+def encode_plan(plan: Plan) -> bytes:
     """Canonical: the same plan is always the same bytes."""
     return msgspec.json.encode(plan, order="deterministic", enc_hook=float)
 
 
-def decoded(document: bytes) -> Plan:
+def decode_plan(document: bytes) -> Plan:
     """The way back. Raises msgspec.DecodeError."""
     try:
         return msgspec.json.decode(document, type=Plan, dec_hook=read_moment)

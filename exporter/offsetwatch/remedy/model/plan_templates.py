@@ -18,15 +18,15 @@ from offsetwatch.remedy.model.plan import (
     Copy,
     Expect,
     Freeze,
-    Pair,
+    PartitionOffset,
     Plan,
+    PlanSubject,
     Prove,
-    RecordAt,
-    Remedy,
+    RecordLocation,
+    RemediationContext,
+    RequestedState,
     Restart,
     Settle,
-    State,
-    Subject,
     ToState,
     Watch,
 )
@@ -37,7 +37,7 @@ QUIET_S: Final = 16.0  # a cancelled task may write once more; guards want fifte
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class PlanHeader:
     """What all plans have in common.
 
     at, by          Unix seconds, and who asked: DETECTOR where nobody did
@@ -48,8 +48,8 @@ class About:
     plan_id: str
     at: float
     by: str
-    subject: Subject
-    original: State
+    subject: PlanSubject
+    original: RequestedState
     incident: str
     config_sha256: str
     evidence: Evidence = ()
@@ -60,20 +60,20 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class RecordToSkip:
     """What is skipped: a record as it was read, and the offset before and after it, both absolute.
 
     frm     what must be committed still, or nothing is changed
     """
 
-    record: RecordAt
+    record: RecordLocation
     sha256: str
     size_bytes: int
-    frm: Pair
-    to: Pair
+    frm: PartitionOffset
+    to: PartitionOffset
 
 
-def skip_key(subject: Subject, record: RecordAt) -> str:
+def compute_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
     """Return what makes it the same skip, whoever plans it, whenever: this record, for this
     connector of this Connect cluster.
 
@@ -81,17 +81,19 @@ def skip_key(subject: Subject, record: RecordAt) -> str:
     on one Kafka cluster may have connectors of one name, and its configured name tells them apart.
     """
     whose = (subject.identity or "", subject.place, subject.connector)
-    return _hashed(*whose, *_fields_of(record))
+    return _hash_fields(*whose, *_list_record_fields(record))
 
 
-def skip_key_of_any(subject: Subject, record: RecordAt) -> str:
+def compute_legacy_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
     """Return the key of journals that did not yet tell Connect clusters on one Kafka cluster
     apart.
     """
-    return _hashed(subject.identity or subject.place, subject.connector, *_fields_of(record))
+    return _hash_fields(
+        subject.identity or subject.place, subject.connector, *_list_record_fields(record)
+    )
 
 
-def _fields_of(record: RecordAt) -> tuple[str, ...]:
+def _list_record_fields(record: RecordLocation) -> tuple[str, ...]:
     return (
         record.kafka,
         record.topic_id,
@@ -101,63 +103,72 @@ def _fields_of(record: RecordAt) -> tuple[str, ...]:
     )
 
 
-def _hashed(*fields: str) -> str:
+def _hash_fields(*fields: str) -> str:
     return hashlib.sha256("\0".join(fields).encode()).hexdigest()
 
 
-def skip_one(
-    about: About, what: Skipped, *, quarantine: str, stop_total_s: float, quiet_s: float
+def build_skip_plan(
+    about: PlanHeader, what: RecordToSkip, *, quarantine: str, stop_total_s: float, quiet_s: float
 ) -> Plan:
     """Copy a record, stop, set the offset behind it if it still stands before it, and run again."""
     record = what.record
-    key = skip_key(about.subject, record)
+    key = compute_skip_key(about.subject, record)
     steps: tuple[AnyStep, ...] = (
         Copy(record, what.sha256, what.size_bytes, key, quarantine),
-        ToState(State.STOPPED),
+        ToState(RequestedState.STOPPED),
         Settle(QUIET_S),
         Freeze(),
         Expect((what.frm,)),
         Alter((what.to,)),
-        ToState(State.RUNNING),
+        ToState(RequestedState.RUNNING),
         Prove(what.to, record, quiet_s),
     )
     log = f"{record.kafka}/{record.topic}-{record.partition}"
     verb = f"skip the record at offset {record.offset} of {log} for {about.subject.connector}"
-    remedy = _remedy(about, Action.SKIP_ONE, skip_key=key, stop_total_s=stop_total_s)
-    return _plan(about, verb, steps, remedy, final=State.RUNNING)
+    remedy = _build_context(about, Action.SKIP_ONE, skip_key=key, stop_total_s=stop_total_s)
+    return _build_plan(about, verb, steps, remedy, final=RequestedState.RUNNING)
 
 
-def stop(about: About) -> Plan:
+def build_stop_plan(about: PlanHeader) -> Plan:
     """Stop it, and leave it so until a person acts."""
     verb = f"stop {about.subject.connector} until a person acts"
-    steps = (ToState(State.STOPPED),)
-    return _plan(about, verb, steps, _remedy(about, Action.STOP), final=State.STOPPED)
+    steps = (ToState(RequestedState.STOPPED),)
+    return _build_plan(
+        about, verb, steps, _build_context(about, Action.STOP), final=RequestedState.STOPPED
+    )
 
 
-def restart_failed(about: About) -> Plan:
+def build_restart_plan(about: PlanHeader) -> Plan:
     """Restart what has failed of it, once, and watch whether it runs."""
     verb = f"restart what has failed of {about.subject.connector}"
     steps = (Restart(include_tasks=True, only_failed=True), Watch(RESTART_QUIET_S))
-    return _plan(about, verb, steps, _remedy(about, Action.RESTART_FAILED), final=about.original)
+    return _build_plan(
+        about, verb, steps, _build_context(about, Action.RESTART_FAILED), final=about.original
+    )
 
 
-def restore(about: About, pairs: tuple[Pair, ...], backup: str) -> Plan:
+def build_restore_plan(about: PlanHeader, pairs: tuple[PartitionOffset, ...], backup: str) -> Plan:
     """Give it the offsets of a backup again."""
-    stop: tuple[AnyStep, ...] = (ToState(State.STOPPED), Settle(QUIET_S), Freeze(), Alter(pairs))
-    again = () if about.original is State.STOPPED else (ToState(about.original),)
+    stop: tuple[AnyStep, ...] = (
+        ToState(RequestedState.STOPPED),
+        Settle(QUIET_S),
+        Freeze(),
+        Alter(pairs),
+    )
+    again = () if about.original is RequestedState.STOPPED else (ToState(about.original),)
     verb = f"restore the offsets of {about.subject.connector} from {backup}"
-    remedy = _remedy(about, Action.RESTORE)
-    return _plan(about, verb, (*stop, *again), remedy, final=about.original)
+    remedy = _build_context(about, Action.RESTORE)
+    return _build_plan(about, verb, (*stop, *again), remedy, final=about.original)
 
 
-def _remedy(
-    about: About,
+def _build_context(
+    about: PlanHeader,
     action: Action,
     *,
     skip_key: str | None = None,
     stop_total_s: float | None = None,
-) -> Remedy:
-    return Remedy(
+) -> RemediationContext:
+    return RemediationContext(
         action=action,
         incident=about.incident,
         skip_key=skip_key,
@@ -171,8 +182,13 @@ def _remedy(
     )
 
 
-def _plan(
-    about: About, verb: str, steps: tuple[AnyStep, ...], remedy: Remedy, *, final: State
+def _build_plan(
+    about: PlanHeader,
+    verb: str,
+    steps: tuple[AnyStep, ...],
+    remedy: RemediationContext,
+    *,
+    final: RequestedState,
 ) -> Plan:
     return Plan(
         plan_id=about.plan_id,

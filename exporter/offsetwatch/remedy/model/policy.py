@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from offsetwatch.remedy.model.fleet_state import Skip, Whose
+from offsetwatch.remedy.model.fleet_state import ConnectorKey, RecordSkip
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.service_api import Mode
 
@@ -21,9 +21,13 @@ _RANK: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
 _DAY_S: Final = 86_400
 _HOUR_S: Final = 3_600
 WEEK_S: Final = 7 * _DAY_S  # how far back skips are counted
-STORM_FLOOR: Final = 3  # of few connectors a tenth is none; three at once can be three accidents
-STORM_SHARE: Final = 0.1
-STORM_CALM_S: Final = 900.0  # health flaps around a threshold: what is over stays over for so long
+MASS_FAILURE_FLOOR: Final = (
+    3  # of few connectors a tenth is none; three at once can be three accidents
+)
+MASS_FAILURE_SHARE: Final = 0.1
+MASS_FAILURE_CALM_S: Final = (
+    900.0  # health flaps around a threshold: what is over stays over for so long
+)
 
 
 # --- what may be done for whom --------------------------------------------------------------------
@@ -92,7 +96,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """See exporter/offsetwatch/config/remedy_shape.py, which says what each of these is for.
+    """Settings of guarded remediation; config/schema/remediation.py says what each of them means.
 
     skip_safe       classes of sinks that are known, or said, to be moved by their group's offset
     skip_unsafe     simple names of sinks that are known not to be
@@ -144,7 +148,7 @@ class Policy:
             rule
             for rule in self.auto
             if rule.connect == connect
-            and any(selects(selector, connector) for selector in rule.connectors)
+            and any(is_selected(selector, connector) for selector in rule.connectors)
         )
 
     def mode_of(
@@ -171,7 +175,7 @@ class Policy:
         return None
 
 
-def selects(selector: str, name: str) -> bool:
+def is_selected(selector: str, name: str) -> bool:
     """Whether a selector means this name: all of it, from its first to its last character."""
     first, *others = selector.split("*")
     if not others:
@@ -190,7 +194,7 @@ def selects(selector: str, name: str) -> bool:
     return True
 
 
-class Profile(StrEnum):
+class SinkProfile(StrEnum):
     """Whether the group's offset says where a sink goes on."""
 
     SAFE = "safe"
@@ -198,25 +202,29 @@ class Profile(StrEnum):
     UNKNOWN = "unknown"
 
 
-def profile(policy: Policy, class_name: str) -> Profile:
+def classify_sink(policy: Policy, class_name: str) -> SinkProfile:
     """Of a class of sink connector. What is known to be unsafe stays so, whatever is configured."""
     if class_name.rpartition(".")[2].removesuffix("Connector") in policy.skip_unsafe:
-        return Profile.UNSAFE
-    return Profile.SAFE if class_name in policy.skip_safe else Profile.UNKNOWN
+        return SinkProfile.UNSAFE
+    return SinkProfile.SAFE if class_name in policy.skip_safe else SinkProfile.UNKNOWN
 
 
 # --- budgets --------------------------------------------------------------------------------------
 
 
-def overdrawn(
-    policy: Policy, skips: Iterable[Skip], held: frozenset[Whose], whose: Whose, now: float
+def find_exceeded_budget(
+    policy: Policy,
+    skips: Iterable[RecordSkip],
+    held: frozenset[ConnectorKey],
+    whose: ConnectorKey,
+    now: float,
 ) -> str | None:
     """Which budget of this connector one more skip would break; None if none.
 
     held    whose plans are not over: what they skipped, or are about to, counts however old it is
     """
     bounds = policy.budgets
-    return _over(
+    return _find_exceeded(
         [skip for skip in skips if skip.whose == whose],
         held & {whose},
         now,
@@ -226,12 +234,12 @@ def overdrawn(
     )
 
 
-def overdrawn_by_all(
-    policy: Policy, skips: Iterable[Skip], held: frozenset[Whose], now: float
+def find_exceeded_fleet_budget(
+    policy: Policy, skips: Iterable[RecordSkip], held: frozenset[ConnectorKey], now: float
 ) -> str | None:
     """The same of all connectors together."""
     bounds = policy.budgets
-    return _over(
+    return _find_exceeded(
         list(skips),
         held,
         now,
@@ -240,8 +248,11 @@ def overdrawn_by_all(
     )
 
 
-def _over(
-    skips: list[Skip], held: frozenset[Whose], now: float, *bounds: tuple[int, int, str]
+def _find_exceeded(
+    skips: list[RecordSkip],
+    held: frozenset[ConnectorKey],
+    now: float,
+    *bounds: tuple[int, int, str],
 ) -> str | None:
     for most, window_s, name in bounds:
         # What seems to lie ahead, by a clock that was set back since, counts as just now.
@@ -254,7 +265,7 @@ def _over(
 
 # --- breakers -------------------------------------------------------------------------------------
 
-FLEET: Final = "*"  # the scope of the breaker that holds everything
+FLEET_SCOPE: Final = "*"  # the scope of the breaker that holds everything
 
 
 def scope_of(connect: str, connector: str) -> str:
@@ -266,7 +277,7 @@ def scope_of(connect: str, connector: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Storm:
+class MassFailure:
     """Whether too much is ill at once for remedies of single connectors.
 
     calm_since  of one that rages: since when fewer are ill; None while as many are
@@ -276,17 +287,19 @@ class Storm:
     calm_since: float | None = None
 
 
-def storm_after(storm: Storm, *, connectors: int, unhealthy: int, now: float) -> Storm:
+def update_mass_failure(
+    storm: MassFailure, *, connectors: int, unhealthy: int, now: float
+) -> MassFailure:
     """The storm, now that so many of so many are unhealthy, those in remediation among them.
 
     Of a small fleet the most that may be ill is not rounded up to what would be all of it.
     """
-    most = max(STORM_FLOOR, STORM_SHARE * connectors)
-    if unhealthy > most or (unhealthy >= STORM_FLOOR and 2 * unhealthy > connectors):
-        return Storm(rages=True)
+    most = max(MASS_FAILURE_FLOOR, MASS_FAILURE_SHARE * connectors)
+    if unhealthy > most or (unhealthy >= MASS_FAILURE_FLOOR and 2 * unhealthy > connectors):
+        return MassFailure(rages=True)
     if not storm.rages:
-        return Storm()
+        return MassFailure()
     calm_since = now if storm.calm_since is None else min(storm.calm_since, now)
-    if now - calm_since >= STORM_CALM_S:
-        return Storm()
-    return Storm(rages=True, calm_since=calm_since)
+    if now - calm_since >= MASS_FAILURE_CALM_S:
+        return MassFailure()
+    return MassFailure(rages=True, calm_since=calm_since)

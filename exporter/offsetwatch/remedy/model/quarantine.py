@@ -22,14 +22,14 @@ import msgspec
 
 from offsetwatch.model.records import Headers, RawRecord, TimestampType
 
-CONNECT: Final = "__connect.errors."
-OURS: Final = "__offsetwatch."
-COUNT: Final = f"{OURS}headers"  # the last one
-KEPT: Final = "a copy is kept: "  # what the journal says of it, before where it is
+CONNECT_HEADER_PREFIX: Final = "__connect.errors."
+OWN_HEADER_PREFIX: Final = "__offsetwatch."
+COUNT_HEADER: Final = f"{OWN_HEADER_PREFIX}headers"  # the last one
+COPY_NOTE_PREFIX: Final = "a copy is kept: "  # what the journal says of it, before where it is
 ID_CHARS: Final = 32
 CHUNK_BYTES: Final = 768 * 1024  # of a file: 1 MiB of base64
 # What Connect calls the stages of a task, by what remedy calls them.
-_STAGES: Final = {
+_CONNECT_STAGES: Final = {
     "converter_key": "KEY_CONVERTER",
     "converter_value": "VALUE_CONVERTER",
     "converter_header": "HEADER_CONVERTER",
@@ -38,11 +38,11 @@ _STAGES: Final = {
     "producer_send": "KAFKA_PRODUCE",
     "poll": "TASK_POLL",
 }
-_STAGES_BACK: Final = {theirs: ours for ours, theirs in _STAGES.items()}
+_STAGES_BY_CONNECT_NAME: Final = {theirs: ours for ours, theirs in _CONNECT_STAGES.items()}
 _TYPES: Final[dict[str, TimestampType]] = {"create": "create", "append": "append", "none": "none"}
 
 
-class About(msgspec.Struct, frozen=True):
+class QuarantineContext(msgspec.Struct, frozen=True):
     """Why a record was set aside, and whose it was. Names and ids only.
 
     kafka            the configured name of the cluster it came from; topic_id and cluster_id are
@@ -81,7 +81,7 @@ class Receipt(msgspec.Struct, frozen=True):
     at: float
 
 
-class Quarantine(Protocol):
+class QuarantineStore(Protocol):
     """Where copies are kept. Every call may raise ClientError, and OSError where files are."""
 
     @property
@@ -95,7 +95,7 @@ class Quarantine(Protocol):
         """
         ...
 
-    def put(self, record: RawRecord, about: About) -> Receipt:
+    def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
         """Copy a record, read the copy back and compare: what has no receipt is not kept. After an
         Ambiguous error the copy may be there, or come yet: `find` tells. Twice does no harm.
         """
@@ -103,22 +103,22 @@ class Quarantine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantinedRecord:
     """A record that was got out of its copy again, exactly."""
 
     record: RawRecord
-    about: About
+    about: QuarantineContext
 
 
 @dataclass(frozen=True, slots=True)
-class Damaged:
+class DamagedCopy:
     """A copy that is not what was written."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class QuarantinedCopy:
     """A copy, as it is listed: without the record's bytes.
 
     record      where it came from: topic, partition, offset
@@ -127,23 +127,23 @@ class Kept:
 
     id: str
     receipt: Receipt
-    about: About
+    about: QuarantineContext
     record: tuple[str, int, int]
     size_bytes: int
     problem: str | None = None
 
 
-def receipt_id(skip_key: str, sha256: str) -> str:
+def compute_receipt_id(skip_key: str, sha256: str) -> str:
     """By which a person names a copy; copies of one record for one skip have the same."""
-    return f"{key_id(skip_key)}{sha256[: ID_CHARS // 2]}"
+    return f"{compute_key_id(skip_key)}{sha256[: ID_CHARS // 2]}"
 
 
-def key_id(skip_key: str) -> str:
+def compute_key_id(skip_key: str) -> str:
     """How the ids of all copies under this key begin."""
     return _sha256(skip_key.encode())[: ID_CHARS // 2]
 
 
-def partition_of(skip_key: str, partitions: int) -> int:
+def choose_partition(skip_key: str, partitions: int) -> int:
     """In which partition of the topic a copy is to be looked for."""
     return int(_sha256(skip_key.encode())[:16], 16) % partitions
 
@@ -155,9 +155,9 @@ def _sha256(part: bytes) -> str:
 # --- in another record ----------------------------------------------------------------------------
 
 
-def enclosed(record: RawRecord, about: About) -> Headers:
+def build_copy_headers(record: RawRecord, about: QuarantineContext) -> Headers:
     """The headers of the copy; its key and value are the record's."""
-    stage = about.stage if about.stage is None else _STAGES.get(about.stage, about.stage)
+    stage = about.stage if about.stage is None else _CONNECT_STAGES.get(about.stage, about.stage)
     connect: tuple[tuple[str, str | None], ...] = (
         ("topic", record.topic),
         ("partition", str(record.partition)),
@@ -176,45 +176,52 @@ def enclosed(record: RawRecord, about: About) -> Headers:
         ("kafka", about.kafka),
         ("cluster_id", about.cluster_id),
         ("topic_id", about.topic_id),
-        ("leader_epoch", _text(record.leader_epoch)),
-        ("timestamp", _text(record.timestamp_ms)),
+        ("leader_epoch", _format_number(record.leader_epoch)),
+        ("timestamp", _format_number(record.timestamp_ms)),
         ("timestamp_type", record.timestamp_type),
         ("key_sha256", None if record.key is None else _sha256(record.key)),
         ("value_sha256", None if record.value is None else _sha256(record.value)),
         ("sha256", record.sha256),
-        ("null_key", _flag(record.key is None)),
-        ("null_value", _flag(record.value is None)),
+        ("null_key", _format_flag(record.key is None)),
+        ("null_value", _format_flag(record.value is None)),
         ("headers", str(len(record.headers))),
     )
     return (
         *record.headers,
-        *((f"{CONNECT}{name}", value.encode()) for name, value in connect if value is not None),
-        *((f"{OURS}{name}", None if value is None else value.encode()) for name, value in ours),
+        *(
+            (f"{CONNECT_HEADER_PREFIX}{name}", value.encode())
+            for name, value in connect
+            if value is not None
+        ),
+        *(
+            (f"{OWN_HEADER_PREFIX}{name}", None if value is None else value.encode())
+            for name, value in ours
+        ),
     )
 
 
-def rebuilt(copy: RawRecord) -> SetAside | Damaged | None:
+def rebuild_record(copy: RawRecord) -> QuarantinedRecord | DamagedCopy | None:
     """The record that a copy was made of; None for what is no copy of ours at all."""
-    if not copy.headers or copy.headers[-1][0] != COUNT:
+    if not copy.headers or copy.headers[-1][0] != COUNT_HEADER:
         return None
     try:
         count = int(copy.headers[-1][1] or b"")
-        told = _told(copy.headers[count:])
-        record = _record(copy, told, copy.headers[:count])
-        about = _about(told)
-        wanted = _needed(told, f"{OURS}sha256")
-        nulls = {name: told[f"{OURS}null_{name}"] for name in ("key", "value")}
+        told = _parse_headers(copy.headers[count:])
+        record = _build_record(copy, told, copy.headers[:count])
+        about = _build_context(told)
+        wanted = _require_header(told, f"{OWN_HEADER_PREFIX}sha256")
+        nulls = {name: told[f"{OWN_HEADER_PREFIX}null_{name}"] for name in ("key", "value")}
     except (KeyError, TypeError, ValueError, IndexError) as exc:
-        return Damaged(f"its headers are not as they were written: {exc}")
+        return DamagedCopy(f"its headers are not as they were written: {exc}")
     for name, part in (("key", copy.key), ("value", copy.value)):
-        if nulls[name] != _flag(part is None):
-            return Damaged(f"its {name} is not as it was written: null or not")
+        if nulls[name] != _format_flag(part is None):
+            return DamagedCopy(f"its {name} is not as it was written: null or not")
     if record.sha256 != wanted:
-        return Damaged("it does not hash to what was written")
-    return SetAside(record, about)
+        return DamagedCopy("it does not hash to what was written")
+    return QuarantinedRecord(record, about)
 
 
-def _told(headers: Headers) -> dict[str, str | None]:
+def _parse_headers(headers: Headers) -> dict[str, str | None]:
     """Ours and Connect's, by name. Raises ValueError if one came twice."""
     told = {name: None if value is None else value.decode() for name, value in headers}
     if len(told) != len(headers):
@@ -222,63 +229,63 @@ def _told(headers: Headers) -> dict[str, str | None]:
     return told
 
 
-def _needed(told: Mapping[str, str | None], name: str) -> str:
+def _require_header(told: Mapping[str, str | None], name: str) -> str:
     value = told[name]
     if value is None:
         raise ValueError(f"{name} is null")
     return value
 
 
-def _record(copy: RawRecord, told: Mapping[str, str | None], headers: Headers) -> RawRecord:
-    epoch, stamp = told[f"{OURS}leader_epoch"], told[f"{OURS}timestamp"]
+def _build_record(copy: RawRecord, told: Mapping[str, str | None], headers: Headers) -> RawRecord:
+    epoch, stamp = told[f"{OWN_HEADER_PREFIX}leader_epoch"], told[f"{OWN_HEADER_PREFIX}timestamp"]
     return RawRecord(
-        topic=_needed(told, f"{CONNECT}topic"),
-        partition=int(_needed(told, f"{CONNECT}partition")),
-        offset=int(_needed(told, f"{CONNECT}offset")),
+        topic=_require_header(told, f"{CONNECT_HEADER_PREFIX}topic"),
+        partition=int(_require_header(told, f"{CONNECT_HEADER_PREFIX}partition")),
+        offset=int(_require_header(told, f"{CONNECT_HEADER_PREFIX}offset")),
         leader_epoch=None if epoch is None else int(epoch),
         timestamp_ms=None if stamp is None else int(stamp),
-        timestamp_type=_TYPES[_needed(told, f"{OURS}timestamp_type")],
+        timestamp_type=_TYPES[_require_header(told, f"{OWN_HEADER_PREFIX}timestamp_type")],
         key=copy.key,
         value=copy.value,
         headers=headers,
     )
 
 
-def _about(told: Mapping[str, str | None]) -> About:
-    stage = told.get(f"{CONNECT}stage")
-    return About(
-        skip_key=_needed(told, f"{OURS}skip_key"),
-        plan_id=_needed(told, f"{OURS}plan_id"),
-        incident=_needed(told, f"{OURS}incident"),
-        connector=_needed(told, f"{CONNECT}connector.name"),
-        connect_cluster=_needed(told, f"{OURS}connect_cluster"),
-        kafka=_needed(told, f"{OURS}kafka"),
-        topic_id=_needed(told, f"{OURS}topic_id"),
-        cluster_id=told[f"{OURS}cluster_id"],
-        stage=None if stage is None else _STAGES_BACK.get(stage, stage),
-        exception_class=told.get(f"{CONNECT}exception.class.name"),
-        task_id=told.get(f"{CONNECT}task.id"),
-        class_name=told.get(f"{CONNECT}class.name"),
+def _build_context(told: Mapping[str, str | None]) -> QuarantineContext:
+    stage = told.get(f"{CONNECT_HEADER_PREFIX}stage")
+    return QuarantineContext(
+        skip_key=_require_header(told, f"{OWN_HEADER_PREFIX}skip_key"),
+        plan_id=_require_header(told, f"{OWN_HEADER_PREFIX}plan_id"),
+        incident=_require_header(told, f"{OWN_HEADER_PREFIX}incident"),
+        connector=_require_header(told, f"{CONNECT_HEADER_PREFIX}connector.name"),
+        connect_cluster=_require_header(told, f"{OWN_HEADER_PREFIX}connect_cluster"),
+        kafka=_require_header(told, f"{OWN_HEADER_PREFIX}kafka"),
+        topic_id=_require_header(told, f"{OWN_HEADER_PREFIX}topic_id"),
+        cluster_id=told[f"{OWN_HEADER_PREFIX}cluster_id"],
+        stage=None if stage is None else _STAGES_BY_CONNECT_NAME.get(stage, stage),
+        exception_class=told.get(f"{CONNECT_HEADER_PREFIX}exception.class.name"),
+        task_id=told.get(f"{CONNECT_HEADER_PREFIX}task.id"),
+        class_name=told.get(f"{CONNECT_HEADER_PREFIX}class.name"),
     )
 
 
-def _text(number: int | None) -> str | None:
+def _format_number(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _flag(given: bool) -> str:  # noqa: FBT001 - the one thing it is given
+def _format_flag(given: bool) -> str:  # noqa: FBT001 - the one thing it is given
     return "true" if given else "false"
 
 
 # --- in a file ------------------------------------------------------------------------------------
 
 
-class Head(msgspec.Struct, frozen=True):
+class QuarantineFileHead(msgspec.Struct, frozen=True):
     """The first line: all but key and value. The lengths are None for null."""
 
     sha256: str
     at: float
-    about: About
+    about: QuarantineContext
     topic: str
     partition: int
     offset: int
@@ -292,19 +299,19 @@ class Head(msgspec.Struct, frozen=True):
     v: Literal[1] = 1
 
 
-class _Piece(msgspec.Struct, frozen=True):
+class _ChunkLine(msgspec.Struct, frozen=True):
     of: Literal["key", "value"]
     data: bytes
 
 
-class _End(msgspec.Struct, frozen=True):
+class _EndLine(msgspec.Struct, frozen=True):
     lines: int
 
 
-def filed(record: RawRecord, about: About, at: float) -> Iterator[bytes]:
+def build_file_lines(record: RawRecord, about: QuarantineContext, at: float) -> Iterator[bytes]:
     """The lines of a file that holds a record."""
-    yield _line(
-        Head(
+    yield _encode_line(
+        QuarantineFileHead(
             sha256=record.sha256,
             at=at,
             about=about,
@@ -325,28 +332,28 @@ def filed(record: RawRecord, about: About, at: float) -> Iterator[bytes]:
     parts = (("key", record.key), ("value", record.value))
     for of, part in parts:
         for begin in range(0, len(part or b""), CHUNK_BYTES):
-            yield _line(_Piece(of, (part or b"")[begin : begin + CHUNK_BYTES]))
+            yield _encode_line(_ChunkLine(of, (part or b"")[begin : begin + CHUNK_BYTES]))
             count += 1
-    yield _line(_End(count))
+    yield _encode_line(_EndLine(count))
 
 
-def _line(what: msgspec.Struct) -> bytes:
+def _encode_line(what: msgspec.Struct) -> bytes:
     return msgspec.json.encode(what) + b"\n"
 
 
-def head(line: bytes) -> Head | Damaged:
+def parse_file_head(line: bytes) -> QuarantineFileHead | DamagedCopy:
     """What the first line of a file tells."""
     try:
-        return msgspec.json.decode(line, type=Head)
+        return msgspec.json.decode(line, type=QuarantineFileHead)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        return Damaged(f"its first line cannot be read: {exc}")
+        return DamagedCopy(f"its first line cannot be read: {exc}")
 
 
-def unfiled(lines: Iterable[bytes]) -> SetAside | Damaged:
+def parse_file_lines(lines: Iterable[bytes]) -> QuarantinedRecord | DamagedCopy:
     """The record that a file holds."""
     rest = iter(lines)
-    told = head(next(rest, b""))
-    if isinstance(told, Damaged):
+    told = parse_file_head(next(rest, b""))
+    if isinstance(told, DamagedCopy):
         return told
     parts: dict[str, list[bytes]] = {"key": [], "value": []}
     count, end = 1, None
@@ -354,17 +361,17 @@ def unfiled(lines: Iterable[bytes]) -> SetAside | Damaged:
         for line in rest:
             count += 1
             if end is not None:
-                return Damaged("it continues after its last line")
+                return DamagedCopy("it continues after its last line")
             found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
             if "lines" in found:
-                end = msgspec.json.decode(line, type=_End)
+                end = msgspec.json.decode(line, type=_EndLine)
             else:
-                piece = msgspec.json.decode(line, type=_Piece)
+                piece = msgspec.json.decode(line, type=_ChunkLine)
                 parts[piece.of].append(piece.data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        return Damaged(f"line {count} cannot be read: {exc}")
+        return DamagedCopy(f"line {count} cannot be read: {exc}")
     if end is None or end.lines != count:
-        return Damaged("it is cut short")
+        return DamagedCopy("it is cut short")
     record = RawRecord(
         topic=told.topic,
         partition=told.partition,
@@ -377,5 +384,5 @@ def unfiled(lines: Iterable[bytes]) -> SetAside | Damaged:
         headers=told.headers,
     )
     if record.sha256 != told.sha256:
-        return Damaged("it does not hash to what was written")
-    return SetAside(record, told.about)
+        return DamagedCopy("it does not hash to what was written")
+    return QuarantinedRecord(record, told.about)

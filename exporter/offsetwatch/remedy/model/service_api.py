@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model.plan import Pair, Plan
+from offsetwatch.remedy.model.plan import PartitionOffset, Plan
 
 
 class Wish(StrEnum):
@@ -65,14 +65,14 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
-class _Noun(msgspec.Struct, frozen=True):
+class _ApiStruct(msgspec.Struct, frozen=True):
     """`said` is for people, and without secrets."""
 
 
 # --- what is asked --------------------------------------------------------------------------------
 
 
-class Hint(_Noun, frozen=True):
+class AlertHint(_ApiStruct, frozen=True):
     """An alert about a connector of the inventory: a reason to look there, and never evidence.
 
     fingerprint, starts_at, firing   which alert it is; these together are seen many times
@@ -88,7 +88,7 @@ class Hint(_Noun, frozen=True):
     partition: int | None = None
 
 
-class Asked(_Noun, frozen=True):
+class PlanRequest(_ApiStruct, frozen=True):
     """A plan that a person wants.
 
     pair    of skip_one: the partition as `GET /offsets` names it, and the offset that it is to have
@@ -103,14 +103,14 @@ class Asked(_Noun, frozen=True):
     connector: str
     because: str
     key: str
-    pair: Pair | None = None
+    pair: PartitionOffset | None = None
     backup: str | None = None
 
 
 # --- what is told ---------------------------------------------------------------------------------
 
 
-class PlanRow(_Noun, frozen=True):
+class PlanRow(_ApiStruct, frozen=True):
     """A plan in a list.
 
     verb        what it does, in words
@@ -134,7 +134,7 @@ class PlanRow(_Noun, frozen=True):
     cause: str | None = None
 
 
-class GuardTold(_Noun, frozen=True):
+class GuardAnswerRow(_ApiStruct, frozen=True):
     """What one guard says: pass, deny or unknown, which denies."""
 
     guard: str
@@ -143,7 +143,7 @@ class GuardTold(_Noun, frozen=True):
     said: str
 
 
-class StepTold(_Noun, frozen=True):
+class PlanStepRow(_ApiStruct, frozen=True):
     """A step in words, with the exact requests it makes, and what has become of it."""
 
     step: str
@@ -151,17 +151,17 @@ class StepTold(_Noun, frozen=True):
     standing: str
 
 
-class PlanTold(_Noun, frozen=True):
+class PlanDetails(_ApiStruct, frozen=True):
     """Everything about one plan. second_person: who asked for it may not approve it."""
 
     row: PlanRow
     plan: Plan
-    steps: tuple[StepTold, ...]
-    guards: tuple[GuardTold, ...]
+    steps: tuple[PlanStepRow, ...]
+    guards: tuple[GuardAnswerRow, ...]
     second_person: bool = True
 
 
-class Breaker(_Noun, frozen=True):
+class BreakerRow(_ApiStruct, frozen=True):
     """What stays open until a person has looked. scope: `connector/lab/orders`, `fleet`, …"""
 
     scope: str
@@ -169,7 +169,7 @@ class Breaker(_Noun, frozen=True):
     said: str
 
 
-class Pause(_Noun, frozen=True):
+class RemediationPause(_ApiStruct, frozen=True):
     """Nothing new is begun. until: None for until somebody ends it."""
 
     until: Moment | None
@@ -178,15 +178,15 @@ class Pause(_Noun, frozen=True):
     because: str
 
 
-class Switches(_Noun, frozen=True):
+class Switches(_ApiStruct, frozen=True):
     """What a person has set, and what only a person can close."""
 
     mode: Mode
-    pause: Pause | None
-    breakers: tuple[Breaker, ...]
+    pause: RemediationPause | None
+    breakers: tuple[BreakerRow, ...]
 
 
-class JournalLine(_Noun, frozen=True):
+class JournalLine(_ApiStruct, frozen=True):
     """One record of the journal with its place in the chain; `record` is its JSON."""
 
     seq: int
@@ -196,19 +196,19 @@ class JournalLine(_Noun, frozen=True):
     record: msgspec.Raw
 
 
-class Intact(_Noun, frozen=True):
+class JournalCheckPassed(_ApiStruct, frozen=True):
     """The journal is what was written to it: so many records."""
 
     records: int
 
 
-class Damaged(_Noun, frozen=True):
+class JournalCheckFailed(_ApiStruct, frozen=True):
     """It is not; nothing is changed any more."""
 
     said: str
 
 
-class QuarantineRow(_Noun, frozen=True):
+class QuarantineRow(_ApiStruct, frozen=True):
     """A record that was copied before it was skipped; where: see quarantine.Receipt."""
 
     skip_key: str
@@ -225,7 +225,7 @@ class QuarantineRow(_Noun, frozen=True):
     at: Moment
 
 
-class BackupRow(_Noun, frozen=True):
+class BackupRow(_ApiStruct, frozen=True):
     """A backup; connectors with their numbers of pairs."""
 
     name: str
@@ -237,58 +237,58 @@ class BackupRow(_Noun, frozen=True):
 # --- answers --------------------------------------------------------------------------------------
 
 
-class Done(_Noun, frozen=True):
+class ChangeRecorded(_ApiStruct, frozen=True):
     """It is in the journal. row: the plan as it stands now, where it was about one."""
 
     row: PlanRow | None = None
 
 
-class Proposed(_Noun, frozen=True):
+class ProposalAccepted(_ApiStruct, frozen=True):
     """There is a plan for it. new: False if the same was asked under this key before."""
 
     row: PlanRow
     new: bool
 
 
-class KeyReused(_Noun, frozen=True):
+class KeyReused(_ApiStruct, frozen=True):
     """Under this key something else was asked before."""
 
 
-class Refused(_Noun, frozen=True):
+class ProposalRefused(_ApiStruct, frozen=True):
     """It cannot be planned, or not now. guards: those that do not let it."""
 
     said: str
-    guards: tuple[GuardTold, ...] = ()
+    guards: tuple[GuardAnswerRow, ...] = ()
 
 
-class NotFound(_Noun, frozen=True):
+class RequestTargetNotFound(_ApiStruct, frozen=True):
     """There is no such plan, connector, backup or open breaker."""
 
 
-class Stale(_Noun, frozen=True):
+class PlanHashMismatch(_ApiStruct, frozen=True):
     """The plan is not the one that was looked at: this is its hash."""
 
     sha256: str
 
 
-class Expired(_Noun, frozen=True):
+class ProposalExpired(_ApiStruct, frozen=True):
     """Its time to be approved is over."""
 
     at: Moment
 
 
-class SelfApproval(_Noun, frozen=True):
+class SelfApproval(_ApiStruct, frozen=True):
     """Who asked for a plan does not approve it."""
 
 
-class AlreadyDecided(_Noun, frozen=True):
+class AlreadyDecided(_ApiStruct, frozen=True):
     """The plan is past the point where this could be decided. by: who did; None for itself."""
 
     state: PlanState
     by: str | None
 
 
-class PeopleDesk(Protocol):
+class OperatorApi(Protocol):
     """The part of it that is for people."""
 
     def inventory(self) -> frozenset[tuple[str, str]]:
@@ -299,33 +299,50 @@ class PeopleDesk(Protocol):
         """Newest first."""
         ...
 
-    def plan(self, plan_id: str) -> PlanTold | None:
+    def plan(self, plan_id: str) -> PlanDetails | None:
         """One plan, None if there is none of this id."""
         ...
 
-    def propose(self, asked: Asked, by: str) -> Proposed | KeyReused | Refused | NotFound:
+    def propose(
+        self, asked: PlanRequest, by: str
+    ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
         """Plan what a person asks for. `key` counts among the wishes of the same `by` alone."""
         ...
 
     def approve(
         self, plan_id: str, sha256: str, by: str, because: str
-    ) -> Done | NotFound | Stale | Expired | SelfApproval | AlreadyDecided:
+    ) -> (
+        ChangeRecorded
+        | RequestTargetNotFound
+        | PlanHashMismatch
+        | ProposalExpired
+        | SelfApproval
+        | AlreadyDecided
+    ):
         """Let exactly this plan be carried out."""
         ...
 
-    def reject(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def reject(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """Nobody is to carry it out. Before it has begun."""
         ...
 
-    def abort(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def abort(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """Turn back what has begun, as far as that goes; asking is what is done here."""
         ...
 
-    def resolve(self, plan_id: str, by: str, because: str) -> Done | NotFound | AlreadyDecided:
+    def resolve(
+        self, plan_id: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         """A person has seen to it: close what is parked or in doubt."""
         ...
 
-    def ack_breaker(self, scope: str, by: str, because: str) -> Done | NotFound:
+    def ack_breaker(
+        self, scope: str, by: str, because: str
+    ) -> ChangeRecorded | RequestTargetNotFound:
         """Close a breaker."""
         ...
 
@@ -333,15 +350,15 @@ class PeopleDesk(Protocol):
         """Mode, pause and open breakers."""
         ...
 
-    def set_mode(self, mode: Mode, by: str, because: str) -> Done:
+    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
         """From now on."""
         ...
 
-    def pause(self, until: float | None, by: str, because: str) -> Done:
+    def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
         """Begin nothing new until then; None: until `unpause`."""
         ...
 
-    def unpause(self, by: str, because: str) -> Done:
+    def unpause(self, by: str, because: str) -> ChangeRecorded:
         """Go on. Without a pause it changes nothing."""
         ...
 
@@ -349,7 +366,7 @@ class PeopleDesk(Protocol):
         """Records from this one on, in order."""
         ...
 
-    def verify(self) -> Intact | Damaged:
+    def verify(self) -> JournalCheckPassed | JournalCheckFailed:
         """Read the whole journal, and hold it against its own hashes."""
         ...
 
@@ -362,9 +379,9 @@ class PeopleDesk(Protocol):
         ...
 
 
-class Desk(PeopleDesk, Protocol):
+class RemediationApi(OperatorApi, Protocol):
     """See the module."""
 
-    def hint(self, hint: Hint) -> bool:
+    def hint(self, hint: AlertHint) -> bool:
         """Look there soon. False if this very hint was given before. Never waits for the world."""
         ...

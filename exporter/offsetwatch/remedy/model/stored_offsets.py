@@ -26,21 +26,21 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from offsetwatch.decode.javamap import connect_key, ordered_key
+from offsetwatch.decode.javamap import build_connect_key, build_ordered_key
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.decode.partitioner import partition_of
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.errors import Refused
+from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import KeyForm, LegacyOffset, SourceKey, SourceOffset, Undecodable
-from offsetwatch.remedy.model.plan import Pair, Raw, RawFound
-from offsetwatch.state.connect.raw_keys import KeySpellings, spellings_of
+from offsetwatch.remedy.model.plan import LocatedRawRecord, PartitionOffset, RawOffsetRecord
+from offsetwatch.state.connect.raw_keys import KeySpellings, collect_spellings
 
 _ENVELOPE: Final = (b'{"schema":null,"payload":', b"}")
 _KEY_ENVELOPE: Final = b'{"schema":'
 
 
-class Stored(NamedTuple):
+class StoredOffsetRecord(NamedTuple):
     """The newest record of a key in one partition of a topic, or an entry of a file.
 
     at      Unix seconds; as kpartition and koffset, None in a file
@@ -55,16 +55,16 @@ class Stored(NamedTuple):
     ours: bool = False
 
 
-def _age(stored: Stored) -> tuple[float, int]:
+def _age_key_of(stored: StoredOffsetRecord) -> tuple[float, int]:
     """Which of two records is the younger one; entries of a file are all of one age."""
     return (stored.at or 0.0, stored.koffset or 0)
 
 
-class _Of(NamedTuple):
+class _ConnectorRecord(NamedTuple):
     """A record that is a connector's, and what its key says."""
 
     key: SourceKey
-    stored: Stored
+    stored: StoredOffsetRecord
 
     @property
     def raw_key(self) -> bytes:
@@ -84,7 +84,7 @@ class _Of(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Contents:
+class OffsetStoreContents:
     """All that a topic or a file holds now.
 
     where           `kafka/topic`, or the path of a file
@@ -95,19 +95,19 @@ class Contents:
     """
 
     where: str
-    stored: tuple[Stored, ...]
+    stored: tuple[StoredOffsetRecord, ...]
     partitions: int | None
     keys_in_envelope: bool = False
     values_in_envelope: bool = False
 
     @cached_property
-    def by_connector(self) -> dict[str, tuple[_Of, ...]]:
+    def by_connector(self) -> dict[str, tuple[_ConnectorRecord, ...]]:
         """Records by the connector that their key names, tombstones among them."""
-        found: dict[str, list[_Of]] = defaultdict(list)
+        found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
         for stored in self.stored:
             key = decode_key(stored.key)
             if isinstance(key, SourceKey):
-                found[key.connector].append(_Of(key, stored))
+                found[key.connector].append(_ConnectorRecord(key, stored))
         return {name: tuple(records) for name, records in found.items()}
 
     @cached_property
@@ -118,11 +118,11 @@ class Contents:
         """What its records tell of the raw keys that its tasks look up."""
         if connector not in self._spellings:
             in_envelope = self.enveloped[0]
-            self._spellings[connector] = spellings_of(
+            self._spellings[connector] = collect_spellings(
                 SourceRecord(
                     key=at.bare,
                     raw_key=at.raw_key,
-                    offset=_offset(self, at.stored),
+                    offset=_decode_offset(self, at.stored),
                     partition=at.stored.kpartition or 0,
                     log_offset=at.stored.koffset or 0,
                     at=at.stored.at or 0.0,
@@ -130,7 +130,7 @@ class Contents:
                     live=False,
                     ours=at.stored.ours,
                 )
-                for at in _without_strays(self, self.by_connector.get(connector, ()))
+                for at in _drop_strays(self, self.by_connector.get(connector, ()))
                 if (at.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
             )
         return self._spellings[connector]
@@ -144,8 +144,8 @@ class Contents:
         if connector not in self._orders:
             found: dict[frozenset[str], tuple[str, ...]] = {}
             written = [at for at in self.by_connector.get(connector, ()) if _is_commit(at)]
-            for at in sorted(written, key=lambda at: _age(at.stored)):
-                order = _order(at.raw_key)
+            for at in sorted(written, key=lambda at: _age_key_of(at.stored)):
+                order = _parse_field_order(at.raw_key)
                 found[frozenset(order)] = order
             self._orders[connector] = found
         return self._orders[connector]
@@ -155,7 +155,7 @@ class Contents:
         """Do (keys, values) stand in envelopes, as their only reader takes them?"""
         newest = max(
             (at for at in self.stored if at.value is not None and at.key is not None),
-            key=_age,
+            key=_age_key_of,
             default=None,
         )
         if newest is None:
@@ -173,7 +173,7 @@ class Contents:
         return asked and not any(at.value is not None for at in self.stored)
 
 
-def connectors(contents: Contents) -> tuple[str, ...]:
+def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
     """Those with an offset, or anything else that is no tombstone."""
     return tuple(
         sorted(
@@ -184,28 +184,28 @@ def connectors(contents: Contents) -> tuple[str, ...]:
     )
 
 
-def pairs(contents: Contents, connector: str) -> tuple[Pair, ...]:
+def list_pairs(contents: OffsetStoreContents, connector: str) -> tuple[PartitionOffset, ...]:
     """What a task would be handed, in order of the partitions."""
     found = []
-    for identity, records in _by_identity(contents, connector).items():
-        key = _looked_up(contents, connector, identity, records)
-        offset = _offset(contents, _effective(contents, key, records))
+    for identity, records in _group_by_identity(contents, connector).items():
+        key = _find_lookup_key(contents, connector, identity, records)
+        offset = _decode_offset(contents, _find_effective_record(contents, key, records))
         if isinstance(offset, SourceOffset) and not offset.is_null:
-            found.append(Pair(identity, offset.text, _told(key, records)))
+            found.append(PartitionOffset(identity, offset.text, _format_raw_key(key, records)))
     return tuple(sorted(found, key=lambda at: at.partition))
 
 
-def _told(key: bytes | None, records: Iterable[_Of]) -> str | None:
+def _format_raw_key(key: bytes | None, records: Iterable[_ConnectorRecord]) -> str | None:
     """The raw key for people and documents; None if it is the one of a HashMap."""
     of = next((at for at in records if at.stored.key == key), None)
     return None if of is None or not of.bare.ordered else of.raw_key.decode()
 
 
-def raw(contents: Contents, connector: str) -> tuple[RawFound, ...]:
+def list_raw_records(contents: OffsetStoreContents, connector: str) -> tuple[LocatedRawRecord, ...]:
     """Every record of the connector that is no tombstone, byte for byte."""
     return tuple(
-        RawFound(
-            **structs.asdict(_raw(at.stored.key, at.stored.value, at.stored.kpartition)),
+        LocatedRawRecord(
+            **structs.asdict(_encode_raw(at.stored.key, at.stored.value, at.stored.kpartition)),
             where=contents.where,
         )
         for at in contents.by_connector.get(connector, ())
@@ -213,40 +213,46 @@ def raw(contents: Contents, connector: str) -> tuple[RawFound, ...]:
     )
 
 
-def notes(contents: Contents, connector: str) -> tuple[str, ...]:
+def list_notes(contents: OffsetStoreContents, connector: str) -> tuple[str, ...]:
     """What is odd, in a sentence each."""
     found: list[str] = []
-    for identity, records in sorted(_by_identity(contents, connector).items()):
-        found += _odd(contents, connector, identity, records)
+    for identity, records in sorted(_group_by_identity(contents, connector).items()):
+        found += _note_oddities(contents, connector, identity, records)
     return tuple(found)
 
 
-def set_records(contents: Contents, connector: str, wanted: Iterable[Pair]) -> tuple[Raw, ...]:
+def build_set_records(
+    contents: OffsetStoreContents, connector: str, wanted: Iterable[PartitionOffset]
+) -> tuple[RawOffsetRecord, ...]:
     """The records after which these partitions have these offsets; those that have them already
     need none. Raises Refused where nobody could say which key Connect would look up.
     """
-    by_identity = _by_identity(contents, connector)
-    found: list[Raw] = []
+    by_identity = _group_by_identity(contents, connector)
+    found: list[RawOffsetRecord] = []
     for pair in wanted:
         records = by_identity.get(pair.partition, ())
         if pair.offset is None:
-            found += _tombstones(records)
+            found += _build_tombstones(records)
         else:
-            found += _values(contents, connector, pair, records)
+            found += _build_values(contents, connector, pair, records)
     return tuple(found)
 
 
-def reset_records(contents: Contents, connector: str) -> tuple[Raw, ...]:
+def build_reset_records(
+    contents: OffsetStoreContents, connector: str
+) -> tuple[RawOffsetRecord, ...]:
     """Tombstones for everything that stands under the connector's name, variants and all."""
-    return _tombstones(contents.by_connector.get(connector, ()))
+    return _build_tombstones(contents.by_connector.get(connector, ()))
 
 
-def contents_by_key(contents: Contents) -> dict[tuple[bytes | None, int | None], bytes | None]:
+def index_by_key(
+    contents: OffsetStoreContents,
+) -> dict[tuple[bytes | None, int | None], bytes | None]:
     """(key, partition) -> value, tombstones as None."""
     return {(at.key, at.kpartition): at.value for at in contents.stored}
 
 
-def value_bytes(record: Raw) -> bytes | None:
+def decode_record_value(record: RawOffsetRecord) -> bytes | None:
     """What the record's value is."""
     return None if record.value is None else base64.b64decode(record.value)
 
@@ -254,9 +260,11 @@ def value_bytes(record: Raw) -> bytes | None:
 # --- keys --------------------------------------------------------------------------------------
 
 
-def _by_identity(contents: Contents, connector: str) -> dict[str, tuple[_Of, ...]]:
+def _group_by_identity(
+    contents: OffsetStoreContents, connector: str
+) -> dict[str, tuple[_ConnectorRecord, ...]]:
     """The records whose key a reader takes for a source partition, by that partition."""
-    found: dict[str, list[_Of]] = defaultdict(list)
+    found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
     in_envelope = contents.enveloped[0]
     for at in contents.by_connector.get(connector, ()):
         if (at.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope:
@@ -264,8 +272,11 @@ def _by_identity(contents: Contents, connector: str) -> dict[str, tuple[_Of, ...
     return {identity: tuple(records) for identity, records in found.items()}
 
 
-def _looked_up(
-    contents: Contents, connector: str, identity: str, records: Iterable[_Of]
+def _find_lookup_key(
+    contents: OffsetStoreContents,
+    connector: str,
+    identity: str,
+    records: Iterable[_ConnectorRecord],
 ) -> bytes | None:
     """The bytes that its task looks up, as far as its records tell; the newest where they do not.
     None if a task may look none of them up.
@@ -278,49 +289,59 @@ def _looked_up(
     return None if spelling is None else keys[spelling.raw_key]
 
 
-def _made(contents: Contents, connector: str, pair: Pair) -> bytes | None:
+def _build_key(
+    contents: OffsetStoreContents, connector: str, pair: PartitionOffset
+) -> bytes | None:
     """A key where there is none that a task may look up; None where the bytes cannot be told."""
     fields = msgspec.json.decode(pair.partition)
     order = None
     if fields:
-        order = _order(pair.key.encode()) if pair.key else _usual(contents, connector, fields)
-    key = connect_key(connector, fields)
+        order = (
+            _parse_field_order(pair.key.encode())
+            if pair.key
+            else _find_usual_order(contents, connector, fields)
+        )
+    key = build_connect_key(connector, fields)
     if order is not None:
-        key = ordered_key(connector, fields, order)
+        key = build_ordered_key(connector, fields, order)
     return key.join(_ENVELOPE) if key is not None and contents.enveloped[0] else key
 
 
-def _order(raw_key: bytes) -> tuple[str, ...]:
+def _parse_field_order(raw_key: bytes) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(raw_key)[1] or ())
 
 
-def _is_commit(at: _Of) -> bool:
+def _is_commit(at: _ConnectorRecord) -> bool:
     return at.bare.is_spelling and not at.stored.ours and at.stored.value is not None
 
 
-def _usual(
-    contents: Contents, connector: str, fields: Mapping[str, object]
+def _find_usual_order(
+    contents: OffsetStoreContents, connector: str, fields: Mapping[str, object]
 ) -> tuple[str, ...] | None:
     """The order in which the connector last wrote keys of these fields; None if it wrote none."""
     return contents.orders(connector).get(frozenset(fields))
 
 
-def _effective(contents: Contents, key: bytes | None, records: Iterable[_Of]) -> Stored | None:
+def _find_effective_record(
+    contents: OffsetStoreContents, key: bytes | None, records: Iterable[_ConnectorRecord]
+) -> StoredOffsetRecord | None:
     """The record of a key that counts: the one at home, or else the youngest by its timestamp."""
     found = [at.stored for at in records if key is not None and at.stored.key == key]
     if len(found) < 2:  # nearly all: to find a home is slow
         return found[0] if found else None
-    return max(found, key=lambda stored: (_is_home(contents, stored), _age(stored)))
+    return max(found, key=lambda stored: (_is_home(contents, stored), _age_key_of(stored)))
 
 
-def _is_home(contents: Contents, stored: Stored) -> bool:
+def _is_home(contents: OffsetStoreContents, stored: StoredOffsetRecord) -> bool:
     """Return whether it stands where Connect's producer writes its key by now."""
     if contents.partitions is None or stored.key is None:
         return False
     return partition_of(stored.key, contents.partitions) == stored.kpartition
 
 
-def _without_strays(contents: Contents, records: Collection[_Of]) -> Iterable[_Of]:
+def _drop_strays(
+    contents: OffsetStoreContents, records: Collection[_ConnectorRecord]
+) -> Iterable[_ConnectorRecord]:
     """Leave out the records of keys that also stand at home."""
     counts = Counter(record.stored.key for record in records)
     if len(counts) == len(records):
@@ -337,7 +358,9 @@ def _without_strays(contents: Contents, records: Collection[_Of]) -> Iterable[_O
     ]
 
 
-def _offset(contents: Contents, stored: Stored | None) -> SourceOffset | Undecodable | None:
+def _decode_offset(
+    contents: OffsetStoreContents, stored: StoredOffsetRecord | None
+) -> SourceOffset | Undecodable | None:
     """What a reader makes of its value."""
     if stored is None:
         return None
@@ -353,11 +376,14 @@ def _offset(contents: Contents, stored: Stored | None) -> SourceOffset | Undecod
 # --- records to write --------------------------------------------------------------------------
 
 
-def _values(
-    contents: Contents, connector: str, pair: Pair, records: tuple[_Of, ...]
-) -> Iterator[Raw]:
+def _build_values(
+    contents: OffsetStoreContents,
+    connector: str,
+    pair: PartitionOffset,
+    records: tuple[_ConnectorRecord, ...],
+) -> Iterator[RawOffsetRecord]:
     if contents.undecided:
-        raise Refused(
+        raise RemoteRefusal(
             contents.where,
             "it is empty, and internal.key.converter.schemas.enable or its like is set: a worker "
             "before 3.0 wants envelopes then and a newer one does not; take the setting out of the "
@@ -369,51 +395,59 @@ def _values(
         value = value.join(_ENVELOPE)
     standing = [at.stored for at in records if at.stored.value is not None]
     places = {(at.key, at.kpartition) for at in standing}
-    looked_up = _looked_up(contents, connector, pair.partition, records)
+    looked_up = _find_lookup_key(contents, connector, pair.partition, records)
     if looked_up is None:
-        looked_up = _made(contents, connector, pair)
+        looked_up = _build_key(contents, connector, pair)
     if looked_up is not None and all(key != looked_up for key, _ in places):
-        places.add((looked_up, _place(contents, looked_up, records)))
+        places.add((looked_up, _choose_kpartition(contents, looked_up, records)))
     if not places:
-        raise Refused(
+        raise RemoteRefusal(
             contents.where,
             f"{connector} {pair.partition}: Connect's bytes for such a partition are unknown",
         )
-    effective = _effective(contents, looked_up, records)
+    effective = _find_effective_record(contents, looked_up, records)
     if effective is not None and _is_home(contents, effective):
         # It may be a tombstone, which would count beside what stands elsewhere.
         places.add((effective.key, effective.kpartition))
-    has = {(at.key, at.kpartition) for at in standing if _is(_offset(contents, at), pair.offset)}
-    counts = _offset(contents, effective)
-    if not _is(counts, pair.offset):  # what it has in one partition is older than that in another
+    has = {
+        (at.key, at.kpartition)
+        for at in standing
+        if _is_offset(_decode_offset(contents, at), pair.offset)
+    }
+    counts = _decode_offset(contents, effective)
+    if not _is_offset(
+        counts, pair.offset
+    ):  # what it has in one partition is older than that in another
         has = {at for at in has if at[0] != looked_up}
     for key, kpartition in sorted(places - has, key=lambda at: (at[1] or 0, at[0] or b"")):
-        yield _raw(key, value, kpartition)
+        yield _encode_raw(key, value, kpartition)
 
 
-def _is(offset: SourceOffset | Undecodable | None, text: str) -> bool:
+def _is_offset(offset: SourceOffset | Undecodable | None, text: str) -> bool:
     return isinstance(offset, SourceOffset) and offset.text == text
 
 
-def _place(contents: Contents, key: bytes, records: tuple[_Of, ...]) -> int | None:
+def _choose_kpartition(
+    contents: OffsetStoreContents, key: bytes, records: tuple[_ConnectorRecord, ...]
+) -> int | None:
     """Where a key that has no value now belongs: where it last stood, or where Java puts it."""
     if contents.partitions is None:
         return None
-    last = _effective(contents, key, records)
+    last = _find_effective_record(contents, key, records)
     return partition_of(key, contents.partitions) if last is None else last.kpartition
 
 
-def _tombstones(records: Iterable[_Of]) -> tuple[Raw, ...]:
+def _build_tombstones(records: Iterable[_ConnectorRecord]) -> tuple[RawOffsetRecord, ...]:
     return tuple(
-        _raw(at.stored.key, None, at.stored.kpartition)
+        _encode_raw(at.stored.key, None, at.stored.kpartition)
         for at in records
         if at.stored.value is not None
     )
 
 
-def _raw(key: bytes | None, value: bytes | None, kpartition: int | None) -> Raw:
+def _encode_raw(key: bytes | None, value: bytes | None, kpartition: int | None) -> RawOffsetRecord:
     assert key is not None
-    return Raw(
+    return RawOffsetRecord(
         key=base64.b64encode(key).decode(),
         value=None if value is None else base64.b64encode(value).decode(),
         kpartition=kpartition,
@@ -423,16 +457,19 @@ def _raw(key: bytes | None, value: bytes | None, kpartition: int | None) -> Raw:
 # --- oddities ----------------------------------------------------------------------------------
 
 
-def _odd(
-    contents: Contents, connector: str, identity: str, records: tuple[_Of, ...]
+def _note_oddities(
+    contents: OffsetStoreContents,
+    connector: str,
+    identity: str,
+    records: tuple[_ConnectorRecord, ...],
 ) -> Iterator[str]:
     standing = [at.stored for at in records if at.stored.value is not None]
     if not standing:
         return
-    looked_up = _looked_up(contents, connector, identity, records)
+    looked_up = _find_lookup_key(contents, connector, identity, records)
     own = [at for at in standing if at.key == looked_up]
-    yield from _other_keys(contents, connector, identity, records, looked_up)
-    counts = _effective(contents, looked_up, records)
+    yield from _note_other_keys(contents, connector, identity, records, looked_up)
+    counts = _find_effective_record(contents, looked_up, records)
     if len(own) > 1:
         numbers = ", ".join(str(at.kpartition) for at in own)
         home = counts is not None and _is_home(contents, counts)
@@ -442,7 +479,7 @@ def _odd(
             f"uses the one that it reads last when it starts. Shown is the one in partition "
             f"{None if counts is None else counts.kpartition}, {why}"
         )
-    offset = _offset(contents, counts)
+    offset = _decode_offset(contents, counts)
     if isinstance(offset, Undecodable):
         yield f"{identity}: its value is no offset ({offset.reason}); a task gets nothing"
     elif offset is not None and offset.is_null:
@@ -451,11 +488,11 @@ def _odd(
         yield f"{identity}: {offset.text} is beyond 64 bits; Connect wraps it round"
 
 
-def _other_keys(
-    contents: Contents,
+def _note_other_keys(
+    contents: OffsetStoreContents,
     connector: str,
     identity: str,
-    records: tuple[_Of, ...],
+    records: tuple[_ConnectorRecord, ...],
     looked_up: bytes | None,
 ) -> Iterator[str]:
     """Say which other raw keys hold something, and how sure it is that no task looks them up."""
@@ -466,7 +503,7 @@ def _other_keys(
         rest = "beside the key that it does" if own else "and no other: a task gets nothing"
         yield (
             f"{identity}: {len(foreign)} key(s) in bytes that Connect does not look up, {rest}; "
-            f"{_text(foreign[0].stored.key)}"
+            f"{_format_key(foreign[0].stored.key)}"
         )
     spelled = [at for at in others if at.bare.is_spelling]
     if not spelled:
@@ -474,7 +511,7 @@ def _other_keys(
     use = contents.spellings(connector).in_use(identity)
     if use.unsure:
         told = ", ".join(
-            f"{_text(at.raw_key)} = {'null' if at.value is None else at.value.text}"
+            f"{_format_key(at.raw_key)} = {'null' if at.value is None else at.value.text}"
             for at in use.unsure
         )
         yield (
@@ -484,10 +521,10 @@ def _other_keys(
         return
     yield (
         f"{identity}: {len(spelled)} more raw key(s) in another order of the fields, under which "
-        f"its connector does not commit now; {_text(spelled[0].stored.key)}"
+        f"its connector does not commit now; {_format_key(spelled[0].stored.key)}"
     )
 
 
-def _text(key: bytes | None) -> str:
+def _format_key(key: bytes | None) -> str:
     text = (key or b"").decode(errors="backslashreplace")
     return text if len(text) <= 200 else f"{text[:200]}…"

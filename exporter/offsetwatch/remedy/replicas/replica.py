@@ -23,30 +23,30 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from offsetwatch.clients.kafka.journal_topic import (
-    Election,
     JournalReader,
-    Wanted,
-    topic_of,
-    weaknesses,
+    JournalTopicRequirements,
+    LeaderElection,
+    find_unmet_requirements,
+    read_journal_topic,
 )
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import (
     ClientError,
     NotLeader,
     OffsetwatchError,
-    Unreachable,
+    TargetUnreachable,
 )
 from offsetwatch.remedy.drivers.journal_topic import JournalWriter, open_writer
-from offsetwatch.remedy.journal.journal import Journal, Line
-from offsetwatch.remedy.model.journal_records import Led
-from offsetwatch.remedy.replicas.topic_copy import Projection, value_of
-from offsetwatch.remedy.replicas.topic_reader import WAIT_S, Following
+from offsetwatch.remedy.journal.journal import ChainLine, Journal
+from offsetwatch.remedy.model.journal_records import LeadershipTaken
+from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, encode_line
+from offsetwatch.remedy.replicas.topic_reader import WAIT_S, JournalTopicFollower
 
-NAME: Final = "journal-replica"
-AGAIN_S: Final = 5.0  # after an error: meanwhile somebody else may be chosen
-TELL_S: Final = 5.0
-REFUSED_S: Final = 30.0  # after a topic that is not fit
-CREATE: Final = "`offsetwatch journal create --config F` makes it"
+THREAD_NAME: Final = "journal-replica"
+RETRY_S: Final = 5.0  # after an error: meanwhile somebody else may be chosen
+NOTIFY_S: Final = 5.0
+UNFIT_TOPIC_RETRY_S: Final = 30.0  # after a topic that is not fit
+CREATE_HINT: Final = "`offsetwatch journal create --config F` makes it"
 # A request that was put off so long after its intent was written is not made: whoever leads by
 # then waits for longer until it takes it for not made (Limits.doubt_s, with what Connect may take).
 STALE_S: Final = 30.0
@@ -54,7 +54,7 @@ STALE_S: Final = 30.0
 _log = structlog.get_logger()
 
 
-class Settings(NamedTuple):
+class ReplicaSettings(NamedTuple):
     """Where the journal is, and who this is.
 
     kafka, properties   its cluster, as the configuration calls it, and how clients reach it
@@ -64,13 +64,13 @@ class Settings(NamedTuple):
 
     kafka: str
     properties: Mapping[str, Any]
-    wanted: Wanted
+    wanted: JournalTopicRequirements
     name: str
     session_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReplicaStatus:
     """How a replica stands, for metrics and answers.
 
     leading     it acts
@@ -86,7 +86,7 @@ class Standing:
     problem: str = ""
 
 
-class Term:
+class LeadershipTerm:
     """The time in which a replica leads. Any thread. Over for good at the first error, or when
     somebody else is chosen; nothing is written after that.
     """
@@ -107,7 +107,7 @@ class Term:
         """Nothing more is to be written."""
         self._over.set()
 
-    def publish(self, lines: Sequence[Line]) -> None:
+    def publish(self, lines: Sequence[ChainLine]) -> None:
         """See journal.Publish. Together or not at all; where it is not known which, the next leader
         finds out, which may be this very replica.
         """
@@ -119,7 +119,7 @@ class Term:
                 raise NotLeader("the copy of the journal here is behind the topic: nothing is done")
             begun_at = time.monotonic()
             try:
-                self._writer.write([value_of(line) for line in lines])
+                self._writer.write([encode_line(line) for line in lines])
             except ClientError as exc:
                 self.end()
                 raise NotLeader(f"it is not known to be in the journal: {exc}") from exc
@@ -136,7 +136,9 @@ class Term:
         """
         idle_s = time.monotonic() - self._written_at
         if self.over or idle_s > stale_s:
-            raise Unreachable("journal", f"it was last written to {idle_s:.1f} s ago: not asked")
+            raise TargetUnreachable(
+                "journal", f"it was last written to {idle_s:.1f} s ago: not asked"
+            )
 
 
 class Replica:
@@ -146,20 +148,20 @@ class Replica:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ReplicaSettings,
         folder: Path,
-        clock: Clock,
-        told: Callable[[Standing], None] = lambda _: None,
+        clock: UnixClock,
+        told: Callable[[ReplicaStatus], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._clock = clock
         self._told = told
         self._stop = threading.Event()
-        self._term: Term | None = None
-        self._standing = Standing()
+        self._term: LeadershipTerm | None = None
+        self._standing = ReplicaStatus()
         self._told_at = 0.0
-        self._thread = threading.Thread(target=self._run, name=NAME, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     def start(self) -> None:
         """Follow, and stand for election."""
@@ -172,17 +174,17 @@ class Replica:
         self._thread.join()
 
     @property
-    def term(self) -> Term | None:
+    def term(self) -> LeadershipTerm | None:
         """That of now, if this one leads. Any thread."""
         term = self._term
         return None if term is None or term.over else term
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ReplicaStatus:
         """Any thread."""
         return self._standing
 
-    def publish(self, lines: Sequence[Line]) -> None:
+    def publish(self, lines: Sequence[ChainLine]) -> None:
         """See journal.Publish: in whatever term it is now. For what people decide; a plan is
         carried out in one term and in no other.
         """
@@ -203,7 +205,7 @@ class Replica:
     def _run(self) -> None:
         """Attend until told to stop. A bug ends a term, and not the daemon."""
         while not self._stop.is_set():
-            wait_s = AGAIN_S
+            wait_s = RETRY_S
             try:
                 wait_s = self._attend()
             except OffsetwatchError as exc:
@@ -211,7 +213,7 @@ class Replica:
                 _log.error("journal_unavailable", error=str(exc))
             except Exception as exc:  # noqa: BLE001 - see the docstring
                 self._stand(problem=f"unexpected {type(exc).__name__}: see the log")
-                _log.exception("unexpected_error", name=NAME)
+                _log.exception("unexpected_error", name=THREAD_NAME)
             finally:
                 self._resign("the journal cannot be followed")
             self._stop.wait(wait_s)
@@ -220,20 +222,20 @@ class Replica:
         """Until it ends or something fails; then how long to leave it."""
         settings = self._settings
         topic = settings.wanted.topic
-        found = topic_of(settings.kafka, settings.properties, topic)
+        found = read_journal_topic(settings.kafka, settings.properties, topic)
         if found is None:
-            return self._refuse([f"{settings.kafka} has no topic {topic}: {CREATE}"])
-        weak = list(weaknesses(found, settings.wanted))
+            return self._refuse([f"{settings.kafka} has no topic {topic}: {CREATE_HINT}"])
+        weak = list(find_unmet_requirements(found, settings.wanted))
         if weak:
             return self._refuse([f"topic {settings.kafka}/{topic}: {said}" for said in weak])
         with (
-            closing(Projection(self._folder, topic, found.topic_id)) as copy,
+            closing(JournalTopicCopy(self._folder, topic, found.topic_id)) as copy,
             closing(self._reader(copy)) as reader,
         ):
-            self._follow(Following(copy, reader))
-        return AGAIN_S
+            self._follow(JournalTopicFollower(copy, reader))
+        return RETRY_S
 
-    def _reader(self, copy: Projection) -> JournalReader:
+    def _reader(self, copy: JournalTopicCopy) -> JournalReader:
         settings = self._settings
         return JournalReader(
             settings.kafka, settings.properties, settings.wanted.topic, copy.place.position
@@ -242,11 +244,11 @@ class Replica:
     def _refuse(self, problems: list[str]) -> float:
         self._stand(problem="; ".join(problems))
         _log.error("journal_refused", problems=problems)
-        return REFUSED_S
+        return UNFIT_TOPIC_RETRY_S
 
-    def _follow(self, following: Following) -> None:
+    def _follow(self, following: JournalTopicFollower) -> None:
         settings = self._settings
-        election: Election | None = None
+        election: LeaderElection | None = None
         try:
             while not self._stop.is_set():
                 following.read(WAIT_S)
@@ -254,7 +256,7 @@ class Replica:
                 if election is None:
                     if not following.caught_up:  # a leader that has yet to read is none
                         continue
-                    election = Election(
+                    election = LeaderElection(
                         settings.kafka,
                         settings.properties,
                         settings.wanted.topic,
@@ -272,7 +274,7 @@ class Replica:
             if election is not None:
                 election.leave()
 
-    def _take_over(self, following: Following, election: Election) -> None:
+    def _take_over(self, following: JournalTopicFollower, election: LeaderElection) -> None:
         """The fence, then the end of the journal, then our name in it; only then is there a term.
         Raises OffsetwatchError: then another one is let try.
         """
@@ -280,9 +282,9 @@ class Replica:
         began = time.monotonic()
         writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
         following.read_to_end(settings.kafka, settings.properties, self._stop.is_set)
-        term = Term(writer, following.copy.head[1])
+        term = LeadershipTerm(writer, following.copy.head[1])
         with closing(Journal(self._folder, term.publish)) as journal:
-            journal.control(Led(at=self._clock.now(), name=settings.name))
+            journal.control(LeadershipTaken(at=self._clock.now(), name=settings.name))
         if self._stop.is_set() or not election.chosen(0):
             return
         self._term = term
@@ -303,7 +305,7 @@ class Replica:
         _log.warning("leadership_lost", why="it could not write" if lost else why)
         self._stand(leading=False)
 
-    def _look(self, following: Following) -> None:
+    def _look(self, following: JournalTopicFollower) -> None:
         if self._term is not None and self._term.over:
             self._resign("it could not write")
         self._stand(
@@ -316,8 +318,8 @@ class Replica:
     def _stand(self, **changed: Any) -> None:
         before = self._standing
         values = {name: getattr(before, name) for name in before.__slots__}
-        self._standing = found = Standing(**{**values, **changed})
+        self._standing = found = ReplicaStatus(**{**values, **changed})
         now = time.monotonic()
-        if found != before or now - self._told_at >= TELL_S:
+        if found != before or now - self._told_at >= NOTIFY_S:
             self._told_at = now
             self._told(found)

@@ -17,18 +17,29 @@ import msgspec
 
 from offsetwatch.errors import JournalDamaged
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.journal.journal import NAME, Journal, Line, line_hash, unreadable
-from offsetwatch.remedy.model.journal_records import Kept, Opened, Proposed, decoded
+from offsetwatch.remedy.journal.journal import (
+    FILE_NAME,
+    ChainLine,
+    Journal,
+    find_version_problem,
+    hash_line,
+)
+from offsetwatch.remedy.model.journal_records import (
+    OffsetsBackedUp,
+    PlanOpened,
+    PlanProposed,
+    decode_record,
+)
 
 
-class Place(NamedTuple):
+class TopicCopyPosition(NamedTuple):
     """Up to where the topic was read: the offset that comes next, and the newest line before it."""
 
     position: int
     seq: int
 
 
-class Projection(Journal):
+class JournalTopicCopy(Journal):
     """Of one state directory and one topic. For the one thread that reads the topic. Raises
     JournalDamaged for a file that holds another journal.
     """
@@ -46,18 +57,19 @@ class Projection(Journal):
             elif found != (topic, topic_id):
                 raise self._other(f"it is a copy of the topic {found[0]} ({found[1]})")
         except sqlite3.Error as exc:
-            raise JournalDamaged(f"{self.folder / NAME} cannot be read: {exc}") from exc
+            raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be read: {exc}") from exc
 
     def _other(self, what: str) -> JournalDamaged:
         return JournalDamaged(
-            f"{self.folder / NAME}: {what}, and no copy of the topic {self._topic} as it is now. "
+            f"{self.folder / FILE_NAME}: {what}, and no copy of the topic {self._topic} as it "
+            "is now. "
             "What it says was skipped would be forgotten: see docs/high-availability.md"
         )
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicCopyPosition:
         """Up to where the topic was read."""
-        return Place(*self._db.execute("SELECT position, seq FROM origin").fetchone())
+        return TopicCopyPosition(*self._db.execute("SELECT position, seq FROM origin").fetchone())
 
     @property
     def head(self) -> tuple[int, str]:
@@ -80,15 +92,15 @@ class Projection(Journal):
                 raise
             self._db.execute("COMMIT")
         except sqlite3.Error as exc:
-            raise JournalDamaged(f"{self.folder / NAME} cannot be written: {exc}") from exc
+            raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be written: {exc}") from exc
 
     def _taken(self, value: bytes | None, before: int) -> int:
         try:
-            line = line_of(value)
-            record = decoded(line.body)
+            line = decode_line(value)
+            record = decode_record(line.body)
         except (msgspec.DecodeError, UnicodeEncodeError) as exc:
             raise self._not_in_order(before + 1, f"cannot be read ({exc})") from exc
-        if (problem := unreadable(line.v)) is not None:
+        if (problem := find_version_problem(line.v)) is not None:
             raise self._not_in_order(line.seq, problem)
         if line.seq != before + 1:
             raise self._not_in_order(before + 1, f"is missing: {line.seq} comes next")
@@ -97,21 +109,21 @@ class Projection(Journal):
             if self.lines(line.seq, 1) != (line,):
                 raise self._not_in_order(line.seq, "is another one than in the copy")
             return line.seq
-        told = line_hash(line.seq, line.v, line.plan_id, line.body, line.prev_sha256)
+        told = hash_line(line.seq, line.v, line.plan_id, line.body, line.prev_sha256)
         if line.prev_sha256 != newest or line.sha256 != told:
             raise self._not_in_order(line.seq, "is not what was written")
-        if isinstance(record, Kept):
+        if isinstance(record, OffsetsBackedUp):
             self._back_up(line.plan_id, record)
         self._put(line, record)
         return line.seq
 
-    def _back_up(self, plan_id: str, kept: Kept) -> None:
+    def _back_up(self, plan_id: str, kept: OffsetsBackedUp) -> None:
         opened = next(self._entries("WHERE plan_id = ?", plan_id, 1), None)
-        if opened is None or not isinstance(opened.record, Opened | Proposed):
+        if opened is None or not isinstance(opened.record, PlanOpened | PlanProposed):
             return
         connector = opened.record.plan.subject.connector
         try:
-            backups.copy(self.folder, connector=connector, frozen=kept.frozen)
+            backups.copy_backup(self.folder, connector=connector, frozen=kept.frozen)
         except OSError as exc:
             raise JournalDamaged(f"a backup cannot be written: {exc}") from exc
 
@@ -122,7 +134,7 @@ class Projection(Journal):
         )
 
 
-class _Told(msgspec.Struct, frozen=True):
+class _TopicLine(msgspec.Struct, frozen=True):
     seq: int
     v: int
     plan_id: str
@@ -131,10 +143,10 @@ class _Told(msgspec.Struct, frozen=True):
     record: msgspec.Raw
 
 
-def value_of(line: Line) -> bytes:
+def encode_line(line: ChainLine) -> bytes:
     """A line as it lies in the topic."""
     return msgspec.json.encode(
-        _Told(
+        _TopicLine(
             seq=line.seq,
             v=line.v,
             plan_id=line.plan_id,
@@ -145,12 +157,14 @@ def value_of(line: Line) -> bytes:
     )
 
 
-def line_of(value: bytes | None) -> Line:
+def decode_line(value: bytes | None) -> ChainLine:
     """The way back. Raises msgspec.DecodeError for what is no line."""
     if value is None:
         raise msgspec.DecodeError("it is empty")
     try:
-        told = msgspec.json.decode(value, type=_Told)
+        told = msgspec.json.decode(value, type=_TopicLine)
     except (UnicodeDecodeError, RecursionError) as exc:
         raise msgspec.DecodeError(str(exc)) from exc
-    return Line(told.seq, told.plan_id, told.prev_sha256, told.sha256, bytes(told.record), told.v)
+    return ChainLine(
+        told.seq, told.plan_id, told.prev_sha256, told.sha256, bytes(told.record), told.v
+    )

@@ -6,28 +6,33 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from offsetwatch.clients.kafka.clients import KafkaAdmin, end_of_partition
+from offsetwatch.clients.kafka.clients import KafkaAdmin, parse_end_of_partition
 from offsetwatch.clients.kafka.journal_topic import JournalReader
-from offsetwatch.errors import JournalDamaged, TimedOut, Unreachable, Unsettled
-from offsetwatch.remedy.model.journal_records import Led
-from offsetwatch.remedy.replicas.topic_copy import Projection
+from offsetwatch.errors import (
+    JournalDamaged,
+    LeaderNotAvailable,
+    ResponseTimeout,
+    TargetUnreachable,
+)
+from offsetwatch.remedy.model.journal_records import LeadershipTaken
+from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy
 
 WAIT_S: Final = 0.05  # for a record, and for news of the election: a turn of the thread has both
 READ_MAX: Final = 1000
 CATCH_UP_S: Final = 60.0  # to the journal's end, once chosen; then others are let try
 
 
-class Following:
+class JournalTopicFollower:
     """The topic on its way into the copy."""
 
-    def __init__(self, copy: Projection, reader: JournalReader) -> None:
+    def __init__(self, copy: JournalTopicCopy, reader: JournalReader) -> None:
         self.copy = copy
         self._reader = reader
         self._position = copy.place.position
         self.caught_up = False
         self.busy = False
         self.trouble = ""
-        self.leader = _last_leader(copy, 1)
+        self.leader = _find_last_leader(copy, 1)
         self._looked = copy.head[0]
 
     def read(self, wait_s: float) -> None:
@@ -36,14 +41,14 @@ class Following:
         position = self._position
         try:
             messages = self._reader.read(READ_MAX, wait_s)
-        except (TimedOut, Unreachable, Unsettled) as exc:
+        except (ResponseTimeout, TargetUnreachable, LeaderNotAvailable) as exc:
             # A connection that comes again by itself. Who leads may go on meanwhile: whether that
             # is so, its writing tells.
             self.trouble, messages = str(exc), []
         else:
             self.trouble = ""
         for message in messages:
-            ended = end_of_partition(message)
+            ended = parse_end_of_partition(message)
             if ended is None:
                 values.append(message.value())
                 offset = message.offset()
@@ -58,7 +63,7 @@ class Following:
             self._position = position
         head = self.copy.head[0]
         if head > self._looked:
-            self.leader = _last_leader(self.copy, self._looked + 1) or self.leader
+            self.leader = _find_last_leader(self.copy, self._looked + 1) or self.leader
             self._looked = head
 
     def read_to_end(
@@ -88,15 +93,15 @@ class Following:
 
     def _in_time(self, deadline: float, give_up: Callable[[], bool]) -> None:
         if give_up() or time.monotonic() > deadline:
-            raise TimedOut("journal", "its end was not reached")
+            raise ResponseTimeout("journal", "its end was not reached")
 
 
-def _last_leader(copy: Projection, since: int) -> tuple[str, float] | None:
+def _find_last_leader(copy: JournalTopicCopy, since: int) -> tuple[str, float] | None:
     found: tuple[str, float] | None = None
     seq = since
     while entries := copy.since(seq, READ_MAX):
         seq = entries[-1].seq + 1
         for entry in entries:
-            if isinstance(entry.record, Led):
+            if isinstance(entry.record, LeadershipTaken):
                 found = (entry.record.name, entry.record.at)
     return found

@@ -6,37 +6,37 @@ import shlex
 
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.decode.jsontext import parse_flat_map
-from offsetwatch.model.commands import PROGRAM, connector_command
+from offsetwatch.model.commands import PROGRAM, format_connector_command
 from offsetwatch.model.connectors import ConnectorKind
-from offsetwatch.remedy.engine.progress import Progress
-from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.engine.progress import PlanProgress
+from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
-    AbortAsked,
-    Answered,
+    AbortRequested,
+    ActionRefused,
     AnyRecord,
-    Approved,
     BreakerSet,
-    Cause,
-    Ended,
-    Ending,
-    IncidentOver,
-    IncidentSeen,
-    Intended,
-    Kept,
-    Lapsed,
-    Led,
+    IncidentDetected,
+    IncidentEnded,
+    LeadershipTaken,
     ModeSet,
-    Opened,
-    Parked,
+    OffsetsBackedUp,
     PauseSet,
-    Proposed,
-    Refused,
-    Rejected,
-    Replayed,
-    Resumed,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+    RecordReplayed,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
     StepRecord,
-    Turned,
-    Verified,
+    StepVerified,
 )
 from offsetwatch.remedy.model.plan import (
     Alter,
@@ -47,23 +47,27 @@ from offsetwatch.remedy.model.plan import (
     DeleteTopic,
     Expect,
     Freeze,
-    Pair,
+    PartitionOffset,
     Prove,
-    RecordAt,
+    RecordLocation,
+    RequestedState,
     Reset,
     Restart,
     Settle,
-    State,
     ToState,
     Watch,
     Write,
 )
 
 COMMAND = PROGRAM
-_REQUESTS = {State.STOPPED: "stop", State.PAUSED: "pause", State.RUNNING: "resume"}
+_REQUESTS = {
+    RequestedState.STOPPED: "stop",
+    RequestedState.PAUSED: "pause",
+    RequestedState.RUNNING: "resume",
+}
 
 
-def doing(step: AnyStep) -> str:
+def describe_step(step: AnyStep) -> str:
     """A step, as something that is being done."""
     match step:
         case ToState():
@@ -73,11 +77,11 @@ def doing(step: AnyStep) -> str:
         case Freeze():
             return "read all offsets and back them up"
         case Alter():
-            return f"set the offsets of {_partitions(len(step.pairs))}"
+            return f"set the offsets of {_format_partition_count(len(step.pairs))}"
         case Reset():
             return "reset all offsets"
         case Write():
-            return f"write {_records(len(step.records))} to {step.where}"
+            return f"write {_format_record_count(len(step.records))} to {step.where}"
         case Create():
             return "create the connector, stopped"
         case Delete():
@@ -89,103 +93,109 @@ def doing(step: AnyStep) -> str:
         case DeleteTopic():
             return f"delete the topic {step.kafka}/{step.topic}"
         case _:
-            return _of_one_record(step)
+            return _describe_record_step(step)
 
 
-def _of_one_record(step: Copy | Expect | Prove) -> str:
+def _describe_record_step(step: Copy | Expect | Prove) -> str:
     match step:
         case Copy():
-            return f"copy {_where(step.record)} to {step.to}"
+            return f"copy {_format_record(step.record)} to {step.to}"
         case Expect():
-            return f"check that {'; '.join(_pair(at) for at in step.pairs)} is unchanged"
+            return f"check that {'; '.join(_format_pair(at) for at in step.pairs)} is unchanged"
         case Prove():
-            return f"check that it passes {_where(step.record)} and runs for {step.quiet_s:.0f} s"
+            return (
+                f"check that it passes {_format_record(step.record)} and runs for "
+                f"{step.quiet_s:.0f} s"
+            )
 
 
-def _where(at: RecordAt) -> str:
+def _format_record(at: RecordLocation) -> str:
     return f"{at.kafka}/{at.topic}-{at.partition}@{at.offset}"
 
 
-def _pair(at: Pair) -> str:
+def _format_pair(at: PartitionOffset) -> str:
     return f"{at.partition} -> {at.offset or 'none'}"
 
 
-def _partitions(count: int) -> str:
+def _format_partition_count(count: int) -> str:
     return "one source partition" if count == 1 else f"{count} source partitions"
 
 
-def _records(count: int) -> str:
+def _format_record_count(count: int) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
-def of_record(record: StepRecord, progress: Progress) -> str:
+def describe_live_record(record: StepRecord, progress: PlanProgress) -> str:
     """What the record says while the plan is carried out; nothing where that says nothing new."""
     match record:
-        case Intended():
+        case StepIntended():
             again = "" if progress.sent <= 1 else f" (request {progress.sent})"
-            return f"{progress.plan.subject.connector}: {doing(progress.step)}{again}"
-        case Kept():
+            return f"{progress.plan.subject.connector}: {describe_step(progress.step)}{again}"
+        case OffsetsBackedUp():
             return f"{len(record.frozen.pairs)} offsets backed up in {record.frozen.backup}"
-        case Answered(answer=Answer.ACK):
+        case StepAnswered(answer=AttemptResult.ACK):
             return ""
-        case Answered():
-            return f"{_WORTH[record.answer]}: {record.said}"
-        case Turned():
+        case StepAnswered():
+            return f"{_ANSWER_TEXTS[record.answer]}: {record.said}"
+        case RollbackStarted():
             return f"rolling back: {record.said}"
-        case Verified():
+        case StepVerified():
             return f"{progress.plan.subject.connector}: {record.said}" if record.said else ""
-        case Opened() | Resumed() | Parked() | Ended():
+        case PlanOpened() | PlanResumed() | PlanParked() | PlanEnded():
             return ""
 
 
-_WORTH = {
-    Answer.ACK: "done",
-    Answer.RETRY: "not yet",
-    Answer.NACK: "refused",
-    Answer.FAILED: "failed, reading back what has changed",
-    Answer.IN_DOUBT: "in doubt, looking whether it happened",
+_ANSWER_TEXTS = {
+    AttemptResult.ACK: "done",
+    AttemptResult.RETRY: "not yet",
+    AttemptResult.NACK: "refused",
+    AttemptResult.FAILED: "failed, reading back what has changed",
+    AttemptResult.IN_DOUBT: "in doubt, looking whether it happened",
 }
 
 
-def waiting(said: str) -> str:
+def describe_wait(said: str) -> str:
     """While nothing can be done but to wait."""
     return f"waiting: {said}" if said else ""
 
 
-def taken_up(progress: Progress) -> str:
+def describe_takeover(progress: PlanProgress) -> str:
     """When another process's plan is gone on with."""
     plan = progress.plan
     return f"continuing plan {plan.plan_id} ({plan.verb}), which was not finished"
 
 
-def ending(progress: Progress, options: str) -> str:
+def describe_ending(progress: PlanProgress, options: str) -> str:
     """How the plan stands, with what a person must decide if it cannot go on by itself."""
     name = progress.plan.subject.connector
     if progress.parked is not None:
-        return _to_decide(progress, options)
+        return _describe_decision(progress, options)
     ended = progress.ended
     if ended is None:
-        return cut_off(progress, options)
+        return describe_interruption(progress, options)
     match ended.ending:
-        case Ending.SUCCEEDED:
-            return f"{name}: {progress.plan.verb}: done and read back{_vouched(progress)}"
-        case Ending.RESTORED:
+        case PlanEnding.SUCCEEDED:
+            return (
+                f"{name}: {progress.plan.verb}: done and read "
+                f"back{_describe_confirmation(progress)}"
+            )
+        case PlanEnding.RESTORED:
             return f"{name}: not done, and everything is as it was: {ended.said}"
-        case Ending.UNCHANGED:
+        case PlanEnding.UNCHANGED:
             return f"{name}: not done, nothing was changed: {ended.said}"
-        case Ending.INEFFECTIVE if ended.cause is Cause.INTERRUPTED:
+        case PlanEnding.INEFFECTIVE if ended.cause is PlanFailureCause.INTERRUPTED:
             return f"{name}: {progress.plan.verb}: done, and not watched to the end: {ended.said}"
-        case Ending.INEFFECTIVE:
+        case PlanEnding.INEFFECTIVE:
             return f"{name}: {progress.plan.verb}: done, and it did not help: {ended.said}"
         case _:
             return f"{name}: closed by a person: {ended.said}"
 
 
-def _vouched(progress: Progress) -> str:
+def _describe_confirmation(progress: PlanProgress) -> str:
     if progress.definite is None:
         return ""
-    if progress.definite and _as_hash_map(progress):
-        explain = connector_command("explain", progress.plan.subject.connector)
+    if progress.definite and _is_written_as_hash_map(progress):
+        explain = format_connector_command("explain", progress.plan.subject.connector)
         return (
             "; Connect wrote them in the order of a Java HashMap, and whether its task reads them "
             f"shows when it has started and committed: `{explain}`. If it goes on "
@@ -199,7 +209,7 @@ def _vouched(progress: Progress) -> str:
     )
 
 
-def _as_hash_map(progress: Progress) -> bool:
+def _is_written_as_hash_map(progress: PlanProgress) -> bool:
     """Does it change an offset over REST of which the connector's own map may have another order?
     Of a reset, offsets tell that Connect lists and cannot look up.
     """
@@ -212,16 +222,16 @@ def _as_hash_map(progress: Progress) -> bool:
     return any(has_own_order(parse_flat_map(pair.partition.encode())) for pair in pairs)
 
 
-def _to_decide(progress: Progress, options: str) -> str:
+def _describe_decision(progress: PlanProgress, options: str) -> str:
     plan, parked = progress.plan, progress.parked
     assert parked is not None
     on = f" {options}" if options else ""
-    step = f"{'roll back: ' if progress.undoing else ''}{doing(progress.step)}"
+    step = f"{'roll back: ' if progress.undoing else ''}{describe_step(progress.step)}"
     said = [f"{plan.subject.connector}: stopped half way, at the step: {step}: {parked.said}."]
     if progress.turned is not None:
         said.append(f"It had to be rolled back: {progress.turned.said}.")
-    said.append(_what_stands(progress))
-    if parked.ending is Ending.IN_DOUBT:
+    said.append(_describe_offsets_state(progress))
+    if parked.ending is PlanEnding.IN_DOUBT:
         said.append(
             "The request may still take effect: resume the connector only once it has, or once no "
             "worker works on it any more."
@@ -229,66 +239,77 @@ def _to_decide(progress: Progress, options: str) -> str:
     said.append(
         f"Inspect the connector, then decide: to let the plan go on from what it finds, "
         f"`{COMMAND} plan recover {plan.plan_id}{on}`; to leave everything as it is now, "
-        f'`{COMMAND} plan resolve {plan.plan_id} --because "..."{on}`{_and_restore(progress, on)}. '
+        f"`{COMMAND} plan resolve {plan.plan_id} --because "
+        f'"..."{on}`{_describe_restore(progress, on)}. '
         "Until then no other change of this connector is begun."
     )
     return " ".join(said)
 
 
-def cut_off(progress: Progress, options: str) -> str:
+def describe_interruption(progress: PlanProgress, options: str) -> str:
     """Of a plan that nobody works on any more, though it is not at an end."""
     plan = progress.plan
     on = f" {options}" if options else ""
     begun = progress.sent > 0
-    step = f"{'roll back: ' if progress.undoing else ''}{doing(progress.step)}"
+    step = f"{'roll back: ' if progress.undoing else ''}{describe_step(progress.step)}"
     return (
         f"{plan.subject.connector}: interrupted at the step: {step}"
         f"{', which may have happened' if begun else ''}. "
-        f"{_what_stands(progress)} `{COMMAND} plan recover {plan.plan_id}{on}` finishes it or puts "
+        f"{_describe_offsets_state(progress)} `{COMMAND} plan recover {plan.plan_id}{on}` "
+        "finishes it or puts "
         f"everything back; the next change of this connector does that first."
     )
 
 
-def pairs_of(step: AnyStep) -> tuple[str, ...]:
+def format_pairs(step: AnyStep) -> tuple[str, ...]:
     """What a step gives each source partition."""
-    return tuple(map(_pair, step.pairs)) if isinstance(step, Alter | Write) else ()
+    return tuple(map(_format_pair, step.pairs)) if isinstance(step, Alter | Write) else ()
 
 
-def recorded(record: AnyRecord) -> str:
+def describe_past_record(record: AnyRecord) -> str:
     """A record of the past, on a line."""
     match record:
-        case Opened():
+        case PlanOpened():
             return f"{record.plan.subject.connector}: {record.plan.verb}"
-        case Resumed():
+        case PlanResumed():
             return "taken up by another process"
-        case Kept():
+        case OffsetsBackedUp():
             return f"{len(record.frozen.pairs)} offsets in {record.frozen.backup}"
-        case Intended():
-            return f"{_way(record.undoing)} step {record.index + 1} is about to be tried"
-        case Answered():
+        case StepIntended():
+            return (
+                f"{_format_direction(record.undoing)} step {record.index + 1} is about to be tried"
+            )
+        case StepAnswered():
             return f"{record.answer}: {record.said}"
-        case Verified():
-            return f"{_way(record.undoing)} step {record.index + 1}: {record.said or 'done'}"
-        case Turned():
+        case StepVerified():
+            return (
+                f"{_format_direction(record.undoing)} step {record.index + 1}: "
+                f"{record.said or 'done'}"
+            )
+        case RollbackStarted():
             return f"{record.cause}: {record.said}"
-        case Parked():
+        case PlanParked():
             return f"{record.cause}: {record.said}"
-        case Ended():
+        case PlanEnded():
             return f"{record.ending}: {record.said}"
         case _:
-            return _decided(record)
+            return _describe_decision_record(record)
 
 
-def _decided(record: AnyRecord) -> str:
+def _describe_decision_record(record: AnyRecord) -> str:
     """Of a record that is no step of a plan."""
     match record:
-        case Proposed():
+        case PlanProposed():
             return f"{record.plan.subject.connector}: proposed: {record.plan.verb}"
-        case Approved() | Rejected() | AbortAsked():
-            said = {Approved: "approved", Rejected: "rejected", AbortAsked: "rollback requested"}
+        case PlanApproved() | PlanRejected() | AbortRequested():
+            said = {
+                PlanApproved: "approved",
+                PlanRejected: "rejected",
+                AbortRequested: "rollback requested",
+            }
             because = f": {record.because}" if record.because else ""
             return f"{said[type(record)]} by {record.by}{because}"
-        case Lapsed():
+        case PlanLapsed():
             return f"{'void' if record.void else 'not approved in time'}: {record.said}"
         case ModeSet():
             return f"mode {record.mode or 'as configured'} by {record.by}: {record.because}"
@@ -297,33 +318,33 @@ def _decided(record: AnyRecord) -> str:
         case BreakerSet():
             now = "open" if record.open else "closed"
             return f"breaker of {record.scope} {now} by {record.by}: {record.because}"
-        case IncidentSeen():
+        case IncidentDetected():
             return f"{record.connector}: {record.said}"
-        case IncidentOver():
+        case IncidentEnded():
             return f"incident over: {record.incident}"
-        case Refused():
-            return f"{record.connector}: {record.action}: {refusal(record)}"
-        case Replayed():
+        case ActionRefused():
+            return f"{record.connector}: {record.action}: {describe_refusal(record)}"
+        case RecordReplayed():
             wrote = "was not written" if record.failed else "written"
             return f"{record.receipt} {wrote} to {record.to} by {record.by}"
-        case Led():
+        case LeadershipTaken():
             return f"{record.name} leads from here on"
         case _:
             raise AssertionError(record)
 
 
-def refusal(record: Refused) -> str:
+def describe_refusal(record: ActionRefused) -> str:
     """Why nothing was done."""
     if record.would:
         return f"would be done; the mode is {record.mode}"
     return "; ".join(f"{at.guard}: {at.said}" for at in record.answers)
 
 
-def _way(undoing: bool) -> str:  # noqa: FBT001 - of a record
+def _format_direction(undoing: bool) -> str:  # noqa: FBT001 - of a record
     return "back," if undoing else "forward,"
 
 
-def _and_restore(progress: Progress, on: str) -> str:
+def _describe_restore(progress: PlanProgress, on: str) -> str:
     """How a person puts the old offsets back, where they may not be there any more."""
     at, frozen = progress.plan.subject, progress.frozen
     if not progress.changed or frozen is None or not frozen.pairs:
@@ -338,7 +359,7 @@ def _and_restore(progress: Progress, on: str) -> str:
     return f", and after that, for the old offsets, `{command}`"
 
 
-def _what_stands(progress: Progress) -> str:
+def _describe_offsets_state(progress: PlanProgress) -> str:
     """What is known of the world, for a person who has to decide."""
     asked = any(isinstance(progress.plan.steps[at], ToState) for at in progress.touched)
     original = progress.plan.original

@@ -5,137 +5,155 @@ makes and what has become of it. Pure.
 from __future__ import annotations
 
 from offsetwatch.model.moments import moment_of
-from offsetwatch.remedy.engine.progress import Limits, Progress, replayed
-from offsetwatch.remedy.engine.requests import of_step
-from offsetwatch.remedy.model.approval import Dossier, Stands
-from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.journal_records import AnyRecord, Ending, Opened, Refused, Told
+from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
+from offsetwatch.remedy.engine.requests import build_step_request
+from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
+    AnyRecord,
+    GuardAnswerRecord,
+    PlanEnding,
+    PlanOpened,
+)
 from offsetwatch.remedy.model.plan import AnyStep, Plan
-from offsetwatch.remedy.model.service_api import GuardTold, PlanRow, PlanState, PlanTold, StepTold
+from offsetwatch.remedy.model.service_api import (
+    GuardAnswerRow,
+    PlanDetails,
+    PlanRow,
+    PlanState,
+    PlanStepRow,
+)
 from offsetwatch.remedy.views import plan_text as words
 
 _STATES = {
-    Stands.PROPOSED: PlanState.PROPOSED,
-    Stands.APPROVED: PlanState.APPROVED,
-    Stands.REJECTED: PlanState.REJECTED,
-    Stands.EXPIRED: PlanState.LAPSED,
-    Stands.VOID: PlanState.LAPSED,
-    Stands.RUNNING: PlanState.RUNNING,
+    PlanStatus.PROPOSED: PlanState.PROPOSED,
+    PlanStatus.APPROVED: PlanState.APPROVED,
+    PlanStatus.REJECTED: PlanState.REJECTED,
+    PlanStatus.EXPIRED: PlanState.LAPSED,
+    PlanStatus.VOID: PlanState.LAPSED,
+    PlanStatus.RUNNING: PlanState.RUNNING,
 }
 
 
-def state(found: Dossier, now: float) -> PlanState:
+def compute_plan_state(found: PlanHistory, now: float) -> PlanState:
     """How it stands. A proposal whose time is over has lapsed, whether that was written down yet or
     not.
     """
-    if found.stands is Stands.PARKED:
+    if found.stands is PlanStatus.PARKED:
         assert found.parked is not None
         return PlanState(found.parked.ending.value)
-    if found.stands is Stands.ENDED:
+    if found.stands is PlanStatus.ENDED:
         assert found.ended is not None
         return PlanState(found.ended.ending.value)
     late = found.expires_at is not None and now >= found.expires_at
-    if late and found.stands is Stands.PROPOSED:
+    if late and found.stands is PlanStatus.PROPOSED:
         return PlanState.LAPSED
     return _STATES[found.stands]
 
 
-def decided_by(found: Dossier) -> str | None:
+def find_decider(found: PlanHistory) -> str | None:
     """Who approved or rejected it; None where nobody had to."""
     return found.rejected_by or found.approved_by
 
 
-def row(found: Dossier, now: float, not_before: float = 0.0) -> PlanRow:
+def build_plan_row(found: PlanHistory, now: float, not_before: float = 0.0) -> PlanRow:
     """One plan in a list. not_before: when its cool-down is over; see Fleet.not_before."""
     plan = found.plan
-    waits = found.stands in {Stands.PROPOSED, Stands.APPROVED} and not_before > now
+    waits = found.stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED} and not_before > now
     return PlanRow(
         plan_id=plan.plan_id,
         sha256=plan.sha256,
-        state=state(found, now),
+        state=compute_plan_state(found, now),
         action=plan.verb if plan.remedy is None else plan.remedy.action.value,
         connect_cluster=plan.subject.place,
         connector=plan.subject.connector,
         created_at=plan.created_at,
         created_by=plan.created_by,
-        said=_said(found),
+        said=_summarize_plan(found),
         verb=plan.verb,
-        cause=_cause(found),
-        expires_at=moment_of(found.expires_at) if found.stands is Stands.PROPOSED else None,
+        cause=_find_cause(found),
+        expires_at=moment_of(found.expires_at) if found.stands is PlanStatus.PROPOSED else None,
         not_before=moment_of(not_before) if waits else None,
     )
 
 
-def _said(found: Dossier) -> str:
+def _summarize_plan(found: PlanHistory) -> str:
     if found.said:
         return found.said
     because = "" if found.proposed is None else found.proposed.because
     return f"{found.plan.verb}: {because}" if because else found.plan.verb
 
 
-def _cause(found: Dossier) -> str | None:
+def _find_cause(found: PlanHistory) -> str | None:
     last = found.ended or found.parked
     return None if last is None or last.cause is None else last.cause.value
 
 
-def told(
-    found: Dossier,
+def build_plan_details(
+    found: PlanHistory,
     records: tuple[AnyRecord, ...],
     now: float,
-    refused: Refused | None = None,
+    refused: ActionRefused | None = None,
     *,
     not_before: float = 0.0,
-) -> PlanTold:
+) -> PlanDetails:
     """Everything about one plan; `records` are all of its own, `refused` is why nothing was done
     about its incident when that was last looked at.
     """
     answers = () if found.proposed is None else found.proposed.answers
-    if refused is not None and found.stands is Stands.APPROVED and refused.at > found.at:
+    if refused is not None and found.stands is PlanStatus.APPROVED and refused.at > found.at:
         answers = refused.answers
-    return PlanTold(
-        row=row(found, now, not_before),
+    return PlanDetails(
+        row=build_plan_row(found, now, not_before),
         plan=found.plan,
-        steps=steps(found.plan, records),
-        guards=tuple(guard(at) for at in answers),
+        steps=build_step_rows(found.plan, records),
+        guards=tuple(build_guard_row(at) for at in answers),
     )
 
 
-def guard(answer: Told) -> GuardTold:
+def build_guard_row(answer: GuardAnswerRecord) -> GuardAnswerRow:
     """As the journal has it, for people."""
-    return GuardTold(
+    return GuardAnswerRow(
         guard=answer.guard, number=answer.number, answer=answer.answer, said=answer.said
     )
 
 
-def steps(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[StepTold, ...]:
+def build_step_rows(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[PlanStepRow, ...]:
     """The plan's, then those of the way back if it had to turn."""
-    if not any(isinstance(record, Opened) for record in records):
-        return tuple(_step(plan, each, "not begun") for each in plan.steps)
-    progress = replayed(records, Limits())
-    forth = [_step(plan, each, _forth(progress, at)) for at, each in enumerate(plan.steps)]
+    if not any(isinstance(record, PlanOpened) for record in records):
+        return tuple(_build_step_row(plan, each, "not begun") for each in plan.steps)
+    progress = replay_records(records, EngineLimits())
+    forth = [
+        _build_step_row(plan, each, _describe_forward_step(progress, at))
+        for at, each in enumerate(plan.steps)
+    ]
     if progress.undoing:
         back = ((at, each) for at, each in enumerate(progress.path))
-        forth += [_step(plan, each, _along(progress, at), "roll back: ") for at, each in back]
+        forth += [
+            _build_step_row(plan, each, _describe_path_step(progress, at), "roll back: ")
+            for at, each in back
+        ]
     return tuple(forth)
 
 
-def _step(plan: Plan, step: AnyStep, standing: str, way: str = "") -> StepTold:
-    request = of_step(plan.subject.connector, step)
+def _build_step_row(plan: Plan, step: AnyStep, standing: str, way: str = "") -> PlanStepRow:
+    request = build_step_request(plan.subject.connector, step)
     over_rest = plan.subject.driver == "rest"
-    return StepTold(
-        step=f"{way}{words.doing(step)}",
+    return PlanStepRow(
+        step=f"{way}{words.describe_step(step)}",
         requests=(request.said,) if request is not None and over_rest else (),
         standing=standing,
     )
 
 
-def _forth(progress: Progress, at: int) -> str:
+def _describe_forward_step(progress: PlanProgress, at: int) -> str:
     if not progress.undoing:
-        return _along(progress, at)
+        return _describe_path_step(progress, at)
     return "begun" if at in progress.touched else "not begun"
 
 
-def _along(progress: Progress, at: int) -> str:
+def _describe_path_step(progress: PlanProgress, at: int) -> str:
     """Of a step of the path that is being gone."""
     if at < progress.index:
         return "done"
@@ -143,9 +161,9 @@ def _along(progress: Progress, at: int) -> str:
         return "not begun"
     over = progress.ended is not None
     if progress.parked is not None:
-        return "in doubt" if progress.parked.ending is Ending.IN_DOUBT else "stopped here"
+        return "in doubt" if progress.parked.ending is PlanEnding.IN_DOUBT else "stopped here"
     if not progress.sent:
         return "not done" if over else "next"
-    if progress.answer is Answer.IN_DOUBT:
+    if progress.answer is AttemptResult.IN_DOUBT:
         return "requested, in doubt"
     return "requested, no effect seen" if over else "requested"

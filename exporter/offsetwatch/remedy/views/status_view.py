@@ -10,33 +10,37 @@ from typing import Final
 
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.remediation import GuardRow, OpenPlan, RefusalRow, StepRow
-from offsetwatch.remedy.guards.table import AUTOMATIC
-from offsetwatch.remedy.model.approval import Dossier, Stands
-from offsetwatch.remedy.model.journal_records import Refused, Told
+from offsetwatch.remedy.guards.table import AUTOMATIC_GUARDS
+from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.journal_records import ActionRefused, GuardAnswerRecord
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.views import plan_view
 
-SHOWN_MAX: Final = 20  # of each of the two
+ROWS_MAX: Final = 20  # of each of the two
 STEPS_MAX: Final = 50  # a plan has eight; one that alters piece by piece may have any number
 REQUEST_CHARS_MAX: Final = 500  # a PATCH of thousands of offsets; `plan show` has all of it
-_OPEN: Final = frozenset({Stands.PROPOSED, Stands.APPROVED, Stands.RUNNING, Stands.PARKED})
-_WAITING: Final = frozenset({Stands.PROPOSED, Stands.APPROVED})
+_OPEN_STATUSES: Final = frozenset(
+    {PlanStatus.PROPOSED, PlanStatus.APPROVED, PlanStatus.RUNNING, PlanStatus.PARKED}
+)
+_WAITING_STATUSES: Final = frozenset({PlanStatus.PROPOSED, PlanStatus.APPROVED})
 
 
-def plans(
-    dossiers: Iterable[Dossier], refused: Callable[[Plan], Refused | None], now: float
+def list_open_plans(
+    dossiers: Iterable[PlanHistory], refused: Callable[[Plan], ActionRefused | None], now: float
 ) -> tuple[tuple[OpenPlan, ...], int]:
     """Those of remedy that are not over, the newest first, and how many more there are.
 
     refused    why nothing was done about a plan's incident when that was last looked at
     """
-    found = [at for at in dossiers if at.plan.remedy is not None and at.stands in _OPEN]
+    found = [at for at in dossiers if at.plan.remedy is not None and at.stands in _OPEN_STATUSES]
     found.sort(key=lambda at: at.plan.created_at, reverse=True)
-    return tuple(_plan(at, refused(at.plan), now) for at in found[:SHOWN_MAX]), _more(found)
+    return tuple(
+        _build_open_plan(at, refused(at.plan), now) for at in found[:ROWS_MAX]
+    ), _count_omitted(found)
 
 
-def refusals(
-    found: Iterable[Refused], planned: Iterable[OpenPlan]
+def list_refusals(
+    found: Iterable[ActionRefused], planned: Iterable[OpenPlan]
 ) -> tuple[tuple[RefusalRow, ...], int]:
     """The newest first, and how many more there are. Of what there is a plan for by now nobody is
     told that nothing is done about it.
@@ -44,17 +48,17 @@ def refusals(
     waiting = {(at.connect_cluster, at.connector) for at in planned}
     told = [at for at in found if (at.connect_cluster, at.connector) not in waiting]
     newest = sorted(told, key=lambda at: at.at, reverse=True)
-    return tuple(_refusal(at) for at in newest[:SHOWN_MAX]), _more(newest)
+    return tuple(_build_refusal_row(at) for at in newest[:ROWS_MAX]), _count_omitted(newest)
 
 
-def _more(found: Collection[object]) -> int:
-    return max(0, len(found) - SHOWN_MAX)
+def _count_omitted(found: Collection[object]) -> int:
+    return max(0, len(found) - ROWS_MAX)
 
 
-def _plan(found: Dossier, refused: Refused | None, now: float) -> OpenPlan:
-    told = plan_view.told(found, (), now, refused)
+def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: float) -> OpenPlan:
+    told = plan_view.build_plan_details(found, (), now, refused)
     row = told.row
-    waits = found.stands in _WAITING
+    waits = found.stands in _WAITING_STATUSES
     return OpenPlan(
         plan_id=row.plan_id,
         sha256=row.sha256,
@@ -67,34 +71,36 @@ def _plan(found: Dossier, refused: Refused | None, now: float) -> OpenPlan:
         created_by=row.created_by,
         expires_at=row.expires_at,
         steps=tuple(
-            StepRow(at.step, tuple(map(_cut, at.requests)))
+            StepRow(at.step, tuple(map(_shorten_request, at.requests)))
             for at in (told.steps[:STEPS_MAX] if waits else ())
         ),
-        guards=tuple(_guard(at.number, at.guard, at.answer, at.said) for at in told.guards),
+        guards=tuple(
+            _build_guard_row(at.number, at.guard, at.answer, at.said) for at in told.guards
+        ),
     )
 
 
-def _refusal(found: Refused) -> RefusalRow:
+def _build_refusal_row(found: ActionRefused) -> RefusalRow:
     return RefusalRow(
         at=Moment(found.at),
         connect_cluster=found.connect_cluster,
         connector=found.connector,
         action=found.action,
         would=found.would,
-        guards=_guards(found.answers),
+        guards=_build_guard_rows(found.answers),
         recommend=found.recommend,
     )
 
 
-def _guards(answers: Iterable[Told]) -> tuple[GuardRow, ...]:
-    return tuple(_guard(at.number, at.guard, at.answer, at.said) for at in answers)
+def _build_guard_rows(answers: Iterable[GuardAnswerRecord]) -> tuple[GuardRow, ...]:
+    return tuple(_build_guard_row(at.number, at.guard, at.answer, at.said) for at in answers)
 
 
-def _guard(number: int, guard: str, answer: str, said: str) -> GuardRow:
-    asks = answer != "pass" and guard in AUTOMATIC
+def _build_guard_row(number: int, guard: str, answer: str, said: str) -> GuardRow:
+    asks = answer != "pass" and guard in AUTOMATIC_GUARDS
     return GuardRow(number=number, guard=guard, answer=answer, said=said, asks=asks)
 
 
-def _cut(request: str) -> str:
+def _shorten_request(request: str) -> str:
     more = len(request) - REQUEST_CHARS_MAX
     return request if more <= 0 else f"{request[:REQUEST_CHARS_MAX]}… ({more} characters more)"

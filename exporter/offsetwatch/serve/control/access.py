@@ -16,8 +16,13 @@ from typing import Any, Final
 
 import structlog
 
-from offsetwatch.config import Client, Control, Token, User
-from offsetwatch.config.files import problem_with, read_private, stamp, tokens_in
+from offsetwatch.config import CertificatePrincipal, Control, PasswordPrincipal, TokenPrincipal
+from offsetwatch.config.files import (
+    describe_file_error,
+    parse_tokens,
+    read_file_stamp,
+    read_private_file,
+)
 
 _BEARER = re.compile(r"[Bb]earer +([\x21-\x7e]{1,512})")
 _SANS: Final = {"DNS": "dns", "URI": "uri", "email": "email", "IP Address": "ip"}
@@ -25,7 +30,7 @@ _SANS: Final = {"DNS": "dns", "URI": "uri", "email": "email", "IP Address": "ip"
 log = structlog.get_logger()
 
 
-class Role(StrEnum):
+class UserRole(StrEnum):
     """Each of the first four may do what those before it may; a hook does one thing, and that
     nobody else.
     """
@@ -36,22 +41,24 @@ class Role(StrEnum):
     OPERATOR = "operator"
     HOOK = "hook"
 
-    def allows(self, needed: Role) -> bool:
+    def allows(self, needed: UserRole) -> bool:
         """Whether this role may do what needs that one."""
-        if Role.HOOK in (self, needed):
+        if UserRole.HOOK in (self, needed):
             return self is needed
         return _RANK[self] >= _RANK[needed]
 
 
-_RANK: Final = {role: rank for rank, role in enumerate(Role)}
+_RANK: Final = {role: rank for rank, role in enumerate(UserRole)}
 
 
-class Principal:
+class AuthenticatedPrincipal:
     """Somebody who was recognised."""
 
-    def __init__(self, configured: Token | Client | User) -> None:
+    def __init__(
+        self, configured: TokenPrincipal | CertificatePrincipal | PasswordPrincipal
+    ) -> None:
         self.name = configured.name
-        self.role = Role(configured.role)
+        self.role = UserRole(configured.role)
         self._clusters = None if configured.connect is None else frozenset(configured.connect)
         self._connectors = configured.connectors
 
@@ -71,13 +78,13 @@ class Principals:
     """Everybody whom the configuration names. For one thread."""
 
     def __init__(self, control: Control) -> None:
-        self._tokens = [_Holder(token) for token in control.tokens]
-        self._clients = [(client.san, Principal(client)) for client in control.clients]
-        self._users = {user.user: Principal(user) for user in control.users}
+        self._tokens = [_TokenVerifier(token) for token in control.tokens]
+        self._clients = [(client.san, AuthenticatedPrincipal(client)) for client in control.clients]
+        self._users = {user.user: AuthenticatedPrincipal(user) for user in control.users}
 
     def who(
         self, authorization: Sequence[str], certificate: Mapping[str, Any] | None, now: float
-    ) -> Principal | None:
+    ) -> AuthenticatedPrincipal | None:
         """Who has sent these headers over a connection with this (verified) certificate. A header
         counts where there is one: a wrong token is not made good by a certificate.
         """
@@ -90,33 +97,33 @@ class Principals:
         """Whether anybody is known by a password."""
         return bool(self._users)
 
-    def of_user(self, user: str) -> Principal | None:
+    def of_user(self, user: str) -> AuthenticatedPrincipal | None:
         """Who is known by a password under this name."""
         return self._users.get(user)
 
-    def _by_token(self, authorization: Sequence[str], now: float) -> Principal | None:
+    def _by_token(self, authorization: Sequence[str], now: float) -> AuthenticatedPrincipal | None:
         given = _BEARER.fullmatch(authorization[0])
         if given is None or len(authorization) > 1:
             return None
         sha256 = hashlib.sha256(given[1].encode()).digest()
-        found: Principal | None = None
+        found: AuthenticatedPrincipal | None = None
         for holder in self._tokens:
             if holder.has(sha256, now):
                 found = holder.principal
         return found
 
-    def _by_certificate(self, certificate: Mapping[str, Any]) -> Principal | None:
+    def _by_certificate(self, certificate: Mapping[str, Any]) -> AuthenticatedPrincipal | None:
         """None as well for a certificate of two: which one of them asks?"""
-        names = set(_names(certificate.get("subjectAltName", ())))
-        found = [principal for san, principal in self._clients if _canonical(san) in names]
+        names = set(_format_alternative_names(certificate.get("subjectAltName", ())))
+        found = [principal for san, principal in self._clients if _normalise_name(san) in names]
         return found[0] if len(found) == 1 else None
 
 
-class _Holder:
+class _TokenVerifier:
     """Whom a token or two make known. A file is read again when it has changed."""
 
-    def __init__(self, token: Token) -> None:
-        self.principal = Principal(token)
+    def __init__(self, token: TokenPrincipal) -> None:
+        self.principal = AuthenticatedPrincipal(token)
         self._path = token.token_file
         self._expires_at = None if token.expires is None else token.expires.timestamp()
         self._hashes: tuple[bytes, ...] = ()
@@ -132,26 +139,28 @@ class _Holder:
 
     def _look(self) -> None:
         assert self._path is not None
-        now = stamp(self._path)
+        now = read_file_stamp(self._path)
         if now is not None and now == self._stamp:
             return
         self._stamp = now
         try:
-            tokens = tokens_in(read_private(self._path))
+            tokens = parse_tokens(read_private_file(self._path))
         except (OSError, ValueError) as exc:
             # Gone, or readable by others: in both cases it is no secret to rely on any more.
             self._hashes = ()
-            log.warning("token_unusable", principal=self.principal.name, reason=problem_with(exc))
+            log.warning(
+                "token_unusable", principal=self.principal.name, reason=describe_file_error(exc)
+            )
             return
         self._hashes = tuple(hashlib.sha256(token.encode()).digest() for token in tokens)
 
 
-def _names(alternatives: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _format_alternative_names(alternatives: Iterable[tuple[str, str]]) -> Iterator[str]:
     for kind, value in alternatives:
         if kind in _SANS:
-            yield _canonical(f"{_SANS[kind]}:{value}")
+            yield _normalise_name(f"{_SANS[kind]}:{value}")
 
 
-def _canonical(san: str) -> str:
+def _normalise_name(san: str) -> str:
     """Names of hosts are the same in capitals and without."""
     return san.lower() if san.startswith("dns:") else san

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from offsetwatch.remedy.model.service_api import Hint
-from offsetwatch.serve.control.strict_json import Wrong
+from offsetwatch.remedy.model.service_api import AlertHint
+from offsetwatch.serve.control.strict_json import MalformedRequest
 
 VERSION: Final = "4"
 ALERTS_MAX: Final = 500
@@ -28,75 +28,75 @@ _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _PARTITION_MAX: Final = 2**31 - 1
 
 
-class Read(NamedTuple):
+class AlertHints(NamedTuple):
     """The hints in a payload, and how many alerts are about nothing that is known."""
 
-    hints: tuple[Hint, ...]
+    hints: tuple[AlertHint, ...]
     unknown: int
 
 
-def read(payload: Any, is_known: Callable[[str, str], bool]) -> Read:
+def parse_payload(payload: Any, is_known: Callable[[str, str], bool]) -> AlertHints:
     """`is_known` says of a Connect cluster and a connector whether there are such. Raises Wrong for
     what no Alertmanager sends; then nothing of it counts.
     """
     if not isinstance(payload, dict) or payload.get("version") != VERSION:
-        raise Wrong("not an Alertmanager's payload of version 4")
+        raise MalformedRequest("not an Alertmanager's payload of version 4")
     alerts = payload.get("alerts")
     if not isinstance(alerts, list):
-        raise Wrong("alerts: expected a list")
+        raise MalformedRequest("alerts: expected a list")
     if len(alerts) > ALERTS_MAX:
-        raise Wrong(f"alerts: more than {ALERTS_MAX}; set max_alerts in Alertmanager")
-    hints = tuple(_hints(alerts, is_known))
-    return Read(hints, len(alerts) - len(hints))
+        raise MalformedRequest(f"alerts: more than {ALERTS_MAX}; set max_alerts in Alertmanager")
+    hints = tuple(_parse_hints(alerts, is_known))
+    return AlertHints(hints, len(alerts) - len(hints))
 
 
-def _hints(alerts: list[Any], is_known: Callable[[str, str], bool]) -> Iterator[Hint]:
+def _parse_hints(alerts: list[Any], is_known: Callable[[str, str], bool]) -> Iterator[AlertHint]:
     for number, alert in enumerate(alerts):
-        hint = _hint(alert, f"alerts[{number}]", is_known)
+        hint = _parse_hint(alert, f"alerts[{number}]", is_known)
         if hint is not None:
             yield hint
 
 
-def _hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> Hint | None:
+def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> AlertHint | None:
     if not isinstance(alert, dict):
-        raise Wrong(f"{at}: expected an object")
+        raise MalformedRequest(f"{at}: expected an object")
     status, fingerprint = alert.get("status"), alert.get("fingerprint")
     if status not in ("firing", "resolved"):
-        raise Wrong(f"{at}.status: expected firing or resolved")
+        raise MalformedRequest(f"{at}.status: expected firing or resolved")
     if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
-        raise Wrong(f"{at}.fingerprint: expected 16 hex digits")
-    starts_at = _moment(alert.get("startsAt"), at)
+        raise MalformedRequest(f"{at}.fingerprint: expected 16 hex digits")
+    starts_at = _normalise_moment(alert.get("startsAt"), at)
     labels = alert.get("labels")
     if not isinstance(labels, dict) or not all(isinstance(at, str) for at in labels.values()):
-        raise Wrong(f"{at}.labels: expected names with text")
+        raise MalformedRequest(f"{at}.labels: expected names with text")
     cluster, connector, topic, partition = (labels.get(name) for name in LABELS)
     if cluster is None or connector is None or not is_known(cluster, connector):
         return None
-    return Hint(
+    return AlertHint(
         fingerprint=fingerprint,
         starts_at=starts_at,
         firing=status == "firing",
         connect_cluster=cluster,
         connector=connector,
         topic=topic if topic is not None and _TOPIC.fullmatch(topic) else None,
-        partition=_partition(partition),
+        partition=_parse_partition(partition),
     )
 
 
-def _moment(value: Any, at: str) -> str:
+def _normalise_moment(value: Any, at: str) -> str:
     """In UTC and with all its digits, so that every Alertmanager of a cluster says the same."""
     found = _STARTS_AT.fullmatch(value) if isinstance(value, str) else None
     try:
         if found is None:
-            raise Wrong(f"{at}.startsAt: expected a date and time")
+            raise MalformedRequest(f"{at}.startsAt: expected a date and time")
         moment = datetime.fromisoformat(found[1] + found[3]).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise Wrong(f"{at}.startsAt: expected a date and time") from None
+        raise MalformedRequest(f"{at}.startsAt: expected a date and time") from None
     fraction = (found[2] or "").rstrip("0")
     return f"{moment.isoformat()}{'.' if fraction else ''}{fraction}Z"
 
 
-def _partition(text: str | None) -> int | None:
+def _parse_partition(text: str | None) -> int | None:
     if text is None or not _PARTITION.fullmatch(text) or int(text) > _PARTITION_MAX:
         return None
     return int(text)

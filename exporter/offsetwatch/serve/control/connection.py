@@ -16,15 +16,15 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 from offsetwatch.serve.control import responses
-from offsetwatch.serve.control.responses import Answer
-from offsetwatch.serve.http.connection_limits import Timed
+from offsetwatch.serve.control.responses import ControlHttpAnswer
+from offsetwatch.serve.http.connection_limits import DeadlineConnection
 
 BODY_BYTES_MAX: Final = 1024 * 1024
 _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff"))
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ControlConnectionBounds:
     """On connections.
 
     connections_max     at once, those in a handshake among them; more are closed unread
@@ -39,7 +39,7 @@ class Bounds:
     answer_s: float = 60.0
 
 
-class Request:
+class ControlRequest:
     """What the listener sees of a request."""
 
     def __init__(self, request: web.BaseRequest) -> None:
@@ -61,7 +61,7 @@ class Request:
 
     def whole(self) -> None:
         """It is all there: from now on it is our turn."""
-        if isinstance(self._request.protocol, Connection):
+        if isinstance(self._request.protocol, ControlConnection):
             self._request.protocol.whole()
 
     async def read(self, bytes_max: int) -> bytes | None:
@@ -76,12 +76,12 @@ class Request:
         return bytes(found)
 
 
-class Connection(Timed):
+class ControlConnection(DeadlineConnection):
     """See the module."""
 
     __slots__ = ("_bounds", "closed")
 
-    def __init__(self, manager: Server, bounds: Bounds) -> None:
+    def __init__(self, manager: ControlHttpServer, bounds: ControlConnectionBounds) -> None:
         super().__init__(manager, first_s=bounds.request_s, keep_s=0)
         self._bounds = bounds
         self.closed: asyncio.Future[None] = self._loop.create_future()
@@ -111,16 +111,16 @@ class Connection(Timed):
     ) -> web.StreamResponse:
         """What cannot be parsed; aiohttp's own page would quote it."""
         del request, exc, message
-        return response(responses.BAD_REQUEST if status < 500 else responses.INTERNAL)
+        return build_response(responses.BAD_REQUEST if status < 500 else responses.INTERNAL_ERROR)
 
 
-class Server(web.Server):
+class ControlHttpServer(web.Server):
     """Makes connections."""
 
     def __init__(
         self,
-        answer: Callable[[Request], Awaitable[Answer]],
-        bounds: Bounds,
+        answer: Callable[[ControlRequest], Awaitable[ControlHttpAnswer]],
+        bounds: ControlConnectionBounds,
         *,
         headers: Callable[[], tuple[tuple[str, str], ...]] = tuple,
     ) -> None:
@@ -129,18 +129,18 @@ class Server(web.Server):
         self._answer = answer
         self._bounds = bounds
 
-    def __call__(self) -> Connection:
+    def __call__(self) -> ControlConnection:
         """A new one."""
-        return Connection(self, self._bounds)
+        return ControlConnection(self, self._bounds)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        made = response(await self._answer(Request(request)))
+        made = build_response(await self._answer(ControlRequest(request)))
         for name, value in self._headers():
             made.headers[name] = value
         return made
 
 
-def response(answer: Answer) -> web.Response:
+def build_response(answer: ControlHttpAnswer) -> web.Response:
     """The answer as aiohttp sends it, and the last one of its connection."""
     made = web.Response(
         status=answer.status,

@@ -16,40 +16,40 @@ from urllib.parse import parse_qsl
 
 import structlog
 
-from offsetwatch.addresses import canonical
-from offsetwatch.clock import Clock
-from offsetwatch.config import Control, Web
+from offsetwatch.addresses import normalize_address
+from offsetwatch.clock import UnixClock
+from offsetwatch.config import Control, WebConfig
 from offsetwatch.config.schema.types import is_loopback
 from offsetwatch.errors import JournalDamaged, NotLeader
-from offsetwatch.remedy.model.service_api import Desk
+from offsetwatch.remedy.model.service_api import RemediationApi
 from offsetwatch.serve.control import openapi, responses, routes
-from offsetwatch.serve.control.access import Principal, Principals, Role
-from offsetwatch.serve.control.alertmanager_webhook import read
-from offsetwatch.serve.control.connection import BODY_BYTES_MAX, Request
-from offsetwatch.serve.control.request_bodies import body_of
-from offsetwatch.serve.control.request_counters import Counts
-from offsetwatch.serve.control.responses import Answer, problem, told
+from offsetwatch.serve.control.access import AuthenticatedPrincipal, Principals, UserRole
+from offsetwatch.serve.control.alertmanager_webhook import parse_payload
+from offsetwatch.serve.control.connection import BODY_BYTES_MAX, ControlRequest
+from offsetwatch.serve.control.request_bodies import convert_body
+from offsetwatch.serve.control.request_counters import ControlRequestCounters
+from offsetwatch.serve.control.responses import ControlHttpAnswer, build_answer, build_problem
 from offsetwatch.serve.control.routes import PREFIX, Call, Route
-from offsetwatch.serve.control.strict_json import Wrong, parsed
-from offsetwatch.serve.control.workers import Workers
-from offsetwatch.serve.http.auth_failures import Failures
-from offsetwatch.serve.web_config.passwords import No, Passwords
-from offsetwatch.serve.web_config.tls import allowed
+from offsetwatch.serve.control.strict_json import MalformedRequest, parse_json
+from offsetwatch.serve.control.workers import ControlWorkers
+from offsetwatch.serve.http.auth_failures import AuthFailureCounter
+from offsetwatch.serve.web_config.passwords import PasswordChecker, PasswordRejection
+from offsetwatch.serve.web_config.tls import is_certificate_allowed
 
 HOOK: Final = PREFIX + openapi.HOOK_PATH
 DOCUMENT: Final = PREFIX + openapi.DOCUMENT_PATH
-TAKEN: Final = told({"status": "taken"}, 202)
+ACCEPTED_ANSWER: Final = build_answer({"status": "taken"}, 202)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
-_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_KEY = re.compile(openapi.KEY)
+_LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_IDEMPOTENCY_KEY = re.compile(openapi.IDEMPOTENCY_KEY_PATTERN)
 _QUERY_FIELDS_MAX: Final = 8
 
 log = structlog.get_logger()
 
-Found = TypeVar("Found")
+JobResult = TypeVar("JobResult")
 
 
-class Listener:
+class ControlDispatcher:
     """What is asked over HTTP, of one desk.
 
     workers     of one thread each: alerts do not wait for people, nor people for alerts, nor
@@ -61,12 +61,12 @@ class Listener:
     def __init__(
         self,
         control: Control,
-        desk: Desk,
-        clock: Clock,
-        counts: Counts,
-        workers: Workers,
+        desk: RemediationApi,
+        clock: UnixClock,
+        counts: ControlRequestCounters,
+        workers: ControlWorkers,
         *,
-        web: Callable[[], Web | None] = lambda: None,
+        web: Callable[[], WebConfig | None] = lambda: None,
         why_not: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._why_not = why_not
@@ -74,19 +74,19 @@ class Listener:
         self._clock = clock
         self._counts = counts
         self._workers = workers
-        self._failures = Failures()
+        self._failures = AuthFailureCounter()
         self._web = web
-        self._passwords = Passwords(Failures(), "control-listener")
-        self._document = told(openapi.document())
+        self._passwords = PasswordChecker(AuthFailureCounter(), "control-listener")
+        self._document = build_answer(openapi.build_document())
         self._paths = [
             (re.compile(re.escape(PREFIX + path).replace(r"\{id\}", f"({routes.PLAN_ID})")), found)
-            for path, found in _by_path().items()
+            for path, found in _group_routes_by_path().items()
         ]
         self.follow(control)
 
     def follow(self, control: Control) -> None:
         """Let in those that this configuration names, from the next request on. Any thread."""
-        self._names = _names(control.listen)
+        self._names = _list_host_names(control.listen)
         self._principals = Principals(control)
 
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -98,45 +98,47 @@ class Listener:
         """Nobody asks any more."""
         self._passwords.end()
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: ControlRequest) -> ControlHttpAnswer:
         """Always an answer; whatever goes wrong is logged without a word of the request."""
         path = request.raw_path.partition("?")[0]
         counted = self._counts.hooks if path == HOOK else self._counts.refused
         try:
             found, reason = await self._answer(request, path)
-        except Wrong as exc:
-            found, reason = problem(400, "malformed", str(exc)), "malformed"
+        except MalformedRequest as exc:
+            found, reason = build_problem(400, "malformed", str(exc)), "malformed"
         except NotLeader as exc:
-            found, reason = responses.not_leader(str(exc)), "not_leader"
+            found, reason = responses.build_not_leader_answer(str(exc)), "not_leader"
         except JournalDamaged:
             found, reason = responses.NO_JOURNAL, "journal_unavailable"
         except Exception as exc:  # noqa: BLE001 - the outermost frame of a request
             # Without the text of the error, which may quote what was sent: its origin must do.
-            log.error("control_failed", kind=type(exc).__name__, at=_origin(exc))  # noqa: TRY400
-            found, reason = responses.INTERNAL, "internal_error"
+            log.error("control_failed", kind=type(exc).__name__, at=_find_origin(exc))  # noqa: TRY400
+            found, reason = responses.INTERNAL_ERROR, "internal_error"
         if reason is not None:
             counted[reason] += 1
         return found
 
-    async def _answer(self, request: Request, path: str) -> tuple[Answer, str | None]:
+    async def _answer(
+        self, request: ControlRequest, path: str
+    ) -> tuple[ControlHttpAnswer, str | None]:
         """The answer, and if it is a refusal the reason that it is counted under."""
         web = self._web()
-        if web is not None and not allowed(request.certificate, web):
+        if web is not None and not is_certificate_allowed(request.certificate, web):
             request.cut()  # before anything is said, as all other listeners with such a file do
             return responses.UNAUTHORISED, "unauthorised"
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             return responses.MISDIRECTED, "misdirected"
         if "Origin" in request.headers:  # a browser would add its user's certificate by itself
-            return responses.BROWSER, "misdirected"
+            return responses.NO_BROWSERS, "misdirected"
         now = self._clock.now()
         authorization = request.headers.getall("Authorization", [])
         if web is not None and any(at[:6].lower() == "basic " for at in authorization):
             users = web.basic_auth_users
             who = await self._passwords.who(authorization, users, request.address, now)
-            if who is No.THROTTLED:
+            if who is PasswordRejection.THROTTLED:
                 return responses.THROTTLED, "throttled"
-            by = None if isinstance(who, No) else self._principals.of_user(who)
+            by = None if isinstance(who, PasswordRejection) else self._principals.of_user(who)
         else:
             by = self._principals.who(authorization, request.certificate, now)
         if by is None:
@@ -150,7 +152,7 @@ class Listener:
         found = _HOST.fullmatch(host)
         return found is not None and (self._names is None or found[1].lower() in self._names)
 
-    def _unknown(self, request: Request, now: float) -> tuple[Answer, str]:
+    def _unknown(self, request: ControlRequest, now: float) -> tuple[ControlHttpAnswer, str]:
         if self._failures.again(request.address, now):
             return responses.THROTTLED, "throttled"
         log.warning("control_unauthorised", address=request.address)
@@ -158,24 +160,28 @@ class Listener:
             return responses.UNAUTHORISED_USERS, "unauthorised"
         return responses.UNAUTHORISED, "unauthorised"
 
-    async def _hook(self, request: Request, by: Principal) -> tuple[Answer, str | None]:
+    async def _hook(
+        self, request: ControlRequest, by: AuthenticatedPrincipal
+    ) -> tuple[ControlHttpAnswer, str | None]:
         if request.method != "POST":
-            return _not_allowed(["POST"]), "malformed"
-        if not by.role.allows(Role.HOOK):
+            return _refuse_method(["POST"]), "malformed"
+        if not by.role.allows(UserRole.HOOK):
             return self._forbidden(by, HOOK)
-        body = await _body(request)
-        if isinstance(body, Answer):
+        body = await _read_body(request)
+        if isinstance(body, ControlHttpAnswer):
             return body, "malformed"
-        taken = await _in(self._workers.hints, request, lambda: self._take(body, by))
+        taken = await _run_in_worker(self._workers.hints, request, lambda: self._take(body, by))
         self._counts.hooks.update(taken)
         # Who leads looks by itself: a hint is never needed, and never a reason to ask again.
         why_not = self._why_not()
-        return TAKEN if why_not is None else told({"status": "follows", "said": why_not}, 202), None
+        return ACCEPTED_ANSWER if why_not is None else build_answer(
+            {"status": "follows", "said": why_not}, 202
+        ), None
 
-    def _take(self, body: bytes, by: Principal) -> Counter[str]:
+    def _take(self, body: bytes, by: AuthenticatedPrincipal) -> Counter[str]:
         """What became of each alert. In the worker."""
         known = self._desk.inventory()
-        found = read(parsed(body), lambda *at: at in known and by.sees(*at))
+        found = parse_payload(parse_json(body), lambda *at: at in known and by.sees(*at))
         reasons = Counter(
             "duplicate" if not self._desk.hint(hint) else "new" if hint.firing else "resolved"
             for hint in found.hints
@@ -185,43 +191,43 @@ class Listener:
         return reasons
 
     async def _asked(
-        self, request: Request, path: str, by: Principal, now: float
-    ) -> tuple[Answer, str | None]:
-        if path == DOCUMENT and request.method == "GET" and by.role.allows(Role.VIEWER):
+        self, request: ControlRequest, path: str, by: AuthenticatedPrincipal, now: float
+    ) -> tuple[ControlHttpAnswer, str | None]:
+        if path == DOCUMENT and request.method == "GET" and by.role.allows(UserRole.VIEWER):
             return self._document, None
         plan_id, by_method = self._found(path)
         if not by_method:
-            if by.role is Role.HOOK:
+            if by.role is UserRole.HOOK:
                 return self._forbidden(by, "other")
             return responses.NOT_FOUND, None
         route = by_method.get(request.method)
         if route is None:
-            return _not_allowed(by_method), "malformed"
+            return _refuse_method(by_method), "malformed"
         if not by.role.allows(route.role):
             return self._forbidden(by, route.path)
         why_not = None if route.method == "GET" else self._why_not()
         if why_not is not None:
-            return responses.not_leader(why_not), "not_leader"
-        body = b"" if route.body is None else await _body(request)
-        if isinstance(body, Answer):
+            return responses.build_not_leader_answer(why_not), "not_leader"
+        body = b"" if route.body is None else await _read_body(request)
+        if isinstance(body, ControlHttpAnswer):
             return body, "malformed"
 
-        def run() -> Answer:
-            return routes.run(
+        def run() -> ControlHttpAnswer:
+            return routes.run_route(
                 route,
                 Call(
                     desk=self._desk,
                     by=by,
                     now=now,
                     plan_id=plan_id,
-                    query=_query(request.raw_path, route.query),
-                    key=_key(request) if route.keyed else "",
-                    body=None if route.body is None else body_of(route.body, parsed(body)),
+                    query=_parse_query(request.raw_path, route.query),
+                    key=_read_idempotency_key(request) if route.keyed else "",
+                    body=None if route.body is None else convert_body(route.body, parse_json(body)),
                 ),
             )
 
         worker = self._workers.slow if route.slow else self._workers.rest
-        found = await _in(worker, request, run)
+        found = await _run_in_worker(worker, request, run)
         return found, "forbidden" if found.status == 403 else None
 
     def _found(self, path: str) -> tuple[str, dict[str, Route]]:
@@ -234,37 +240,39 @@ class Listener:
                 return (match[1] if match.re.groups else "", by_method)
         return "", {}
 
-    def _forbidden(self, by: Principal, path: str) -> tuple[Answer, str]:
+    def _forbidden(self, by: AuthenticatedPrincipal, path: str) -> tuple[ControlHttpAnswer, str]:
         log.warning("control_forbidden", principal=by.name, role=by.role.value, path=path)
         return responses.FORBIDDEN, "forbidden"
 
 
-async def _in(worker: Executor, request: Request, job: Callable[[], Found]) -> Found:
+async def _run_in_worker(
+    worker: Executor, request: ControlRequest, job: Callable[[], JobResult]
+) -> JobResult:
     request.whole()
     return await asyncio.get_running_loop().run_in_executor(worker, job)
 
 
-def _by_path() -> dict[str, dict[str, Route]]:
+def _group_routes_by_path() -> dict[str, dict[str, Route]]:
     found: dict[str, dict[str, Route]] = {}
     for route in routes.ROUTES:
         found.setdefault(route.path, {})[route.method] = route
     return found
 
 
-def _names(listen: str) -> frozenset[str] | None:
+def _list_host_names(listen: str) -> frozenset[str] | None:
     """What a client may call us by; None where a certificate says it."""
     if not is_loopback(listen):
         return None
-    host = canonical(listen).rpartition(":")[0]
-    return _LOCAL | {host.lower()}
+    host = normalize_address(listen).rpartition(":")[0]
+    return _LOOPBACK_NAMES | {host.lower()}
 
 
-def _not_allowed(methods: Any) -> Answer:
+def _refuse_method(methods: Any) -> ControlHttpAnswer:
     allow = ("Allow", ", ".join(sorted(methods)))
-    return problem(405, "method_not_allowed", "this path has other methods", allow)
+    return build_problem(405, "method_not_allowed", "this path has other methods", allow)
 
 
-async def _body(request: Request) -> bytes | Answer:
+async def _read_body(request: ControlRequest) -> bytes | ControlHttpAnswer:
     """The whole body, or why it is not read. A compressed one is not: how large it is would be
     known too late.
     """
@@ -276,7 +284,7 @@ async def _body(request: Request) -> bytes | Answer:
     return responses.TOO_LARGE if found is None else found
 
 
-def _query(raw_path: str, known: tuple[str, ...]) -> dict[str, str]:
+def _parse_query(raw_path: str, known: tuple[str, ...]) -> dict[str, str]:
     text = raw_path.partition("?")[2]
     if not text:
         return {}
@@ -285,21 +293,23 @@ def _query(raw_path: str, known: tuple[str, ...]) -> dict[str, str]:
             text, keep_blank_values=True, strict_parsing=True, max_num_fields=_QUERY_FIELDS_MAX
         )
     except ValueError:
-        raise Wrong("the query cannot be read") from None
+        raise MalformedRequest("the query cannot be read") from None
     found = dict(pairs)
     if len(found) < len(pairs) or not found.keys() <= set(known):
-        raise Wrong(f"the query may have {', '.join(known) or 'nothing'}, and each once")
+        raise MalformedRequest(f"the query may have {', '.join(known) or 'nothing'}, and each once")
     return found
 
 
-def _key(request: Request) -> str:
+def _read_idempotency_key(request: ControlRequest) -> str:
     found = request.headers.getall("Idempotency-Key", [])
-    if len(found) != 1 or not _KEY.fullmatch(found[0]):
-        raise Wrong("Idempotency-Key: expected one of 1 to 100 printable characters, no spaces")
+    if len(found) != 1 or not _IDEMPOTENCY_KEY.fullmatch(found[0]):
+        raise MalformedRequest(
+            "Idempotency-Key: expected one of 1 to 100 printable characters, no spaces"
+        )
     return found[0]
 
 
-def _origin(error: BaseException) -> str:
+def _find_origin(error: BaseException) -> str:
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

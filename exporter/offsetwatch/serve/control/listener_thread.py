@@ -13,21 +13,21 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.clock import Clock
-from offsetwatch.config import Control, Web
-from offsetwatch.model.observations import ControlSeen
-from offsetwatch.remedy.model.service_api import Desk
-from offsetwatch.serve.control.connection import Bounds, Server
-from offsetwatch.serve.control.dispatcher import Listener
-from offsetwatch.serve.control.request_counters import Counts
+from offsetwatch.clock import UnixClock
+from offsetwatch.config import Control, WebConfig
+from offsetwatch.model.observations import ControlRequestsCounted
+from offsetwatch.remedy.model.service_api import RemediationApi
+from offsetwatch.serve.control.connection import ControlConnectionBounds, ControlHttpServer
+from offsetwatch.serve.control.dispatcher import ControlDispatcher
+from offsetwatch.serve.control.request_counters import ControlRequestCounters
 from offsetwatch.serve.control.tls import ServerTls
-from offsetwatch.serve.control.workers import Workers
-from offsetwatch.serve.http.accept_loop import Accepting
-from offsetwatch.serve.http.listener_thread import STOP_S_MAX, Listening
-from offsetwatch.serve.metrics.families import WebFile
+from offsetwatch.serve.control.workers import ControlWorkers
+from offsetwatch.serve.http.accept_loop import AcceptLoop
+from offsetwatch.serve.http.listener_thread import STOP_S_MAX, ListenerThread
+from offsetwatch.serve.metrics.families import WebConfigStatus
 from offsetwatch.state.snapshot import Snapshot
 
-TELL_S: Final = 1.0
+REPORT_INTERVAL_S: Final = 1.0
 
 log = structlog.get_logger()
 
@@ -45,26 +45,26 @@ class ControlServer:
     def __init__(
         self,
         control: Control,
-        desk: Desk,
-        clock: Clock,
+        desk: RemediationApi,
+        clock: UnixClock,
         *,
         snapshot: Callable[[], Snapshot],
-        report: Callable[[ControlSeen], object],
+        report: Callable[[ControlRequestsCounted], object],
         at_end: Callable[[], None] = lambda: None,
         why_not: Callable[[], str | None] = lambda: None,
-        bounds: Bounds = Bounds(),  # noqa: B008 - frozen
+        bounds: ControlConnectionBounds = ControlConnectionBounds(),  # noqa: B008 - frozen
     ) -> None:
         self._bounds = bounds
         self._at_end = at_end
         self._snapshot = snapshot
         self._report = report
-        self._counts = Counts()
-        self._workers = Workers()
+        self._counts = ControlRequestCounters()
+        self._workers = ControlWorkers()
         self._tls = ServerTls(control)
-        self._listener = Listener(
+        self._listener = ControlDispatcher(
             control, desk, clock, self._counts, self._workers, web=self._web, why_not=why_not
         )
-        self._listening = Listening("control-listener", control.listen, self._serve)
+        self._listening = ListenerThread("control-listener", control.listen, self._serve)
 
     def start(self) -> None:
         """Listen, once. Raises Unreachable without the address."""
@@ -84,7 +84,7 @@ class ControlServer:
         self._listener.follow(control)
 
     @property
-    def web_file(self) -> WebFile | None:
+    def web_file(self) -> WebConfigStatus | None:
         """How reading its web config file went; None without one. Any thread."""
         return self._tls.web_file
 
@@ -94,9 +94,11 @@ class ControlServer:
         return self._listening.port
 
     async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
-        server = Server(self._listener.answer, self._bounds, headers=self._listener.headers)
+        server = ControlHttpServer(
+            self._listener.answer, self._bounds, headers=self._listener.headers
+        )
         telling = asyncio.create_task(self._tell(stopping))
-        self._accepting = Accepting(
+        self._accepting = AcceptLoop(
             listener,
             lambda connection: self._take(connection, server),
             full=lambda taken: taken >= self._bounds.connections_max,
@@ -113,14 +115,14 @@ class ControlServer:
             await self._accepting.cancel()
             await asyncio.gather(telling, return_exceptions=True)
 
-    def _web(self) -> Web | None:
+    def _web(self) -> WebConfig | None:
         """The web config file of now, if there is one; which one it is may change."""
         return self._tls.web()
 
     def _refused(self) -> None:
         self._counts.refused["overload"] += 1
 
-    async def _take(self, connection: socket.socket, server: Server) -> bool:
+    async def _take(self, connection: socket.socket, server: ControlHttpServer) -> bool:
         """One connection to its end, whatever that is."""
         made = server()
         tls = self._tls.get()
@@ -146,4 +148,4 @@ class ControlServer:
             if (shown.hooks_received, shown.control_refused) != (seen.hooks, seen.refused):
                 self._report(seen)
             with suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), TELL_S)
+                await asyncio.wait_for(stopping.wait(), REPORT_INTERVAL_S)

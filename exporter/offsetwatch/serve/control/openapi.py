@@ -12,9 +12,9 @@ from offsetwatch.serve.control.routes import PLAN_ID, PREFIX, ROUTES, Route
 
 HOOK_PATH: Final = "/hooks/alertmanager"
 DOCUMENT_PATH: Final = "/openapi.json"
-KEY: Final = r"^[\x21-\x7e]{1,100}$"
-_ALWAYS: Final = (400, 401, 403, 429)
-_WITH_BODY: Final = (413, 415)
+IDEMPOTENCY_KEY_PATTERN: Final = r"^[\x21-\x7e]{1,100}$"
+_COMMON_STATUSES: Final = (400, 401, 403, 429)
+_BODY_STATUSES: Final = (413, 415)
 _REASONS: Final = {
     200: "Done; the answer is the requested document.",
     201: "Made.",
@@ -36,18 +36,18 @@ _QUERIES: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def document() -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     """OpenAPI 3.1."""
     bodies = [route.body for route in ROUTES if route.body is not None]
-    _, schemas = documents.schemas(dict.fromkeys(bodies))
+    _, schemas = documents.build_schemas(dict.fromkeys(bodies))
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
-        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route)
-    paths[PREFIX + HOOK_PATH] = {"post": _hook()}
+        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _build_operation(route)
+    paths[PREFIX + HOOK_PATH] = {"post": _build_hook_operation()}
     paths[PREFIX + DOCUMENT_PATH] = {
         "get": {
             "summary": "This document. Needs the role viewer.",
-            "responses": _responses((200,), body=False, content="application/json"),
+            "responses": _build_responses((200,), body=False, content="application/json"),
         }
     }
     return {
@@ -57,16 +57,16 @@ def document() -> dict[str, Any]:
         "security": [{"bearer": []}],
         "components": {
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
-            "schemas": {**schemas, "Problem": _problem()},
+            "schemas": {**schemas, "Problem": _build_problem_schema()},
         },
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
+def _build_operation(route: Route) -> dict[str, Any]:
     content = NDJSON if route.path == "/journal" else "application/json"
     found: dict[str, Any] = {
         "summary": f"{route.says} Needs the role {route.role.value}.",
-        "responses": _responses(route.statuses, body=route.body is not None, content=content),
+        "responses": _build_responses(route.statuses, body=route.body is not None, content=content),
     }
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "query", "schema": _QUERIES[name]} for name in route.query
@@ -75,7 +75,7 @@ def _operation(route: Route) -> dict[str, Any]:
         schema = {"type": "string", "pattern": f"^{PLAN_ID}$"}
         parameters.append({"name": "id", "in": "path", "required": True, "schema": schema})
     if route.keyed:
-        schema = {"type": "string", "pattern": KEY}
+        schema = {"type": "string", "pattern": IDEMPOTENCY_KEY_PATTERN}
         parameters.append(
             {"name": "Idempotency-Key", "in": "header", "required": True, "schema": schema}
         )
@@ -90,7 +90,7 @@ def _operation(route: Route) -> dict[str, Any]:
     return found
 
 
-def _hook() -> dict[str, Any]:
+def _build_hook_operation() -> dict[str, Any]:
     alert = {
         "type": "object",
         "required": ["status", "labels", "startsAt", "fingerprint"],
@@ -113,16 +113,16 @@ def _hook() -> dict[str, Any]:
         "summary": "Alerts, as Alertmanager sends them: hints, never evidence. "
         "Needs the role hook.",
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
-        "responses": _responses((202,), body=True, content="application/json"),
+        "responses": _build_responses((202,), body=True, content="application/json"),
     }
 
 
-def _responses(statuses: tuple[int, ...], *, body: bool, content: str) -> dict[str, Any]:
-    every = {*statuses, *_ALWAYS, *(_WITH_BODY if body else ()), 503}
-    return {str(status): _response(status, content) for status in sorted(every)}
+def _build_responses(statuses: tuple[int, ...], *, body: bool, content: str) -> dict[str, Any]:
+    every = {*statuses, *_COMMON_STATUSES, *(_BODY_STATUSES if body else ()), 503}
+    return {str(status): _build_response(status, content) for status in sorted(every)}
 
 
-def _response(status: int, content: str) -> dict[str, Any]:
+def _build_response(status: int, content: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"$ref": "#/components/schemas/Problem"}
     if status >= 400:
         return {
@@ -133,7 +133,7 @@ def _response(status: int, content: str) -> dict[str, Any]:
     return {"description": _REASONS[status], "content": {content: kind}}
 
 
-def _problem() -> dict[str, Any]:
+def _build_problem_schema() -> dict[str, Any]:
     return {
         "type": "object",
         "required": ["error", "message"],

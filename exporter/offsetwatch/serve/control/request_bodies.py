@@ -15,9 +15,9 @@ from msgspec import UNSET, Meta, UnsetType
 from offsetwatch import documents
 from offsetwatch.decode.jsontext import encode_sorted
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.remedy.model.service_api import Asked, Mode, Wish
-from offsetwatch.serve.control.strict_json import Wrong
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.service_api import Mode, PlanRequest, Wish
+from offsetwatch.serve.control.strict_json import MalformedRequest
 
 SHA256: Final = "^[0-9a-f]{64}$"
 # One line that shows all that is in it: nothing that moves the cursor, turns text round or hides.
@@ -31,9 +31,9 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ALIAS = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # What MirrorMaker's checkpoint and heartbeat connectors name their source partitions by: their
 # offsets say nothing, and Connect takes none for them but 0.
-_OF_NO_RECORD: Final = frozenset({"consumerGroup", "sourceClusterAlias", "targetClusterAlias"})
+_RECORDLESS_KEYS: Final = frozenset({"consumerGroup", "sourceClusterAlias", "targetClusterAlias"})
 
-Because = Annotated[
+ReasonLine = Annotated[
     str,
     Meta(
         min_length=1,
@@ -63,7 +63,7 @@ class WantPlan(_Body, frozen=True):
     action: Wish
     connect_cluster: Name
     connector: Name
-    because: Because
+    because: ReasonLine
     partition: Fields | UnsetType = UNSET
     offset: Fields | UnsetType = UNSET
     backup: FileName | UnsetType = UNSET
@@ -73,33 +73,33 @@ class Approval(_Body, frozen=True):
     """`plan_sha256` is of the plan that was looked at: another is not approved."""
 
     plan_sha256: Annotated[str, Meta(pattern=SHA256, max_length=64)]
-    because: Because
+    because: ReasonLine
 
 
 class Reason(_Body, frozen=True):
     """Why."""
 
-    because: Because
+    because: ReasonLine
 
 
 class BreakerSeen(_Body, frozen=True):
     """A breaker to be closed, as `GET /api/v1/mode` names it."""
 
     scope: Name
-    because: Because
+    because: ReasonLine
 
 
 class WantMode(_Body, frozen=True):
     """A mode to be set."""
 
     mode: Mode
-    because: Because
+    because: ReasonLine
 
 
 class WantPause(_Body, frozen=True):
     """A pause: `until` a moment, or `indefinite`, true; one of the two."""
 
-    because: Because
+    because: ReasonLine
     until: Moment | UnsetType = UNSET
     indefinite: bool = False
 
@@ -107,15 +107,15 @@ class WantPause(_Body, frozen=True):
 AnyBody = TypeVar("AnyBody", bound=msgspec.Struct)
 
 
-def body_of(kind: type[AnyBody], document: Any) -> AnyBody:
+def convert_body(kind: type[AnyBody], document: Any) -> AnyBody:
     """A body of this kind. Raises Wrong."""
     try:
         return documents.convert(document, kind)
     except msgspec.ValidationError as exc:
-        raise Wrong(str(exc)) from None
+        raise MalformedRequest(str(exc)) from None
 
 
-def asked(body: WantPlan, key: str) -> Asked:
+def build_plan_request(body: WantPlan, key: str) -> PlanRequest:
     """What is asked of the desk. Raises Wrong for what does not go together."""
     skip, restore = body.action is Wish.SKIP_ONE, body.action is Wish.RESTORE
     for name, value, wanted in (
@@ -124,63 +124,71 @@ def asked(body: WantPlan, key: str) -> Asked:
         ("backup", body.backup, restore),
     ):
         if wanted and value is UNSET:
-            raise Wrong(f"{name}: required for {body.action.value}")
+            raise MalformedRequest(f"{name}: required for {body.action.value}")
         if not wanted and value is not UNSET:
-            raise Wrong(f"{name}: of no use for {body.action.value}")
-    return Asked(
+            raise MalformedRequest(f"{name}: of no use for {body.action.value}")
+    return PlanRequest(
         wish=body.action,
         connect_cluster=body.connect_cluster,
         connector=body.connector,
         because=body.because,
         key=key,
-        pair=None if body.partition is UNSET else _pair(body.partition, body.offset),
+        pair=None if body.partition is UNSET else _build_pair(body.partition, body.offset),
         backup=None if body.backup is UNSET else body.backup,
     )
 
 
-def _pair(partition: Any, offset: Any) -> Pair:
+def _build_pair(partition: Any, offset: Any) -> PartitionOffset:
     """One partition with one offset, as strict as what is known of its kind."""
-    if _OF_NO_RECORD & partition.keys():
-        raise Wrong("partition: of a connector whose offsets say nothing, and skip nothing")
-    if {"kafka_topic", "kafka_partition"} & partition.keys():
-        _exactly(partition, "partition", {"kafka_topic": _topic, "kafka_partition": _number_31})
-        _exactly(offset, "offset", {"kafka_offset": _number_63})
-    elif partition.keys() == {"cluster", "topic", "partition"}:
-        _exactly(
-            partition, "partition", {"cluster": _alias, "topic": _topic, "partition": _number_31}
+    if _RECORDLESS_KEYS & partition.keys():
+        raise MalformedRequest(
+            "partition: of a connector whose offsets say nothing, and skip nothing"
         )
-        _exactly(offset, "offset", {"offset": _number_63})
-    return Pair(encode_sorted(partition).decode(), encode_sorted(offset).decode())
+    if {"kafka_topic", "kafka_partition"} & partition.keys():
+        _check_fields(
+            partition,
+            "partition",
+            {"kafka_topic": _check_topic, "kafka_partition": _check_partition_number},
+        )
+        _check_fields(offset, "offset", {"kafka_offset": _check_offset_number})
+    elif partition.keys() == {"cluster", "topic", "partition"}:
+        _check_fields(
+            partition,
+            "partition",
+            {"cluster": _check_alias, "topic": _check_topic, "partition": _check_partition_number},
+        )
+        _check_fields(offset, "offset", {"offset": _check_offset_number})
+    return PartitionOffset(encode_sorted(partition).decode(), encode_sorted(offset).decode())
 
 
-def _exactly(fields: dict[str, Any], at: str, wanted: dict[str, Any]) -> None:
+def _check_fields(fields: dict[str, Any], at: str, wanted: dict[str, Any]) -> None:
     if fields.keys() != wanted.keys():
-        raise Wrong(f"{at}: expected {' and '.join(wanted)}, and nothing else")
+        raise MalformedRequest(f"{at}: expected {' and '.join(wanted)}, and nothing else")
     for name, check in wanted.items():
         problem = check(fields[name])
         if problem is not None:
-            raise Wrong(f"{at}.{name}: expected {problem}")
+            raise MalformedRequest(f"{at}.{name}: expected {problem}")
 
 
-def _topic(value: object) -> str | None:
+def _check_topic(value: object) -> str | None:
     fits = isinstance(value, str) and _TOPIC.fullmatch(value) and value not in {".", ".."}
     return None if fits else "the name of a topic"
 
 
-def _alias(value: object) -> str | None:
+def _check_alias(value: object) -> str | None:
     return None if isinstance(value, str) and _ALIAS.fullmatch(value) else "a cluster's alias"
 
 
-def _number_31(value: object) -> str | None:
-    return _number(value, _PARTITIONS_MAX)
+def _check_partition_number(value: object) -> str | None:
+    return _check_number(value, _PARTITIONS_MAX)
 
 
-def _number_63(value: object) -> str | None:
+def _check_offset_number(value: object) -> str | None:
     # The last number of all is nobody's position: there is no record after it.
-    return _number(value, _NUMBERS_MAX - 1)
+    return _check_number(value, _NUMBERS_MAX - 1)
 
 
-def _number(value: object, most: int) -> str | None:
+def _check_number(value: object, most: int) -> str | None:
     # A bool is an int to Python.
     fits = type(value) is int and 0 <= value <= most
     return None if fits else f"a whole number from 0 to {most}"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from offsetwatch.model.observations import ControlSeen
+from offsetwatch.model.observations import ControlRequestsCounted
 
 
-class Counts:
+class ControlRequestCounters:
     """hooks: alerts by what became of them, and requests with alerts that were refused, by reason.
     refused: all other requests and connections that were refused, by reason.
     """
@@ -16,6 +16,8 @@ class Counts:
         self.hooks: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
 
-    def seen(self) -> ControlSeen:
+    def seen(self) -> ControlRequestsCounted:
         """As of now."""
-        return ControlSeen(tuple(sorted(self.hooks.items())), tuple(sorted(self.refused.items())))
+        return ControlRequestsCounted(
+            tuple(sorted(self.hooks.items())), tuple(sorted(self.refused.items()))
+        )

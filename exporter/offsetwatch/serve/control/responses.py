@@ -15,7 +15,7 @@ NDJSON: Final = "application/x-ndjson"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ControlHttpAnswer:
     """A whole answer."""
 
     status: int
@@ -24,50 +24,58 @@ class Answer:
     content_type: str = JSON
 
 
-def told(document: Any, status: int = 200, *headers: tuple[str, str]) -> Answer:
+def build_answer(document: Any, status: int = 200, *headers: tuple[str, str]) -> ControlHttpAnswer:
     """A document."""
-    return Answer(status, documents.encode(document) + b"\n", headers)
+    return ControlHttpAnswer(status, documents.encode(document) + b"\n", headers)
 
 
-def problem(
+def build_problem(
     status: int, error: str, message: str, *headers: tuple[str, str], **more: Any
-) -> Answer:
+) -> ControlHttpAnswer:
     """Why not."""
-    return told({"error": error, "message": message, **more}, status, *headers)
+    return build_answer({"error": error, "message": message, **more}, status, *headers)
 
 
-UNAUTHORISED: Final = problem(
+UNAUTHORISED: Final = build_problem(
     401,
     "unauthorised",
     "a valid bearer token or client certificate is required",
     ("WWW-Authenticate", "Bearer"),
 )
-UNAUTHORISED_USERS: Final = problem(
+UNAUTHORISED_USERS: Final = build_problem(
     401,
     "unauthorised",
     "a valid bearer token, password or client certificate is required",
     ("WWW-Authenticate", "Bearer"),
     CHALLENGE,
 )
-THROTTLED: Final = problem(
+THROTTLED: Final = build_problem(
     429, "throttled", "too many failed attempts from this address", ("Retry-After", "60")
 )
-NOT_FOUND: Final = problem(404, "not_found", "there is no such path or object")
-FORBIDDEN: Final = problem(403, "forbidden", "your role does not allow this")
-SCOPED: Final = problem(403, "forbidden", "your role covers some connectors, and this needs all")
-MISDIRECTED: Final = problem(403, "misdirected", "the Host header does not name this listener")
-BROWSER: Final = problem(403, "no_browsers", "requests from web pages are refused")
-TOO_LARGE: Final = problem(413, "too_large", "the body is larger than 1 MiB")
-NOT_JSON: Final = problem(415, "not_json", "send application/json, in UTF-8 and not compressed")
-BAD_REQUEST: Final = problem(400, "bad_request", "malformed HTTP request")
-NO_JOURNAL: Final = problem(
+NOT_FOUND: Final = build_problem(404, "not_found", "there is no such path or object")
+FORBIDDEN: Final = build_problem(403, "forbidden", "your role does not allow this")
+SCOPE_TOO_SMALL: Final = build_problem(
+    403, "forbidden", "your role covers some connectors, and this needs all"
+)
+MISDIRECTED: Final = build_problem(
+    403, "misdirected", "the Host header does not name this listener"
+)
+NO_BROWSERS: Final = build_problem(403, "no_browsers", "requests from web pages are refused")
+TOO_LARGE: Final = build_problem(413, "too_large", "the body is larger than 1 MiB")
+NOT_JSON: Final = build_problem(
+    415, "not_json", "send application/json, in UTF-8 and not compressed"
+)
+BAD_REQUEST: Final = build_problem(400, "bad_request", "malformed HTTP request")
+NO_JOURNAL: Final = build_problem(
     503, "journal_unavailable", "the journal cannot be used: nothing is changed without it"
 )
 
 
-def not_leader(said: str) -> Answer:
+def build_not_leader_answer(said: str) -> ControlHttpAnswer:
     """Another replica has to be asked, or nobody can be just now."""
-    return problem(503, "not_leader", said, ("Retry-After", "5"))
+    return build_problem(503, "not_leader", said, ("Retry-After", "5"))
 
 
-INTERNAL: Final = problem(500, "internal_error", "a bug in offsetwatch: see the daemon's log")
+INTERNAL_ERROR: Final = build_problem(
+    500, "internal_error", "a bug in offsetwatch: see the daemon's log"
+)

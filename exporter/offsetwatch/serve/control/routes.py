@@ -16,22 +16,22 @@ import msgspec
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
-    Damaged,
-    Desk,
-    Done,
-    Expired,
-    Intact,
+    ChangeRecorded,
+    JournalCheckFailed,
+    JournalCheckPassed,
     KeyReused,
-    NotFound,
+    PlanDetails,
+    PlanHashMismatch,
     PlanState,
-    PlanTold,
-    Proposed,
-    Refused,
+    ProposalAccepted,
+    ProposalExpired,
+    ProposalRefused,
+    RemediationApi,
+    RequestTargetNotFound,
     SelfApproval,
-    Stale,
     Switches,
 )
-from offsetwatch.serve.control.access import Principal, Role
+from offsetwatch.serve.control.access import AuthenticatedPrincipal, UserRole
 from offsetwatch.serve.control.request_bodies import (
     Approval,
     BreakerSeen,
@@ -39,10 +39,17 @@ from offsetwatch.serve.control.request_bodies import (
     WantMode,
     WantPause,
     WantPlan,
-    asked,
+    build_plan_request,
 )
-from offsetwatch.serve.control.responses import NDJSON, NOT_FOUND, SCOPED, Answer, problem, told
-from offsetwatch.serve.control.strict_json import Wrong
+from offsetwatch.serve.control.responses import (
+    NDJSON,
+    NOT_FOUND,
+    SCOPE_TOO_SMALL,
+    ControlHttpAnswer,
+    build_answer,
+    build_problem,
+)
+from offsetwatch.serve.control.strict_json import MalformedRequest
 
 PREFIX: Final = "/api/v1"
 LINES_MAX: Final = 1000
@@ -55,8 +62,8 @@ _SEQ = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 class Call:
     """One request, recognised and read. `plan_id` is "" where the path has none."""
 
-    desk: Desk
-    by: Principal
+    desk: RemediationApi
+    by: AuthenticatedPrincipal
     now: float
     plan_id: str = ""
     query: dict[str, str] = field(default_factory=dict)
@@ -76,9 +83,9 @@ class Route:
 
     method: str
     path: str
-    role: Role
+    role: UserRole
     says: str
-    run: Callable[[Call], Answer]
+    run: Callable[[Call], ControlHttpAnswer]
     body: type[msgspec.Struct] | None = None
     query: tuple[str, ...] = ()
     of_all: bool = False
@@ -90,140 +97,162 @@ class Route:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-def _plans(call: Call) -> Answer:
+def _list_plans(call: Call) -> ControlHttpAnswer:
     wanted = call.query.get("state")
     if wanted is not None and wanted not in set(PlanState):
-        raise Wrong(f"state: one of {', '.join(PlanState)}")
+        raise MalformedRequest(f"state: one of {', '.join(PlanState)}")
     rows = call.desk.plans(None if wanted is None else PlanState(wanted))
     shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
-    return told({"plans": shown})
+    return build_answer({"plans": shown})
 
 
-def _seen(call: Call) -> PlanTold | None:
+def _find_visible_plan(call: Call) -> PlanDetails | None:
     found = call.desk.plan(call.plan_id)
     if found is None or not call.by.sees(found.row.connect_cluster, found.row.connector):
         return None
     return found
 
 
-def _plan(call: Call) -> Answer:
-    found = _seen(call)
-    return NOT_FOUND if found is None else told(found)
+def _get_plan(call: Call) -> ControlHttpAnswer:
+    found = _find_visible_plan(call)
+    return NOT_FOUND if found is None else build_answer(found)
 
 
-def _propose(call: Call) -> Answer:
-    wish = asked(call.body, call.key)
+def _propose(call: Call) -> ControlHttpAnswer:
+    wish = build_plan_request(call.body, call.key)
     subject = (wish.connect_cluster, wish.connector)
     if not call.by.sees(*subject) or subject not in call.desk.inventory():
-        return problem(404, "unknown_connector", "there is no such connector")
+        return build_problem(404, "unknown_connector", "there is no such connector")
     outcome = call.desk.propose(wish, call.by.name)
-    if isinstance(outcome, Proposed):
+    if isinstance(outcome, ProposalAccepted):
         where = ("Location", f"{PREFIX}/plans/{outcome.row.plan_id}")
-        return told(outcome.row, 201 if outcome.new else 200, where)
-    return _no(outcome)
+        return build_answer(outcome.row, 201 if outcome.new else 200, where)
+    return _answer_refusal(outcome)
 
 
-def _approve(call: Call) -> Answer:
+def _approve(call: Call) -> ControlHttpAnswer:
     body: Approval = call.body
-    return _of_plan(
+    return _decide_on_plan(
         call,
         lambda: call.desk.approve(call.plan_id, body.plan_sha256, call.by.name, body.because),
     )
 
 
-def _reject(call: Call) -> Answer:
-    return _of_plan(call, lambda: call.desk.reject(call.plan_id, call.by.name, call.body.because))
+def _reject(call: Call) -> ControlHttpAnswer:
+    return _decide_on_plan(
+        call, lambda: call.desk.reject(call.plan_id, call.by.name, call.body.because)
+    )
 
 
-def _abort(call: Call) -> Answer:
-    return _of_plan(call, lambda: call.desk.abort(call.plan_id, call.by.name, call.body.because))
+def _abort(call: Call) -> ControlHttpAnswer:
+    return _decide_on_plan(
+        call, lambda: call.desk.abort(call.plan_id, call.by.name, call.body.because)
+    )
 
 
-def _resolve(call: Call) -> Answer:
-    return _of_plan(call, lambda: call.desk.resolve(call.plan_id, call.by.name, call.body.because))
+def _resolve(call: Call) -> ControlHttpAnswer:
+    return _decide_on_plan(
+        call, lambda: call.desk.resolve(call.plan_id, call.by.name, call.body.because)
+    )
 
 
-No = NotFound | Stale | Expired | SelfApproval | AlreadyDecided | KeyReused | Refused
+EndpointRefusal = (
+    RequestTargetNotFound
+    | PlanHashMismatch
+    | ProposalExpired
+    | SelfApproval
+    | AlreadyDecided
+    | KeyReused
+    | ProposalRefused
+)
 
 
-def _of_plan(call: Call, decide: Callable[[], Done | No]) -> Answer:
+def _decide_on_plan(
+    call: Call, decide: Callable[[], ChangeRecorded | EndpointRefusal]
+) -> ControlHttpAnswer:
     """A decision about a plan. Which connector a plan is of never changes, so looking before is
     soon enough.
     """
-    if _seen(call) is None:
+    if _find_visible_plan(call) is None:
         return NOT_FOUND
     outcome = decide()
-    return _done(outcome) if isinstance(outcome, Done) else _no(outcome)
+    return (
+        _answer_done(outcome) if isinstance(outcome, ChangeRecorded) else _answer_refusal(outcome)
+    )
 
 
-def _done(outcome: Done) -> Answer:
-    return told({"done": True} if outcome.row is None else outcome.row)
+def _answer_done(outcome: ChangeRecorded) -> ControlHttpAnswer:
+    return build_answer({"done": True} if outcome.row is None else outcome.row)
 
 
-def _no(outcome: No) -> Answer:
+def _answer_refusal(outcome: EndpointRefusal) -> ControlHttpAnswer:
     match outcome:
-        case NotFound():
+        case RequestTargetNotFound():
             return NOT_FOUND
-        case Stale():
+        case PlanHashMismatch():
             said = "this is not the plan that you read: read it again"
-            return problem(409, "plan_changed", said, plan_sha256=outcome.sha256)
-        case Expired():
+            return build_problem(409, "plan_changed", said, plan_sha256=outcome.sha256)
+        case ProposalExpired():
             said = "the time for its approval is over"
-            return problem(409, "plan_expired", said, expired_at=outcome.at)
+            return build_problem(409, "plan_expired", said, expired_at=outcome.at)
         case SelfApproval():
-            return problem(403, "self_approval", "a plan needs another approver than its author")
+            return build_problem(
+                403, "self_approval", "a plan needs another approver than its author"
+            )
         case AlreadyDecided():
             said = "the state of the plan no longer allows this"
-            return problem(409, "already_decided", said, state=outcome.state, by=outcome.by)
+            return build_problem(409, "already_decided", said, state=outcome.state, by=outcome.by)
         case KeyReused():
             said = "this Idempotency-Key was used for another request"
-            return problem(409, "idempotency_key_reused", said)
-        case Refused():
-            return problem(422, "refused", outcome.said, guards=outcome.guards)
+            return build_problem(409, "idempotency_key_reused", said)
+        case ProposalRefused():
+            return build_problem(422, "refused", outcome.said, guards=outcome.guards)
 
 
 # --- switches -------------------------------------------------------------------------------------
 
 
-def _mode(call: Call) -> Answer:
+def _get_mode(call: Call) -> ControlHttpAnswer:
     found = call.desk.switches()
     if not call.by.sees_all:
         found = Switches(mode=found.mode, pause=found.pause, breakers=())
-    return told(found)
+    return build_answer(found)
 
 
-def _set_mode(call: Call) -> Answer:
+def _set_mode(call: Call) -> ControlHttpAnswer:
     body: WantMode = call.body
-    return _done(call.desk.set_mode(body.mode, call.by.name, body.because))
+    return _answer_done(call.desk.set_mode(body.mode, call.by.name, body.because))
 
 
-def _pause(call: Call) -> Answer:
+def _pause(call: Call) -> ControlHttpAnswer:
     body: WantPause = call.body
     until = body.until if isinstance(body.until, Moment) else None
     if body.indefinite == (until is not None):
-        raise Wrong("give until, or indefinite: true")
+        raise MalformedRequest("give until, or indefinite: true")
     if until is not None and until <= call.now:
-        raise Wrong("until: this time is in the past")
-    return _done(call.desk.pause(until, call.by.name, body.because))
+        raise MalformedRequest("until: this time is in the past")
+    return _answer_done(call.desk.pause(until, call.by.name, body.because))
 
 
-def _unpause(call: Call) -> Answer:
-    return _done(call.desk.unpause(call.by.name, call.body.because))
+def _unpause(call: Call) -> ControlHttpAnswer:
+    return _answer_done(call.desk.unpause(call.by.name, call.body.because))
 
 
-def _ack_breaker(call: Call) -> Answer:
+def _ack_breaker(call: Call) -> ControlHttpAnswer:
     body: BreakerSeen = call.body
     outcome = call.desk.ack_breaker(body.scope, call.by.name, body.because)
-    return _done(outcome) if isinstance(outcome, Done) else _no(outcome)
+    return (
+        _answer_done(outcome) if isinstance(outcome, ChangeRecorded) else _answer_refusal(outcome)
+    )
 
 
 # --- what was done --------------------------------------------------------------------------------
 
 
-def _journal(call: Call) -> Answer:
+def _read_journal(call: Call) -> ControlHttpAnswer:
     text = call.query.get("from_seq", "1")
     if not _SEQ.fullmatch(text):
-        raise Wrong("from_seq: expected a whole number from 1")
+        raise MalformedRequest("from_seq: expected a whole number from 1")
     lines: list[bytes] = []
     size = 0
     for line in call.desk.journal(int(text), LINES_MAX):
@@ -232,53 +261,53 @@ def _journal(call: Call) -> Answer:
         if lines and size > JOURNAL_BYTES_MAX:
             break
         lines.append(encoded)
-    return Answer(200, b"".join(line + b"\n" for line in lines), content_type=NDJSON)
+    return ControlHttpAnswer(200, b"".join(line + b"\n" for line in lines), content_type=NDJSON)
 
 
-def _verify(call: Call) -> Answer:
+def _verify_journal(call: Call) -> ControlHttpAnswer:
     outcome = call.desk.verify()
     match outcome:
-        case Intact():
-            return told({"intact": True, "records": outcome.records})
-        case Damaged():
-            return told({"intact": False, "said": outcome.said})
+        case JournalCheckPassed():
+            return build_answer({"intact": True, "records": outcome.records})
+        case JournalCheckFailed():
+            return build_answer({"intact": False, "said": outcome.said})
 
 
-def _connectors(call: Call) -> Answer:
+def _list_connectors(call: Call) -> ControlHttpAnswer:
     rows = [
         {"connect_cluster": cluster, "connector": connector}
         for cluster, connector in sorted(call.desk.inventory())
         if call.by.sees(cluster, connector)
     ]
-    return told({"connectors": rows})
+    return build_answer({"connectors": rows})
 
 
-def _quarantine(call: Call) -> Answer:
+def _list_quarantine(call: Call) -> ControlHttpAnswer:
     rows = call.desk.quarantine()
     shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
-    return told({"quarantine": shown})
+    return build_answer({"quarantine": shown})
 
 
-def _backups(call: Call) -> Answer:
-    return told({"backups": call.desk.backups()})
+def _list_backups(call: Call) -> ControlHttpAnswer:
+    return build_answer({"backups": call.desk.backups()})
 
 
-_DECIDED: Final = (200, 404, 409)
+_DECISION_STATUSES: Final = (200, 404, 409)
 
 ROUTES: Final[tuple[Route, ...]] = (
-    Route("GET", "/plans", Role.VIEWER, "Plans, newest first.", _plans, query=("state",)),
+    Route("GET", "/plans", UserRole.VIEWER, "Plans, newest first.", _list_plans, query=("state",)),
     Route(
         "GET",
         "/plans/{id}",
-        Role.VIEWER,
+        UserRole.VIEWER,
         "One plan: its steps, and the answers of its guards.",
-        _plan,
+        _get_plan,
         statuses=(200, 404),
     ),
     Route(
         "POST",
         "/plans",
-        Role.PROPOSER,
+        UserRole.PROPOSER,
         "Make a plan. Repeated requests with the same key give the same plan.",
         _propose,
         body=WantPlan,
@@ -289,49 +318,59 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST",
         "/plans/{id}/approve",
-        Role.APPROVER,
+        UserRole.APPROVER,
         "Approve exactly this plan. Another operator than its author has to approve.",
         _approve,
         body=Approval,
-        statuses=_DECIDED,
+        statuses=_DECISION_STATUSES,
     ),
     Route(
         "POST",
         "/plans/{id}/reject",
-        Role.APPROVER,
+        UserRole.APPROVER,
         "Reject a plan that has not begun.",
         _reject,
         body=Reason,
-        statuses=_DECIDED,
+        statuses=_DECISION_STATUSES,
     ),
     Route(
         "POST",
         "/plans/{id}/abort",
-        Role.OPERATOR,
+        UserRole.OPERATOR,
         "Roll a plan back as far as possible.",
         _abort,
         body=Reason,
-        statuses=_DECIDED,
+        statuses=_DECISION_STATUSES,
     ),
     Route(
         "POST",
         "/plans/{id}/resolve",
-        Role.OPERATOR,
+        UserRole.OPERATOR,
         "Close a plan that is parked or in doubt, and leave everything as it is.",
         _resolve,
         body=Reason,
-        statuses=_DECIDED,
+        statuses=_DECISION_STATUSES,
     ),
-    Route("GET", "/mode", Role.VIEWER, "Mode, pause and open breakers.", _mode),
-    Route("PUT", "/mode", Role.OPERATOR, "Set the mode.", _set_mode, body=WantMode, of_all=True),
+    Route("GET", "/mode", UserRole.VIEWER, "Mode, pause and open breakers.", _get_mode),
     Route(
-        "POST", "/pause", Role.OPERATOR, "Begin no new plan.", _pause, body=WantPause, of_all=True
+        "PUT", "/mode", UserRole.OPERATOR, "Set the mode.", _set_mode, body=WantMode, of_all=True
     ),
-    Route("POST", "/unpause", Role.OPERATOR, "End the pause.", _unpause, body=Reason, of_all=True),
+    Route(
+        "POST",
+        "/pause",
+        UserRole.OPERATOR,
+        "Begin no new plan.",
+        _pause,
+        body=WantPause,
+        of_all=True,
+    ),
+    Route(
+        "POST", "/unpause", UserRole.OPERATOR, "End the pause.", _unpause, body=Reason, of_all=True
+    ),
     Route(
         "POST",
         "/breakers/ack",
-        Role.OPERATOR,
+        UserRole.OPERATOR,
         "Close a breaker.",
         _ack_breaker,
         body=BreakerSeen,
@@ -341,33 +380,37 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "GET",
         "/journal",
-        Role.VIEWER,
+        UserRole.VIEWER,
         f"Records from this one on, one JSON object a line, at most {LINES_MAX}.",
-        _journal,
+        _read_journal,
         query=("from_seq",),
         of_all=True,
     ),
     Route(
         "GET",
         "/journal/verify",
-        Role.VIEWER,
+        UserRole.VIEWER,
         "Verify all records and backups.",
-        _verify,
+        _verify_journal,
         of_all=True,
         slow=True,
     ),
     Route(
-        "GET", "/connectors", Role.VIEWER, "Connectors for which a plan can be made.", _connectors
+        "GET",
+        "/connectors",
+        UserRole.VIEWER,
+        "Connectors for which a plan can be made.",
+        _list_connectors,
     ),
-    Route("GET", "/quarantine", Role.VIEWER, "Copies of skipped records.", _quarantine),
-    Route("GET", "/backups", Role.VIEWER, "Backups.", _backups, of_all=True),
+    Route("GET", "/quarantine", UserRole.VIEWER, "Copies of skipped records.", _list_quarantine),
+    Route("GET", "/backups", UserRole.VIEWER, "Backups.", _list_backups, of_all=True),
 )
 
 
-def run(route: Route, call: Call) -> Answer:
+def run_route(route: Route, call: Call) -> ControlHttpAnswer:
     """The answer of an endpoint, once its role was looked at. Raises Wrong for a body or a query
     that does not hold together.
     """
     if route.of_all and not call.by.sees_all:
-        return SCOPED
+        return SCOPE_TOO_SMALL
     return route.run(call)

@@ -19,34 +19,34 @@ _NO_BRACKET = re.compile(rb"[^\[\]{}]+")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-class Wrong(Exception):
+class MalformedRequest(Exception):
     """A request that cannot be used; the message is for whoever sent it and for no log."""
 
 
-def parsed(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """The one value of a JSON text. Raises Wrong."""
-    if _depth(body) > DEPTH_MAX:
-        raise Wrong(f"nested deeper than {DEPTH_MAX} levels")
+    if _measure_depth(body) > DEPTH_MAX:
+        raise MalformedRequest(f"nested deeper than {DEPTH_MAX} levels")
     try:
         text = body.decode()
     except UnicodeDecodeError:
-        raise Wrong("not UTF-8") from None
+        raise MalformedRequest("not UTF-8") from None
     try:
         found = json.loads(
             text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_float,
-            parse_constant=_constant,
+            object_pairs_hook=_build_object,
+            parse_int=_parse_integer,
+            parse_float=_parse_float,
+            parse_constant=_reject_constant,
         )
     except (ValueError, RecursionError):
-        raise Wrong("not JSON") from None
+        raise MalformedRequest("not JSON") from None
     if _has_surrogate(found):
-        raise Wrong("text that is no Unicode")
+        raise MalformedRequest("text that is no Unicode")
     return found
 
 
-def _depth(body: bytes) -> int:
+def _measure_depth(body: bytes) -> int:
     """How deep brackets are open at most; without a walk over what is inside strings."""
     deepest = depth = 0
     for bracket in _NO_BRACKET.sub(b"", _STRING.sub(b"", body)):
@@ -58,13 +58,13 @@ def _depth(body: bytes) -> int:
     return deepest
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Wrong("a key is given twice in one object")
+        raise MalformedRequest("a key is given twice in one object")
     for key, value in pairs:
         if _SURROGATE.search(key) or _has_surrogate(value):
-            raise Wrong("text that is no Unicode")
+            raise MalformedRequest("text that is no Unicode")
     return found
 
 
@@ -75,18 +75,18 @@ def _has_surrogate(value: Any) -> bool:
     return isinstance(value, list) and any(_has_surrogate(item) for item in value)
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     if len(text) > _INT_CHARS_MAX or abs(int(text)) > _INT_MAX:
-        raise Wrong("a number that does not fit in 64 bits")
+        raise MalformedRequest("a number that does not fit in 64 bits")
     return int(text)
 
 
-def _float(text: str) -> float:
+def _parse_float(text: str) -> float:
     found = float(text)
     if math.isinf(found):
-        raise Wrong("a number that is not finite")
+        raise MalformedRequest("a number that is not finite")
     return found
 
 
-def _constant(_text: str) -> Any:
-    raise Wrong("a number that is not finite")
+def _reject_constant(_text: str) -> Any:
+    raise MalformedRequest("a number that is not finite")

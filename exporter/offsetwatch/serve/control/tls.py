@@ -9,14 +9,14 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.config import Control, ControlTls, Web
-from offsetwatch.config.checks.tls import tls_problem
-from offsetwatch.config.files import read_secret, stamp
+from offsetwatch.config import Control, ControlTls, WebConfig
+from offsetwatch.config.checks.tls import describe_tls_error
+from offsetwatch.config.files import read_file_stamp, read_secret
 from offsetwatch.errors import ConfigError
-from offsetwatch.serve.metrics.families import WebFile
-from offsetwatch.serve.web_config.current import Current
+from offsetwatch.serve.metrics.families import WebConfigStatus
+from offsetwatch.serve.web_config.current import WebConfigReloader
 
-_OLDEST: Final = ssl.TLSVersion.TLSv1_2
+_MINIMUM_VERSION: Final = ssl.TLSVersion.TLSv1_2
 _CLIENT_CA: Final = "client_ca_file"
 
 log = structlog.get_logger()
@@ -27,10 +27,10 @@ class ServerTls:
     they cannot, the context stays as it was: a certificate may be half written.
     """
 
-    def __init__(self, control: Control, current: Current | None = None) -> None:
+    def __init__(self, control: Control, current: WebConfigReloader | None = None) -> None:
         self._path = control.web_config_file
         if current is None and self._path is not None:
-            current = Current(self._path, "control")
+            current = WebConfigReloader(self._path, "control")
         self._current = current
         self._tls = control.tls
         # Who is known by a token alone shows no certificate; where nobody is, everybody must.
@@ -46,11 +46,11 @@ class ServerTls:
         return ServerTls(control, self._current if same else None)
 
     @property
-    def web_file(self) -> WebFile | None:
+    def web_file(self) -> WebConfigStatus | None:
         """How reading the web config file went. Any thread."""
         return None if self._current is None else self._current.seen
 
-    def web(self) -> Web | None:
+    def web(self) -> WebConfig | None:
         """The web config file of now, if there is one."""
         return None if self._current is None else self._current.get().web
 
@@ -73,35 +73,35 @@ class ServerTls:
         if tls is None:
             return None
         files = (tls.cert_file, tls.key_file, tls.key_password_file, tls.client_ca_file)
-        return tuple(stamp(path) for path in files if path is not None)
+        return tuple(read_file_stamp(path) for path in files if path is not None)
 
     def _made(self) -> ssl.SSLContext | None:
         tls = self._tls
         if tls is None:
             return None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = _OLDEST
+        context.minimum_version = _MINIMUM_VERSION
         try:
-            password = _password(tls)
+            password = _read_password(tls)
             # Always given, as OpenSSL would ask for a missing one on the terminal.
             context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: password)
         except (OSError, ValueError) as exc:
-            raise _unusable("cert_file, key_file or key_password", exc) from None
+            raise _build_config_error("cert_file, key_file or key_password", exc) from None
         if tls.client_ca_file is not None:
             try:
                 context.load_verify_locations(cafile=tls.client_ca_file)
             except (OSError, ValueError) as exc:
-                raise _unusable(_CLIENT_CA, exc) from None
+                raise _build_config_error(_CLIENT_CA, exc) from None
             context.verify_mode = self._verify
         return context
 
 
-def _password(tls: ControlTls) -> str:
+def _read_password(tls: ControlTls) -> str:
     if tls.key_password_file is not None:
         return read_secret(tls.key_password_file)
     return "" if tls.key_password is None else tls.key_password.get_secret_value()
 
 
-def _unusable(what: str, error: OSError | ValueError) -> ConfigError:
-    problem = tls_problem(error, authorities=what == _CLIENT_CA)
+def _build_config_error(what: str, error: OSError | ValueError) -> ConfigError:
+    problem = describe_tls_error(error, authorities=what == _CLIENT_CA)
     return ConfigError((f"control.tls.{what}: {problem}",))

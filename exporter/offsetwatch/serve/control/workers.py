@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 
-class Workers:
+class ControlWorkers:
     """Each is one thread, started when it is first needed.
 
     hints   alerts

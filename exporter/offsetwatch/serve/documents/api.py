@@ -17,21 +17,21 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from offsetwatch import documents
-from offsetwatch.judge.progress.evidence import text_of
+from offsetwatch.judge.progress.evidence import format_raw_key
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import FlowKey, MirrorFlow
 from offsetwatch.serve.documents import failover, losses
-from offsetwatch.serve.documents.position_source import origin
+from offsetwatch.serve.documents.position_source import origin_of
 from offsetwatch.serve.documents.types import (
     ConnectorBody,
     ConnectorHead,
     ConnectorsBody,
+    DocumentHead,
     FlowBody,
     FlowEnds,
     FlowsBody,
-    Head,
     InputRow,
     LagAge,
     MirrorPartitionRow,
@@ -42,7 +42,7 @@ from offsetwatch.serve.documents.types import (
     SyncRow,
     TailRow,
 )
-from offsetwatch.state.mirror.lag import lag_seconds
+from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     CheckpointView,
     ConnectorView,
@@ -56,11 +56,11 @@ from offsetwatch.state.snapshot import (
     SyncView,
     TailView,
 )
-from offsetwatch.state.totals import connector_of, flow_of, grouped
+from offsetwatch.state.totals import connector_of, flow_of, group_views
 from offsetwatch.state.trend_marks import ConnectorKey
 
 
-class Only(NamedTuple):
+class ConnectorFilter(NamedTuple):
     """Of what a document is wanted; None stands for all."""
 
     connect_cluster: str | None = None
@@ -74,35 +74,37 @@ class Only(NamedTuple):
         }
 
 
-ALL = Only()
+ALL_CONNECTORS = ConnectorFilter()
 
 
-def connectors(snapshot: Snapshot, only: Only = ALL) -> bytes:
+def encode_connectors(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS) -> bytes:
     """The body of /api/v1/connectors."""
     listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-    sources = grouped(snapshot.source_partitions, connector_of)
-    sinks = grouped(snapshot.sink_partitions, connector_of)
+    sources = group_views(snapshot.source_partitions, connector_of)
+    sinks = group_views(snapshot.sink_partitions, connector_of)
     rows: list[ConnectorBody] = [
         {
-            **_connector(key, listed.get(key)),
-            "source_partitions": [source_partition(view) for view in sources.get(key, ())],
-            "sink_partitions": [sink_partition(view, snapshot.at) for view in sinks.get(key, ())],
+            **_build_connector(key, listed.get(key)),
+            "source_partitions": [build_source_partition(view) for view in sources.get(key, ())],
+            "sink_partitions": [
+                build_sink_partition(view, snapshot.at) for view in sinks.get(key, ())
+            ],
         }
         for key in sorted(listed.keys() | sources.keys() | sinks.keys())
         if only.wants(*key)
     ]
-    body: ConnectorsBody = {**_head(snapshot), "connectors": rows}
+    body: ConnectorsBody = {**_build_head(snapshot), "connectors": rows}
     return documents.encode(body)
 
 
-def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
+def encode_flows(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS) -> bytes:
     """The body of /api/v1/flows."""
     known = {flow_of(flow): flow for flow in snapshot.topology.flows}
-    partitions = grouped(snapshot.mirror_partitions, flow_of)
-    syncs = grouped(snapshot.syncs, _pair_of)
-    groups = grouped(snapshot.groups, _pair_of)
-    checkpoints = grouped(snapshot.checkpoints, _pair_of)
-    heartbeats = {_pair_of(view): view.at for view in snapshot.heartbeats}
+    partitions = group_views(snapshot.mirror_partitions, flow_of)
+    syncs = group_views(snapshot.syncs, _flow_key_of)
+    groups = group_views(snapshot.groups, _flow_key_of)
+    checkpoints = group_views(snapshot.checkpoints, _flow_key_of)
+    heartbeats = {_flow_key_of(view): view.at for view in snapshot.heartbeats}
     rows: list[FlowBody] = []
     for key in sorted(known.keys() | partitions.keys()):
         connect_cluster, connector, source, target = key
@@ -118,38 +120,38 @@ def flows(snapshot: Snapshot, only: Only = ALL) -> bytes:
                 "connector": connector,
                 "source": source,
                 "target": target,
-                **_ends(known.get(key)),
-                "partitions": [_mirror_partition(view, snapshot.at) for view in mirrored],
+                **_build_flow_ends(known.get(key)),
+                "partitions": [_build_mirror_partition(view, snapshot.at) for view in mirrored],
                 "lag_records": sum(lags) if whole else None,
-                "syncs": [_sync(view) for view in syncs.get(pair, ())],
-                "groups": [failover.group(view) for view in groups.get(pair, ())],
+                "syncs": [_build_sync(view) for view in syncs.get(pair, ())],
+                "groups": [failover.build_group_row(view) for view in groups.get(pair, ())],
                 "checkpoints": [
                     {"group": view.group, "at": Moment(view.at)}
                     for view in checkpoints.get(pair, ())
                 ],
                 "heartbeat_at": moment_of(heartbeats.get(pair)),
-                **losses.of_flow(snapshot, key),
+                **losses.build_flow_losses(snapshot, key),
             }
         )
-    body: FlowsBody = {**_head(snapshot), "flows": rows}
+    body: FlowsBody = {**_build_head(snapshot), "flows": rows}
     return documents.encode(body)
 
 
-def _pair_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> FlowKey:
+def _flow_key_of(view: SyncView | GroupView | CheckpointView | HeartbeatView) -> FlowKey:
     return (view.connect_cluster, view.source, view.target)
 
 
-def _head(snapshot: Snapshot) -> Head:
+def _build_head(snapshot: Snapshot) -> DocumentHead:
     return {
         "at": Moment(snapshot.at),
         "ready": snapshot.ready,
         "waiting_for": snapshot.waiting_for,
         "recorded": [str(topic) for topic in snapshot.topology.recorded()],
-        "inputs": [_input(view) for view in snapshot.inputs],
+        "inputs": [_build_input(view) for view in snapshot.inputs],
     }
 
 
-def _input(view: InputView) -> InputRow:
+def _build_input(view: InputView) -> InputRow:
     return {
         "input": view.id.input,
         "kind": view.id.kind,
@@ -158,11 +160,11 @@ def _input(view: InputView) -> InputRow:
         "last_success_at": moment_of(view.last_success_at),
         "errors": dict(view.errors),
         "last_error": view.last_error,
-        "tail": None if view.tail is None else _tail(view.tail),
+        "tail": None if view.tail is None else _build_tail(view.tail),
     }
 
 
-def _tail(tail: TailView) -> TailRow:
+def _build_tail(tail: TailView) -> TailRow:
     return {
         "kafka": tail.topic.kafka,
         "topic": tail.topic.topic,
@@ -178,7 +180,7 @@ def _tail(tail: TailView) -> TailRow:
     }
 
 
-def _connector(key: ConnectorKey, view: ConnectorView | None) -> ConnectorHead:
+def _build_connector(key: ConnectorKey, view: ConnectorView | None) -> ConnectorHead:
     connect_cluster, name = key
     if view is None:
         kind, class_name, version, state = ConnectorKind.UNKNOWN, None, None, None
@@ -197,21 +199,23 @@ def _connector(key: ConnectorKey, view: ConnectorView | None) -> ConnectorHead:
     }
 
 
-def _own_json(offset: SourceOffset | None) -> msgspec.Raw:
+def _embed_json(offset: SourceOffset | None) -> msgspec.Raw:
     return msgspec.Raw(b"null" if offset is None else offset.text.encode())
 
 
-def source_partition(view: SourcePartitionView) -> SourcePartition:
+def build_source_partition(view: SourcePartitionView) -> SourcePartition:
     """Return a source partition with its offset."""
     raw_key: str | UnsetType | None = UNSET
     unsure: tuple[RawKeyRow, ...] | UnsetType = UNSET
     if view.keys is not None:
-        raw_key = None if view.raw_key is None else text_of(view.raw_key)
-        unsure = tuple(RawKeyRow(text_of(at), _own_json(offset)) for at, offset in view.unsure)
+        raw_key = None if view.raw_key is None else format_raw_key(view.raw_key)
+        unsure = tuple(
+            RawKeyRow(format_raw_key(at), _embed_json(offset)) for at, offset in view.unsure
+        )
     return SourcePartition(
         source_partition=msgspec.Raw(view.identity.encode()),
         label=view.label,
-        offset=_own_json(view.offset),
+        offset=_embed_json(view.offset),
         kafka_partition=view.kafka_partition,
         log_offset=view.log_offset,
         committed_at=moment_of(view.committed_at),
@@ -223,15 +227,15 @@ def source_partition(view: SourcePartitionView) -> SourcePartition:
         variants=view.variants,
         raw_key=raw_key,
         raw_keys_unsure=unsure,
-        origin=origin(view),
+        origin=origin_of(view),
         dialect=view.dialect,
         event_at=moment_of(view.event_at),
         poisoned=view.poisoned,
-        shadow=_own_json(view.shadow),
+        shadow=_embed_json(view.shadow),
     )
 
 
-def sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRow:
+def build_sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRow:
     """Return a partition that a sink consumes, with its lag."""
     return {
         "topic": view.topic,
@@ -239,34 +243,34 @@ def sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRow:
         "committed": view.committed,
         "log_end": view.log_end,
         "lag_records": view.lag,
-        "from": origin(view),
-        **age(view, now),
+        "from": origin_of(view),
+        **build_lag_age(view, now),
     }
 
 
-def age(view: MirrorPartitionView | SinkPartitionView, now: float) -> LagAge:
+def build_lag_age(view: MirrorPartitionView | SinkPartitionView, now: float) -> LagAge:
     """How old what waits is, and what told it."""
     return {
         "caught_up": view.caught_up,
-        "lag_seconds": lag_seconds(view.behind_since, now, caught_up=view.caught_up),
+        "lag_seconds": compute_lag_seconds(view.behind_since, now, caught_up=view.caught_up),
         "behind_since": moment_of(view.behind_since),
         "behind_from": view.behind_from,
     }
 
 
-def _ends(flow: MirrorFlow | None) -> FlowEnds:
+def _build_flow_ends(flow: MirrorFlow | None) -> FlowEnds:
     if flow is None:
         return {"upstream": None, "offset_syncs": None, "routers": [], "copies": {}}
     syncs = None if flow.offset_syncs is None else str(flow.offset_syncs)
     return {
         "upstream": flow.upstream,
         "offset_syncs": syncs,
-        "routers": router_rows(flow),
+        "routers": build_router_rows(flow),
         "copies": dict(flow.copies),
     }
 
 
-def router_rows(flow: MirrorFlow) -> list[RouterRow]:
+def build_router_rows(flow: MirrorFlow) -> list[RouterRow]:
     """Return the routers of a flow; `regex` is None where its name for a copy cannot be told."""
     return [
         {
@@ -281,13 +285,13 @@ def router_rows(flow: MirrorFlow) -> list[RouterRow]:
     ]
 
 
-def _mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPartitionRow:
+def _build_mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPartitionRow:
     return {
         "topic": view.topic,
         "partition": view.partition,
         "committed": view.committed,
         "committed_at": moment_of(view.committed_at),
-        "from": origin(view),
+        "from": origin_of(view),
         "synced": view.synced,
         "replicated": view.replicated,
         "log_start": view.log_start,
@@ -295,12 +299,12 @@ def _mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPartitionR
         "lag_records": view.lag,
         "ahead_records": view.ahead,
         "lag_position": view.lag_position,
-        **age(view, now),
-        **losses.retention(view),
+        **build_lag_age(view, now),
+        **losses.build_retention(view),
     }
 
 
-def _sync(view: SyncView) -> SyncRow:
+def _build_sync(view: SyncView) -> SyncRow:
     return {
         "topic": view.topic,
         "partition": view.partition,

@@ -22,7 +22,7 @@ from msgspec.structs import asdict
 
 from offsetwatch import documents
 from offsetwatch.errors import ConfigError
-from offsetwatch.judge.progress.verdict_rules import LAWS
+from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FindingName
 from offsetwatch.model.moments import Moment, moment_of
@@ -32,12 +32,22 @@ from offsetwatch.model.observations import (
     LOG_ENDS,
     TAIL,
     InputId,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
-from offsetwatch.model.topology import UNCONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
 from offsetwatch.serve.documents import failover, losses
-from offsetwatch.serve.documents.api import age, router_rows, sink_partition, source_partition
-from offsetwatch.serve.documents.findings import AHEAD, FAILURES, finding_row, judgement_row
+from offsetwatch.serve.documents.api import (
+    build_lag_age,
+    build_router_rows,
+    build_sink_partition,
+    build_source_partition,
+)
+from offsetwatch.serve.documents.findings import (
+    AHEAD_FINDINGS,
+    FAILURE_FINDINGS,
+    build_finding_row,
+    build_judgement_row,
+)
 from offsetwatch.serve.documents.position_source import REST
 from offsetwatch.serve.documents.types import (
     DatedOffset,
@@ -49,8 +59,8 @@ from offsetwatch.serve.documents.types import (
     ExplainedJudgement,
     ExplainedMirrorOffsets,
 )
-from offsetwatch.state.failover.groups import groups_input
-from offsetwatch.state.mirror.mm2_names import checkpoints_of
+from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 from offsetwatch.state.snapshot import (
     ConnectorView,
     InputView,
@@ -60,14 +70,14 @@ from offsetwatch.state.snapshot import (
 )
 
 
-def explained(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
+def encode_explain(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
     """Return the body of /api/v1/explain. Raises ConfigError as `find`."""
-    found = document(snapshot, find(snapshot, name, cluster))
+    found = build_explained_connector(snapshot, find_connector(snapshot, name, cluster))
     body: ExplainBody = {**found, "waiting_for": snapshot.waiting_for}
     return documents.encode(body)
 
 
-def _known(snapshot: Snapshot) -> list[ConnectorView]:
+def _list_known_connectors(snapshot: Snapshot) -> list[ConnectorView]:
     """Listed connectors, then those known by their offsets or by a configured flow alone."""
     found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
     unlisted = [(at.connect_cluster, at.connector) for at in snapshot.source_partitions]
@@ -88,9 +98,11 @@ def _known(snapshot: Snapshot) -> list[ConnectorView]:
     return list(found.values())
 
 
-def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
+def find_connector(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
     """The one connector of this name. Raises ConfigError with what to say instead."""
-    listed = [view for view in _known(snapshot) if cluster in {None, view.connect_cluster}]
+    listed = [
+        view for view in _list_known_connectors(snapshot) if cluster in {None, view.connect_cluster}
+    ]
     matches = [view for view in listed if view.name == name]
     if len(matches) == 1:
         return matches[0]
@@ -103,16 +115,16 @@ def find(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
     raise ConfigError((f"no connector {name} in {where}{hint}",))
 
 
-def document(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
+def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
     """See the module."""
     cluster = view.connect_cluster
-    topic = _offsets_topic(snapshot, view)
-    flow = next((at for at in snapshot.topology.flows if _of(at, view)), None)
-    group = next((at for at in snapshot.topology.sinks if _of(at, view)), None)
-    sources = [at for at in snapshot.source_partitions if _of(at, view)]
-    inputs = _inputs(snapshot, view, topic, flow)
-    explained_flow = None if flow is None else _flow(snapshot, view, flow)
-    said = {at.name for at in snapshot.findings if _of(at, view)}
+    topic = _find_offsets_topic(snapshot, view)
+    flow = next((at for at in snapshot.topology.flows if _is_of_connector(at, view)), None)
+    group = next((at for at in snapshot.topology.sinks if _is_of_connector(at, view)), None)
+    sources = [at for at in snapshot.source_partitions if _is_of_connector(at, view)]
+    inputs = _list_inputs(snapshot, view, topic, flow)
+    explained_flow = None if flow is None else _build_flow(snapshot, view, flow)
+    said = {at.name for at in snapshot.findings if _is_of_connector(at, view)}
     return {
         "at": Moment(snapshot.at),
         "connect_cluster": cluster,
@@ -126,28 +138,30 @@ def document(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
             for task in view.tasks
         ],
         "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
-        "source_partitions": [source_partition(at) for at in sources],
+        "source_partitions": [build_source_partition(at) for at in sources],
         "flow": explained_flow,
-        "group": None if group is None else _group(snapshot, view, group),
-        "failover": failover.concerning(snapshot, view),
+        "group": None if group is None else _build_group(snapshot, view, group),
+        "failover": failover.build_connector_group_rows(snapshot, view),
         "judgements": [
-            ExplainedJudgement(**asdict(judgement_row(at)), law=LAWS.get(at.rule))
+            ExplainedJudgement(**asdict(build_judgement_row(at)), law=RULE_TEXTS.get(at.rule))
             for at in snapshot.judgements
-            if _of(at, view)
+            if _is_of_connector(at, view)
         ],
-        "findings": [finding_row(at) for at in snapshot.findings if _of(at, view)],
-        "inputs": [_input(input_id, seen) for input_id, seen in inputs],
+        "findings": [
+            build_finding_row(at) for at in snapshot.findings if _is_of_connector(at, view)
+        ],
+        "inputs": [_build_input(input_id, seen) for input_id, seen in inputs],
         "problems": [
-            *_state_problems(view, said),
-            *_input_problems(inputs),
-            *_source_problems(view, sources, topic, said),
-            *_flow_problems(explained_flow, said),
-            *_topic_problems(snapshot, topic, flow),
+            *_find_state_problems(view, said),
+            *_find_input_problems(inputs),
+            *_find_source_problems(view, sources, topic, said),
+            *_find_flow_problems(explained_flow, said),
+            *_find_topic_problems(snapshot, topic, flow),
         ],
     }
 
 
-def _offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
+def _find_offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
     """The connector's own, or its cluster's; None if it is not known."""
     found = {
         at.connector: at.at
@@ -161,11 +175,11 @@ def _offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None
     return found.get(view.name)
 
 
-def _of(at: Any, view: ConnectorView) -> bool:
+def _is_of_connector(at: Any, view: ConnectorView) -> bool:
     return (at.connect_cluster, at.connector) == (view.connect_cluster, view.name)
 
 
-def _inputs(
+def _list_inputs(
     snapshot: Snapshot, view: ConnectorView, topic: KafkaTopic | None, flow: MirrorFlow | None
 ) -> list[tuple[InputId, InputView | None]]:
     """What is read for this connector; None for what nobody has read yet."""
@@ -178,8 +192,8 @@ def _inputs(
         wanted = []  # it is listed nowhere
     else:
         wanted = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
-    if any(_of(at, view) for at in snapshot.by_rest):
-        wanted.append(rest_offsets_input(view.connect_cluster, view.name))
+    if any(_is_of_connector(at, view) for at in snapshot.by_rest):
+        wanted.append(build_rest_offsets_input(view.connect_cluster, view.name))
     elif view.kind is ConnectorKind.SINK:
         wanted.append(InputId(GROUPS, connect_cluster=view.connect_cluster))
     else:
@@ -193,16 +207,16 @@ def _inputs(
             wanted.append(InputId.of_tail(flow.offset_syncs))
         if flow.upstream is not None:
             wanted.append(InputId(LOG_ENDS, kafka=flow.upstream))
-        checkpoints = checkpoints_of(flow)
+        checkpoints = locate_checkpoints(flow)
         if checkpoints in snapshot.topology.checkpoints:
             wanted.append(InputId.of_tail(checkpoints))
         if any(asked.flow == flow.key for asked in snapshot.groups_to_ask):
-            wanted.append(groups_input(flow.key))
+            wanted.append(build_groups_input(flow.key))
     seen = {at.id: at for at in snapshot.inputs}
     return [(input_id, seen.get(input_id)) for input_id in wanted]
 
 
-def _input(input_id: InputId, view: InputView | None) -> ExplainedInput:
+def _build_input(input_id: InputId, view: InputView | None) -> ExplainedInput:
     tail = None if view is None else view.tail
     return {
         "input": input_id.input,
@@ -215,7 +229,7 @@ def _input(input_id: InputId, view: InputView | None) -> ExplainedInput:
     }
 
 
-def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> ExplainedFlow:
+def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> ExplainedFlow:
     synced_at = {
         (at.topic, at.partition): at.at
         for at in snapshot.syncs
@@ -232,33 +246,35 @@ def _flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Explaine
         "upstream": flow.upstream,
         "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
         "read_committed": flow.read_committed,
-        "routers": router_rows(flow),
+        "routers": build_router_rows(flow),
         "copies": dict(flow.copies),
         "partitions": [
             {
-                **_mirror(at, flow, synced_at.get((at.topic, at.partition)), ended_at),
-                **age(at, snapshot.at),
-                **losses.retention(at),
+                **_build_mirror_offsets(
+                    at, flow, synced_at.get((at.topic, at.partition)), ended_at
+                ),
+                **build_lag_age(at, snapshot.at),
+                **losses.build_retention(at),
             }
             for at in snapshot.mirror_partitions
-            if _of(at, view)
+            if _is_of_connector(at, view)
         ],
-        **losses.of_flow(snapshot, losses.flow_of(flow)),
+        **losses.build_flow_losses(snapshot, losses.flow_of(flow)),
     }
 
 
-def _mirror(
+def _build_mirror_offsets(
     view: MirrorPartitionView, flow: MirrorFlow, synced_at: float | None, ended_at: float | None
 ) -> ExplainedMirrorOffsets:
     end = "last stable offset" if flow.read_committed else "high watermark"
     return {
         "topic": view.topic,
         "partition": view.partition,
-        "committed": _told(
+        "committed": _build_dated_offset(
             view.committed, view.committed_at, REST if view.from_rest else "offsets topic"
         ),
-        "synced": _told(view.synced, synced_at, str(flow.offset_syncs)),
-        "log_end": _told(view.log_end, ended_at, f"{end} of {flow.upstream}"),
+        "synced": _build_dated_offset(view.synced, synced_at, str(flow.offset_syncs)),
+        "log_end": _build_dated_offset(view.log_end, ended_at, f"{end} of {flow.upstream}"),
         "replicated": view.replicated,
         "log_start": view.log_start,
         "lag_records": view.lag,
@@ -267,17 +283,19 @@ def _mirror(
     }
 
 
-def _told(offset: int | None, at: float | None, source: str) -> DatedOffset | None:
+def _build_dated_offset(offset: int | None, at: float | None, source: str) -> DatedOffset | None:
     return None if offset is None else {"offset": offset, "at": moment_of(at), "from": source}
 
 
-def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> ExplainedGroup:
+def _build_group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> ExplainedGroup:
     return {
         "group": group.group,
         "kafka": group.kafka,
-        "lag_unknown": UNCONFIGURED if group.kafka is None else None,
+        "lag_unknown": KAFKA_NOT_CONFIGURED if group.kafka is None else None,
         "partitions": [
-            sink_partition(at, snapshot.at) for at in snapshot.sink_partitions if _of(at, view)
+            build_sink_partition(at, snapshot.at)
+            for at in snapshot.sink_partitions
+            if _is_of_connector(at, view)
         ],
     }
 
@@ -285,8 +303,8 @@ def _group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> Explain
 # --- what is wrong -------------------------------------------------------------------------------
 
 
-def _state_problems(view: ConnectorView, said: AbstractSet[FindingName]) -> Iterator[str]:
-    if not said & FAILURES:
+def _find_state_problems(view: ConnectorView, said: AbstractSet[FindingName]) -> Iterator[str]:
+    if not said & FAILURE_FINDINGS:
         if view.state == "failed":
             yield "the connector has failed"
         for task in view.tasks:
@@ -296,7 +314,7 @@ def _state_problems(view: ConnectorView, said: AbstractSet[FindingName]) -> Iter
         yield "it runs without a single task"
 
 
-def _input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[str]:
+def _find_input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[str]:
     for input_id, view in inputs:
         name = f"input {input_id.kind} {input_id.input}"
         if view is None:
@@ -307,7 +325,7 @@ def _input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[
             yield f"{name}: {view.tail.undecodable} records could not be decoded"
 
 
-def _source_problems(
+def _find_source_problems(
     view: ConnectorView,
     sources: list[SourcePartitionView],
     topic: KafkaTopic | None,
@@ -339,7 +357,9 @@ def _source_problems(
             )
 
 
-def _flow_problems(flow: ExplainedFlow | None, said: AbstractSet[FindingName]) -> Iterator[str]:
+def _find_flow_problems(
+    flow: ExplainedFlow | None, said: AbstractSet[FindingName]
+) -> Iterator[str]:
     if flow is None:
         return
     if flow["upstream"] is None:
@@ -350,7 +370,7 @@ def _flow_problems(flow: ExplainedFlow | None, said: AbstractSet[FindingName]) -
     for at in flow["partitions"]:
         name = f"{at['topic']}-{at['partition']}"
         if at["ahead_records"]:
-            if said & AHEAD:
+            if said & AHEAD_FINDINGS:
                 continue
             yield (
                 f"{name} is {at['ahead_records']} records beyond the log end: the upstream topic "
@@ -368,7 +388,7 @@ def _flow_problems(flow: ExplainedFlow | None, said: AbstractSet[FindingName]) -
             )
 
 
-def _topic_problems(
+def _find_topic_problems(
     snapshot: Snapshot, topic: KafkaTopic | None, flow: MirrorFlow | None
 ) -> Iterator[str]:
     wanted = {topic, None if flow is None else flow.offset_syncs}

@@ -20,7 +20,7 @@ HEADINGS = (
 )
 
 
-def group(view: GroupView) -> GroupRow:
+def build_group_row(view: GroupView) -> GroupRow:
     """What a group would meet in one partition; see GroupView."""
     return {
         "group": view.group,
@@ -37,7 +37,7 @@ def group(view: GroupView) -> GroupRow:
     }
 
 
-def concerning(snapshot: Snapshot, view: ConnectorView) -> list[FlowGroupRow]:
+def build_connector_group_rows(snapshot: Snapshot, view: ConnectorView) -> list[FlowGroupRow]:
     """The groups of the flows that a connector belongs to, with the flow of each.
 
     A checkpoint connector's are those of all flows of its Connect cluster: which it serves, its
@@ -51,13 +51,13 @@ def concerning(snapshot: Snapshot, view: ConnectorView) -> list[FlowGroupRow]:
         and (checkpoints or flow.connector == view.name)
     }
     return [
-        {"flow": f"{at.source}->{at.target}", **group(at)}
+        {"flow": f"{at.source}->{at.target}", **build_group_row(at)}
         for at in snapshot.groups
         if (at.connect_cluster, at.source, at.target) in flows
     ]
 
 
-def table_row(view: FlowGroupRow) -> tuple[object, ...]:
+def format_table_row(view: FlowGroupRow) -> tuple[object, ...]:
     """The cells under HEADINGS, of a row that `concerning` made."""
     return (
         view["flow"],

@@ -50,7 +50,7 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.state.snapshot import Snapshot
 
 # What says that a connector or a task has failed, and that a position is past the end of its log.
-FAILURES: Final = frozenset(
+FAILURE_FINDINGS: Final = frozenset(
     {
         FindingName.CONNECTOR_FAILED,
         FindingName.TASK_FAILED,
@@ -58,18 +58,18 @@ FAILURES: Final = frozenset(
         FindingName.RESTART_LOOP,
     }
 )
-AHEAD: Final = frozenset({FindingName.MM2_POSITION_AHEAD, FindingName.MM2_TOPIC_RECREATED})
+AHEAD_FINDINGS: Final = frozenset({FindingName.MM2_POSITION_AHEAD, FindingName.MM2_TOPIC_RECREATED})
 
 
-def _named(names: type[StrEnum]) -> msgspec.Meta:
+def _build_examples(names: type[StrEnum]) -> msgspec.Meta:
     return msgspec.Meta(examples=[name.value for name in names])
 
 
 class FindingRow(msgspec.Struct, frozen=True):
     """One finding as a document has it. Names that a newer daemon adds are read as texts."""
 
-    name: Annotated[str, _named(FindingName)]
-    severity: Annotated[str, _named(Severity)]
+    name: Annotated[str, _build_examples(FindingName)]
+    severity: Annotated[str, _build_examples(Severity)]
     connect_cluster: str
     connector: str | None
     subject: str
@@ -84,11 +84,11 @@ class FindingRow(msgspec.Struct, frozen=True):
 class JudgementRow(msgspec.Struct, frozen=True):
     """One judgement as a document has it, with names as in FindingRow."""
 
-    scope: Annotated[str, _named(Scope)]
+    scope: Annotated[str, _build_examples(Scope)]
     connect_cluster: str
     connector: str
     subject: str
-    verdict: Annotated[str, _named(Verdict)]
+    verdict: Annotated[str, _build_examples(Verdict)]
     rule: int
     reason: str
     since: Moment
@@ -125,30 +125,30 @@ class Told(msgspec.Struct, frozen=True):
     superseded: tuple[SupersededRow, ...] = ()
 
 
-def findings(snapshot: Snapshot) -> bytes:
+def encode_findings(snapshot: Snapshot) -> bytes:
     """The body of /api/v1/findings."""
-    return documents.encode(told(snapshot))
+    return documents.encode(build_findings_document(snapshot))
 
 
-def told(snapshot: Snapshot) -> Told:
+def build_findings_document(snapshot: Snapshot) -> Told:
     """The document of a snapshot."""
     return Told(
         at=Moment(snapshot.at),
         ready=snapshot.ready,
         waiting_for=snapshot.waiting_for,
-        findings=finding_rows(snapshot),
-        findings_left_out=findings_left_out(snapshot),
-        superseded=superseded_rows(snapshot),
-        judgements=tuple(judgement_row(at) for at in snapshot.judgements),
+        findings=build_finding_rows(snapshot),
+        findings_left_out=count_findings_left_out(snapshot),
+        superseded=build_superseded_rows(snapshot),
+        judgements=tuple(build_judgement_row(at) for at in snapshot.judgements),
     )
 
 
-def finding_rows(snapshot: Snapshot) -> tuple[FindingRow, ...]:
+def build_finding_rows(snapshot: Snapshot) -> tuple[FindingRow, ...]:
     """Return the findings that a document lists."""
-    return tuple(finding_row(at) for at in snapshot.findings[:FINDINGS_MAX])
+    return tuple(build_finding_row(at) for at in snapshot.findings[:FINDINGS_MAX])
 
 
-def superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:
+def build_superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:
     """Return what the listed findings have taken over from."""
     return tuple(
         SupersededRow(
@@ -164,12 +164,12 @@ def superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:
     )
 
 
-def findings_left_out(snapshot: Snapshot) -> int:
+def count_findings_left_out(snapshot: Snapshot) -> int:
     """Return how many it does not."""
     return max(0, len(snapshot.findings) - FINDINGS_MAX)
 
 
-def finding_row(finding: Finding) -> FindingRow:
+def build_finding_row(finding: Finding) -> FindingRow:
     """One finding."""
     return FindingRow(
         name=finding.name,
@@ -186,7 +186,7 @@ def finding_row(finding: Finding) -> FindingRow:
     )
 
 
-def judgement_row(judgement: Judgement) -> JudgementRow:
+def build_judgement_row(judgement: Judgement) -> JudgementRow:
     """One judgement."""
     return JudgementRow(
         scope=judgement.scope,
@@ -201,7 +201,7 @@ def judgement_row(judgement: Judgement) -> JudgementRow:
     )
 
 
-def read(body: bytes) -> Told | None:
+def decode_findings(body: bytes) -> Told | None:
     """Return what a daemon answered; None if it is no such document."""
     try:
         return documents.decode(body, Told)

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.topology import MirrorFlow
-from offsetwatch.serve.documents.types import Fates, LossRow, Retention
+from offsetwatch.serve.documents.types import FlowLossRows, LossRow, Retention
 from offsetwatch.state.snapshot import Loss, MirrorPartitionView, Snapshot, TopicRecreation
 
-Flow = tuple[str, str, str, str]  # connect cluster, connector, source, target
+LossFlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, target
 
 
-def flow_of(at: MirrorFlow | Loss | TopicRecreation) -> Flow:
+def flow_of(at: MirrorFlow | Loss | TopicRecreation) -> LossFlowKey:
     """Whose it is."""
     return (at.connect_cluster, at.connector, at.source, at.target)
 
 
-def retention(view: MirrorPartitionView) -> Retention:
+def build_retention(view: MirrorPartitionView) -> Retention:
     """How near retention is to one partition's position, and what was ever lost of it."""
     return {
         "headroom_records": view.headroom,
@@ -26,10 +26,10 @@ def retention(view: MirrorPartitionView) -> Retention:
     }
 
 
-def of_flow(snapshot: Snapshot, flow: Flow) -> Fates:
+def build_flow_losses(snapshot: Snapshot, flow: LossFlowKey) -> FlowLossRows:
     """The newest ranges that a flow lost, and its topics that were made anew."""
     return {
-        "losses": losses(at for at in snapshot.losses if flow_of(at) == flow),
+        "losses": build_loss_rows(at for at in snapshot.losses if flow_of(at) == flow),
         "recreations": [
             {
                 "topic": at.topic,
@@ -44,7 +44,7 @@ def of_flow(snapshot: Snapshot, flow: Flow) -> Fates:
     }
 
 
-def losses(found: Iterable[Loss]) -> list[LossRow]:
+def build_loss_rows(found: Iterable[Loss]) -> list[LossRow]:
     """Ranges of offsets, both ends in them."""
     return [
         {

@@ -75,14 +75,14 @@ PATHS: Final[dict[str, ReadPath]] = {
 }
 
 
-def document() -> dict[str, Any]:
+def build_document() -> dict[str, Any]:
     """Return the document, in OpenAPI 3.1."""
     bodies = {path: at.body for path, at in PATHS.items()}
-    schemas, components = documents.schemas(bodies.values())
+    schemas, components = documents.build_schemas(bodies.values())
     of = dict(zip(bodies, schemas, strict=True))
-    paths = {path: {"get": _operation(at, of[path])} for path, at in PATHS.items()}
+    paths = {path: {"get": _build_operation(at, of[path])} for path, at in PATHS.items()}
     itself = ReadPath("This document.", None, refusals={})
-    paths[DOCUMENT_PATH] = {"get": _operation(itself, {"type": "object"})}
+    paths[DOCUMENT_PATH] = {"get": _build_operation(itself, {"type": "object"})}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -97,37 +97,37 @@ def document() -> dict[str, Any]:
         "security": [{}, {"basic": []}],
         "components": {
             "securitySchemes": {"basic": {"type": "http", "scheme": "basic"}},
-            "schemas": _in_one_line(components),
+            "schemas": _join_description_lines(components),
         },
     }
 
 
-def _in_one_line(schema: Any) -> Any:
+def _join_description_lines(schema: Any) -> Any:
     """Return a schema whose descriptions are without the line breaks of docstrings."""
     if isinstance(schema, list):
-        return [_in_one_line(at) for at in schema]
+        return [_join_description_lines(at) for at in schema]
     if not isinstance(schema, dict):
         return schema
     return {
         name: " ".join(value.split())
         if name == "description" and isinstance(value, str)
-        else _in_one_line(value)
+        else _join_description_lines(value)
         for name, value in schema.items()
     }
 
 
-def text() -> str:
+def format_document() -> str:
     """Return the document as it is committed and served."""
-    return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(build_document(), indent=2, ensure_ascii=False) + "\n"
 
 
 @cache
-def served() -> bytes:
+def encode_document() -> bytes:
     """Return the body of /api/v1/openapi.json."""
-    return text().encode()
+    return format_document().encode()
 
 
-def _operation(path: ReadPath, schema: dict[str, Any]) -> dict[str, Any]:
+def _build_operation(path: ReadPath, schema: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"summary": path.summary}
     if path.query:
         found["parameters"] = [
@@ -146,12 +146,12 @@ def _operation(path: ReadPath, schema: dict[str, Any]) -> dict[str, Any]:
             "description": "The document.",
             "content": {"application/json": {"schema": schema}},
         },
-        **{str(status): _refusal(status, said) for status, said in sorted(refusals.items())},
+        **{str(status): _build_refusal(status, said) for status, said in sorted(refusals.items())},
     }
     return found
 
 
-def _refusal(status: int, said: str) -> dict[str, Any]:
+def _build_refusal(status: int, said: str) -> dict[str, Any]:
     found: dict[str, Any] = {"description": said}
     if status >= 400:
         found["content"] = {"text/plain": {"schema": {"type": "string"}}}

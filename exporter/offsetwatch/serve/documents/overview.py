@@ -42,35 +42,35 @@ from dataclasses import fields
 from typing import Final
 
 from offsetwatch import documents
-from offsetwatch.model.connector_conditions import urgency, worst_state
+from offsetwatch.model.connector_conditions import compute_urgency, find_worst_state
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import Judgement, Scope
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.model.remediation import OpenPlan, RemedySeen
-from offsetwatch.serve.documents.findings import finding_rows, findings_left_out
+from offsetwatch.model.remediation import OpenPlan, RemediationReported
+from offsetwatch.serve.documents.findings import build_finding_rows, count_findings_left_out
 from offsetwatch.serve.documents.position_source import REST
 from offsetwatch.serve.documents.types import (
     ConditionRow,
     DownInput,
-    JudgedRow,
     OpenPlanRow,
     OverviewBody,
     OverviewConnector,
     OverviewConnectorHead,
     OverviewFlow,
     RemediesBody,
-    TogetherRow,
+    TotalsRow,
+    VerdictRow,
 )
 from offsetwatch.state import totals
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
-from offsetwatch.state.totals import NOTHING, Overall
+from offsetwatch.state.totals import NO_PARTITIONS, PartitionTotals
 from offsetwatch.state.trend_marks import ConnectorKey
 
-_WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointConnector"})
+_CLASSES_WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointConnector"})
 POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
 
 
-def overview(
+def encode_overview(
     snapshot: Snapshot,
     *,
     version: str,
@@ -87,18 +87,20 @@ def overview(
         "version": version,
         "alive": alive,
         "inputs": len(snapshot.inputs),
-        "inputs_down": [_input(view) for view in down],
-        "connectors": _connectors(snapshot),
-        "flows": _flows(snapshot),
-        "findings": finding_rows(snapshot),
-        "findings_left_out": findings_left_out(snapshot),
-        "remedies": None if snapshot.remedies is None else _remedies(snapshot.remedies, options),
+        "inputs_down": [_build_input(view) for view in down],
+        "connectors": _build_connectors(snapshot),
+        "flows": _build_flows(snapshot),
+        "findings": build_finding_rows(snapshot),
+        "findings_left_out": count_findings_left_out(snapshot),
+        "remedies": None
+        if snapshot.remedies is None
+        else _build_remedies(snapshot.remedies, options),
         "boards_url": boards_url,
     }
     return documents.encode(body)
 
 
-def _input(view: InputView) -> DownInput:
+def _build_input(view: InputView) -> DownInput:
     return {
         "input": view.id.input,
         "kind": view.id.kind,
@@ -109,9 +111,9 @@ def _input(view: InputView) -> DownInput:
     }
 
 
-def _connectors(snapshot: Snapshot) -> list[OverviewConnector]:
-    listed = _listed(snapshot)
-    known, polled = totals.connectors(snapshot), _polled(snapshot)
+def _build_connectors(snapshot: Snapshot) -> list[OverviewConnector]:
+    listed = _index_connectors(snapshot)
+    known, polled = totals.compute_connector_totals(snapshot), _find_polled_connectors(snapshot)
     judged = {
         (at.connect_cluster, at.connector): at
         for at in snapshot.judgements
@@ -119,18 +121,18 @@ def _connectors(snapshot: Snapshot) -> list[OverviewConnector]:
     }
     return [
         {
-            **_connector(key, listed.get(key)),
-            **_condition(listed.get(key), judged.get(key)),
+            **_build_connector(key, listed.get(key)),
+            **_build_condition(listed.get(key), judged.get(key)),
             "from": REST if key in polled else None,
-            **_together(known.get(key, NOTHING)),
+            **_build_totals(known.get(key, NO_PARTITIONS)),
         }
         for key in sorted(listed.keys() | known.keys())
     ]
 
 
-def _flows(snapshot: Snapshot) -> list[OverviewFlow]:
-    listed = _listed(snapshot)
-    known, polled = totals.flows(snapshot), _polled(snapshot)
+def _build_flows(snapshot: Snapshot) -> list[OverviewFlow]:
+    listed = _index_connectors(snapshot)
+    known, polled = totals.compute_flow_totals(snapshot), _find_polled_connectors(snapshot)
     judged = {
         (at.connect_cluster, at.connector, at.subject): at
         for at in snapshot.judgements
@@ -146,26 +148,26 @@ def _flows(snapshot: Snapshot) -> list[OverviewFlow]:
             "connector": connector,
             "source": source,
             "target": target,
-            **_condition(
+            **_build_condition(
                 listed.get((cluster, connector)),
                 judged.get((cluster, connector, f"{source}->{target}")),
             ),
             "from": REST if (cluster, connector) in polled else None,
-            **_together(known.get((cluster, connector, source, target), NOTHING)),
+            **_build_totals(known.get((cluster, connector, source, target), NO_PARTITIONS)),
         }
         for cluster, connector, source, target in sorted(keys)
     ]
 
 
-def _listed(snapshot: Snapshot) -> dict[ConnectorKey, ConnectorView]:
+def _index_connectors(snapshot: Snapshot) -> dict[ConnectorKey, ConnectorView]:
     return {(view.connect_cluster, view.name): view for view in snapshot.connectors}
 
 
-def _polled(snapshot: Snapshot) -> frozenset[ConnectorKey]:
+def _find_polled_connectors(snapshot: Snapshot) -> frozenset[ConnectorKey]:
     return frozenset((at.connect_cluster, at.connector) for at in snapshot.by_rest)
 
 
-def _connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:
+def _build_connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:
     """Without a view it has offsets and is not listed: REST is not asked, or is down."""
     cluster, name = key
     return {
@@ -180,21 +182,21 @@ def _connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnect
 
 def _has_lag(view: ConnectorView) -> bool:
     if view.kind is ConnectorKind.MIRROR:
-        return view.class_name.rpartition(".")[2] not in _WITHOUT_LAG
+        return view.class_name.rpartition(".")[2] not in _CLASSES_WITHOUT_LAG
     return view.kind is not ConnectorKind.SOURCE
 
 
-def _condition(view: ConnectorView | None, judgement: Judgement | None) -> ConditionRow:
-    state = None if view is None else worst_state(view.state, (at.state for at in view.tasks))
+def _build_condition(view: ConnectorView | None, judgement: Judgement | None) -> ConditionRow:
+    state = None if view is None else find_worst_state(view.state, (at.state for at in view.tasks))
     verdict = None if judgement is None else judgement.verdict.value
     return {
         "worst_state": state,
-        "urgency": urgency(state, verdict),
-        **_judged(judgement),
+        "urgency": compute_urgency(state, verdict),
+        **_build_verdict(judgement),
     }
 
 
-def _judged(judgement: Judgement | None) -> JudgedRow:
+def _build_verdict(judgement: Judgement | None) -> VerdictRow:
     if judgement is None:
         return {"verdict": None, "rule": None, "reason": None, "since": None, "evidence": ()}
     return {
@@ -206,7 +208,7 @@ def _judged(judgement: Judgement | None) -> JudgedRow:
     }
 
 
-def _together(seen: Overall) -> TogetherRow:
+def _build_totals(seen: PartitionTotals) -> TotalsRow:
     position = seen.position
     if position is not None and len(position) > POSITION_CHARS_MAX:
         position = f"{position[:POSITION_CHARS_MAX]}…"
@@ -220,22 +222,22 @@ def _together(seen: Overall) -> TogetherRow:
     }
 
 
-def _remedies(seen: RemedySeen, options: str) -> RemediesBody:
+def _build_remedies(seen: RemediationReported, options: str) -> RemediesBody:
     return {
         "at": Moment(seen.at),
         "mode": seen.mode,
-        "plans": [_plan(at, options) for at in seen.open_plans],
+        "plans": [_build_plan(at, options) for at in seen.open_plans],
         "refusals": seen.refusals,
         "untold": seen.untold,
     }
 
 
-def _plan(plan: OpenPlan, options: str) -> OpenPlanRow:
+def _build_plan(plan: OpenPlan, options: str) -> OpenPlanRow:
     known = {at.name: getattr(plan, at.name) for at in fields(plan)}
-    return OpenPlanRow(**known, approve=approval(plan, options))
+    return OpenPlanRow(**known, approve=format_approve_command(plan, options))
 
 
-def approval(plan: OpenPlan, options: str) -> str | None:
+def format_approve_command(plan: OpenPlan, options: str) -> str | None:
     """What a person types to approve exactly this plan; None where that is decided."""
     if plan.state != "proposed":
         return None

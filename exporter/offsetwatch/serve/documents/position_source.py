@@ -10,7 +10,7 @@ Origin = Literal["rest", "group", "topic"]
 REST: Final = "rest"
 
 
-def origin(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Origin:
+def origin_of(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Origin:
     """Return `rest` where it was polled over REST, `group` or `topic` where Kafka was read."""
     if view.from_rest:
         return REST

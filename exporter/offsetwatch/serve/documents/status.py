@@ -17,9 +17,14 @@ import msgspec
 from offsetwatch import documents
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.serve.documents import api
-from offsetwatch.serve.documents.findings import AHEAD, FAILURES, Told, told
+from offsetwatch.serve.documents.findings import (
+    AHEAD_FINDINGS,
+    FAILURE_FINDINGS,
+    Told,
+    build_findings_document,
+)
 from offsetwatch.serve.documents.types import ConnectorsBody, FlowsBody
-from offsetwatch.state.connect.rest_fallback import is_done_without
+from offsetwatch.state.connect.rest_fallback import is_replaced_by_rest
 from offsetwatch.state.snapshot import Snapshot
 
 
@@ -41,34 +46,34 @@ class StatusBody(Told, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def status(snapshot: Snapshot) -> bytes:
+def encode_status(snapshot: Snapshot) -> bytes:
     """Return the body of /api/v1/status."""
     return documents.encode(
         {
-            **msgspec.structs.asdict(told(snapshot)),
-            "connectors": msgspec.Raw(api.connectors(snapshot)),
-            "flows": msgspec.Raw(api.flows(snapshot)),
-            "unread": unread_inputs(snapshot),
-            "problems": tuple(problems(snapshot)),
+            **msgspec.structs.asdict(build_findings_document(snapshot)),
+            "connectors": msgspec.Raw(api.encode_connectors(snapshot)),
+            "flows": msgspec.Raw(api.encode_flows(snapshot)),
+            "unread": list_unread_inputs(snapshot),
+            "problems": tuple(find_problems(snapshot)),
         }
     )
 
 
-def unread_inputs(snapshot: Snapshot) -> tuple[UnreadInput, ...]:
+def list_unread_inputs(snapshot: Snapshot) -> tuple[UnreadInput, ...]:
     """Return the inputs that are down, but for those that REST stands in for."""
     return tuple(
         UnreadInput(view.id.kind, view.id.input, moment_of(view.last_success_at), view.last_error)
         for view in snapshot.inputs
-        if not view.up and not is_done_without(snapshot, view)
+        if not view.up and not is_replaced_by_rest(snapshot, view)
     )
 
 
-def problems(snapshot: Snapshot) -> Iterator[str]:
+def find_problems(snapshot: Snapshot) -> Iterator[str]:
     """Yield what is wrong and is not said by a finding."""
     said = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
     for connector in snapshot.connectors:
         of = (connector.connect_cluster, connector.name)
-        if any((name, *of) in said for name in FAILURES):
+        if any((name, *of) in said for name in FAILURE_FINDINGS):
             continue
         name = f"{connector.connect_cluster}/{connector.name}"
         if connector.state == "failed":
@@ -77,7 +82,7 @@ def problems(snapshot: Snapshot) -> Iterator[str]:
             if task.state == "failed":
                 yield f"task {name}-{task.number} has failed"
     for view in snapshot.mirror_partitions:
-        known = any((name, view.connect_cluster, view.connector) in said for name in AHEAD)
+        known = any((name, view.connect_cluster, view.connector) in said for name in AHEAD_FINDINGS)
         if view.ahead and not known:
             yield (
                 f"{view.connector} {view.topic}-{view.partition} is {view.ahead} records beyond "

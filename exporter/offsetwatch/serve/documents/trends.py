@@ -23,28 +23,35 @@ from offsetwatch import documents
 from offsetwatch.model.moments import Moment
 from offsetwatch.serve.documents.types import TrendsBody, TrendSeries
 from offsetwatch.state.snapshot import Snapshot
-from offsetwatch.state.trend_marks import Column, ConnectorKey, FlowKey, Mark, Marks, unpacked
-from offsetwatch.state.trends import EVERY_S
+from offsetwatch.state.trend_marks import (
+    ConnectorFlowKey,
+    ConnectorKey,
+    TrendColumn,
+    TrendMark,
+    TrendMarks,
+    unpack_numbers,
+)
+from offsetwatch.state.trends import MARK_INTERVAL_S
 
-Series = list[int | None]
+MinuteValues = list[int | None]
 
 _MEASURES: Final = ("lag_seconds", "lag_records", "quiet_seconds")
 
-Key = TypeVar("Key", ConnectorKey, FlowKey)
+Key = TypeVar("Key", ConnectorKey, ConnectorFlowKey)
 
 
-def trends(snapshot: Snapshot) -> bytes:
+def encode_trends(snapshot: Snapshot) -> bytes:
     """The body of /api/v1/trends."""
     marks = snapshot.trends
     body: TrendsBody = {
         "at": Moment(marks[-1].at) if marks else None,
         "since": Moment(marks[0].at) if marks else None,
-        "every_s": EVERY_S,
+        "every_s": MARK_INTERVAL_S,
         "minutes": [Moment(mark.at) for mark in marks],
         "left_out": marks[-1].left_out if marks else 0,
         "connectors": [
             {"connect_cluster": cluster, "name": name, **series}
-            for (cluster, name), series in _rows(marks, lambda mark: mark.connectors)
+            for (cluster, name), series in _build_rows(marks, lambda mark: mark.connectors)
         ],
         "flows": [
             {
@@ -54,7 +61,7 @@ def trends(snapshot: Snapshot) -> bytes:
                 "target": target,
                 **series,
             }
-            for (cluster, connector, source, target), series in _rows(
+            for (cluster, connector, source, target), series in _build_rows(
                 marks, lambda mark: mark.flows
             )
         ],
@@ -62,18 +69,20 @@ def trends(snapshot: Snapshot) -> bytes:
     return documents.encode(body)
 
 
-def version(snapshot: Snapshot) -> str:
+def compute_version(snapshot: Snapshot) -> str:
     """Changes when the document does."""
     marks = snapshot.trends
     return "none" if not marks else f"{marks[0].at!r}-{marks[-1].at!r}-{len(marks)}"
 
 
-def _rows(marks: Marks, column_of: Callable[[Mark], Column[Key]]) -> list[tuple[Key, TrendSeries]]:
+def _build_rows(
+    marks: TrendMarks, column_of: Callable[[TrendMark], TrendColumn[Key]]
+) -> list[tuple[Key, TrendSeries]]:
     """Of whatever is there in the newest minute."""
     if not marks:
         return []
     newest = column_of(marks[-1]).keys
-    series: dict[str, list[Series]] = {
+    series: dict[str, list[MinuteValues]] = {
         measure: [[None] * len(marks) for _ in newest] for measure in _MEASURES
     }
     row_of = {key: row for row, key in enumerate(newest)}
@@ -82,21 +91,21 @@ def _rows(marks: Marks, column_of: Callable[[Mark], Column[Key]]) -> list[tuple[
         rows = range(len(newest)) if column.keys is newest else map(row_of.get, column.keys)
         at = list(rows)
         for measure, found in series.items():
-            for row, value in zip(at, unpacked(getattr(column, measure)), strict=True):
+            for row, value in zip(at, unpack_numbers(getattr(column, measure)), strict=True):
                 if row is not None and value is not None:
                     found[row][number] = round(value)
     return [
         (
             key,
             {
-                "lag_seconds": _known(series["lag_seconds"][row]),
-                "lag_records": _known(series["lag_records"][row]),
-                "quiet_seconds": _known(series["quiet_seconds"][row]),
+                "lag_seconds": _omit_empty_values(series["lag_seconds"][row]),
+                "lag_records": _omit_empty_values(series["lag_records"][row]),
+                "quiet_seconds": _omit_empty_values(series["quiet_seconds"][row]),
             },
         )
         for row, key in enumerate(newest)
     ]
 
 
-def _known(values: Series) -> Series | None:
+def _omit_empty_values(values: MinuteValues) -> MinuteValues | None:
     return None if all(value is None for value in values) else values

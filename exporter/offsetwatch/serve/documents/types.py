@@ -58,7 +58,7 @@ class InputRow(TypedDict):
     tail: TailRow | None
 
 
-class Head(TypedDict):
+class DocumentHead(TypedDict):
     """The moment, and how complete the document is. recorded: the topics that progress is read
     from, as kafka/topic. waiting_for: inputs that have not been read to their end yet.
     """
@@ -161,7 +161,7 @@ class ConnectorBody(ConnectorHead):
     sink_partitions: list[SinkPartitionRow]
 
 
-class ConnectorsBody(Head):
+class ConnectorsBody(DocumentHead):
     """/api/v1/connectors."""
 
     connectors: list[ConnectorBody]
@@ -267,7 +267,7 @@ class RecreationRow(TypedDict):
     id_after: str | None
 
 
-class Fates(TypedDict):
+class FlowLossRows(TypedDict):
     """The newest losses and recreations of a flow."""
 
     losses: list[LossRow]
@@ -286,7 +286,7 @@ class FlowEnds(TypedDict):
     copies: dict[str, str]
 
 
-class FlowBody(FlowEnds, Fates):
+class FlowBody(FlowEnds, FlowLossRows):
     """A replication flow. lag_records: the sum over all partitions, null unless each is known. Two
     flows under one pair of aliases share syncs, groups, checkpoints and heartbeats.
     """
@@ -303,7 +303,7 @@ class FlowBody(FlowEnds, Fates):
     heartbeat_at: Moment | None
 
 
-class FlowsBody(Head):
+class FlowsBody(DocumentHead):
     """/api/v1/flows."""
 
     flows: list[FlowBody]
@@ -359,7 +359,7 @@ class ExplainedMirrorPartition(ExplainedMirrorOffsets, LagAge, Retention):
     """Positions, lag and losses of a replicated partition."""
 
 
-class ExplainedFlow(FlowEnds, Fates):
+class ExplainedFlow(FlowEnds, FlowLossRows):
     """The flow of a connector."""
 
     source: str
@@ -415,7 +415,7 @@ class DownInput(TypedDict):
     last_error: str | None
 
 
-class JudgedRow(TypedDict):
+class VerdictRow(TypedDict):
     """A verdict with its reason; null while there is none."""
 
     verdict: Verdict | None
@@ -425,14 +425,14 @@ class JudgedRow(TypedDict):
     evidence: Evidence
 
 
-class ConditionRow(JudgedRow):
+class ConditionRow(VerdictRow):
     """State and verdict; urgency 0 is most urgent."""
 
     worst_state: str | None
     urgency: int
 
 
-class TogetherRow(TypedDict):
+class TotalsRow(TypedDict):
     """All partitions of a connector or a flow together; null is not known."""
 
     partitions: int
@@ -454,11 +454,11 @@ class OverviewConnectorHead(TypedDict):
     has_lag: bool
 
 
-class OverviewConnector(OverviewConnectorHead, ConditionRow, TogetherRow, _FromRest):
+class OverviewConnector(OverviewConnectorHead, ConditionRow, TotalsRow, _FromRest):
     """A connector with its state, its verdict and its lag."""
 
 
-class OverviewFlow(ConditionRow, TogetherRow, _FromRest):
+class OverviewFlow(ConditionRow, TotalsRow, _FromRest):
     """A flow with its state, its verdict and its lag."""
 
     connect_cluster: str

@@ -12,14 +12,14 @@ from typing import Final
 
 import structlog
 
-ACCEPT_AGAIN_S: Final = 1.0  # where the process has no file descriptors left
+ACCEPT_RETRY_S: Final = 1.0  # where the process has no file descriptors left
 
 log = structlog.get_logger()
 
-Take = Callable[[socket.socket], Coroutine[None, None, bool]]
+ConnectionHandler = Callable[[socket.socket], Coroutine[None, None, bool]]
 
 
-class Accepting:
+class AcceptLoop:
     """take     has a connection; true if somebody else closes it afterwards
     full        are there as many as may be? Given how many are still being taken
     refused     one more was closed unread
@@ -29,7 +29,7 @@ class Accepting:
     def __init__(
         self,
         listener: socket.socket,
-        take: Take,
+        take: ConnectionHandler,
         *,
         full: Callable[[int], bool],
         refused: Callable[[], None],
@@ -68,7 +68,7 @@ class Accepting:
         except OSError as exc:
             self._failed(exc.strerror)
             loop.remove_reader(self._listener)
-            loop.call_later(ACCEPT_AGAIN_S, self.begin)
+            loop.call_later(ACCEPT_RETRY_S, self.begin)
             return
         if self._full(len(self.open)):
             self._refused()

@@ -10,7 +10,7 @@ WINDOW_S: Final = 60.0
 _ADDRESSES_MAX: Final = 1024  # beyond it the oldest is forgotten
 
 
-class Failures:
+class AuthFailureCounter:
     """How often an address has failed to say who it is, in the last minute.
 
     Beyond the bound it is told 429 and nothing is logged. A right token is let in all the same: an

@@ -15,17 +15,19 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from offsetwatch.serve.metrics.chunked_body import Pieces
+from offsetwatch.serve.metrics.chunked_body import ChunkedBody
 
 REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
-NEXT_S: Final = 90.0  # for an answer to be taken and the next head: scrapes are a minute apart
+KEEP_ALIVE_S: Final = (
+    90.0  # for an answer to be taken and the next head: scrapes are a minute apart
+)
 LINGER_S: Final = 2.0  # for the rest of a body that nobody wants, so that the answer arrives
 
-_SILENT: Final = logging.getLogger("offsetwatch.serve.silent")
-_SILENT.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
+_SILENT_LOGGER: Final = logging.getLogger("offsetwatch.serve.silent")
+_SILENT_LOGGER.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
 
 
-class Timed(web.RequestHandler):
+class DeadlineConnection(web.RequestHandler):
     """Is cut off when its time is over, whatever it waits for."""
 
     __slots__ = ("_deadline", "_first_s", "_wire")
@@ -36,7 +38,7 @@ class Timed(web.RequestHandler):
             manager,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]  # as aiohttp's own runners do
-            logger=_SILENT,
+            logger=_SILENT_LOGGER,
             keepalive_timeout=keep_s,
             lingering_time=LINGER_S,
             auto_decompress=False,  # how large it is would be known too late
@@ -67,7 +69,7 @@ class Timed(web.RequestHandler):
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
-            if isinstance(resp, web.Response) and isinstance(resp.body, Pieces):
+            if isinstance(resp, web.Response) and isinstance(resp.body, ChunkedBody):
                 resp.body.release()
 
     def end_in(self, seconds: float | None) -> None:
@@ -81,13 +83,13 @@ class Timed(web.RequestHandler):
             self._deadline = self._loop.call_later(seconds, self._wire.abort)
 
 
-class Connection(Timed):
+class ReadConnection(DeadlineConnection):
     """Of the read listener: it is kept, for whoever scrapes will ask again."""
 
     __slots__ = ()
 
     def __init__(self, manager: web.Server) -> None:
-        super().__init__(manager, first_s=REQUEST_S, keep_s=NEXT_S)
+        super().__init__(manager, first_s=REQUEST_S, keep_s=KEEP_ALIVE_S)
 
     def handle_error(
         self,
@@ -103,18 +105,18 @@ class Connection(Timed):
         return made
 
 
-def timed(app: web.Application) -> None:
+def add_deadlines(app: web.Application) -> None:
     """Have the connections of an application end in time."""
 
     @web.middleware
     async def our_turn(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if isinstance(request.protocol, Timed):
+        if isinstance(request.protocol, DeadlineConnection):
             request.protocol.end_in(None)
         return await handler(request)
 
     async def their_turn(request: web.Request, _: web.StreamResponse) -> None:
-        if isinstance(request.protocol, Timed):
-            request.protocol.end_in(NEXT_S)
+        if isinstance(request.protocol, DeadlineConnection):
+            request.protocol.end_in(KEEP_ALIVE_S)
 
     app.middlewares.insert(0, our_turn)
     app.on_response_prepare.append(their_turn)

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from offsetwatch.errors import ConfigError, Unreachable
+from offsetwatch.errors import ConfigError, TargetUnreachable
 
 STOP_S_MAX: Final = 5.0  # for requests in flight when we are told to stop
 PORT_MAX: Final = 65535
@@ -20,16 +20,16 @@ BACKLOG: Final = 128  # connections that wait to be accepted; more are the kerne
 
 log = structlog.get_logger()
 
-Serve = Callable[[socket.socket, asyncio.Event], Coroutine[None, None, None]]
+ServeCoroutine = Callable[[socket.socket, asyncio.Event], Coroutine[None, None, None]]
 
 
-class Listening:
+class ListenerThread:
     """`listen` is `host:port`; an empty host means every address, port 0 any free one.
 
     serve   takes the socket, and returns once the event is set
     """
 
-    def __init__(self, name: str, listen: str, serve: Serve) -> None:
+    def __init__(self, name: str, listen: str, serve: ServeCoroutine) -> None:
         self._name = name
         self._listen = listen
         self._serve = serve
@@ -40,7 +40,7 @@ class Listening:
 
     def start(self) -> None:
         """Listen, once; connections queue from here on. Raises Unreachable without the address."""
-        listener = _bind(self._listen)
+        listener = _bind_socket(self._listen)
         self._port = listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -72,16 +72,16 @@ class Listening:
             runner.run(self._serve(listener, self._stopping))
 
 
-def _address(listen: str) -> tuple[str, int]:
+def _parse_address(listen: str) -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > PORT_MAX:
         raise ConfigError((f"listen: expected host:port, not {listen!r}",))
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _bind(listen: str) -> socket.socket:
+def _bind_socket(listen: str) -> socket.socket:
     """A listening socket. Here and not on the loop, so that who starts us hears of a failure."""
-    host, port = _address(listen)
+    host, port = _parse_address(listen)
     try:
         if not host and socket.has_dualstack_ipv6():
             return socket.create_server(
@@ -93,4 +93,4 @@ def _bind(listen: str) -> socket.socket:
         family, _, _, _, address = found[0]
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
-        raise Unreachable(f"listen {listen}", str(error)) from error
+        raise TargetUnreachable(f"listen {listen}", str(error)) from error

@@ -42,22 +42,24 @@ class Asset:
     etag: str
 
 
-def assets(version: str) -> tuple[Asset, dict[str, Asset]]:
+def load_assets(version: str) -> tuple[Asset, dict[str, Asset]]:
     """The page itself, and what it asks for by name."""
     folder = resources.files("offsetwatch.serve") / "static"
     found = {
         at.name: at.read_bytes()
         for at in folder.iterdir()
-        if at.is_file() and _suffix(at.name) in _TYPES
+        if at.is_file() and _suffix_of(at.name) in _TYPES
     }
     index = found.pop(_INDEX).replace(_VERSION, html.escape(version).encode())
-    return _asset(_INDEX, index), {name: _asset(name, body) for name, body in found.items()}
+    return _build_asset(_INDEX, index), {
+        name: _build_asset(name, body) for name, body in found.items()
+    }
 
 
-def _asset(name: str, body: bytes) -> Asset:
+def _build_asset(name: str, body: bytes) -> Asset:
     tag = hashlib.sha256(body).hexdigest()[:32]
-    return Asset(body=body, content_type=_TYPES[_suffix(name)], etag=f'"{tag}"')
+    return Asset(body=body, content_type=_TYPES[_suffix_of(name)], etag=f'"{tag}"')
 
 
-def _suffix(name: str) -> str:
+def _suffix_of(name: str) -> str:
     return name[name.rfind(".") :]

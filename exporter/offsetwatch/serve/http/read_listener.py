@@ -25,37 +25,37 @@ from aiohttp.typedefs import Handler
 
 from offsetwatch import __version__
 from offsetwatch.clock import SteadyClock
-from offsetwatch.config.identity import HEADER
+from offsetwatch.config.identity import CLUSTERS_HEADER
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.documents import api, explain, findings, openapi, overview, status, trends
 from offsetwatch.serve.http import page_files
-from offsetwatch.serve.http.accept_loop import Accepting
-from offsetwatch.serve.http.connection_limits import Connection, timed
-from offsetwatch.serve.http.listener_thread import STOP_S_MAX, Listening
-from offsetwatch.serve.metrics.chunked_body import gathered
+from offsetwatch.serve.http.accept_loop import AcceptLoop
+from offsetwatch.serve.http.connection_limits import ReadConnection, add_deadlines
+from offsetwatch.serve.http.listener_thread import STOP_S_MAX, ListenerThread
+from offsetwatch.serve.metrics.chunked_body import merge_small_parts
 from offsetwatch.serve.metrics.exposition import Exposition
-from offsetwatch.serve.metrics.families import Build, Reload
-from offsetwatch.serve.metrics.negotiate import choose, gzip_accepted
-from offsetwatch.serve.metrics.render_cache import Renders, TooManyRenders
-from offsetwatch.serve.web_config.current import Current
-from offsetwatch.serve.web_config.request_guard import Guard
-from offsetwatch.state.snapshot import EMPTY, Snapshot
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus
+from offsetwatch.serve.metrics.negotiate import choose_format, is_gzip_accepted
+from offsetwatch.serve.metrics.render_cache import RenderCache, TooManyRenders
+from offsetwatch.serve.web_config.current import WebConfigReloader
+from offsetwatch.serve.web_config.request_guard import RequestGuard
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 
 CONNECTIONS_MAX: Final = 256  # at once; the daemon needs file descriptors for Kafka, too
 HANDSHAKE_S: Final = 5.0  # for TLS
-PICTURE_LOOK_S: Final = 0.02  # for a fresh snapshot, until there is one
-PICTURE_LOOKS_MAX: Final = 100
+SNAPSHOT_POLL_S: Final = 0.02  # for a fresh snapshot, until there is one
+SNAPSHOT_POLLS_MAX: Final = 100
 _API: Final = openapi.PREFIX
 GZIP_LEVEL = 1  # level 9 costs six times the processor for 15 % less
-_GZIP: Final = 31  # zlib's largest window, and gzip's header around it
+_GZIP_WBITS: Final = 31  # zlib's largest window, and gzip's header around it
 
-BUILD: Final = Build(version=__version__, revision="unknown", python=platform.python_version())
+BUILD: Final = BuildInfo(version=__version__, revision="unknown", python=platform.python_version())
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Pulse:
+class LoopHeartbeat:
     """Asked of the writer's loop, from any thread.
 
     alive   does it still turn?
@@ -99,30 +99,30 @@ class ReadServer:
         self,
         listen: str,
         snapshot: Callable[[], Snapshot],
-        pulse: Pulse,
+        pulse: LoopHeartbeat,
         *,
         reload: Callable[[], Future[tuple[str, ...]]],
-        reloaded: Callable[[], Reload],
-        build: Build = BUILD,
+        reloaded: Callable[[], ConfigReloadStatus],
+        build: BuildInfo = BUILD,
         page_facts: PageFacts = _NO_FACTS,
         web_config: Path | None = None,
     ) -> None:
-        self._listening = Listening("read-listener", listen, self._serve)
+        self._listening = ListenerThread("read-listener", listen, self._serve)
         self._snapshot = snapshot
         self._alive = pulse.alive
         self._fresh = pulse.fresh
         self._reload_asked = reload
         self._version = build.version
         self._page_facts = page_facts
-        self._page, self._assets = page_files.assets(build.version)
+        self._page, self._assets = page_files.load_assets(build.version)
         self._refused: Counter[str] = Counter()
-        self._web = None if web_config is None else Current(web_config, "read")
+        self._web = None if web_config is None else WebConfigReloader(web_config, "read")
         self._guard = None
         if self._web is not None:
-            self._guard = Guard(self._web, SteadyClock(), self._refused)
+            self._guard = RequestGuard(self._web, SteadyClock(), self._refused)
         self._reloaded = reloaded
         self._exposition = Exposition(build, self._last)
-        self._renders = Renders()
+        self._renders = RenderCache()
 
     def start(self) -> None:
         """Listen, once; connections queue from here on. Raises Unreachable without the address."""
@@ -142,7 +142,7 @@ class ReadServer:
         """The port that was bound; 0 before start()."""
         return self._listening.port
 
-    def _last(self) -> Reload:
+    def _last(self) -> ConfigReloadStatus:
         """How reading went, that of the listener's own file with it."""
         last = self._reloaded()
         web = last.web if self._web is None else (self._web.seen, *last.web)
@@ -157,7 +157,7 @@ class ReadServer:
         await runner.setup()
         server = runner.server
         assert server is not None  # it was set up
-        accepting = Accepting(
+        accepting = AcceptLoop(
             listener,
             lambda connection: self._take(connection, server),
             full=lambda taken: taken + len(server.connections) >= CONNECTIONS_MAX,
@@ -179,7 +179,7 @@ class ReadServer:
         tls = None if self._web is None else self._web.get().context
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: Connection(server),
+                lambda: ReadConnection(server),
                 connection,
                 ssl=tls,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
@@ -208,7 +208,7 @@ class ReadServer:
         index = tuple(path for path, _ in documents if path.startswith(_API))
 
         async def answer_index(_: web.Request) -> web.Response:
-            return _json_response(200, {"documents": index})
+            return _build_json_response(200, {"documents": index})
 
         for path, handler in (
             *documents,
@@ -219,17 +219,17 @@ class ReadServer:
         app.router.add_post("/-/reload", self._reload)
         if self._guard is not None:
             self._guard.on(app)
-        timed(app)
+        add_deadlines(app)
         return app
 
     async def _landing(self, request: web.Request) -> web.Response:
-        return _asset(request, self._page)
+        return _build_asset_response(request, self._page)
 
     async def _static(self, request: web.Request) -> web.Response:
         found = self._assets.get(request.match_info["name"])
         if found is None:
             raise web.HTTPNotFound
-        return _asset(request, found)
+        return _build_asset_response(request, found)
 
     async def _healthy(self, _: web.Request) -> web.Response:
         if self._alive():
@@ -258,17 +258,17 @@ class ReadServer:
         """
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            for _ in range(PICTURE_LOOKS_MAX):
+            for _ in range(SNAPSHOT_POLLS_MAX):
                 if self._fresh():
                     break
-                await asyncio.sleep(PICTURE_LOOK_S)
+                await asyncio.sleep(SNAPSHOT_POLL_S)
             return await handler(request)
 
         return answer
 
     async def _metrics(self, request: web.Request) -> web.Response:
         snapshot = self._snapshot()
-        choice = choose(_header(request, "Accept"))
+        choice = choose_format(_join_header(request, "Accept"))
         names = frozenset(request.query.getall("name[]", ()))
         return await self._rendered(
             request,
@@ -279,34 +279,34 @@ class ReadServer:
         )
 
     async def _connectors(self, request: web.Request) -> web.Response:
-        only = _only(request)
+        only = _parse_filter(request)
         return await self._json(
-            request, ("connectors", only), lambda seen: api.connectors(seen, only)
+            request, ("connectors", only), lambda seen: api.encode_connectors(seen, only)
         )
 
     async def _flows(self, request: web.Request) -> web.Response:
-        only = _only(request)
-        return await self._json(request, ("flows", only), lambda seen: api.flows(seen, only))
+        only = _parse_filter(request)
+        return await self._json(request, ("flows", only), lambda seen: api.encode_flows(seen, only))
 
     async def _findings(self, request: web.Request) -> web.Response:
-        return await self._json(request, "findings", findings.findings)
+        return await self._json(request, "findings", findings.encode_findings)
 
     async def _status(self, request: web.Request) -> web.Response:
-        return await self._json(request, "status", status.status)
+        return await self._json(request, "status", status.encode_status)
 
     async def _explain(self, request: web.Request) -> web.Response:
         """One connector: `?connector=NAME`, and `connect_cluster=NAME` where several have one."""
-        only = _only(request)
+        only = _parse_filter(request)
         if only.connector is None:
             return web.Response(status=400, text="connector is missing\n")
         name, cluster = only.connector, only.connect_cluster
         snapshot = self._snapshot()
         try:
-            explain.find(snapshot, name, cluster)
+            explain.find_connector(snapshot, name, cluster)
         except ConfigError as exc:
             return web.Response(status=404, text="".join(f"{line}\n" for line in exc.mistakes))
         return await self._json(
-            request, ("explain", only), lambda seen: explain.explained(seen, name, cluster)
+            request, ("explain", only), lambda seen: explain.encode_explain(seen, name, cluster)
         )
 
     async def _overview(self, request: web.Request) -> web.Response:
@@ -314,7 +314,7 @@ class ReadServer:
         return await self._json(
             request,
             ("overview", alive, boards_url),
-            lambda seen: overview.overview(
+            lambda seen: overview.encode_overview(
                 seen,
                 version=self._version,
                 alive=alive,
@@ -325,11 +325,13 @@ class ReadServer:
 
     async def _openapi(self, _: web.Request) -> web.Response:
         headers = {"Cache-Control": "no-cache"}
-        body = openapi.served()
+        body = openapi.encode_document()
         return web.Response(body=body, content_type="application/json", headers=headers)
 
     async def _trends(self, request: web.Request) -> web.Response:
-        return await self._json(request, "trends", trends.trends, version=trends.version)
+        return await self._json(
+            request, "trends", trends.encode_trends, version=trends.compute_version
+        )
 
     async def _json(
         self,
@@ -341,14 +343,16 @@ class ReadServer:
     ) -> web.Response:
         """`version`: what changes with the document, of one that seldom does."""
         snapshot = self._snapshot()
-        if snapshot is EMPTY:  # a document of no moment would look like one in which nothing exists
+        if (
+            snapshot is EMPTY_SNAPSHOT
+        ):  # a document of no moment would look like one in which nothing exists
             return web.Response(status=503, text="nothing has been read yet\n")
         headers = {"Cache-Control": "no-cache"}
         if clusters := self._page_facts.clusters():
-            headers[HEADER] = clusters
+            headers[CLUSTERS_HEADER] = clusters
         if version is not None:
             headers["ETag"] = f'W/"{version(snapshot)}"'  # weak: it may be sent compressed
-            if _has(request, headers["ETag"]):
+            if _has_etag(request, headers["ETag"]):
                 return web.Response(status=304, headers=headers)
         answer = await self._rendered(
             request,
@@ -371,14 +375,14 @@ class ReadServer:
     ) -> web.Response:
         """A body that is made off the loop, and once for all who ask for it at the same time."""
         headers = {"Vary": "Accept, Accept-Encoding"}
-        zipped = gzip_accepted(_header(request, "Accept-Encoding"))
+        zipped = is_gzip_accepted(_join_header(request, "Accept-Encoding"))
         if zipped:
             headers["Content-Encoding"] = "gzip"
         try:
             body = await self._renders.body(
                 snapshot,
                 (form, zipped),
-                lambda: tuple(gathered(_zipped(make()) if zipped else make())),
+                lambda: tuple(merge_small_parts(_compress_parts(make()) if zipped else make())),
             )
         except TooManyRenders:
             self._refused["overload"] += 1
@@ -395,7 +399,7 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
         if not f"{request.path}/".startswith(_API):
             raise
         said = f"there is no such document; {_API} lists all"
-        return _json_response(404, {"error": "not_found", "message": said})
+        return _build_json_response(404, {"error": "not_found", "message": said})
     except web.HTTPException:  # aiohttp's own 405
         raise
     except TooManyRenders:
@@ -408,38 +412,38 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
         return web.Response(status=500, text="internal error\n")
 
 
-def _json_response(status: int, document: dict[str, Any]) -> web.Response:
+def _build_json_response(status: int, document: dict[str, Any]) -> web.Response:
     body = msgspec.json.encode(document) + b"\n"
     headers = {"Cache-Control": "no-cache"}
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)
 
 
-def _header(request: web.Request, name: str) -> str:
+def _join_header(request: web.Request, name: str) -> str:
     """A header that may be given several times and then means one list."""
     return ",".join(request.headers.getall(name, ()))
 
 
-def _only(request: web.Request) -> api.Only:
+def _parse_filter(request: web.Request) -> api.ConnectorFilter:
     """Which connector a request is about: all of them unless it names one."""
-    return api.Only(request.query.get("connect_cluster"), request.query.get("connector"))
+    return api.ConnectorFilter(request.query.get("connect_cluster"), request.query.get("connector"))
 
 
-def _has(request: web.Request, etag: str) -> bool:
+def _has_etag(request: web.Request, etag: str) -> bool:
     """Does the client have what it asks for already?"""
-    known = (tag.strip() for tag in _header(request, "If-None-Match").split(","))
+    known = (tag.strip() for tag in _join_header(request, "If-None-Match").split(","))
     return etag.removeprefix("W/") in {tag.removeprefix("W/") for tag in known}
 
 
-def _asset(request: web.Request, asset: page_files.Asset) -> web.Response:
+def _build_asset_response(request: web.Request, asset: page_files.Asset) -> web.Response:
     headers = {**page_files.HEADERS, "ETag": asset.etag}
-    if _has(request, asset.etag):
+    if _has_etag(request, asset.etag):
         return web.Response(status=304, headers=headers)
     headers["Content-Type"] = asset.content_type
     return web.Response(body=asset.body, headers=headers)
 
 
-def _zipped(parts: Iterable[bytes]) -> Iterator[bytes]:
+def _compress_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Each as it is made: never all of them at once."""
-    writer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP)
+    writer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS)
     yield from map(writer.compress, parts)
     yield writer.flush()

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from offsetwatch.serve.metrics.catalog_mirrors import MM2
-from offsetwatch.serve.metrics.catalog_remediation import REMEDY
+from offsetwatch.serve.metrics.catalog_mirrors import MIRROR_METRICS
+from offsetwatch.serve.metrics.catalog_remediation import REMEDIATION_METRICS
 from offsetwatch.serve.metrics.metric import (
     CONNECTOR,
     INPUT,
     SOURCE_PARTITION,
     TAIL,
-    Spec,
+    MetricSpec,
     counter,
     gauge,
 )
@@ -33,7 +33,7 @@ class MetricRow(NamedTuple):
     help: str
 
 
-CATALOG: tuple[Spec, ...] = (
+CATALOG: tuple[MetricSpec, ...] = (
     BUILD_INFO := gauge(
         "build_info",
         ("version", "revision", "python"),
@@ -312,8 +312,8 @@ CATALOG: tuple[Spec, ...] = (
         "of the week (UTC), by the history pipeline; absent with less than four weeks of sampled "
         "log ends.",
     ),
-    *MM2,
-    *REMEDY,
+    *MIRROR_METRICS,
+    *REMEDIATION_METRICS,
     SERIES_DROPPED := counter(
         "series_dropped_total",
         ("reason",),
@@ -324,6 +324,6 @@ CATALOG: tuple[Spec, ...] = (
 )
 
 
-def describe() -> list[MetricRow]:
+def describe_metrics() -> list[MetricRow]:
     """The catalogue as people read it: `offsetwatch metrics` prints these rows."""
     return [MetricRow(spec.name, spec.kind, spec.labels, spec.help) for spec in CATALOG]

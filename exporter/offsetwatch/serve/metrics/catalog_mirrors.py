@@ -7,12 +7,12 @@ from offsetwatch.serve.metrics.metric import (
     FLOW,
     FLOW_PARTITION,
     MIRROR_PARTITION,
-    Spec,
+    MetricSpec,
     counter,
     gauge,
 )
 
-MM2: tuple[Spec, ...] = (
+MIRROR_METRICS: tuple[MetricSpec, ...] = (
     LOG_START := gauge(
         "mm2_source_log_start_offset",
         MIRROR_PARTITION,

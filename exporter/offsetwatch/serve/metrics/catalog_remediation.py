@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from offsetwatch.serve.metrics.metric import CONNECTOR, Spec, counter, gauge
+from offsetwatch.serve.metrics.metric import CONNECTOR, MetricSpec, counter, gauge
 
-REMEDY: tuple[Spec, ...] = (
+REMEDIATION_METRICS: tuple[MetricSpec, ...] = (
     REMEDIATION_MODE := gauge(
         "remediation_mode",
         ("mode",),

@@ -17,7 +17,7 @@ PIECE_BYTES: Final = 64 * 1024  # what is smaller goes out with its neighbours
 Body = tuple[bytes, ...]
 
 
-def gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
+def merge_small_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes, in fewer pieces where they are small: each is a system call. What is large is
     not copied.
     """
@@ -37,7 +37,7 @@ def gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(small)
 
 
-class Pieces(Payload):
+class ChunkedBody(Payload):
     """See the module. Any number of answers may send the same pieces at once."""
 
     def __init__(self, body: Body, content_type: str) -> None:

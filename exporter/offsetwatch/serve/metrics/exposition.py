@@ -19,10 +19,10 @@ from typing import Final
 import msgspec
 from prometheus_client import ProcessCollector
 
-from offsetwatch.serve.metrics.families import Build, Reload, collect
-from offsetwatch.serve.metrics.metric import Spec
+from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
+from offsetwatch.serve.metrics.metric import MetricSpec
 from offsetwatch.serve.metrics.negotiate import Format
-from offsetwatch.serve.metrics.series_table import Columns, Family, Labels, Rows
+from offsetwatch.serve.metrics.series_table import Family, LabelColumns, LabelRows, Labels
 from offsetwatch.state.snapshot import Snapshot
 
 LINES_AT_ONCE: Final = 1_000  # what they are made of is small enough to be taken up again
@@ -36,7 +36,7 @@ _ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _FormattedRows:
     """Label sets and what they look like, shared by all families that show the same rows.
 
     labels      the label sets as they were given, to see whether they are still the same
@@ -45,7 +45,7 @@ class _Rows:
                 source partitions may print the same label, and one series must not appear twice
     """
 
-    labels: Rows
+    labels: LabelRows
     texts: list[str]
     first: list[bool] | None
 
@@ -61,17 +61,17 @@ class Encoder:
     """
 
     def __init__(self) -> None:
-        self._rows: dict[str, tuple[tuple[str, ...], _Rows]] = {}
+        self._rows: dict[str, tuple[tuple[str, ...], _FormattedRows]] = {}
 
     def series(self) -> int:
         """How many lines it keeps what is needed for."""
         return sum(rows.shown for _, rows in self._rows.values())
 
-    def bodies(self, families: Iterable[Family]) -> Iterator[tuple[Spec, Iterator[bytes]]]:
+    def bodies(self, families: Iterable[Family]) -> Iterator[tuple[MetricSpec, Iterator[bytes]]]:
         """The sample lines of each family that has some, the same in every format."""
         # By what gave them; it is kept, or another one could have its id.
-        seen: dict[tuple[int, tuple[str, ...]], tuple[Rows, _Rows]] = {}
-        known: dict[tuple[str, ...], _Known] = {}
+        seen: dict[tuple[int, tuple[str, ...]], tuple[LabelRows, _FormattedRows]] = {}
+        known: dict[tuple[str, ...], _LabelTextCache] = {}
         for family in families:
             name, names = family.spec.name, family.spec.labels
             _, last = self._rows.get(name, (names, None))
@@ -81,48 +81,48 @@ class Encoder:
                 rows = last
             else:
                 if names not in known:
-                    known[names] = _Known(self._last(names))
+                    known[names] = _LabelTextCache(self._last(names))
                 written = known[names].texts(names, family.labels)
-                rows = _Rows(family.labels, written, _first(written))
+                rows = _FormattedRows(family.labels, written, _mark_first_rows(written))
             seen[id(family.labels), names] = (family.labels, rows)
             self._rows[name] = (names, rows)
             if rows.labels:
-                yield family.spec, _lines(name, rows, family.numbers)
+                yield family.spec, _encode_lines(name, rows, family.numbers)
 
-    def _last(self, names: tuple[str, ...]) -> list[_Rows]:
+    def _last(self, names: tuple[str, ...]) -> list[_FormattedRows]:
         """What the last render showed under these names of labels."""
         found = {id(rows): rows for at, rows in self._rows.values() if at == names}
         return list(found.values())
 
 
-class _Known:
+class _LabelTextCache:
     """Texts of label sets that were there before: they are not written anew. What came as a whole
     is looked through only when something is looked for: in a first render nothing ever is.
     """
 
-    def __init__(self, last: list[_Rows]) -> None:
-        self._whole: list[tuple[Rows, list[str]]] = [(at.labels, at.texts) for at in last]
+    def __init__(self, last: list[_FormattedRows]) -> None:
+        self._whole: list[tuple[LabelRows, list[str]]] = [(at.labels, at.texts) for at in last]
         self._texts: dict[Labels, str] = {}
 
-    def texts(self, names: tuple[str, ...], rows: Rows) -> list[str]:
+    def texts(self, names: tuple[str, ...], rows: LabelRows) -> list[str]:
         """`{labels} ` of each row, all of them known from now on."""
         for labels, texts in self._whole:
             self._texts.update(zip(labels, texts, strict=True))
         self._whole.clear()
         if not self._texts:
-            written = _texts(names, rows)
+            written = _format_labels(names, rows)
             self._whole.append((rows, written))
             return written
         wanted = list(rows)
         new = [at for at in wanted if at not in self._texts]
-        self._texts.update(zip(new, _texts(names, new), strict=True))
+        self._texts.update(zip(new, _format_labels(names, new), strict=True))
         return list(map(self._texts.__getitem__, wanted))
 
 
 class Exposition:
     """A snapshot and our own process as the body of `/metrics`."""
 
-    def __init__(self, build: Build, reloaded: Callable[[], Reload]) -> None:
+    def __init__(self, build: BuildInfo, reloaded: Callable[[], ConfigReloadStatus]) -> None:
         self._build = build
         self._reloaded = reloaded
         self._encoder = Encoder()
@@ -145,7 +145,7 @@ class Exposition:
         before it is compressed.
         """
         for spec, lines in self._encoder.bodies(self._families(snapshot, form, names)):
-            yield _header(spec, form)
+            yield _format_header(spec, form)
             yield from lines
         if form.openmetrics:
             yield b"# EOF\n"
@@ -153,20 +153,20 @@ class Exposition:
     def _families(
         self, snapshot: Snapshot, form: Format, names: frozenset[str]
     ) -> Iterator[Family]:
-        def wanted(spec: Spec) -> bool:
-            return not names or spec.name in names or _family_name(spec, form) in names
+        def wanted(spec: MetricSpec) -> bool:
+            return not names or spec.name in names or _family_name_of(spec, form) in names
 
-        yield from collect(snapshot, self._build, self._reloaded(), wanted)
-        for family in process_families(self._process):
+        yield from collect_families(snapshot, self._build, self._reloaded(), wanted)
+        for family in collect_process_families(self._process):
             if wanted(family.spec):
                 yield family
 
 
-def process_families(process: ProcessCollector) -> Iterator[Family]:
+def collect_process_families(process: ProcessCollector) -> Iterator[Family]:
     """`process_*` of our own process. Nothing where the system has no /proc."""
     for metric in process.collect():
         counter = metric.type == "counter"
-        spec = Spec(
+        spec = MetricSpec(
             name=metric.name + _TOTAL if counter else metric.name,
             kind="counter" if counter else "gauge",
             help=metric.documentation,
@@ -176,7 +176,7 @@ def process_families(process: ProcessCollector) -> Iterator[Family]:
         yield Family(spec, [()] * len(numbers), numbers)
 
 
-def _first(texts: list[str]) -> list[bool] | None:
+def _mark_first_rows(texts: list[str]) -> list[bool] | None:
     """See _Rows."""
     if len(set(texts)) == len(texts):
         return None
@@ -186,24 +186,24 @@ def _first(texts: list[str]) -> list[bool] | None:
     return [first_at[text] == row for row, text in enumerate(texts)]
 
 
-def _texts(names: tuple[str, ...], rows: Rows) -> list[str]:
+def _format_labels(names: tuple[str, ...], rows: LabelRows) -> list[str]:
     """`{labels} ` of each row. Joined and not formatted, which takes three times as long, and label
     by label: a million tuples were what the collector of cycles spent its time with.
     """
     if not names or not rows:
         return [" "] * len(rows)
-    columns = rows.columns if isinstance(rows, Columns) else list(zip(*rows, strict=True))
+    columns = rows.columns if isinstance(rows, LabelColumns) else list(zip(*rows, strict=True))
     parts: list[Iterable[str]] = []
     for number, (name, values) in enumerate(zip(names, columns, strict=True)):
-        parts += (repeat(f'",{name}="' if number else f'{{{name}="'), _escaped(values))
+        parts += (repeat(f'",{name}="' if number else f'{{{name}="'), _escape_values(values))
     return list(map("".join, zip(*parts, repeat('"} '), strict=False)))
 
 
-def _escaped(values: Sequence[str]) -> Sequence[str]:
+def _escape_values(values: Sequence[str]) -> Sequence[str]:
     """Values of one label. Seldom is there anything to escape in them."""
     if not _has_to_escape("".join(set(values))):
         return values
-    return [_TO_ESCAPE.sub(_escape, value) for value in values]
+    return [_TO_ESCAPE.sub(_escape_character, value) for value in values]
 
 
 def _has_to_escape(text: str) -> bool:
@@ -215,31 +215,31 @@ def _has_to_escape(text: str) -> bool:
     return not text.isascii() and _TO_ESCAPE.search(text) is not None
 
 
-def _escape(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     return _ESCAPES.get(found.group(), "\N{REPLACEMENT CHARACTER}")
 
 
-def _lines(name: str, rows: _Rows, numbers: list[float]) -> Iterator[bytes]:
+def _encode_lines(name: str, rows: _FormattedRows, numbers: list[float]) -> Iterator[bytes]:
     """One line per row, LINES_AT_ONCE of them."""
     texts, shown = rows.texts, numbers
     if rows.first is not None:
         texts, shown = list(compress(texts, rows.first)), list(compress(shown, rows.first))
     for start in range(0, len(texts), LINES_AT_ONCE):
         until = start + LINES_AT_ONCE
-        yield _piece(name, texts[start:until], shown[start:until])
+        yield _encode_piece(name, texts[start:until], shown[start:until])
 
 
-def _piece(name: str, texts: list[str], numbers: list[float]) -> bytes:
+def _encode_piece(name: str, texts: list[str], numbers: list[float]) -> bytes:
     # What ends a line and begins the next is one piece; the first begins with nothing to end.
     pieces = ["\n" + name] * (3 * len(texts))
     pieces[0] = name
     pieces[1::3] = texts
-    pieces[2::3] = _written(numbers)
+    pieces[2::3] = _format_numbers(numbers)
     pieces.append("\n")
     return "".join(pieces).encode()
 
 
-def _written(numbers: list[float]) -> list[str]:
+def _format_numbers(numbers: list[float]) -> list[str]:
     """Of each the shortest text that is exactly it. As JSON, whose writer takes a quarter of the
     time that `repr` takes for a float, and two thirds for an integer; it has no word for what is
     not finite.
@@ -249,12 +249,12 @@ def _written(numbers: list[float]) -> list[str]:
     return [_NON_FINITE.get(text, text) for text in map(repr, numbers)]
 
 
-def _family_name(spec: Spec, form: Format) -> str:
+def _family_name_of(spec: MetricSpec, form: Format) -> str:
     return spec.name.removesuffix(_TOTAL) if form.openmetrics else spec.name
 
 
-def _header(spec: Spec, form: Format) -> bytes:
-    name = _family_name(spec, form)
+def _format_header(spec: MetricSpec, form: Format) -> bytes:
+    name = _family_name_of(spec, form)
     text = spec.help.replace("\\", r"\\").replace("\n", r"\n")
     if form.openmetrics:
         text = text.replace('"', r"\"")

@@ -19,16 +19,16 @@ from offsetwatch.model.baselines import QUANTILES
 from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.pipeline_status import PipelineStatus
-from offsetwatch.model.series_limits import Owner, SeriesGroup
+from offsetwatch.model.series_limits import SeriesGroup, SeriesOwner
 from offsetwatch.serve.metrics import (
     catalog,
     catalog_mirrors,
     mirror_families,
     remediation_families,
 )
-from offsetwatch.serve.metrics.metric import INPUT, TAIL, Spec
-from offsetwatch.serve.metrics.series_table import Columns, Family, Labels, family
-from offsetwatch.state.mirror.lag import lag_seconds
+from offsetwatch.serve.metrics.metric import INPUT, TAIL, MetricSpec
+from offsetwatch.serve.metrics.series_table import Family, LabelColumns, Labels, build_family
+from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorView,
     SinkPartitionView,
@@ -39,7 +39,7 @@ from offsetwatch.state.snapshot import (
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class BuildInfo:
     """What this program is, for `build_info`."""
 
     version: str
@@ -48,7 +48,7 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
-class WebFile:
+class WebConfigStatus:
     """How reading a listener's web config file went last, and how often it could not be used."""
 
     listener: str
@@ -57,7 +57,7 @@ class WebFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Reload:
+class ConfigReloadStatus:
     """How reading the configuration went last, and when it last went well (Unix seconds).
 
     web         the web config files in use
@@ -66,46 +66,48 @@ class Reload:
 
     successful: bool
     at: float
-    web: tuple[WebFile, ...] = ()
+    web: tuple[WebConfigStatus, ...] = ()
     refused: tuple[tuple[str, int], ...] = ()
 
 
-def reload(last: Reload) -> Iterator[Family]:
+def collect_reload(last: ConfigReloadStatus) -> Iterator[Family]:
     """The configuration in use."""
     yield Family(catalog.RELOAD_SUCCESSFUL, [()], [int(last.successful)])
     yield Family(catalog.RELOAD_AT, [()], [last.at])
     listeners: list[Labels] = [(at.listener,) for at in last.web]
-    yield family(catalog.WEB_RELOAD_SUCCESSFUL, listeners, [int(at.successful) for at in last.web])
-    yield family(catalog.WEB_RELOAD_FAILURES, listeners, [at.failures for at in last.web])
+    yield build_family(
+        catalog.WEB_RELOAD_SUCCESSFUL, listeners, [int(at.successful) for at in last.web]
+    )
+    yield build_family(catalog.WEB_RELOAD_FAILURES, listeners, [at.failures for at in last.web])
     reasons: list[Labels] = [(reason,) for reason, _ in last.refused]
-    yield family(catalog.READ_REFUSED, reasons, [count for _, count in last.refused])
+    yield build_family(catalog.READ_REFUSED, reasons, [count for _, count in last.refused])
 
 
-def build_info(build: Build) -> Family:
+def collect_build_info(build: BuildInfo) -> Family:
     """Who is talking."""
     return Family(catalog.BUILD_INFO, [(build.version, build.revision, build.python)], [1])
 
 
-def memory(snapshot: Snapshot) -> Iterator[Family]:
+def collect_saved_state(snapshot: Snapshot) -> Iterator[Family]:
     """What would survive a restart."""
-    yield family(catalog.STATE_SAVED_AT, [()], [snapshot.saved_at])
+    yield build_family(catalog.STATE_SAVED_AT, [()], [snapshot.saved_at])
 
 
-def inputs(snapshot: Snapshot) -> Iterator[Family]:
+def collect_inputs(snapshot: Snapshot) -> Iterator[Family]:
     """The health of everything we read."""
     views = snapshot.inputs
     labels: list[Labels] = [attrgetter(*INPUT)(view.id) for view in views]
-    yield family(catalog.INPUT_UP, labels, [int(view.up) for view in views])
-    yield family(catalog.INPUT_LAST_SUCCESS, labels, [view.last_success_at for view in views])
+    yield build_family(catalog.INPUT_UP, labels, [int(view.up) for view in views])
+    yield build_family(catalog.INPUT_LAST_SUCCESS, labels, [view.last_success_at for view in views])
     errors = [(at, *error) for at, view in zip(labels, views, strict=True) for error in view.errors]
-    yield family(
+    yield build_family(
         catalog.INPUT_ERRORS,
         [(*at, reason) for at, reason, _ in errors],
         [count for _, _, count in errors],
     )
 
 
-def tails(snapshot: Snapshot) -> Iterator[Family]:
+def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
     """How far we have read the internal topics."""
     found: list[tuple[Labels, TailView]] = [
         (attrgetter(*TAIL)(view.id), view.tail) for view in snapshot.inputs if view.tail is not None
@@ -120,12 +122,14 @@ def tails(snapshot: Snapshot) -> Iterator[Family]:
             ("undecodable", tail.undecodable),
         )
     ]
-    yield family(catalog.TAIL_RECORDS, [at for at, _ in records], [count for _, count in records])
-    yield family(catalog.TAIL_CAUGHT_UP, labels, [int(tail.caught_up) for _, tail in found])
-    yield family(catalog.TAIL_BEHIND, labels, [tail.behind for _, tail in found])
+    yield build_family(
+        catalog.TAIL_RECORDS, [at for at, _ in records], [count for _, count in records]
+    )
+    yield build_family(catalog.TAIL_CAUGHT_UP, labels, [int(tail.caught_up) for _, tail in found])
+    yield build_family(catalog.TAIL_BEHIND, labels, [tail.behind for _, tail in found])
 
 
-def connectors(snapshot: Snapshot) -> Iterator[Family]:
+def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
     """Connectors and tasks as Connect's REST API shows them."""
     states: list[tuple[Labels, int]] = []
     # A million of them at 240,000 tasks: a tuple for each would be what a scrape takes most for.
@@ -133,39 +137,43 @@ def connectors(snapshot: Snapshot) -> Iterator[Family]:
     task_state_is: list[int] = []
     tasks: list[tuple[Labels, int]] = []
     without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
-    views = _within(snapshot.connectors, without)
-    tasks_of = _shown_tasks(snapshot)
+    views = _exclude_owners(snapshot.connectors, without)
+    tasks_of = _build_task_selector(snapshot)
     for view in views:
         at = (view.connect_cluster, view.name)
-        states += [((*at, state), on) for state, on in _state_set(view.state)]
+        states += [((*at, state), on) for state, on in _expand_state_set(view.state)]
         for task in tasks_of(view):
-            found = _state_set(task.state)
+            found = _expand_state_set(task.state)
             labels = (*at, str(task.number))
             for column, label in zip(task_states, labels, strict=False):
                 column.extend([label] * len(found))
             task_states[-1].extend([state for state, _ in found])
             task_state_is += [on for _, on in found]
-        tasks += [((*at, state), count) for state, count in _task_counts(view)]
+        tasks += [((*at, state), count) for state, count in _count_tasks(view)]
     for spec, rows in (
         (catalog.CONNECTOR_STATE, states),
         (catalog.CONNECTOR_TASKS, tasks),
     ):
-        yield family(spec, [at for at, _ in rows], [number for _, number in rows])
-    yield family(catalog.TASK_STATE, Columns(*task_states) if task_state_is else [], task_state_is)
+        yield build_family(spec, [at for at, _ in rows], [number for _, number in rows])
+    yield build_family(
+        catalog.TASK_STATE, LabelColumns(*task_states) if task_state_is else [], task_state_is
+    )
     infos: list[Labels] = [
         (view.connect_cluster, view.name, view.kind.value, view.class_name, view.version)
         for view in views
     ]
-    yield family(catalog.CONNECTOR_INFO, infos, [1] * len(infos))
+    yield build_family(catalog.CONNECTOR_INFO, infos, [1] * len(infos))
 
 
-def _within(views: tuple[ConnectorView, ...], without: frozenset[Owner]) -> Sequence[ConnectorView]:
+def _exclude_owners(
+    views: tuple[ConnectorView, ...], without: frozenset[SeriesOwner]
+) -> Sequence[ConnectorView]:
     if not without:
         return views
     return [view for view in views if (view.connect_cluster, view.name) not in without]
 
 
-def _shown_tasks(snapshot: Snapshot) -> Callable[[ConnectorView], Sequence[Task]]:
+def _build_task_selector(snapshot: Snapshot) -> Callable[[ConnectorView], Sequence[Task]]:
     """Return what gives the tasks of a connector that have series: all of them, those that are not
     running, or none.
     """
@@ -185,63 +193,63 @@ def _shown_tasks(snapshot: Snapshot) -> Callable[[ConnectorView], Sequence[Task]
     return shown
 
 
-def _state_set(state: str) -> list[tuple[str, int]]:
+def _expand_state_set(state: str) -> list[tuple[str, int]]:
     """Every known state as 0 or 1; a state that Connect may invent later is a row of its own."""
     rows = [(known, int(known == state)) for known in STATES]
     return rows if state in STATES else [*rows, (state, 1)]
 
 
-def _task_counts(view: ConnectorView) -> Iterable[tuple[str, int]]:
+def _count_tasks(view: ConnectorView) -> Iterable[tuple[str, int]]:
     counts = dict.fromkeys(STATES, 0)
     for task in view.tasks:
         counts[task.state] = counts.get(task.state, 0) + 1
     return counts.items()
 
 
-def positions(snapshot: Snapshot) -> Iterator[Family]:
+def collect_positions(snapshot: Snapshot) -> Iterator[Family]:
     """Every number of every offset."""
-    views = _exported(snapshot)
+    views = _select_exported(snapshot)
     offsets = [view.offset for view in views]
     fields = list(chain.from_iterable([at.numbers for at in offsets if at is not None]))
     each = [0 if at is None else len(at.numbers) for at in offsets]
-    labels = _labels(views)
+    labels = _build_label_columns(views)
     if each.count(1) != len(each):
         labels = labels.repeated(each)
     labels = labels.beside([name for name, _ in fields])
-    yield family(catalog.POSITION, labels, [number for _, number in fields])
+    yield build_family(catalog.POSITION, labels, [number for _, number in fields])
 
 
-def source_partitions(snapshot: Snapshot) -> Iterator[Family]:
+def collect_source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """Source offsets. A forgotten source partition keeps its counters and loses the rest."""
-    views = _exported(snapshot)
-    labels = _labels(views)
+    views = _select_exported(snapshot)
+    labels = _build_label_columns(views)
     committed = [None if view.offset is None else view.committed_at for view in views]
     advanced = [None if view.offset is None else view.advanced_at for view in views]
-    yield family(catalog.LAST_COMMIT, labels, committed)
-    yield family(catalog.LAST_ADVANCE, labels, advanced)
-    yield family(catalog.COMMITS, labels, [view.commits for view in views])
-    yield family(catalog.ADVANCES, labels, [view.advances for view in views])
-    yield family(catalog.REWINDS, labels, [view.rewinds for view in views])
-    yield family(catalog.RESETS, labels, [view.resets for view in views])
+    yield build_family(catalog.LAST_COMMIT, labels, committed)
+    yield build_family(catalog.LAST_ADVANCE, labels, advanced)
+    yield build_family(catalog.COMMITS, labels, [view.commits for view in views])
+    yield build_family(catalog.ADVANCES, labels, [view.advances for view in views])
+    yield build_family(catalog.REWINDS, labels, [view.rewinds for view in views])
+    yield build_family(catalog.RESETS, labels, [view.resets for view in views])
     gone = snapshot.left_out_of(SeriesGroup.CONNECTORS)
     polled: list[Labels] = [
         at
         for rest in snapshot.by_rest
         if (at := (rest.connect_cluster, rest.connector)) not in gone
     ]
-    yield family(catalog.FROM_REST, polled, [1] * len(polled))
-    yield family(catalog.EVENT_TIME, labels, [view.event_at for view in views])
+    yield build_family(catalog.FROM_REST, polled, [1] * len(polled))
+    yield build_family(catalog.EVENT_TIME, labels, [view.event_at for view in views])
 
 
-def _labels(views: Sequence[SourcePartitionView]) -> Columns:
-    return Columns(
+def _build_label_columns(views: Sequence[SourcePartitionView]) -> LabelColumns:
+    return LabelColumns(
         [view.connect_cluster for view in views],
         [view.connector for view in views],
         [view.label for view in views],
     )
 
 
-def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
+def _select_exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
     """Without those beyond a limit, and those that are summed up by topic."""
     without = snapshot.left_out_of(SeriesGroup.SOURCE_PARTITIONS)
     if not snapshot.by_topic and not snapshot.not_exported and not without:
@@ -258,26 +266,27 @@ def _exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
     ]
 
 
-def sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
+def collect_sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """What sink connectors have left to do."""
     views: Sequence[SinkPartitionView] = snapshot.sink_partitions
     without = snapshot.left_out_of(SeriesGroup.SINK_PARTITIONS)
     if without:
         views = [at for at in views if (at.connect_cluster, at.connector) not in without]
-    labels = Columns(
+    labels = LabelColumns(
         [view.connect_cluster for view in views],
         [view.connector for view in views],
         [view.topic for view in views],
         [str(view.partition) for view in views],
     )
-    yield family(catalog.SINK_LAG, labels, [view.lag for view in views])
+    yield build_family(catalog.SINK_LAG, labels, [view.lag for view in views])
     seconds = [
-        lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up) for view in views
+        compute_lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
+        for view in views
     ]
-    yield family(catalog.SINK_LAG_SECONDS, labels, seconds)
+    yield build_family(catalog.SINK_LAG_SECONDS, labels, seconds)
 
 
-def judged(snapshot: Snapshot) -> Iterator[Family]:
+def collect_verdicts_and_findings(snapshot: Snapshot) -> Iterator[Family]:
     """Verdicts on connectors, and how much is wrong."""
     without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
     progress = [
@@ -286,42 +295,44 @@ def judged(snapshot: Snapshot) -> Iterator[Family]:
         if at.scope is Scope.CONNECTOR and (at.connect_cluster, at.connector) not in without
         for verdict in Verdict
     ]
-    yield family(catalog.PROGRESS, [at for at, _ in progress], [on for _, on in progress])
+    yield build_family(catalog.PROGRESS, [at for at, _ in progress], [on for _, on in progress])
     counts = Counter(
         (found.connect_cluster, found.connector or "", found.name.value, found.severity.value)
         for found in snapshot.findings
     )
-    yield family(catalog.FINDINGS, list(counts), list(counts.values()))
+    yield build_family(catalog.FINDINGS, list(counts), list(counts.values()))
     failed = snapshot.notifications_failed
     labels: list[Labels] = [(reason,) for reason, _ in failed]
-    yield family(catalog.NOTIFICATIONS_FAILED, labels, [count for _, count in failed])
+    yield build_family(catalog.NOTIFICATIONS_FAILED, labels, [count for _, count in failed])
 
 
-def control(snapshot: Snapshot) -> Iterator[Family]:
+def collect_control(snapshot: Snapshot) -> Iterator[Family]:
     """What the control listener was sent."""
     for spec, counts in (
         (catalog.HOOKS_RECEIVED, snapshot.hooks_received),
         (catalog.CONTROL_REFUSED, snapshot.control_refused),
     ):
-        yield family(spec, [(reason,) for reason, _ in counts], [count for _, count in counts])
+        yield build_family(
+            spec, [(reason,) for reason, _ in counts], [count for _, count in counts]
+        )
 
 
-def topic_problems(snapshot: Snapshot) -> Iterator[Family]:
+def collect_topic_problems(snapshot: Snapshot) -> Iterator[Family]:
     """What is wrong with how internal topics are made."""
     labels: list[Labels] = [
         (found.at.kafka, found.at.topic, found.problem) for found in snapshot.topic_problems
     ]
-    yield family(catalog.TOPIC_PROBLEM, labels, [1] * len(labels))
+    yield build_family(catalog.TOPIC_PROBLEM, labels, [1] * len(labels))
 
 
-def pipeline(snapshot: Snapshot) -> Iterator[Family]:
+def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
     """The history pipeline. Without its file there is nothing but the count of those unreadable."""
     view = snapshot.pipeline
     status = view.status or PipelineStatus()
     kafkas: list[Labels] = [(feed.kafka,) for feed in status.feeds]
-    yield family(catalog.HISTORY_BATCH_AT, [()], [status.batch_at])
-    yield family(catalog.HISTORY_BEHIND, kafkas, [feed.behind for feed in status.feeds])
-    yield family(
+    yield build_family(catalog.HISTORY_BATCH_AT, [()], [status.batch_at])
+    yield build_family(catalog.HISTORY_BEHIND, kafkas, [feed.behind for feed in status.feeds])
+    yield build_family(
         catalog.HISTORY_RECORDS,
         [(*at, record) for at in kafkas for record in ("decoded", "undecodable")],
         [number for feed in status.feeds for number in (feed.decoded, feed.undecodable)],
@@ -329,22 +340,26 @@ def pipeline(snapshot: Snapshot) -> Iterator[Family]:
     errors = dict(status.errors)
     if view.unreadable:
         errors["status_unreadable"] = view.unreadable
-    yield family(catalog.HISTORY_ERRORS, [(reason,) for reason in errors], list(errors.values()))
-    yield family(catalog.HISTORY_GAPS, kafkas, [feed.gaps for feed in status.feeds])
+    yield build_family(
+        catalog.HISTORY_ERRORS, [(reason,) for reason in errors], list(errors.values())
+    )
+    yield build_family(catalog.HISTORY_GAPS, kafkas, [feed.gaps for feed in status.feeds])
     layers: list[Labels] = [(layer,) for layer, _ in status.tables]
-    yield family(catalog.HISTORY_TABLE_AT, layers, [at for _, at in status.tables])
+    yield build_family(catalog.HISTORY_TABLE_AT, layers, [at for _, at in status.tables])
 
 
-def usual(snapshot: Snapshot) -> Iterator[Family]:
+def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
     """What history says is usual, of connectors that there are."""
     view = snapshot.usual
-    yield family(catalog.HISTORY_BASELINES, [()], [None if view.valid is None else int(view.valid)])
+    yield build_family(
+        catalog.HISTORY_BASELINES, [()], [None if view.valid is None else int(view.valid)]
+    )
     labels: list[Labels] = []
     intervals: list[float | None] = []
     commits: list[float | None] = []
     lags: list[float | None] = []
     without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
-    for at in _within(snapshot.connectors, without):
+    for at in _exclude_owners(snapshot.connectors, without):
         known = view.of.get((at.connect_cluster, at.name))
         if known is None:
             continue
@@ -353,47 +368,47 @@ def usual(snapshot: Snapshot) -> Iterator[Family]:
             intervals.append(known.interval_s(snapshot.at, number))
             commits.append(None if known.commit_s is None else known.commit_s[number])
             lags.append(known.lag_records(snapshot.at, number))
-    yield family(catalog.EXPECTED_INTERVAL, labels, intervals)
-    yield family(catalog.EXPECTED_COMMITS, labels, commits)
-    yield family(catalog.EXPECTED_LAG, labels, lags)
+    yield build_family(catalog.EXPECTED_INTERVAL, labels, intervals)
+    yield build_family(catalog.EXPECTED_COMMITS, labels, commits)
+    yield build_family(catalog.EXPECTED_LAG, labels, lags)
 
 
-def dropped(snapshot: Snapshot) -> Iterator[Family]:
+def collect_dropped_series(snapshot: Snapshot) -> Iterator[Family]:
     """What is not shown."""
     reasons: list[Labels] = [(reason,) for reason, _ in snapshot.dropped]
-    yield family(catalog.SERIES_DROPPED, reasons, [count for _, count in snapshot.dropped])
+    yield build_family(catalog.SERIES_DROPPED, reasons, [count for _, count in snapshot.dropped])
 
 
-Group = Callable[[Snapshot], Iterator[Family]]
+FamilyGroup = Callable[[Snapshot], Iterator[Family]]
 
-GROUPS: tuple[Group, ...] = (
-    memory,
-    inputs,
-    tails,
-    connectors,
-    positions,
-    source_partitions,
-    mirror_families.mirror_partitions,
-    mirror_families.mirrored_topics,
-    mirror_families.losses,
-    mirror_families.syncs,
-    mirror_families.readiness,
-    mirror_families.probes,
-    sink_partitions,
-    judged,
-    control,
-    topic_problems,
-    pipeline,
-    usual,
-    remediation_families.remedies,
-    dropped,
+GROUPS: tuple[FamilyGroup, ...] = (
+    collect_saved_state,
+    collect_inputs,
+    collect_tails,
+    collect_connectors,
+    collect_positions,
+    collect_source_partitions,
+    mirror_families.collect_mirror_partitions,
+    mirror_families.collect_mirrored_topics,
+    mirror_families.collect_recreations,
+    mirror_families.collect_syncs,
+    mirror_families.collect_failover_readiness,
+    mirror_families.collect_probes,
+    collect_sink_partitions,
+    collect_verdicts_and_findings,
+    collect_control,
+    collect_topic_problems,
+    collect_pipeline,
+    collect_baselines,
+    remediation_families.collect_remediation,
+    collect_dropped_series,
 )
 
 
 # Those that grow with what is watched, and all that each of them gives.
-GIVEN_BY: Final[Mapping[Group, tuple[Spec, ...]]] = {
-    positions: (catalog.POSITION,),
-    source_partitions: (
+GROUP_METRICS: Final[Mapping[FamilyGroup, tuple[MetricSpec, ...]]] = {
+    collect_positions: (catalog.POSITION,),
+    collect_source_partitions: (
         catalog.LAST_COMMIT,
         catalog.LAST_ADVANCE,
         catalog.COMMITS,
@@ -403,7 +418,7 @@ GIVEN_BY: Final[Mapping[Group, tuple[Spec, ...]]] = {
         catalog.FROM_REST,
         catalog.EVENT_TIME,
     ),
-    mirror_families.mirror_partitions: (
+    mirror_families.collect_mirror_partitions: (
         catalog_mirrors.LOG_START,
         catalog_mirrors.LOG_END,
         catalog_mirrors.REPLICATED,
@@ -415,32 +430,43 @@ GIVEN_BY: Final[Mapping[Group, tuple[Spec, ...]]] = {
         catalog_mirrors.HEADROOM_SECONDS,
         catalog_mirrors.LOST,
     ),
-    mirror_families.mirrored_topics: (catalog_mirrors.TOPIC_LAG, catalog_mirrors.TOPIC_LAG_SECONDS),
-    mirror_families.losses: (catalog_mirrors.RECREATIONS,),
-    mirror_families.syncs: (
+    mirror_families.collect_mirrored_topics: (
+        catalog_mirrors.TOPIC_LAG,
+        catalog_mirrors.TOPIC_LAG_SECONDS,
+    ),
+    mirror_families.collect_recreations: (catalog_mirrors.RECREATIONS,),
+    mirror_families.collect_syncs: (
         catalog_mirrors.SYNC_UPSTREAM,
         catalog_mirrors.SYNC_DOWNSTREAM,
         catalog_mirrors.SYNC_AT,
     ),
-    sink_partitions: (catalog.SINK_LAG, catalog.SINK_LAG_SECONDS),
-    judged: (catalog.PROGRESS, catalog.FINDINGS, catalog.NOTIFICATIONS_FAILED),
+    collect_sink_partitions: (catalog.SINK_LAG, catalog.SINK_LAG_SECONDS),
+    collect_verdicts_and_findings: (
+        catalog.PROGRESS,
+        catalog.FINDINGS,
+        catalog.NOTIFICATIONS_FAILED,
+    ),
 }
 
 
-def all_of_them(_spec: Spec) -> bool:
+def is_any_metric(_spec: MetricSpec) -> bool:
     """What is wanted where nothing is named."""
     return True
 
 
-def collect(
+def collect_families(
     snapshot: Snapshot,
-    build: Build,
-    last: Reload,
-    wanted: Callable[[Spec], bool] = all_of_them,
+    build: BuildInfo,
+    last: ConfigReloadStatus,
+    wanted: Callable[[MetricSpec], bool] = is_any_metric,
 ) -> Iterator[Family]:
     """Every wanted family of one snapshot. A family may have no rows."""
     groups = (
-        group for group in GROUPS if group not in GIVEN_BY or any(map(wanted, GIVEN_BY[group]))
+        group
+        for group in GROUPS
+        if group not in GROUP_METRICS or any(map(wanted, GROUP_METRICS[group]))
     )
-    made = chain((build_info(build),), reload(last), *(group(snapshot) for group in groups))
+    made = chain(
+        (collect_build_info(build),), collect_reload(last), *(group(snapshot) for group in groups)
+    )
     return (found for found in made if wanted(found.spec))

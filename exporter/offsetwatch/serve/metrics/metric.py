@@ -8,7 +8,7 @@ from typing import Literal
 
 PREFIX = "offsetwatch_"
 
-Kind = Literal["gauge", "counter"]
+MetricKind = Literal["gauge", "counter"]
 
 # Only those that a kind has are not empty, and Prometheus keeps no empty label. No label holds two.
 TAIL = ("kafka", "topic")
@@ -21,14 +21,14 @@ MIRROR_PARTITION = (*CONNECTOR, "source", "target", "topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class MetricSpec:
     """One metric. `name` is the full name of its samples, `_total` included for a counter.
 
     optional    those of its labels that some of its series have not: `=~".+"` leaves these out
     """
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     labels: tuple[str, ...]
     optional: frozenset[str] = frozenset()
@@ -36,13 +36,13 @@ class Spec:
 
 def gauge(
     name: str, labels: tuple[str, ...], help_text: str, *, optional: Iterable[str] = ()
-) -> Spec:
+) -> MetricSpec:
     """A row; `name` without the prefix."""
-    return Spec(PREFIX + name, "gauge", help_text, labels, frozenset(optional))
+    return MetricSpec(PREFIX + name, "gauge", help_text, labels, frozenset(optional))
 
 
 def counter(
     name: str, labels: tuple[str, ...], help_text: str, *, optional: Iterable[str] = ()
-) -> Spec:
+) -> MetricSpec:
     """A row; `name` without the prefix, with its `_total`."""
-    return Spec(PREFIX + name, "counter", help_text, labels, frozenset(optional))
+    return MetricSpec(PREFIX + name, "counter", help_text, labels, frozenset(optional))

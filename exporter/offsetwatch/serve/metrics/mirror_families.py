@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from offsetwatch.model.series_limits import SeriesGroup
 from offsetwatch.serve.metrics import catalog_mirrors as catalog
-from offsetwatch.serve.metrics.series_table import Columns, Family, Labels, family
-from offsetwatch.state.mirror.lag import lag_seconds
+from offsetwatch.serve.metrics.series_table import Family, LabelColumns, Labels, build_family
+from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot, SyncView
 
 
-def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
+def collect_mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
     """Replicated upstream partitions, but for those that are summed up by topic."""
     views: Sequence[MirrorPartitionView] = snapshot.mirror_partitions
     if snapshot.by_topic:
-        views = [view for view in views if _flow_of(view) not in snapshot.by_topic]
-    labels = Columns(
+        views = [view for view in views if _connector_key_of(view) not in snapshot.by_topic]
+    labels = LabelColumns(
         [view.connect_cluster for view in views],
         [view.connector for view in views],
         [view.source for view in views],
@@ -24,32 +24,33 @@ def mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
         [view.topic for view in views],
         [str(view.partition) for view in views],
     )
-    yield family(catalog.LOG_START, labels, [view.log_start for view in views])
-    yield family(catalog.LOG_END, labels, [view.log_end for view in views])
-    yield family(catalog.REPLICATED, labels, [_shown_position(view) for view in views])
-    yield family(catalog.LAG, labels, [view.lag for view in views])
-    yield family(catalog.AHEAD, labels, [view.ahead for view in views])
+    yield build_family(catalog.LOG_START, labels, [view.log_start for view in views])
+    yield build_family(catalog.LOG_END, labels, [view.log_end for view in views])
+    yield build_family(catalog.REPLICATED, labels, [_choose_position(view) for view in views])
+    yield build_family(catalog.LAG, labels, [view.lag for view in views])
+    yield build_family(catalog.AHEAD, labels, [view.ahead for view in views])
     seconds = [
-        lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up) for view in views
+        compute_lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
+        for view in views
     ]
-    yield family(catalog.LAG_SECONDS, labels, seconds)
+    yield build_family(catalog.LAG_SECONDS, labels, seconds)
     caught_up = [None if view.caught_up is None else int(view.caught_up) for view in views]
-    yield family(catalog.CAUGHT_UP, labels, caught_up)
-    yield family(catalog.HEADROOM, labels, [view.headroom for view in views])
-    yield family(catalog.HEADROOM_SECONDS, labels, [view.headroom_s for view in views])
+    yield build_family(catalog.CAUGHT_UP, labels, caught_up)
+    yield build_family(catalog.HEADROOM, labels, [view.headroom for view in views])
+    yield build_family(catalog.HEADROOM_SECONDS, labels, [view.headroom_s for view in views])
     lost = [
         ((*at, cause), count)
         for at, view in zip(labels, views, strict=True)
         for cause, count in view.lost
     ]
-    yield family(catalog.LOST, [at for at, _ in lost], [count for _, count in lost])
+    yield build_family(catalog.LOST, [at for at, _ in lost], [count for _, count in lost])
 
 
-def _flow_of(view: MirrorPartitionView) -> tuple[str, str]:
+def _connector_key_of(view: MirrorPartitionView) -> tuple[str, str]:
     return (view.connect_cluster, view.connector)
 
 
-def _shown_position(view: MirrorPartitionView) -> int | None:
+def _choose_position(view: MirrorPartitionView) -> int | None:
     """The offset that the shown log end and lag belong to, so that the three always add up.
 
     A newer one is known between two readings of the log end, and would look ahead of it.
@@ -57,26 +58,26 @@ def _shown_position(view: MirrorPartitionView) -> int | None:
     return view.replicated if view.lag_position is None else view.lag_position
 
 
-def mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
+def collect_mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
     """Lag by topic. Where one partition's is not known there is no sum: it would be too small."""
     lags: dict[Labels, list[int | None]] = {}
     ages: dict[Labels, list[float | None]] = {}
     whole = snapshot.by_topic - snapshot.partial - snapshot.left_out_of(SeriesGroup.TOPICS)
     for view in snapshot.mirror_partitions if whole else ():
-        if _flow_of(view) in whole:
+        if _connector_key_of(view) in whole:
             at = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
             lags.setdefault(at, []).append(view.lag)
-            age = lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
+            age = compute_lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
             ages.setdefault(at, []).append(age)
     known = {at: [lag for lag in found if lag is not None] for at, found in lags.items()}
     sums = [sum(known[at]) if len(known[at]) == len(found) else None for at, found in lags.items()]
-    yield family(catalog.TOPIC_LAG, list(lags), sums)
+    yield build_family(catalog.TOPIC_LAG, list(lags), sums)
     old = {at: [age for age in found if age is not None] for at, found in ages.items()}
     oldest = [max(old[at]) if len(old[at]) == len(found) else None for at, found in ages.items()]
-    yield family(catalog.TOPIC_LAG_SECONDS, list(ages), oldest)
+    yield build_family(catalog.TOPIC_LAG_SECONDS, list(ages), oldest)
 
 
-def losses(snapshot: Snapshot) -> Iterator[Family]:
+def collect_recreations(snapshot: Snapshot) -> Iterator[Family]:
     """Topics that turned out to be others, and 0 for those that did not: increase() sees the first
     time.
     """
@@ -84,16 +85,16 @@ def losses(snapshot: Snapshot) -> Iterator[Family]:
     found: dict[Labels, int] = {
         (at.connect_cluster, at.connector, at.source, at.target, at.topic): 0
         for at in snapshot.mirror_partitions
-        if not without or _flow_of(at) not in without
+        if not without or _connector_key_of(at) not in without
     }
     for at in snapshot.recreations:
         if (at.connect_cluster, at.connector) in without:
             continue
         found[at.connect_cluster, at.connector, at.source, at.target, at.topic] = at.count
-    yield family(catalog.RECREATIONS, list(found), list(found.values()))
+    yield build_family(catalog.RECREATIONS, list(found), list(found.values()))
 
 
-def syncs(snapshot: Snapshot) -> Iterator[Family]:
+def collect_syncs(snapshot: Snapshot) -> Iterator[Family]:
     """The newest offset syncs, but for those of flows that are summed up by topic."""
     views: Sequence[SyncView] = snapshot.syncs
     if snapshot.by_topic:
@@ -105,19 +106,19 @@ def syncs(snapshot: Snapshot) -> Iterator[Family]:
         views = [
             view for view in views if (view.connect_cluster, view.source, view.target) in apart
         ]
-    labels = Columns(
+    labels = LabelColumns(
         [view.connect_cluster for view in views],
         [view.source for view in views],
         [view.target for view in views],
         [view.topic for view in views],
         [str(view.partition) for view in views],
     )
-    yield family(catalog.SYNC_UPSTREAM, labels, [view.upstream_offset for view in views])
-    yield family(catalog.SYNC_DOWNSTREAM, labels, [view.downstream_offset for view in views])
-    yield family(catalog.SYNC_AT, labels, [view.at for view in views])
+    yield build_family(catalog.SYNC_UPSTREAM, labels, [view.upstream_offset for view in views])
+    yield build_family(catalog.SYNC_DOWNSTREAM, labels, [view.downstream_offset for view in views])
+    yield build_family(catalog.SYNC_AT, labels, [view.at for view in views])
 
 
-def readiness(snapshot: Snapshot) -> Iterator[Family]:
+def collect_failover_readiness(snapshot: Snapshot) -> Iterator[Family]:
     """What a failover would meet, and whether MM2's two side connectors are alive."""
     without = snapshot.left_out_of(SeriesGroup.FAILOVER)
     groups = [
@@ -134,21 +135,21 @@ def readiness(snapshot: Snapshot) -> Iterator[Family]:
         (at.connect_cluster, at.source, at.target, at.group, at.topic, str(at.partition))
         for at in groups
     ]
-    yield family(catalog.GROUP_REREAD, labels, [at.reread for at in groups])
-    yield family(catalog.GROUP_SKIP, labels, [at.skip for at in groups])
+    yield build_family(catalog.GROUP_REREAD, labels, [at.reread for at in groups])
+    yield build_family(catalog.GROUP_SKIP, labels, [at.skip for at in groups])
     marks: list[Labels] = [
         (at.connect_cluster, at.source, at.target, at.group) for at in checkpoints
     ]
-    yield family(catalog.CHECKPOINT_AT, marks, [at.at for at in checkpoints])
+    yield build_family(catalog.CHECKPOINT_AT, marks, [at.at for at in checkpoints])
     beats: list[Labels] = [(at.connect_cluster, at.source, at.target) for at in snapshot.heartbeats]
-    yield family(catalog.HEARTBEAT_AT, beats, [at.at for at in snapshot.heartbeats])
+    yield build_family(catalog.HEARTBEAT_AT, beats, [at.at for at in snapshot.heartbeats])
 
 
-def probes(snapshot: Snapshot) -> Iterator[Family]:
+def collect_probes(snapshot: Snapshot) -> Iterator[Family]:
     """What telling the age of records costs upstream."""
     for spec, counts in (
         (catalog.PROBE_READS, snapshot.probes),
         (catalog.PROBE_SKIPPED, snapshot.probes_skipped),
     ):
         labels: list[Labels] = [(reason,) for reason, _ in counts]
-        yield family(spec, labels, [count for _, count in counts])
+        yield build_family(spec, labels, [count for _, count in counts])

@@ -75,11 +75,11 @@ class _Range:
         return int(self.media == "*/*")
 
 
-def choose(accept: str) -> Choice:
+def choose_format(accept: str) -> Choice:
     """The format with the highest quality; at a tie what is named before what a wildcard covers,
     then the order of the header.
     """
-    ranges = _ranges(accept)
+    ranges = _parse_ranges(accept)
     best: tuple[float, bool, int] | None = None
     chosen, chosen_range = TEXT_0_0_4, None
     for offer in FORMATS:
@@ -88,16 +88,16 @@ def choose(accept: str) -> Choice:
         rank = (quality, closest >= 3, order)
         if closest > 0 and quality > 0 and (best is None or rank > best):
             best, chosen, chosen_range = rank, offer, ranges[-order]
-    return Choice(format=chosen, content_type=_content_type(chosen, chosen_range))
+    return Choice(format=chosen, content_type=_format_content_type(chosen, chosen_range))
 
 
-def gzip_accepted(accept_encoding: str) -> bool:
+def is_gzip_accepted(accept_encoding: str) -> bool:
     """True if the client takes gzip: by name, or by a wildcard and not refused by name."""
-    wanted = {coding.media: coding.quality for coding in _ranges(accept_encoding)}
+    wanted = {coding.media: coding.quality for coding in _parse_ranges(accept_encoding)}
     return wanted.get("gzip", wanted.get("*", 0.0)) > 0
 
 
-def _content_type(chosen: Format, asked: _Range | None) -> str:
+def _format_content_type(chosen: Format, asked: _Range | None) -> str:
     text = f"{chosen.media}; version={chosen.version}; charset=utf-8"
     if not chosen.escaping:
         return text
@@ -105,7 +105,7 @@ def _content_type(chosen: Format, asked: _Range | None) -> str:
     return f"{text}; escaping={scheme if scheme in _ESCAPING_KEPT else _ESCAPING_FALLBACK}"
 
 
-def _ranges(header: str) -> list[_Range]:
+def _parse_ranges(header: str) -> list[_Range]:
     found = []
     for entry in header.split(",", RANGES_MAX)[:RANGES_MAX]:
         media, *rest = (part.strip() for part in entry.lower().split(";"))
@@ -113,11 +113,11 @@ def _ranges(header: str) -> list[_Range]:
         for parameter in rest:
             name, _, value = parameter.partition("=")
             parameters[name.strip()] = value.strip().strip('"')
-        found.append(_Range(media, parameters, _quality(parameters.get("q"))))
+        found.append(_Range(media, parameters, _parse_quality(parameters.get("q"))))
     return found
 
 
-def _quality(text: str | None) -> float:
+def _parse_quality(text: str | None) -> float:
     """1 if not given. What is no quality value at all counts as a refusal, not as a preference."""
     if text is None:
         return 1.0

@@ -11,7 +11,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Hashable
 
-from offsetwatch.serve.metrics.chunked_body import Body, Pieces
+from offsetwatch.serve.metrics.chunked_body import Body, ChunkedBody
 from offsetwatch.state.snapshot import Snapshot
 
 # What clients may leave untaken, each for a minute and a half: beyond it nothing is made. A body of
@@ -26,7 +26,7 @@ class TooManyRenders(Exception):
     """
 
 
-class Renders:
+class RenderCache:
     """Bodies being made, at most RENDERS_MAX. `asyncio.to_thread` decides how many at once."""
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class Renders:
         # A client that hangs up must not take the body away from the others.
         return await asyncio.shield(self._pending[key][0])
 
-    def answer(self, body: Body, content_type: str) -> Pieces:
+    def answer(self, body: Body, content_type: str) -> ChunkedBody:
         """Return what sends a body. Its bytes count as untaken until that is gone."""
-        made, token = Pieces(body, content_type), object()
+        made, token = ChunkedBody(body, content_type), object()
         self._untaken[token] = (id(body), made.size or 0)  # `made` holds it: the id is its own
         release = weakref.finalize(made, self._untaken.pop, token)
         release.atexit = False

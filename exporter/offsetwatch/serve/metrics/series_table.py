@@ -12,12 +12,12 @@ from itertools import chain, compress, repeat
 from typing import NamedTuple, TypeGuard, cast
 
 from offsetwatch.model.offsets import FLOAT_EXACT_MAX
-from offsetwatch.serve.metrics.metric import Spec
+from offsetwatch.serve.metrics.metric import MetricSpec
 
 Labels = tuple[str, ...]
 
 
-class Columns:
+class LabelColumns:
     """Label sets of many rows, label by label. They equal those of the scrape before at a glance,
     because values are the same objects; a tuple for each of 20,000 rows, made for each scrape, set
     off a collection of garbage that took as long as the scrape.
@@ -35,33 +35,33 @@ class Columns:
         return zip(*self.columns, strict=True)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Columns) and self.columns == other.columns
+        return isinstance(other, LabelColumns) and self.columns == other.columns
 
     __hash__ = None  # type: ignore[assignment]  # like any list
 
-    def kept(self, shown: list[bool]) -> Columns:
+    def kept(self, shown: list[bool]) -> LabelColumns:
         """Those rows that are shown."""
-        return Columns(*(list(compress(column, shown)) for column in self.columns))
+        return LabelColumns(*(list(compress(column, shown)) for column in self.columns))
 
-    def repeated(self, times: list[int]) -> Columns:
+    def repeated(self, times: list[int]) -> LabelColumns:
         """Each row so many times."""
-        return Columns(
+        return LabelColumns(
             *(list(chain.from_iterable(map(repeat, column, times))) for column in self.columns)
         )
 
-    def beside(self, column: list[str]) -> Columns:
+    def beside(self, column: list[str]) -> LabelColumns:
         """With one more label."""
-        return Columns(*self.columns, column)
+        return LabelColumns(*self.columns, column)
 
 
-Rows = list[Labels] | Columns
+LabelRows = list[Labels] | LabelColumns
 
 
 class Family(NamedTuple):
     """A metric and its rows: the n-th label set belongs to the n-th number. Not to be changed."""
 
-    spec: Spec
-    labels: Rows
+    spec: MetricSpec
+    labels: LabelRows
     numbers: list[float]
 
     def rows(self) -> Iterator[tuple[Labels, float]]:
@@ -69,12 +69,12 @@ class Family(NamedTuple):
         return zip(self.labels, self.numbers, strict=True)
 
 
-def family(spec: Spec, labels: Rows, numbers: Sequence[float | None]) -> Family:
+def build_family(spec: MetricSpec, labels: LabelRows, numbers: Sequence[float | None]) -> Family:
     """A family without the rows that have no number, or none that a sample could hold exactly.
 
     The book has already counted the inexact ones; a rounded offset would be a wrong offset.
     """
-    if _all_exact(numbers):
+    if _has_only_exact(numbers):
         return Family(spec, labels, list(numbers))
     shown = [
         number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX for number in numbers
@@ -82,12 +82,12 @@ def family(spec: Spec, labels: Rows, numbers: Sequence[float | None]) -> Family:
     kept = cast("list[float]", list(compress(numbers, shown)))
     if not kept:
         return Family(spec, [], kept)
-    if isinstance(labels, Columns):
+    if isinstance(labels, LabelColumns):
         return Family(spec, labels.kept(shown), kept)
     return Family(spec, list(compress(labels, shown)), kept)
 
 
-def _all_exact(numbers: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
+def _has_only_exact(numbers: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
     """Has every row a number that a sample could hold exactly? Nearly always; so without looking
     at them one by one.
     """

@@ -14,24 +14,24 @@ from typing import NamedTuple
 
 import structlog
 
-from offsetwatch.config.files import stamp
+from offsetwatch.config.files import read_file_stamp
 from offsetwatch.config.schema import web as web_config
-from offsetwatch.config.schema.web import Web
+from offsetwatch.config.schema.web import WebConfig
 from offsetwatch.errors import ConfigError
-from offsetwatch.serve.metrics.families import WebFile
-from offsetwatch.serve.web_config.tls import context_of, without_effect
+from offsetwatch.serve.metrics.families import WebConfigStatus
+from offsetwatch.serve.web_config.tls import build_ssl_context, list_ineffective_settings
 
 log = structlog.get_logger()
 
 
-class InUse(NamedTuple):
+class LoadedWebConfig(NamedTuple):
     """A file's content, and its TLS: None for plain HTTP."""
 
-    web: Web
+    web: WebConfig
     context: ssl.SSLContext | None
 
 
-class Current:
+class WebConfigReloader:
     """For one thread, but for `seen`. Raises ConfigError if the file cannot be used when it is
     made. `listener` is its name in logs and metrics.
     """
@@ -39,17 +39,17 @@ class Current:
     def __init__(self, path: Path, listener: str) -> None:
         self._path = path
         self._listener = listener
-        self._in_use = _read(path)
+        self._in_use = _read_web_config(path)
         self._stamp = self._now()
-        self._seen = WebFile(listener=listener, successful=True, failures=0)
+        self._seen = WebConfigStatus(listener=listener, successful=True, failures=0)
         self._say_without_effect()
 
     @property
-    def seen(self) -> WebFile:
+    def seen(self) -> WebConfigStatus:
         """How reading it went. Any thread."""
         return self._seen
 
-    def get(self) -> InUse:
+    def get(self) -> LoadedWebConfig:
         """What is in use now. As good as free while no file has changed."""
         now = self._now()
         if now == self._stamp:
@@ -57,19 +57,19 @@ class Current:
         self._stamp = now
         failures = self._seen.failures
         try:
-            found = _read(self._path)
-            weaker = tuple(_weaker(found.web, self._in_use.web))
+            found = _read_web_config(self._path)
+            weaker = tuple(_find_weaker_settings(found.web, self._in_use.web))
             if weaker:
                 raise ConfigError(weaker)
         except ConfigError as exc:
             # No trace: what is wrong with the file is all there is to say.
             mistakes = exc.mistakes
             log.error("web_config_unusable", listener=self._listener, mistakes=mistakes)  # noqa: TRY400
-            self._seen = WebFile(self._listener, successful=False, failures=failures + 1)
+            self._seen = WebConfigStatus(self._listener, successful=False, failures=failures + 1)
             return self._in_use
         self._in_use = found
         self._stamp = self._now()  # it may name other files
-        self._seen = WebFile(self._listener, successful=True, failures=failures)
+        self._seen = WebConfigStatus(self._listener, successful=True, failures=failures)
         log.info("web_config_reloaded", listener=self._listener)
         self._say_without_effect()
         return found
@@ -77,28 +77,28 @@ class Current:
     def _now(self) -> tuple[object, ...]:
         tls = self._in_use.web.tls_server_config
         files = () if tls is None else (tls.cert_file, tls.key_file, tls.client_ca_file)
-        return tuple(stamp(path) for path in (self._path, *files) if path is not None)
+        return tuple(read_file_stamp(path) for path in (self._path, *files) if path is not None)
 
     def _say_without_effect(self) -> None:
-        found = without_effect(self._in_use.web)
+        found = list_ineffective_settings(self._in_use.web)
         if found:
             log.warning("web_config_in_part", listener=self._listener, settings=found)
 
 
-def check(path: Path) -> None:
+def check_web_config(path: Path) -> None:
     """Raises ConfigError where a listener could not be started with this file."""
-    _read(path)
+    _read_web_config(path)
 
 
-def _read(path: Path) -> InUse:
-    web = web_config.load(path)
+def _read_web_config(path: Path) -> LoadedWebConfig:
+    web = web_config.load_web_config(path)
     try:
-        return InUse(web, context_of(web))
+        return LoadedWebConfig(web, build_ssl_context(web))
     except ConfigError as exc:
         raise ConfigError(tuple(f"{path.name}: {mistake}" for mistake in exc.mistakes)) from None
 
 
-def _weaker(new: Web, old: Web) -> Iterator[str]:
+def _find_weaker_settings(new: WebConfig, old: WebConfig) -> Iterator[str]:
     """What a change of the file would take away."""
     if old.basic_auth_users and not new.basic_auth_users:
         yield "basic_auth_users: removing all passwords needs a restart"

@@ -23,7 +23,7 @@ from typing import Final
 import bcrypt
 from pydantic import SecretStr
 
-from offsetwatch.serve.http.auth_failures import Failures
+from offsetwatch.serve.http.auth_failures import AuthFailureCounter
 
 CHALLENGE: Final = ("WWW-Authenticate", 'Basic realm="offsetwatch", charset="UTF-8"')
 WAITING_MAX: Final = 16  # checks at once, the one under way among them
@@ -32,7 +32,7 @@ _BYTES_MAX: Final = 72  # bcrypt looks at no more, and the library refuses more
 _BASIC: Final = re.compile(r"[Bb]asic +([A-Za-z0-9+/]{1,4096}={0,2})")
 
 
-class No(Enum):
+class PasswordRejection(Enum):
     """Why nobody was made known."""
 
     NOTHING = "no password was shown"
@@ -40,10 +40,10 @@ class No(Enum):
     THROTTLED = "not checked: too many were wrong, or wait"
 
 
-class Passwords:
+class PasswordChecker:
     """For one loop; `end` may be called by any thread. `failures` may be shared."""
 
-    def __init__(self, failures: Failures, name: str) -> None:
+    def __init__(self, failures: AuthFailureCounter, name: str) -> None:
         self._failures = failures
         self._key = secrets.token_bytes(32)
         self._remembered: OrderedDict[bytes, None] = OrderedDict()
@@ -56,31 +56,35 @@ class Passwords:
         users: Mapping[str, SecretStr],
         address: str,
         now: float,
-    ) -> str | No:
+    ) -> str | PasswordRejection:
         """The user whose password these headers have. Never raises for what they hold."""
         if not authorization:
-            return No.NOTHING
-        given = _given(authorization)
+            return PasswordRejection.NOTHING
+        given = _parse_basic_header(authorization)
         if given is None:
-            return No.THROTTLED if self._failures.again(address, now) else No.WRONG
+            return (
+                PasswordRejection.THROTTLED
+                if self._failures.again(address, now)
+                else PasswordRejection.WRONG
+            )
         user, password = given
         known = users.get(user)
-        hashed = (_decoy(users) if known is None else known.get_secret_value()).encode()
+        hashed = (_build_decoy_hash(users) if known is None else known.get_secret_value()).encode()
         proof = self._proof(user.encode(), hashed, password)
         if known is not None and proof in self._remembered:
             self._remembered.move_to_end(proof)
             return user
         # Counted before it is looked at, or many at once would all be looked at.
         if self._waiting >= WAITING_MAX or self._failures.again(address, now):
-            return No.THROTTLED
+            return PasswordRejection.THROTTLED
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            right = await loop.run_in_executor(self._worker, _matches, password, hashed)
+            right = await loop.run_in_executor(self._worker, _is_correct_password, password, hashed)
         finally:
             self._waiting -= 1
         if not right or known is None:
-            return No.WRONG
+            return PasswordRejection.WRONG
         self._failures.take_back(address)
         self._remember(proof)
         return user
@@ -100,7 +104,7 @@ class Passwords:
         return hmac.digest(self._key, text, "sha256")
 
 
-def _given(authorization: Sequence[str]) -> tuple[str, bytes] | None:
+def _parse_basic_header(authorization: Sequence[str]) -> tuple[str, bytes] | None:
     """The user and the password of the one header there is."""
     found = _BASIC.fullmatch(authorization[0]) if len(authorization) == 1 else None
     if found is None:
@@ -112,12 +116,12 @@ def _given(authorization: Sequence[str]) -> tuple[str, bytes] | None:
         return None
 
 
-def _decoy(users: Mapping[str, SecretStr]) -> str:
+def _build_decoy_hash(users: Mapping[str, SecretStr]) -> str:
     """For who is not known: it takes as long as for who is, and nothing matches it."""
     dearest = max((hashed.get_secret_value()[4:6] for hashed in users.values()), default="10")
     return f"$2b${dearest}${'.' * 53}"
 
 
-def _matches(password: bytes, hashed: bytes) -> bool:
+def _is_correct_password(password: bytes, hashed: bytes) -> bool:
     """In the worker. bcrypt compares without telling by its time how much is alike."""
     return bcrypt.checkpw(password[:_BYTES_MAX], hashed)

@@ -11,22 +11,22 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from offsetwatch.clock import Clock
-from offsetwatch.serve.http.auth_failures import Failures
-from offsetwatch.serve.web_config.current import Current
-from offsetwatch.serve.web_config.passwords import CHALLENGE, No, Passwords
-from offsetwatch.serve.web_config.tls import allowed
+from offsetwatch.clock import UnixClock
+from offsetwatch.serve.http.auth_failures import AuthFailureCounter
+from offsetwatch.serve.web_config.current import WebConfigReloader
+from offsetwatch.serve.web_config.passwords import CHALLENGE, PasswordChecker, PasswordRejection
+from offsetwatch.serve.web_config.tls import is_certificate_allowed
 
 log = structlog.get_logger()
 
 
-class Guard:
+class RequestGuard:
     """For one loop. `refused` counts by reason."""
 
-    def __init__(self, current: Current, clock: Clock, refused: Counter[str]) -> None:
+    def __init__(self, current: WebConfigReloader, clock: UnixClock, refused: Counter[str]) -> None:
         self._current = current
         self._clock = clock
-        self._passwords = Passwords(Failures(), "read-listener")
+        self._passwords = PasswordChecker(AuthFailureCounter(), "read-listener")
         self._refused = refused
 
     def on(self, app: web.Application) -> None:
@@ -48,31 +48,33 @@ class Guard:
         transport = request.transport
         certificate = None if transport is None else transport.get_extra_info("peercert")
         # Of a connection that was let in, too: who is let in may have changed since.
-        if not allowed(certificate, found):
+        if not is_certificate_allowed(certificate, found):
             self._refused["certificate"] += 1
             if transport is not None:
                 transport.abort()
             return web.Response(status=403)  # nobody gets it
         if not found.basic_auth_users:
             return await handler(request)
-        address = _address(request)
+        address = _read_peer_address(request)
         who = await self._passwords.who(
             request.headers.getall("Authorization", []),
             found.basic_auth_users,
             address,
             self._clock.now(),
         )
-        if not isinstance(who, No):
+        if not isinstance(who, PasswordRejection):
             return await handler(request)
         return self._refuse(who, address)
 
-    def _refuse(self, why: No, address: str) -> web.Response:
-        if why is No.THROTTLED:
+    def _refuse(self, why: PasswordRejection, address: str) -> web.Response:
+        if why is PasswordRejection.THROTTLED:
             self._refused["throttled"] += 1
             text = "too many wrong passwords\n"
             return web.Response(status=429, text=text, headers={"Retry-After": "60"})
         self._refused["unauthorised"] += 1
-        if why is No.WRONG:  # no browser knows before it is told that it has to ask for one
+        if (
+            why is PasswordRejection.WRONG
+        ):  # no browser knows before it is told that it has to ask for one
             log.warning("read_unauthorised", address=address)
         return web.Response(status=401, text="unauthorised\n", headers=dict([CHALLENGE]))
 
@@ -81,7 +83,7 @@ class Guard:
             response.headers[name] = value
 
 
-def _address(request: web.Request) -> str:
+def _read_peer_address(request: web.Request) -> str:
     """Of the connection: what a header says of it, anybody can write."""
     peer = None if request.transport is None else request.transport.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) else ""

@@ -12,11 +12,11 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from offsetwatch.config.checks.tls import tls_problem
-from offsetwatch.config.schema.web import Web, WebTls
+from offsetwatch.config.checks.tls import describe_tls_error
+from offsetwatch.config.schema.web import WebConfig, WebTls
 from offsetwatch.errors import ConfigError
 
-_PATH: Final = "tls_server_config"
+_SETTING_PATH: Final = "tls_server_config"
 _CLIENT_CA: Final = "client_ca_file"
 _VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
 _CURVES: Final = {
@@ -34,7 +34,7 @@ _CIPHERS: Final = {
 }
 
 
-def context_of(web: Web) -> ssl.SSLContext | None:
+def build_ssl_context(web: WebConfig) -> ssl.SSLContext | None:
     """None for plain HTTP. Raises ConfigError where the files do not fit each other."""
     tls = web.tls_server_config
     if tls is None:
@@ -46,51 +46,51 @@ def context_of(web: Web) -> ssl.SSLContext | None:
         # A password is always given, as OpenSSL would ask for one on the terminal.
         context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: "")
     except (OSError, ValueError) as exc:
-        raise _unusable("cert_file or key_file", exc) from None
+        raise _build_config_error("cert_file or key_file", exc) from None
     if tls.client_ca_file is not None:
         try:
             context.load_verify_locations(cafile=tls.client_ca_file)
         except (OSError, ValueError) as exc:
-            raise _unusable(_CLIENT_CA, exc) from None
+            raise _build_config_error(_CLIENT_CA, exc) from None
         context.verify_mode = ssl.CERT_REQUIRED if tls.demands else ssl.CERT_OPTIONAL
-    _prefer(context, tls)
+    _set_ciphers_and_curves(context, tls)
     return context
 
 
-def without_effect(web: Web) -> tuple[str, ...]:
+def list_ineffective_settings(web: WebConfig) -> tuple[str, ...]:
     """Settings that are taken and that ssl cannot be told, for the log."""
     tls = web.tls_server_config
     if tls is None:
         return ()
     found = []
     if tls.client_auth_type == "RequestClientCert":
-        found.append(f"{_PATH}.client_auth_type: no certificate is requested")
+        found.append(f"{_SETTING_PATH}.client_auth_type: no certificate is requested")
     if tls.client_auth_type == "RequireAnyClientCert":
-        found.append(f"{_PATH}.client_auth_type: certificates are also verified")
+        found.append(f"{_SETTING_PATH}.client_auth_type: certificates are also verified")
     if len(tls.curve_preferences) > 1:
-        found.append(f"{_PATH}.curve_preferences: only a single one can be set")
+        found.append(f"{_SETTING_PATH}.curve_preferences: only a single one can be set")
     return tuple(found)
 
 
-def allowed(certificate: Mapping[str, Any] | None, web: Web) -> bool:
+def is_certificate_allowed(certificate: Mapping[str, Any] | None, web: WebConfig) -> bool:
     """Whether the (verified) certificate of a connection has one of the names that are let in."""
     tls = web.tls_server_config
     if tls is None or tls.client_allowed_sans is None:
         return True
-    names = set(_names(certificate or {}))
-    return any(_plain(name) in names for name in tls.client_allowed_sans)
+    names = set(_read_alternative_names(certificate or {}))
+    return any(_normalise_name(name) in names for name in tls.client_allowed_sans)
 
 
-def _names(certificate: Mapping[str, Any]) -> Iterator[str]:
+def _read_alternative_names(certificate: Mapping[str, Any]) -> Iterator[str]:
     """Of any kind: the shape does not tell them apart."""
     for kind, value in certificate.get("subjectAltName", ()):
         if kind == "IP Address":
-            yield _plain(value.strip())
+            yield _normalise_name(value.strip())
         elif kind in {"DNS", "URI", "email"}:
             yield value
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     """An address in one spelling, as ssl spells IPv6 in full; any other name as it is."""
     try:
         return str(ipaddress.ip_address(name))
@@ -98,9 +98,9 @@ def _plain(name: str) -> str:
         return name
 
 
-def _prefer(context: ssl.SSLContext, tls: WebTls) -> None:
+def _set_ciphers_and_curves(context: ssl.SSLContext, tls: WebTls) -> None:
     """Ciphers of TLS 1.2 and curves. Which ciphers TLS 1.3 takes cannot be said, there as here."""
-    older = [_cipher(name) for name in tls.cipher_suites if name.startswith("TLS_ECDHE")]
+    older = [_translate_cipher(name) for name in tls.cipher_suites if name.startswith("TLS_ECDHE")]
     try:
         if older:
             context.set_ciphers(":".join(older))
@@ -108,17 +108,19 @@ def _prefer(context: ssl.SSLContext, tls: WebTls) -> None:
             context.set_ecdh_curve(_CURVES[tls.curve_preferences[0]])
     except (OSError, ValueError) as exc:
         reason = "this machine's OpenSSL does not know one of them"
-        what = f"{_PATH}.cipher_suites or curve_preferences"
+        what = f"{_SETTING_PATH}.cipher_suites or curve_preferences"
         raise ConfigError((f"{what}: {reason}",)) from exc
     if not tls.prefer_server_cipher_suites:
         context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
 
 
-def _cipher(name: str) -> str:
+def _translate_cipher(name: str) -> str:
     """TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 -> ECDHE-RSA-AES128-GCM-SHA256."""
     exchange, _, rest = name.removeprefix("TLS_").partition("_WITH_")
     return f"{exchange.replace('_', '-')}-{_CIPHERS[rest]}"
 
 
-def _unusable(what: str, error: OSError | ValueError) -> ConfigError:
-    return ConfigError((f"{_PATH}.{what}: {tls_problem(error, authorities=what == _CLIENT_CA)}",))
+def _build_config_error(what: str, error: OSError | ValueError) -> ConfigError:
+    return ConfigError(
+        (f"{_SETTING_PATH}.{what}: {describe_tls_error(error, authorities=what == _CLIENT_CA)}",)
+    )

@@ -25,7 +25,7 @@ from offsetwatch.model.observations import (
     InputId,
     OffsetsPolled,
     TailRead,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import (
@@ -36,27 +36,27 @@ from offsetwatch.model.topology import (
     TopicPartition,
 )
 from offsetwatch.state.connect.connector_list import ConnectorList
-from offsetwatch.state.connect.offsets_topics import Homes
+from offsetwatch.state.connect.offsets_topics import OffsetsTopicIndex
 from offsetwatch.state.connect.raw_keys import FieldOrder, KnownSpellings
 from offsetwatch.state.connect.rest_offsets import RestOffsets
-from offsetwatch.state.connect.source_offsets import SourceBook, everything
-from offsetwatch.state.connect.state_history import Histories
-from offsetwatch.state.connect.superseded_offsets import Shadows
+from offsetwatch.state.connect.source_offsets import SourceBook, accept_all
+from offsetwatch.state.connect.state_history import ConnectorStateHistories
+from offsetwatch.state.connect.superseded_offsets import SupersededOffsets
 from offsetwatch.state.connect.topic_listing import Listing
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.internal_topic_rules import sibling_names
-from offsetwatch.state.mirror.flows import cluster_at
-from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.internal_topic_rules import guess_sibling_names
+from offsetwatch.state.mirror.flows import find_cluster_at
+from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
-from offsetwatch.state.tuple_memo import Joined
+from offsetwatch.state.tuple_memo import TupleMemo
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
 # tells can be done without.
-UNREADABLE: Final = frozenset({"not_found", "denied"})
+UNREADABLE_REASONS: Final = frozenset({"not_found", "denied"})
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectSite:
+class ConnectClusterSettings:
     """A configured Connect cluster.
 
     kafka               the Kafka cluster that holds its topics; None: none that can be read
@@ -69,13 +69,13 @@ class ConnectSite:
     name: str
     kafka: str | None
     rest: bool = True
-    wants_connector: Callable[[str], bool] = everything
-    wants_topic: Callable[[str], bool] = everything
+    wants_connector: Callable[[str], bool] = accept_all
+    wants_topic: Callable[[str], bool] = accept_all
     by_topic: bool = False
     status: KafkaTopic | None = None
 
 
-class SiteMemory(msgspec.Struct, frozen=True):
+class PersistedConnectCluster(msgspec.Struct, frozen=True):
     """What a restart must not forget of a Connect cluster.
 
     kafka               the addresses of its Kafka cluster in the configuration of then
@@ -90,11 +90,15 @@ class SiteMemory(msgspec.Struct, frozen=True):
     orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
 
 
-class Site:
+class ConnectClusterState:
     """See the module. `partitions_max` bounds each offsets topic; `interval_s` as of a Book."""
 
     def __init__(
-        self, of: ConnectSite, inputs: Inputs, partitions_max: int, interval_s: float = 60.0
+        self,
+        of: ConnectClusterSettings,
+        inputs: Inputs,
+        partitions_max: int,
+        interval_s: float = 60.0,
     ) -> None:
         self.of = of
         self._list = ConnectorList(of.name, interval_s)
@@ -112,9 +116,9 @@ class Site:
         self._books: dict[KafkaTopic, SourceBook] = {}
         self._known_spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
         self._known_orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
-        self._joined: Joined[SourcePartitionView] = Joined()
-        self._homes = Homes()
-        self._shadows_made = Shadows()
+        self._joined: TupleMemo[SourcePartitionView] = TupleMemo()
+        self._homes = OffsetsTopicIndex()
+        self._shadows_made = SupersededOffsets()
         self._rest = RestOffsets(of.name, partitions_max, of.wants_topic)
         self._unread: frozenset[KafkaTopic] = frozenset()  # REST stands in for these topics
         self._homeless = False  # and for the cluster's own, which nobody can name
@@ -125,7 +129,7 @@ class Site:
         self._listing = Listing()
         self._has_list = False
         self._status_topic = of.status
-        self._histories = Histories(of.name)
+        self._histories = ConnectorStateHistories(of.name)
         self._wanted_histories: tuple[tuple[StateHistory, ...], tuple[StateHistory, ...]] = ((), ())
         self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
@@ -135,7 +139,7 @@ class Site:
         self, answer: ConnectorsListed, now: float, elsewhere: frozenset[str] = frozenset()
     ) -> None:
         """Take in an answer of its REST API. `elsewhere` are the connectors of other clusters."""
-        self.enlist(self._list.read(answer, _Witnesses(self, now, elsewhere), now))
+        self.enlist(self._list.read(answer, _TopicEvidence(self, now, elsewhere), now))
 
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
         """These are its connectors; what is not among them is gone."""
@@ -153,7 +157,7 @@ class Site:
             topic = connector.dedicated_offsets_topic
             if topic is not None:
                 away = connector.offsets_addresses
-                kafka = cluster_at(away, addresses) if away else self.of.kafka
+                kafka = find_cluster_at(away, addresses) if away else self.of.kafka
                 # On a cluster that we do not know, its offsets are not known either.
                 self._dedicated[connector.name] = (
                     None if kafka is None else KafkaTopic(kafka, topic)
@@ -177,7 +181,7 @@ class Site:
             book = self._books.pop(topic)
             self._cut.update(book.dropped)
             if known := book.remembered():
-                self._known_spellings[str(topic)] = _copied(known)
+                self._known_spellings[str(topic)] = _copy_spellings(known)
             if orders := book.remembered_orders():
                 self._known_orders[str(topic)] = orders
         self._open_books()
@@ -269,7 +273,7 @@ class Site:
         """
         if not self.of.rest or self.of.status is not None:
             return False
-        names = () if self.home is None else sibling_names(self.home.topic)
+        names = () if self.home is None else guess_sibling_names(self.home.topic)
         mine = [at for at in beside if at.topic in names and at.kafka == self.of.kafka]
         found = mine[0] if len(mine) == 1 else None
         if found == self._status_topic:
@@ -478,7 +482,7 @@ class Site:
         book = self._store_of(connector)
         return (book, 0 if book is None else book.version)
 
-    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
+    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
         """The committed offsets of a MirrorSourceConnector that reads under this alias."""
         book = self._store_of(connector)
         return {} if book is None else book.mirrored(connector, source)
@@ -518,22 +522,22 @@ class Site:
 
     # --- over a restart --------------------------------------------------------------------------
 
-    def remembered(self, kafka: Collection[str]) -> SiteMemory | None:
+    def remembered(self, kafka: Collection[str]) -> PersistedConnectCluster | None:
         """Return what a restart must not forget, if there is any. `kafka`: addresses of its Kafka
         cluster.
         """
         spellings, orders = dict(self._known_spellings), dict(self._known_orders)
         for topic, book in self._books.items():
             if known := book.remembered():
-                spellings[str(topic)] = _copied(known)
+                spellings[str(topic)] = _copy_spellings(known)
             if known_orders := book.remembered_orders():
                 orders[str(topic)] = known_orders
         kafka_cluster_id = self._list.kafka_cluster_id
         if kafka_cluster_id is None and not spellings and not orders:
             return None
-        return SiteMemory(tuple(sorted(kafka)), kafka_cluster_id, spellings, orders)
+        return PersistedConnectCluster(tuple(sorted(kafka)), kafka_cluster_id, spellings, orders)
 
-    def recall(self, memory: SiteMemory, kafka: Collection[str]) -> None:
+    def recall(self, memory: PersistedConnectCluster, kafka: Collection[str]) -> None:
         """Go on from there, before the first answer. Workers of whose Kafka cluster the
         configuration now names other addresses may well use another one.
         """
@@ -583,7 +587,7 @@ class Site:
         if configs is None:
             return False
         state = self._inputs.find(InputId.of_tail(configs))
-        return state is None or state.last_reason not in UNREADABLE
+        return state is None or state.last_reason not in UNREADABLE_REASONS
 
     def _book_of(self, connector: str) -> SourceBook | None:
         topic = self.topic_of(connector)
@@ -594,7 +598,7 @@ class Site:
 
     def _is_polled(self, connector: str, now: float) -> bool:
         """Was REST asked for its offsets lately, and does it answer?"""
-        rest = rest_offsets_input(self.name, connector)
+        rest = build_rest_offsets_input(self.name, connector)
         return self.listing_live(now) and self._inputs.live(rest, now)
 
     def _shadows(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
@@ -609,16 +613,16 @@ class Site:
         return self._shadows_made.of(connector, self._books[topic], self._books[self.home])
 
 
-def _copied(
+def _copy_spellings(
     known: Mapping[str, Mapping[str, KnownSpellings]],
 ) -> dict[str, dict[str, KnownSpellings]]:
     return {connector: dict(of) for connector, of in known.items()}
 
 
-class _Witnesses:
+class _TopicEvidence:
     """What a site's topics tell of its connectors at one moment."""
 
-    def __init__(self, site: Site, now: float, elsewhere: frozenset[str]) -> None:
+    def __init__(self, site: ConnectClusterState, now: float, elsewhere: frozenset[str]) -> None:
         self._site = site
         self._now = now
         self._elsewhere = elsewhere

@@ -15,23 +15,23 @@ from typing import Final, Protocol
 
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind
 from offsetwatch.model.observations import ConnectorsListed
-from offsetwatch.state.snapshot import ConnectorListView, UnlistedConnector, WithoutState
+from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 
 MISSED_ANSWERS: Final = 3
 # A task that is stopped commits once more, and a worker takes statuses back within seconds: what
 # speaks for a connector has to do so a flush later.
 GRACE_INTERVALS: Final = 1.0
-GONE_INTERVALS: Final = 3.0  # who runs has committed by then, two flushes after the grace
+DELETION_INTERVALS: Final = 3.0  # who runs has committed by then, two flushes after the grace
 # Whoever comes back so often within so long was never gone: two lists take turns.
-RETURNS: Final = 3
-RETURNS_INTERVALS: Final = 3.0
+ALTERNATION_RETURNS: Final = 3
+ALTERNATION_INTERVALS: Final = 3.0
 RECENT_INTERVALS: Final = 10.0  # who has not committed for so long is no witness any more
 CONFIGURATION_INTERVALS: Final = 10.0  # what was told of it that long ago may be another by now
 DELETED_MAX: Final = 10_000
-STRANGERS_MAX: Final = 1_000  # connectors that commit and were never listed
+UNLISTED_CONNECTORS_MAX: Final = 1_000  # connectors that commit and were never listed
 
 
-class Witnesses(Protocol):
+class ConnectorEvidence(Protocol):
     """What else tells of connectors, listed or not."""
 
     def status_of(self, connector: str) -> str | None:
@@ -77,7 +77,7 @@ class _Absence:
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownConnector:
     """A connector with the state that it was last listed with, at `seen_at` (None: never).
 
     first_at          when it was listed first
@@ -104,13 +104,13 @@ class _Known:
         """
         self.absence = None
         if self.unseen and entry.state != UNKNOWN_STATE:
-            self.returned_at = (*self.returned_at[1 - RETURNS :], now)
+            self.returned_at = (*self.returned_at[1 - ALTERNATION_RETURNS :], now)
             self.unseen = False
         if entry.configured:
             self.configured_at = now
         settings = entry if entry.configured else self.connector
         if settings.configured and not 0 <= now - self.configured_at <= configuration_s:
-            settings = _unconfigured(settings, entry.kind)
+            settings = _drop_configuration(settings, entry.kind)
         if entry.state == UNKNOWN_STATE:
             self._miss_state(now)
             self._become(settings, self.connector)
@@ -124,7 +124,7 @@ class _Known:
     def alternates(self, now: float, within_s: float) -> bool:
         """Return whether answers had it, and had it not, over and over within this time."""
         times = self.returned_at
-        return len(times) == RETURNS and all(0 <= now - at <= within_s for at in times)
+        return len(times) == ALTERNATION_RETURNS and all(0 <= now - at <= within_s for at in times)
 
     def miss(self, commit: float | None, now: float, *, unnamed: bool) -> None:
         """It is not in an answer."""
@@ -156,7 +156,7 @@ class _Known:
         self._count_miss(now)
         self.unseen = True
         if self.stateless >= MISSED_ANSWERS and self.connector.state != UNKNOWN_STATE:
-            self._become(self.connector, _unknown(self.connector.name))
+            self._become(self.connector, _build_unknown_connector(self.connector.name))
 
     def _become(self, settings: Connector, states: Connector) -> None:
         """The same object while it is the same connector: much is made of it."""
@@ -191,7 +191,7 @@ class ConnectorList:
     connect_cluster: str
     interval_s: float
     view: ConnectorListView | None = None
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _known: dict[str, _KnownConnector] = field(default_factory=dict)
     _strangers: dict[str, _Absence] = field(default_factory=dict)
     _ids: tuple[str | None, str | None] = (None, None)  # its Kafka cluster's, and another's
     _since: float | None = None
@@ -199,19 +199,19 @@ class ConnectorList:
     _deleted_at: dict[str, float] = field(default_factory=dict)
 
     def read(
-        self, answer: ConnectorsListed, witnesses: Witnesses, now: float
+        self, answer: ConnectorsListed, witnesses: ConnectorEvidence, now: float
     ) -> tuple[Connector, ...]:
         """Take in an answer. Returns the connectors that there are, by name; the same tuple while
         all of them are the same.
         """
         self._identify(answer.kafka_cluster_id)
         foreign = self._ids[1] is not None
-        listed = {} if foreign else _entries(answer)
+        listed = {} if foreign else _collect_entries(answer)
         for name, entry in listed.items():
             self._strangers.pop(name, None)
             known = self._known.get(name)
             if known is None:
-                known = self._known[name] = _Known(entry, first_at=now)
+                known = self._known[name] = _KnownConnector(entry, first_at=now)
             known.list(entry, now, CONFIGURATION_INTERVALS * self.interval_s)
         for name in self._known.keys() - listed.keys():
             unnamed = answer.names is not None and answer.names_whole and not foreign
@@ -244,19 +244,19 @@ class ConnectorList:
             ours = self._ids[0] or kafka_cluster_id
             self._ids = (ours, None if kafka_cluster_id == ours else kafka_cluster_id)
 
-    def _meet_strangers(self, witnesses: Witnesses, now: float) -> None:
+    def _meet_strangers(self, witnesses: ConnectorEvidence, now: float) -> None:
         for name in witnesses.committing():
             if name in self._known:
                 continue
             commit = witnesses.committed_at(name)
             absence = self._strangers.get(name)
             if absence is None:
-                if len(self._strangers) >= STRANGERS_MAX:
+                if len(self._strangers) >= UNLISTED_CONNECTORS_MAX:
                     continue
                 absence = self._strangers[name] = _Absence(now, commit)
             absence.see(commit, now)
 
-    def _unlisted(self, witnesses: Witnesses, now: float) -> Iterable[UnlistedConnector]:
+    def _unlisted(self, witnesses: ConnectorEvidence, now: float) -> Iterable[UnlistedConnector]:
         """Those that are not listed, and another witness speaks for them."""
         for name, absence in sorted(self._absent().items()):
             if absence.answers < MISSED_ANSWERS or now - absence.since < self._grace_s:
@@ -297,7 +297,7 @@ class ConnectorList:
         went = [at.since for at in unlisted if at.connector in self._known]
         return not listed or (bool(went) and min(listed) >= min(went))
 
-    def _drop_gone(self, witnesses: Witnesses, now: float, held: set[float]) -> None:
+    def _drop_gone(self, witnesses: ConnectorEvidence, now: float, held: set[float]) -> None:
         """Forget whoever is deleted: no list has it, and its status was taken back; or it is silent
         for long, and so are all that went in the same answer, which is one cause.
         """
@@ -311,7 +311,7 @@ class ConnectorList:
                 and not witnesses.may_have_status(name)
                 and absence.since not in held
                 and absence.answers >= MISSED_ANSWERS
-                and now - absence.since >= GONE_INTERVALS * self.interval_s
+                and now - absence.since >= DELETION_INTERVALS * self.interval_s
             )
             if silent or (status == DELETED and absence.unnamed):
                 del self._known[name]
@@ -325,13 +325,13 @@ class ConnectorList:
             self._since = now
         self.view = ConnectorListView(
             connect_cluster=self.connect_cluster,
-            believed_at=None if lost else self._since + GONE_INTERVALS * self.interval_s,
+            believed_at=None if lost else self._since + DELETION_INTERVALS * self.interval_s,
             kafka_cluster_ids=self._ids,
             without_state=tuple(
-                WithoutState(name, known.stateless_since, known.seen_at, missing)
+                ConnectorWithoutState(name, known.stateless_since, known.seen_at, missing)
                 for name, known in sorted(self._known.items())
                 if known.absence is None
-                and ((missing := tasks_without_state(known.connector)) or _is_unknown(known))
+                and ((missing := tasks_without_state(known.connector)) or _has_unknown_state(known))
             ),
             without_configuration={
                 name: known.configured_at
@@ -344,7 +344,7 @@ class ConnectorList:
             alternating=tuple(
                 name
                 for name, known in sorted(self._known.items())
-                if known.alternates(now, RETURNS_INTERVALS * self.interval_s)
+                if known.alternates(now, ALTERNATION_INTERVALS * self.interval_s)
             ),
         )
 
@@ -358,31 +358,31 @@ def tasks_without_state(connector: Connector) -> tuple[int, ...]:
     return tuple(task.number for task in connector.tasks if task.state == UNKNOWN_STATE)
 
 
-def _is_unknown(known: _Known) -> bool:
+def _has_unknown_state(known: _KnownConnector) -> bool:
     return known.connector.state == UNKNOWN_STATE
 
 
-def _entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
+def _collect_entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
     """What an answer lists by name, those that only the list of names has among them."""
     names = dict.fromkeys(answer.names or ())
     listed = {at.name: at for at in answer.connectors}
-    return {name: _unknown(name) for name in names} | listed
+    return {name: _build_unknown_connector(name) for name in names} | listed
 
 
-def _unconfigured(connector: Connector, kind: ConnectorKind) -> Connector:
+def _drop_configuration(connector: Connector, kind: ConnectorKind) -> Connector:
     """Forget a configuration, but for where its offsets are: the commits there tell that. `kind` is
     what its status says, to which a MirrorMaker is a source like others.
     """
     is_mirror = connector.kind is ConnectorKind.MIRROR and kind is ConnectorKind.SOURCE
     return replace(
-        _unknown(connector.name),
+        _build_unknown_connector(connector.name),
         kind=connector.kind if is_mirror else kind,
         dedicated_offsets_topic=connector.dedicated_offsets_topic,
         offsets_addresses=connector.offsets_addresses,
     )
 
 
-def _unknown(name: str) -> Connector:
+def _build_unknown_connector(name: str) -> Connector:
     return Connector(
         name=name,
         kind=ConnectorKind.UNKNOWN,

@@ -8,17 +8,21 @@ from collections.abc import Collection, Mapping
 
 from offsetwatch.model.topology import KafkaTopic
 
-Dedicated = Mapping[str, KafkaTopic | None]
-Told = tuple[tuple[KafkaTopic, frozenset[str]], ...]
+DedicatedTopics = Mapping[str, KafkaTopic | None]
+ConnectorsByTopic = tuple[tuple[KafkaTopic, frozenset[str]], ...]
 
 
-class Homes:
+class OffsetsTopicIndex:
     """Made once for as long as what it is made of stays the very same objects."""
 
     def __init__(self) -> None:
-        self._made: tuple[Collection[str], Dedicated, KafkaTopic | None, Told] | None = None
+        self._made: (
+            tuple[Collection[str], DedicatedTopics, KafkaTopic | None, ConnectorsByTopic] | None
+        ) = None
 
-    def of(self, names: Collection[str], dedicated: Dedicated, home: KafkaTopic | None) -> Told:
+    def of(
+        self, names: Collection[str], dedicated: DedicatedTopics, home: KafkaTopic | None
+    ) -> ConnectorsByTopic:
         """These connectors by topic, the topics in order. Where one is `dedicated` to a connector
         it is that, otherwise `home`; who has none is left out.
         """

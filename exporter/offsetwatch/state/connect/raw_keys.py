@@ -28,18 +28,20 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.dialects import dialect_in, goes_on, has_hash_maps
-from offsetwatch.decode.jsontext import parse
+from offsetwatch.decode.dialects import has_hash_maps, has_reached_offset, resolve_dialect
+from offsetwatch.decode.jsontext import parse_json
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
 from offsetwatch.state.clock_skew import is_later
 
-MOMENT_S: Final = 1.0  # records closer together are one flush, or one request over REST
-_NEEDED: Final = 2
-_NEEDED_OF_REST: Final = 3  # what a person asks of REST twice is not yet a connector that goes on
+FLUSH_WINDOW_S: Final = 1.0  # records closer together are one flush, or one request over REST
+_COMMITS_NEEDED: Final = 2
+_REST_COMMITS_NEEDED: Final = (
+    3  # what a person asks of REST twice is not yet a connector that goes on
+)
 
 
-class Place(NamedTuple):
+class OffsetRecordPosition(NamedTuple):
     """A record's timestamp in Unix seconds, and where it stands in the topic. `read`: it was the
     how manieth that was read live; 0 if it was there when the topic was first read.
     """
@@ -49,7 +51,7 @@ class Place(NamedTuple):
     log_offset: int
     read: int = 0
 
-    def is_after(self, other: Place) -> bool:
+    def is_after(self, other: OffsetRecordPosition) -> bool:
         """Return whether this record is certainly the newer one. Of two in two Kafka partitions
         neither may be.
         """
@@ -63,7 +65,7 @@ class Place(NamedTuple):
 FieldOrder = tuple[str, ...]  # names of the fields in the order of a key
 
 # The newest moments at which the connector committed so.
-_Orders = dict[FieldOrder, tuple[Place, ...]]
+_CommitsByOrder = dict[FieldOrder, tuple[OffsetRecordPosition, ...]]
 
 
 class Spelling(msgspec.Struct, gc=False):
@@ -80,10 +82,10 @@ class Spelling(msgspec.Struct, gc=False):
 
     key: SourceKey
     raw_key: bytes
-    place: Place
+    place: OffsetRecordPosition
     offset: SourceOffset | Undecodable | None
     ours: bool = False
-    committed: Place | None = None
+    committed: OffsetRecordPosition | None = None
     moments: int = 0
     first: SourceOffset | None = None
     intruder: bool = False
@@ -104,7 +106,7 @@ class Spelling(msgspec.Struct, gc=False):
     @property
     def needed(self) -> int:
         """So many moments show that it is the connector that commits under it."""
-        return _NEEDED_OF_REST if self.by_rest else _NEEDED
+        return _REST_COMMITS_NEEDED if self.by_rest else _COMMITS_NEEDED
 
 
 class SpellingChange(NamedTuple):
@@ -166,7 +168,7 @@ class _Partition(msgspec.Struct):
     change: SpellingChange | None = None
 
 
-_NOTHING_KNOWN: Final = KnownSpellings(())
+_NO_SPELLINGS: Final = KnownSpellings(())
 
 
 class KeySpellings:
@@ -190,7 +192,7 @@ class KeySpellings:
         self.class_name = class_name
         """The connector's class, "" if it is not known: it says what its offsets mean."""
         self._of: dict[str, _Partition] = {}
-        self._orders: _Orders = {}
+        self._orders: _CommitsByOrder = {}
         self._read = 0
 
     def __contains__(self, identity: str) -> bool:
@@ -204,12 +206,12 @@ class KeySpellings:
         self._note(record, place)
         partition = self._of.get(record.key.identity)
         if partition is None:
-            known = self._known.get(record.key.identity, _NOTHING_KNOWN)
+            known = self._known.get(record.key.identity, _NO_SPELLINGS)
             partition = self._of[record.key.identity] = _Partition({}, known.used, known.change)
         spelling = partition.spellings.get(record.raw_key)
         if spelling is None:
             spelling = Spelling(record.key, record.raw_key, place, record.offset)
-            known = self._known.get(record.key.identity, _NOTHING_KNOWN)
+            known = self._known.get(record.key.identity, _NO_SPELLINGS)
             spelling.intruder = bool(partition.used) and known.is_intruder(record.raw_key)
             partition.spellings[record.raw_key] = spelling
         elif spelling.present:
@@ -221,35 +223,35 @@ class KeySpellings:
         spelling.present = True
         spelling.place, spelling.offset, spelling.ours = place, record.offset, record.ours
         if _is_commit(record):
-            _commit(partition, spelling)
+            _count_commit(partition, spelling)
         if record.live:
-            _decide(partition, self._orders, self.class_name)
+            _decide_spelling(partition, self._orders, self.class_name)
         return True
 
     def note(self, record: SourceRecord) -> None:
         """Take in of a record only what it tells of other source partitions."""
         self._note(record, self._place_of(record))
 
-    def _place_of(self, record: SourceRecord) -> Place:
+    def _place_of(self, record: SourceRecord) -> OffsetRecordPosition:
         self._read += record.live
-        return place_of(record, self._read if record.live else 0)
+        return locate_record(record, self._read if record.live else 0)
 
-    def _note(self, record: SourceRecord, place: Place) -> None:
+    def _note(self, record: SourceRecord, place: OffsetRecordPosition) -> None:
         if not _is_commit(record):
             return
-        order = field_order(record.raw_key)
+        order = parse_field_order(record.raw_key)
         moments = self._orders.get(order, ())
         # Ordered: records of different Kafka partitions are read in any order at first.
-        if not any(abs(at.at - place.at) <= MOMENT_S for at in moments):
+        if not any(abs(at.at - place.at) <= FLUSH_WINDOW_S for at in moments):
             kept = sorted((*moments, place), key=lambda at: (at.read, at.at))
-            self._orders[order] = tuple(kept[-_NEEDED_OF_REST:])
+            self._orders[order] = tuple(kept[-_REST_COMMITS_NEEDED:])
 
     def in_use(self, identity: str) -> SpellingInUse:
         """Return which spelling of a source partition its task looks up."""
         partition = self._of.get(identity)
         if partition is None:
             return SpellingInUse(None)
-        return _decide(partition, self._orders, self.class_name)
+        return _decide_spelling(partition, self._orders, self.class_name)
 
     def spellings(self, identity: str) -> tuple[Spelling, ...]:
         """Return all raw keys of a source partition, tombstones among them."""
@@ -259,7 +261,7 @@ class KeySpellings:
     def remembered(self) -> dict[str, KnownSpellings]:
         """Return what a restart must not forget, by identity."""
         return {
-            identity: _known_spellings(partition)
+            identity: _build_known_spellings(partition)
             for identity, partition in self._of.items()
             if partition.used and len(partition.spellings) > 1
         }
@@ -275,7 +277,7 @@ class KeySpellings:
         self._known.clear()
         for partition in self._of.values() if self._known_orders else ():
             if not partition.used:
-                _recognise(partition, self._known_orders)
+                _recognise_spelling(partition, self._known_orders)
         self._known_orders = ()
         for identity, partition in list(self._of.items()):
             for raw_key, spelling in list(partition.spellings.items()):
@@ -285,12 +287,12 @@ class KeySpellings:
                 del self._of[identity]
 
 
-def _recognise(partition: _Partition, known_orders: Collection[FieldOrder]) -> None:
+def _recognise_spelling(partition: _Partition, known_orders: Collection[FieldOrder]) -> None:
     """Take the one spelling of a known order for the one that was in use before a restart."""
     own = [
         at.raw_key
         for at in partition.spellings.values()
-        if at.present and field_order(at.raw_key) in known_orders
+        if at.present and parse_field_order(at.raw_key) in known_orders
     ]
     if len(own) == 1:
         partition.used = (own[0],)
@@ -298,7 +300,7 @@ def _recognise(partition: _Partition, known_orders: Collection[FieldOrder]) -> N
             spelling.intruder = spelling.raw_key != own[0]
 
 
-def _known_spellings(partition: _Partition) -> KnownSpellings:
+def _build_known_spellings(partition: _Partition) -> KnownSpellings:
     rest = [at for at in partition.spellings.values() if at.raw_key not in partition.used]
     return KnownSpellings(
         used=partition.used,
@@ -308,12 +310,12 @@ def _known_spellings(partition: _Partition) -> KnownSpellings:
     )
 
 
-def place_of(record: SourceRecord, read: int = 0) -> Place:
+def locate_record(record: SourceRecord, read: int = 0) -> OffsetRecordPosition:
     """Return where a record stands."""
-    return Place(record.at, record.partition, record.log_offset, read)
+    return OffsetRecordPosition(record.at, record.partition, record.log_offset, read)
 
 
-def spellings_of(records: Iterable[SourceRecord]) -> KeySpellings:
+def collect_spellings(records: Iterable[SourceRecord]) -> KeySpellings:
     """Return the spellings of one connector, of which these are records in any order."""
     found = KeySpellings()
     for record in records:
@@ -322,9 +324,9 @@ def spellings_of(records: Iterable[SourceRecord]) -> KeySpellings:
 
 
 @lru_cache(maxsize=1024)
-def field_order(raw_key: bytes) -> FieldOrder:
+def parse_field_order(raw_key: bytes) -> FieldOrder:
     """Return the names of a source partition's fields as they stand in a raw key, () for none."""
-    parsed = parse(raw_key)
+    parsed = parse_json(raw_key)
     fields = parsed[1] if isinstance(parsed, list) else None  # an envelope is no spelling
     return tuple(fields) if isinstance(fields, dict) else ()
 
@@ -336,7 +338,7 @@ def _is_commit(record: SourceRecord) -> bool:
     return value and not record.ours and record.key.is_spelling
 
 
-def _commit(partition: _Partition, spelling: Spelling) -> None:
+def _count_commit(partition: _Partition, spelling: Spelling) -> None:
     place = spelling.place
     spelling.moments += 1  # no flush, and no request over REST, writes a key twice
     if spelling.moments == 1:
@@ -348,28 +350,30 @@ def _commit(partition: _Partition, spelling: Spelling) -> None:
             other.moments = 0
 
 
-def _decide(partition: _Partition, orders: _Orders, class_name: str) -> SpellingInUse:
+def _decide_spelling(
+    partition: _Partition, orders: _CommitsByOrder, class_name: str
+) -> SpellingInUse:
     """Return what is in use, and remember it."""
-    chosen, unsure = _choose(partition, orders, class_name)
+    chosen, unsure = _choose_spelling(partition, orders, class_name)
     if chosen is not None and chosen.contested:
         unsure, chosen = (chosen,), None
     if chosen is None:
-        return SpellingInUse(None, unsure, _foreign(partition), partition.change)
+        return SpellingInUse(None, unsure, _find_foreign_keys(partition), partition.change)
     used = partition.used
     if not used or used[-1] != chosen.raw_key:
         before = partition.spellings.get(used[-1]) if used else None
         if before is not None:
-            partition.change = _change(before, chosen, class_name)
+            partition.change = _build_change(before, chosen, class_name)
         partition.used = (*(at for at in used if at != chosen.raw_key), chosen.raw_key)
         chosen.intruder = False
-    strays = _foreign(partition) | {
+    strays = _find_foreign_keys(partition) | {
         at.raw_key for at in partition.spellings.values() if at.intruder and at.value is not None
     }
     others = sum(at is not chosen and at.value is not None for at in partition.spellings.values())
     return SpellingInUse(chosen, (), strays, partition.change, others)
 
 
-def _foreign(partition: _Partition) -> frozenset[bytes]:
+def _find_foreign_keys(partition: _Partition) -> frozenset[bytes]:
     """Return the raw keys with an offset that no worker writes."""
     return frozenset(
         raw_key
@@ -378,26 +382,26 @@ def _foreign(partition: _Partition) -> frozenset[bytes]:
     )
 
 
-def _change(before: Spelling, after: Spelling, class_name: str) -> SpellingChange:
+def _build_change(before: Spelling, after: Spelling, class_name: str) -> SpellingChange:
     at = (after.committed or after.place).at
-    dialect = dialect_in(after.key.dialect, class_name)
-    restarted = not goes_on(dialect, before.value, after.first)
+    dialect = resolve_dialect(after.key.dialect, class_name)
+    restarted = not has_reached_offset(dialect, before.value, after.first)
     return SpellingChange(before.raw_key, after.raw_key, at, before.value, restarted)
 
 
-def _choose(
-    partition: _Partition, orders: _Orders, class_name: str
+def _choose_spelling(
+    partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> tuple[Spelling | None, tuple[Spelling, ...]]:
     """Return the spelling in use, or those that it may be."""
     known = [at for at in partition.spellings.values() if at.key.is_spelling]
     if len(known) == 1:
         return known[0], ()
-    own = _newest_first(at for at in known if at.committed is not None)
+    own = _sort_newest_first(at for at in known if at.committed is not None)
     if not own:
-        return _alike(sorted(known, key=lambda at: at.place[:2], reverse=True))
+        return _choose_if_alike(sorted(known, key=lambda at: at.place[:2], reverse=True))
     newest, others = own[0], [at for at in own[1:] if at.value is not None]
     used = partition.used[-1] if partition.used else None
-    unordered = any(not _committed(newest).is_after(_committed(at)) for at in others)
+    unordered = any(not _find_last_commit(newest).is_after(_find_last_commit(at)) for at in others)
     if newest.raw_key == used and not unordered:
         return newest, ()
     before = next((at for at in known if at.raw_key == used), None)
@@ -406,24 +410,28 @@ def _choose(
         others.append(before)  # it stands as offsetwatch last wrote it
     if not others and not _is_erased(known, newest):
         return newest, ()
-    if any(not _committed(newest).is_after(_committed(at)) for at in others):
-        return _alike([newest, *others])  # an offsets file tells no time, nor do two clocks
+    if any(not _find_last_commit(newest).is_after(_find_last_commit(at)) for at in others):
+        return _choose_if_alike(
+            [newest, *others]
+        )  # an offsets file tells no time, nor do two clocks
     if newest.moments >= newest.needed:
         return newest, ()
-    confirmed = _confirmed(newest, others, orders)
+    confirmed = _find_confirmed_spelling(newest, others, orders)
     if confirmed is not None:
         return confirmed, ()
     # Connectors that are known have HashMaps; of others that order may well be from REST.
     shape = newest.key.dialect
-    usual = newest.by_rest == has_hash_maps(dialect_in(shape, class_name) if class_name else shape)
+    usual = newest.by_rest == has_hash_maps(
+        resolve_dialect(shape, class_name) if class_name else shape
+    )
     once = all(at.moments <= 1 for at in others)
     if used is None and usual and once and not _is_erased(known, newest):
         return newest, ()  # nothing but its age speaks for another
-    return _alike([newest, *others])
+    return _choose_if_alike([newest, *others])
 
 
-def _newest_first(found: Iterable[Spelling]) -> list[Spelling]:
-    left, ordered = sorted(found, key=_committed, reverse=True), []
+def _sort_newest_first(found: Iterable[Spelling]) -> list[Spelling]:
+    left, ordered = sorted(found, key=_find_last_commit, reverse=True), []
     while left:
         newest = left[0]
         for at in left[1:]:
@@ -439,37 +447,42 @@ def _newest_first(found: Iterable[Spelling]) -> list[Spelling]:
 def _is_erased(known: list[Spelling], newest: Spelling) -> bool:
     """Return whether another spelling was taken back later: it may have been the one in use."""
     return any(
-        at.offset is None and at is not newest and at.place.is_after(_committed(newest))
+        at.offset is None and at is not newest and at.place.is_after(_find_last_commit(newest))
         for at in known
     )
 
 
-def _committed(spelling: Spelling) -> Place:
+def _find_last_commit(spelling: Spelling) -> OffsetRecordPosition:
     return spelling.place if spelling.committed is None else spelling.committed
 
 
-def _confirmed(newest: Spelling, others: list[Spelling], orders: _Orders) -> Spelling | None:
+def _find_confirmed_spelling(
+    newest: Spelling, others: list[Spelling], orders: _CommitsByOrder
+) -> Spelling | None:
     """Return the spelling in whose order the connector goes on with its other partitions."""
-    last = _committed(newest)
-    since = [at for at in _moments(orders, newest) if at.at > last.at - MOMENT_S]
+    last = _find_last_commit(newest)
+    since = [at for at in _find_commit_moments(orders, newest) if at.at > last.at - FLUSH_WINDOW_S]
     going_on = [
         other
         for other in others
         if any(
-            at.is_after(last) and abs(at.at - last.at) > MOMENT_S for at in _moments(orders, other)
+            at.is_after(last) and abs(at.at - last.at) > FLUSH_WINDOW_S
+            for at in _find_commit_moments(orders, other)
         )
     ]
     if len(since) >= newest.needed:
         return None if going_on else newest
-    established = len(_moments(orders, newest)) > 1
+    established = len(_find_commit_moments(orders, newest)) > 1
     return going_on[0] if going_on and not established else None
 
 
-def _moments(orders: _Orders, spelling: Spelling) -> tuple[Place, ...]:
-    return orders.get(field_order(spelling.raw_key), ())
+def _find_commit_moments(
+    orders: _CommitsByOrder, spelling: Spelling
+) -> tuple[OffsetRecordPosition, ...]:
+    return orders.get(parse_field_order(spelling.raw_key), ())
 
 
-def _alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+def _choose_if_alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
     """Return the first if it does not matter which one it is: all say the same."""
     texts = {None if at.value is None else at.value.text for at in found}
     return (found[0], ()) if len(texts) == 1 else (None, tuple(found))

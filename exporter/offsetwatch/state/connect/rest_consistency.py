@@ -10,19 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.model.observations import RestOffsetsAsked, RestOffsetsRead
+from offsetwatch.model.observations import RestOffsetsRead, RestOffsetsRequested
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.state.connect.connect_cluster import Site
+from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.snapshot import RestCheck
 
 ANSWER_MAX_S: Final = 120.0  # Connect itself gives up on the question after 90 s
 EXAMPLES_MAX: Final = 5
-ROUNDS: Final = 3  # that differ in a row: one may be a commit that a tail came too late for
+DIFFERING_ROUNDS_MIN: Final = (
+    3  # that differ in a row: one may be a commit that a tail came too late for
+)
 GRACE_S: Final = 30.0  # how long the tail may take to show what REST showed, before they disagree
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PendingRestOffset:
     """A REST offset that the tail has not shown yet."""
 
     connect_cluster: str
@@ -47,19 +49,19 @@ class _Rounds:
     check: RestCheck | None = None
 
 
-class Checks:
+class RestConsistencyChecks:
     """Open checks. Tail and REST are read beside each other, so every offset that the tail shows
     between the asking and the end of the grace may be the one that REST saw.
     """
 
-    def __init__(self, sources: Mapping[str, Site]) -> None:
+    def __init__(self, sources: Mapping[str, ConnectClusterState]) -> None:
         self._sources = sources
-        self._open: list[Check] = []
+        self._open: list[PendingRestOffset] = []
         self._watched: dict[tuple[str, str], float] = {}
         self._rounds: dict[tuple[str, str], _Rounds] = {}
         self._views: dict[tuple[str, str], RestCheck] = {}
 
-    def asked(self, seen: RestOffsetsAsked, now: float) -> None:
+    def asked(self, seen: RestOffsetsRequested, now: float) -> None:
         """Remember what the tail shows from now on."""
         self._watch(seen.connect_cluster, seen.connector, until=now + ANSWER_MAX_S)
 
@@ -76,7 +78,7 @@ class Checks:
         if seen.whole:
             held = dict.fromkeys(self._sources[seen.connect_cluster].held(seen.connector))
         for identity, text in (held | dict(seen.offsets)).items():
-            check = Check(
+            check = PendingRestOffset(
                 connect_cluster=seen.connect_cluster,
                 connector=seen.connector,
                 identity=identity,
@@ -88,7 +90,7 @@ class Checks:
             if not self._agrees(check):
                 self._open.append(check)
 
-    def settle(self, now: float) -> tuple[Check, ...]:
+    def settle(self, now: float) -> tuple[PendingRestOffset, ...]:
         """Forget checks that came true; give out those that did not within their time.
 
         Where the offsets of a connector are not shown, its tail can confirm nothing.
@@ -111,9 +113,9 @@ class Checks:
         """What the rounds of each connector came to; the same object while none comes to an end."""
         return self._views
 
-    def _close_rounds(self, differing: tuple[Check, ...], now: float) -> None:
+    def _close_rounds(self, differing: tuple[PendingRestOffset, ...], now: float) -> None:
         """A round that is over says something where the connector's offsets are shown."""
-        by_connector: dict[tuple[str, str], list[Check]] = {}
+        by_connector: dict[tuple[str, str], list[PendingRestOffset]] = {}
         for check in differing:
             by_connector.setdefault((check.connect_cluster, check.connector), []).append(check)
         changed = False
@@ -132,7 +134,7 @@ class Checks:
             if not checks:
                 rounds.check = RestCheck(0, now)
             else:
-                rounds.check = _one_more(rounds, number, self._examples(site, checks), now)
+                rounds.check = _count_round(rounds, number, self._examples(site, checks), now)
                 rounds.differed = number
             rounds.closed = max(rounds.closed, number)
         if changed:
@@ -144,7 +146,7 @@ class Checks:
 
     @staticmethod
     def _examples(
-        site: Site, checks: list[Check]
+        site: ConnectClusterState, checks: list[PendingRestOffset]
     ) -> tuple[tuple[str, str | None, str | None], ...]:
         return tuple(
             (check.identity, check.text, site.offset_text(check.connector, check.identity))
@@ -155,14 +157,14 @@ class Checks:
         self._watched[connect_cluster, connector] = until
         self._sources[connect_cluster].watch(connector)
 
-    def _agrees(self, check: Check) -> bool:
+    def _agrees(self, check: PendingRestOffset) -> bool:
         site = self._sources[check.connect_cluster]
         if site.topic_of(check.connector) != check.topic:
             return True  # REST may have told of the topic that it used before
         return site.agrees(check.connector, check.identity, check.text)
 
 
-def _one_more(
+def _count_round(
     rounds: _Rounds,
     number: int,
     examples: tuple[tuple[str, str | None, str | None], ...],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.observations import TAIL, InputId, rest_offsets_input
+from offsetwatch.model.observations import TAIL, InputId, build_rest_offsets_input
 from offsetwatch.state.snapshot import InputView, RestConnector, Snapshot
 
 
-def polled_instead(snapshot: Snapshot, view: InputView) -> tuple[RestConnector, ...]:
+def find_polled_connectors(snapshot: Snapshot, view: InputView) -> tuple[RestConnector, ...]:
     """Return the source connectors whose offsets REST tells now, as this tail tells nothing."""
     if view.id.kind != TAIL:
         return ()
@@ -22,12 +22,12 @@ def polled_instead(snapshot: Snapshot, view: InputView) -> tuple[RestConnector, 
         for at in snapshot.by_rest
         if at.connect_cluster in clusters
         and not at.sink
-        and rest_offsets_input(at.connect_cluster, at.connector) in live
+        and build_rest_offsets_input(at.connect_cluster, at.connector) in live
     )
 
 
-def is_done_without(snapshot: Snapshot, view: InputView) -> bool:
+def is_replaced_by_rest(snapshot: Snapshot, view: InputView) -> bool:
     """Was this tail never read, and does REST tell all that it would? A standalone worker keeps
     its offsets in a file, and a managed Connect shows its topic to nobody.
     """
-    return view.last_success_at is None and bool(polled_instead(snapshot, view))
+    return view.last_success_at is None and bool(find_polled_connectors(snapshot, view))

@@ -14,9 +14,15 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.decode.dialects import begins_anew, compare, dialect_in, position, shown
+from offsetwatch.decode.dialects import (
+    compare_offsets,
+    describe_offset,
+    is_treated_as_absent,
+    read_position,
+    resolve_dialect,
+)
 from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.decode.source_offsets import decode_key, decode_value, namesake_label
+from offsetwatch.decode.source_offsets import decode_key, decode_value, format_namesake_label
 from offsetwatch.model.observations import OffsetsPolled
 from offsetwatch.model.offsets import (
     FLOAT_EXACT_MAX,
@@ -26,9 +32,9 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.state.connect.source_offsets import everything
+from offsetwatch.state.connect.source_offsets import accept_all
 from offsetwatch.state.key_budget import KeyBudget
-from offsetwatch.state.mirror.lag import UNDATED, Seen
+from offsetwatch.state.mirror.lag import UNDATED, MirrorPosition
 from offsetwatch.state.snapshot import SourcePartitionView
 
 # A source partition that is missing from so many answers in a row was reset: one answer may come
@@ -66,7 +72,7 @@ class RestOffsets:
         self,
         connect_cluster: str,
         partitions_max: int,
-        wants_topic: Callable[[str], bool] = everything,
+        wants_topic: Callable[[str], bool] = accept_all,
     ) -> None:
         self._connect_cluster = connect_cluster
         self._wants_topic = wants_topic
@@ -100,7 +106,7 @@ class RestOffsets:
                 continue
             answered.add(identity)
             partition.missing = 0
-            self._apply(partition, _decoded(text), seen.at, first=first)
+            self._apply(partition, _decode_offset(text), seen.at, first=first)
         for identity, partition in of.items():
             if identity not in answered:
                 self._miss(partition, certain=seen.whole)
@@ -167,11 +173,11 @@ class RestOffsets:
             return  # since when it is so, nobody knows
         partition.advanced_at = at
         partition.advances += 1
-        if compare(self._dialect(partition.key), before, offset) is Order.BEHIND:
+        if compare_offsets(self._dialect(partition.key), before, offset) is Order.BEHIND:
             partition.rewinds += 1
 
     def _dialect(self, key: SourceKey) -> str:
-        return dialect_in(key.dialect, self._classes.get(key.connector, ""))
+        return resolve_dialect(key.dialect, self._classes.get(key.connector, ""))
 
     def _miss(self, partition: _Partition, *, certain: bool) -> None:
         """Take in an answer without it, or one in which it may be what could not be read."""
@@ -208,26 +214,26 @@ class RestOffsets:
             self._shown = (self.version, connectors, views)
         return self._shown[2]
 
-    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
+    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
         """Return the committed offsets of a MirrorSourceConnector that reads under this alias."""
-        found: dict[MirrorPartition, Seen] = {}
+        found: dict[MirrorPartition, MirrorPosition] = {}
         for mirror, partition in self._mirrored(connector, source):
-            offset = position(partition.key.dialect, partition.offset)
+            offset = read_position(partition.key.dialect, partition.offset)
             if offset is not None and self._is_shown(partition):
-                found[mirror] = Seen(offset=offset, at=UNDATED)
+                found[mirror] = MirrorPosition(offset=offset, at=UNDATED)
         return found
 
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """Return the upstream partitions that it has an offset for, shown or not."""
         mirrors = self._mirrored(connector, source)
-        return tuple(mirror for mirror, partition in mirrors if _goes_on(partition))
+        return tuple(mirror for mirror, partition in mirrors if _has_resumable_offset(partition))
 
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
         known = self._mirrors.get(connector, {}).get(mirror)
         if not self._is_complete(connector):
             return False
-        return known is None or not (_goes_on(known) or known.untold)
+        return known is None or not (_has_resumable_offset(known) or known.untold)
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have a position in an upstream partition that is not known?"""
@@ -236,7 +242,10 @@ class RestOffsets:
         return any(
             partition.missing > 0
             or partition.untold
-            or (_goes_on(partition) and position(partition.key.dialect, partition.offset) is None)
+            or (
+                _has_resumable_offset(partition)
+                and read_position(partition.key.dialect, partition.offset) is None
+            )
             for _, partition in self._mirrored(connector, source)
         )
 
@@ -258,13 +267,17 @@ class RestOffsets:
 
     def _view(self, partition: _Partition) -> SourcePartitionView:
         key, offset = partition.key, partition.offset
-        dialect, event_at, broken = shown(key.dialect, offset, self._classes.get(key.connector, ""))
+        dialect, event_at, broken = describe_offset(
+            key.dialect, offset, self._classes.get(key.connector, "")
+        )
         counted = key.connector not in self._uncounted
         partition.view = view = SourcePartitionView(
             connect_cluster=self._connect_cluster,
             connector=key.connector,
             identity=key.identity,
-            label=namesake_label(key.label, key.identity) if partition.namesake else key.label,
+            label=format_namesake_label(key.label, key.identity)
+            if partition.namesake
+            else key.label,
             dialect=dialect,
             offset=offset,
             event_at=event_at,
@@ -284,13 +297,13 @@ class RestOffsets:
         return view
 
 
-def _goes_on(partition: _Partition) -> bool:
+def _has_resumable_offset(partition: _Partition) -> bool:
     """Return whether MirrorMaker goes on from the offset of this partition."""
     offset = partition.offset
-    return offset is not None and not begins_anew(partition.key.dialect, offset)
+    return offset is not None and not is_treated_as_absent(partition.key.dialect, offset)
 
 
-def _decoded(text: str | None) -> SourceOffset | None:
+def _decode_offset(text: str | None) -> SourceOffset | None:
     """Return the offset of an answer; one of another shape than a task writes is none."""
     found = None if text is None else decode_value(text.encode())
     if not isinstance(found, SourceOffset) or found.is_null:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from offsetwatch.decode.connect_rest import consumed_partition
-from offsetwatch.model.log_readings import Follower, ProbesRead
+from offsetwatch.decode.connect_rest import parse_consumed_partition
+from offsetwatch.model.log_readings import Follower, ProbeRoundRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -18,24 +18,29 @@ from offsetwatch.model.observations import (
     OffsetsPolled,
     SinkOffset,
     SinkOffsetsRead,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 from offsetwatch.model.topology import SinkGroup, TopicPartition
-from offsetwatch.state.connect.connect_cluster import Site
+from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.mirror.lag import sink_lag
-from offsetwatch.state.mirror.oldest_record_age import UNKNOWN, Ages, Behind, Stretch
+from offsetwatch.state.mirror.lag import compute_sink_lag
+from offsetwatch.state.mirror.oldest_record_age import (
+    UNKNOWN_LATENESS,
+    Lateness,
+    OldestRecordAges,
+    UnreadRange,
+)
 from offsetwatch.state.snapshot import RestConnector, SinkPartitionView
 
 
 class Sinks:
     """The last answer of each Connect cluster's groups."""
 
-    def __init__(self, sites: Mapping[str, Site], inputs: Inputs) -> None:
+    def __init__(self, sites: Mapping[str, ConnectClusterState], inputs: Inputs) -> None:
         self._sites = sites
         self._inputs = inputs
         self._offsets: dict[str, tuple[SinkOffset, ...]] = {}
-        self._ages = Ages()
+        self._ages = OldestRecordAges()
         self._groups: tuple[SinkGroup, ...] = ()
         self._by_rest: tuple[RestConnector, ...] = ()
         self._polled: dict[tuple[str, str], tuple[SinkOffset, ...]] = {}
@@ -80,7 +85,7 @@ class Sinks:
             return  # a source, or its group is read meanwhile
         found = []
         for identity, text in seen.offsets:
-            consumed = consumed_partition(identity, text)
+            consumed = parse_consumed_partition(identity, text)
             if consumed is not None:
                 topic, partition, committed = consumed
                 found.append(SinkOffset(seen.connector, topic, partition, committed, None))
@@ -90,13 +95,16 @@ class Sinks:
     def read(self, seen: SinkOffsetsRead, now: float) -> None:
         """Committed offsets, and the log ends that were read after them."""
         self._offsets[seen.connect_cluster] = seen.offsets
-        found = ((_who(seen.connect_cluster, at), _stretch(at)) for at in seen.offsets)
+        found = (
+            (_build_follower(seen.connect_cluster, at), _build_unread_range(at))
+            for at in seen.offsets
+        )
         asked_at = now if seen.at is None else seen.at
-        ends = {_who(seen.connect_cluster, at): at for at in seen.by_rest}
+        ends = {_build_follower(seen.connect_cluster, at): at for at in seen.by_rest}
         self._polled_ends[seen.connect_cluster] = (asked_at, ends)
         self._ages.saw(seen.connect_cluster, found, at=asked_at, now=now)
 
-    def probed(self, seen: ProbesRead) -> None:
+    def probed(self, seen: ProbeRoundRead) -> None:
         """What single reads found."""
         self._ages.told(seen.answers, seen.at)
 
@@ -114,7 +122,7 @@ class Sinks:
         ):
             return
         for (name, connector), offsets in sorted(self._polled.items()):
-            rest = rest_offsets_input(cluster, connector)
+            rest = build_rest_offsets_input(cluster, connector)
             if name != cluster or not self._inputs.live(rest, now) or site.gone(connector):
                 continue
             for at in offsets:
@@ -127,7 +135,7 @@ class Sinks:
                         partition=at.partition,
                         committed=at.committed,
                         log_end=None if read is None else read.log_end,
-                        lag=None if read is None else _lag(read),
+                        lag=None if read is None else _compute_lag(read),
                         log_start=None if read is None else read.log_start,
                         from_rest=True,
                     )
@@ -138,7 +146,9 @@ class Sinks:
         """
         read_at, ends = self._polled_ends.get(cluster, (-inf, {}))
         return (
-            ends.get(_who(cluster, polled)) if self._inputs.recent(GROUPS, read_at, now) else None
+            ends.get(_build_follower(cluster, polled))
+            if self._inputs.recent(GROUPS, read_at, now)
+            else None
         )
 
     def _of(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
@@ -157,7 +167,7 @@ class Sinks:
                     partition=at.partition,
                     committed=at.committed,
                     log_end=at.log_end,
-                    lag=_lag(at),
+                    lag=_compute_lag(at),
                     log_start=at.log_start,
                     caught_up=behind.caught_up,
                     behind_since=behind.since,
@@ -165,36 +175,38 @@ class Sinks:
                     probe_from=behind.probe_from,
                 )
 
-    def _behind(self, cluster: str, at: SinkOffset) -> Behind:
-        stretch = _stretch(at)
+    def _behind(self, cluster: str, at: SinkOffset) -> Lateness:
+        stretch = _build_unread_range(at)
         # A position beyond the end is none in this log: nothing lies "after" it.
         if stretch is None or (at.committed or 0) > stretch.end:
-            return UNKNOWN
-        return self._ages.behind(cluster, _who(cluster, at), stretch)
+            return UNKNOWN_LATENESS
+        return self._ages.behind(cluster, _build_follower(cluster, at), stretch)
 
 
-def _who(cluster: str, at: SinkOffset) -> Follower:
+def _build_follower(cluster: str, at: SinkOffset) -> Follower:
     return (cluster, at.connector, TopicPartition(at.topic, at.partition))
 
 
-def _following(at: SinkOffset) -> int | None:
+def _find_next_offset(at: SinkOffset) -> int | None:
     """Return the next record to read; None where a sink without a commit may begin anywhere."""
     if at.committed is None:
         return at.log_start if at.from_start else None
     return at.committed
 
 
-def _lag(at: SinkOffset) -> int | None:
-    following = _following(at)
-    return None if following is None or at.log_end is None else sink_lag(following, at.log_end)
+def _compute_lag(at: SinkOffset) -> int | None:
+    following = _find_next_offset(at)
+    return (
+        None if following is None or at.log_end is None else compute_sink_lag(following, at.log_end)
+    )
 
 
-def _stretch(at: SinkOffset) -> Stretch | None:
+def _build_unread_range(at: SinkOffset) -> UnreadRange | None:
     """What lies before a sink; None if that is not known, or its log could not be asked for."""
-    following = _following(at)
+    following = _find_next_offset(at)
     if following is None or at.log_end is None:
         return None
     start = 0 if at.log_start is None else at.log_start
-    return Stretch(
+    return UnreadRange(
         following=max(following, start), start=start, end=at.log_end, committed=at.committed_only
     )

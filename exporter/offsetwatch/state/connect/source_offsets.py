@@ -15,15 +15,15 @@ from typing import Final
 import msgspec
 
 from offsetwatch.decode.dialects import (
-    begins_anew,
-    compare,
-    dialect_in,
-    goes_on,
-    position,
-    shown,
+    compare_offsets,
+    describe_offset,
+    has_reached_offset,
+    is_treated_as_absent,
+    read_position,
+    resolve_dialect,
 )
-from offsetwatch.decode.javamap import connect_key_of
-from offsetwatch.decode.source_offsets import decode_key, namesake_label
+from offsetwatch.decode.javamap import build_connect_key_from_json
+from offsetwatch.decode.source_offsets import decode_key, format_namesake_label
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import (
     FLOAT_EXACT_MAX,
@@ -40,26 +40,28 @@ from offsetwatch.state.connect.raw_keys import (
     KnownSpellings,
     SpellingChange,
     SpellingInUse,
-    field_order,
+    parse_field_order,
 )
 from offsetwatch.state.key_budget import KeyBudget
-from offsetwatch.state.mirror.lag import Seen
+from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.snapshot import RawKeysView, SourcePartitionView
 
 # A connector writes all its source partitions in one order of fields, or in few.
-ORDERS_OF_FIRST: Final = 32
+ORDER_SAMPLES_MAX: Final = 32
 ORDERS_MAX: Final = 8
 
-_BEYOND: Final = "source_partitions_max"  # why a source partition, or a raw key of it, is left out
-_BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
+_DROP_REASON: Final = (
+    "source_partitions_max"  # why a source partition, or a raw key of it, is left out
+)
+_ORDER_BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
 
 
-def everything(_name: str) -> bool:
+def accept_all(_name: str) -> bool:
     """The pattern that leaves nothing out."""
     return True
 
 
-class _Several(msgspec.Struct, gc=False):
+class _SeveralRawKeys(msgspec.Struct, gc=False):
     """The raw keys of a source partition that has several.
 
     position    the last one that was vouched for
@@ -99,7 +101,7 @@ class _Partition(msgspec.Struct, gc=False):
     resets: int = 0
     own_key: bytes | None = None
     variants: frozenset[bytes] = frozenset()
-    several: _Several | None = None
+    several: _SeveralRawKeys | None = None
     rivals: tuple[SourceOffset, ...] = ()
     namesake: bool = False
     view: SourcePartitionView | None = None
@@ -117,7 +119,7 @@ class SourceBook:
         self,
         connect_cluster: str,
         partitions_max: int,
-        wants_topic: Callable[[str], bool] = everything,
+        wants_topic: Callable[[str], bool] = accept_all,
         known: Mapping[str, Mapping[str, KnownSpellings]] | None = None,
         known_orders: Mapping[str, Collection[FieldOrder]] | None = None,
     ) -> None:
@@ -208,7 +210,7 @@ class SourceBook:
             if partition.several is None and partition.log_offset >= 0:
                 orders = self._orders.setdefault(partition.key.connector, set())
                 if len(orders) < ORDERS_MAX:
-                    orders.add(field_order(_raw_key(partition)))
+                    orders.add(parse_field_order(_find_raw_key(partition)))
         self._without_order.clear()
         found = {name: tuple(orders) for name, orders in self._known_orders.items()}
         return found | {name: tuple(sorted(orders)) for name, orders in self._orders.items()}
@@ -228,12 +230,12 @@ class SourceBook:
             partition = self._find(key.connector, key.identity)
             if partition is None:
                 if not self._budget.admits(len(record.raw_key)):
-                    self._drop(_BEYOND)
+                    self._drop(_DROP_REASON)
                     continue
                 partition = self._add(key)
                 self._budget.add(len(record.raw_key) if key.is_spelling else 0)
             elif self._is_beyond(partition, record):
-                self._drop(_BEYOND)
+                self._drop(_DROP_REASON)
                 continue
             partition.read_at = read_at
             if not key.is_spelling:
@@ -268,7 +270,7 @@ class SourceBook:
         if spellings is not None and partition.key.identity in spellings:
             found = spellings.spellings(partition.key.identity)
             return tuple(spelling.raw_key for spelling in found)
-        return (_raw_key(partition),) if partition.log_offset >= 0 else ()
+        return (_find_raw_key(partition),) if partition.log_offset >= 0 else ()
 
     def _key_bytes(self, partition: _Partition) -> int:
         """Return how long its raw keys are together. One that is in the order of a HashMap is not
@@ -300,7 +302,7 @@ class SourceBook:
 
     def _add(self, key: SourceKey) -> _Partition:
         partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
-        if len(self._of[key.connector]) <= ORDERS_OF_FIRST:
+        if len(self._of[key.connector]) <= ORDER_SAMPLES_MAX:
             self._without_order.append(partition)
         self._in_order = self._wanted = None
         self.layout = object()
@@ -341,9 +343,9 @@ class SourceBook:
             self._spellings[connector] = spellings
             for other in self._of[connector].values():
                 if other is not partition and other.log_offset >= 0:
-                    spellings.note(_newest(other))
+                    spellings.note(_build_newest_record(other))
         if partition.key.identity not in spellings and partition.log_offset >= 0:
-            spellings.add(_newest(partition))
+            spellings.add(_build_newest_record(partition))
             if live:
                 spellings.in_use(partition.key.identity)
                 self._settle(partition)
@@ -365,14 +367,14 @@ class SourceBook:
         if change is not None and (before is None or before.use.change != change):
             after.restarted = change if change.restarted else None
             partition.rewinds += change.restarted
-        elif compare(self._dialect(partition.key), known, after.position) is _BEHIND:
+        elif compare_offsets(self._dialect(partition.key), known, after.position) is _ORDER_BEHIND:
             partition.rewinds += 1
         if record.raw_key == after.use.spelling.raw_key:
             partition.commits += 1
             partition.resets += record.offset is None and known is not None
-            partition.advances += after.position is not None and _text(known) != _text(
-                after.position
-            )
+            partition.advances += after.position is not None and _format_offset(
+                known
+            ) != _format_offset(after.position)
             if after.position is not None:
                 self._committed[record.key.connector] = (record.at, read_at)
 
@@ -389,18 +391,18 @@ class SourceBook:
             self._set(partition, None)
         else:
             newest = spelling.place
-            advanced = _text(position) != _text(spelling.value)
+            advanced = _format_offset(position) != _format_offset(spelling.value)
             partition.advanced_at = newest.at if advanced else partition.advanced_at
             partition.own_key = None if spelling.key.canonical else spelling.raw_key
             position = spelling.value
             self._set(partition, position)
         if newest is not None:
             partition.committed_at, partition.kafka_partition, partition.log_offset, _ = newest
-        if restarted is not None and goes_on(
+        if restarted is not None and has_reached_offset(
             self._dialect(partition.key), restarted.offset, position
         ):
             restarted = None
-        partition.several = _Several(use, position, restarted)
+        partition.several = _SeveralRawKeys(use, position, restarted)
 
     def _apply(self, partition: _Partition, record: SourceRecord, read_at: float) -> None:
         is_newer = _is_newer(partition, record)
@@ -408,7 +410,7 @@ class SourceBook:
             self._contest(partition, record)
         if not is_newer:
             return
-        offset = _effective(record)
+        offset = _read_effective_offset(record)
         partition.rivals = ()
         partition.kafka_partition = record.partition
         partition.log_offset = record.log_offset
@@ -416,7 +418,7 @@ class SourceBook:
         self._note_trail(partition)
         self._set(partition, offset)
         self._note_trail(partition)
-        changed = _text(before) != _text(offset)
+        changed = _format_offset(before) != _format_offset(offset)
         if record.live:
             self._count(partition, record, before, changed=changed)
             if offset is not None:
@@ -437,7 +439,7 @@ class SourceBook:
 
     def _contest(self, partition: _Partition, record: SourceRecord) -> None:
         """Take in a record that may be newer than what is known of it, or older."""
-        offset = _effective(record)
+        offset = _read_effective_offset(record)
         known = partition.rivals or (() if partition.offset is None else (partition.offset,))
         if partition.offset != offset or partition.rivals:
             partition.rivals = known if offset is None or offset in known else (*known, offset)
@@ -467,8 +469,8 @@ class SourceBook:
         if partition.several is not None:
             spellings = self._spellings[partition.key.connector]
             found = spellings.spellings(partition.key.identity)
-            return next((_text(at.value) for at in found if at.by_rest), None)
-        return _text(partition.offset) if partition.own_key is None else None
+            return next((_format_offset(at.value) for at in found if at.by_rest), None)
+        return _format_offset(partition.offset) if partition.own_key is None else None
 
     def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
         before = partition.offset
@@ -489,7 +491,7 @@ class SourceBook:
             self.version += 1
 
     def _dialect(self, key: SourceKey) -> str:
-        return dialect_in(key.dialect, self._classes.get(key.connector, ""))
+        return resolve_dialect(key.dialect, self._classes.get(key.connector, ""))
 
     def _count(
         self,
@@ -505,39 +507,43 @@ class SourceBook:
             partition.resets += 1
         elif changed and not isinstance(record.offset, Undecodable):
             partition.advances += 1
-        if changed and compare(self._dialect(partition.key), before, partition.offset) is _BEHIND:
+        if (
+            changed
+            and compare_offsets(self._dialect(partition.key), before, partition.offset)
+            is _ORDER_BEHIND
+        ):
             partition.rewinds += 1
 
     def _drop(self, reason: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
-    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, Seen]:
+    def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
         """The committed offsets of a MirrorSourceConnector that reads under this alias.
 
         Entries under another alias are dead: the task never looks them up.
         """
-        found: dict[MirrorPartition, Seen] = {}
+        found: dict[MirrorPartition, MirrorPosition] = {}
         for mirror, partition in self._mirrors.get((connector, source), {}).items():
-            offset = position(partition.key.dialect, partition.offset)
+            offset = read_position(partition.key.dialect, partition.offset)
             if offset is None or partition.committed_at is None:
                 continue
             if self._is_shown(partition):
-                found[mirror] = Seen(offset=offset, at=partition.committed_at)
+                found[mirror] = MirrorPosition(offset=offset, at=partition.committed_at)
         return found
 
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """The upstream partitions that it has an offset for, shown or not."""
         mirrors = self._mirrors.get((connector, source), {})
-        return tuple(at for at, partition in mirrors.items() if _goes_on(partition))
+        return tuple(at for at, partition in mirrors.items() if _has_resumable_offset(partition))
 
     def complete(self) -> bool:
         """Is what we do not hold not in the topic either?"""
-        return not self._frozen and _BEYOND not in self.dropped
+        return not self._frozen and _DROP_REASON not in self.dropped
 
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
         partition = self._mirrors.get((connector, mirror.cluster), {}).get(mirror)
-        return self.complete() and (partition is None or not _goes_on(partition))
+        return self.complete() and (partition is None or not _has_resumable_offset(partition))
 
     def vague(self, connector: str, source: str) -> bool:
         """May it have a position in an upstream partition that we cannot tell?"""
@@ -546,7 +552,8 @@ class SourceBook:
         made = self._unread.get((connector, source))
         if made is None or made[0] != self.version:
             unread = any(
-                _goes_on(partition) and position(partition.key.dialect, partition.offset) is None
+                _has_resumable_offset(partition)
+                and read_position(partition.key.dialect, partition.offset) is None
                 for partition in self._mirrors.get((connector, source), {}).values()
             )
             made = self._unread[connector, source] = (self.version, unread)
@@ -565,7 +572,7 @@ class SourceBook:
         if self._frozen:
             return True  # an open transaction may hide what REST has seen
         partition = self._find(connector, identity)
-        if partition is None and (_BEYOND in self.dropped or not self._budget.admits(0)):
+        if partition is None and (_DROP_REASON in self.dropped or not self._budget.admits(0)):
             return True  # it may be one of those that the bound cut: nothing is known of it
         if text == (None if partition is None else self._rest_text(partition)):
             return True
@@ -660,12 +667,16 @@ class SourceBook:
     def _view(self, partition: _Partition) -> SourcePartitionView:
         key, offset = partition.key, partition.offset
         placed = partition.log_offset >= 0
-        dialect, event_at, broken = shown(key.dialect, offset, self._classes.get(key.connector, ""))
+        dialect, event_at, broken = describe_offset(
+            key.dialect, offset, self._classes.get(key.connector, "")
+        )
         partition.view = view = SourcePartitionView(
             connect_cluster=self._connect_cluster,
             connector=key.connector,
             identity=key.identity,
-            label=namesake_label(key.label, key.identity) if partition.namesake else key.label,
+            label=format_namesake_label(key.label, key.identity)
+            if partition.namesake
+            else key.label,
             dialect=dialect,
             offset=offset,
             event_at=event_at,
@@ -679,8 +690,8 @@ class SourceBook:
             advances=partition.advances,
             rewinds=partition.rewinds,
             resets=partition.resets,
-            variants=len(partition.variants) + _others(partition),
-            keys=_keys(partition),
+            variants=len(partition.variants) + _count_other_keys(partition),
+            keys=_build_keys_view(partition),
         )
         return view
 
@@ -700,7 +711,7 @@ def _is_newer(partition: _Partition, record: SourceRecord) -> bool | None:
     return True if record.live else None
 
 
-def _effective(record: SourceRecord) -> SourceOffset | None:
+def _read_effective_offset(record: SourceRecord) -> SourceOffset | None:
     """Return the offset that a task is given; None for a tombstone, or what means as much."""
     offset = record.offset
     return offset if isinstance(offset, SourceOffset) and not offset.is_null else None
@@ -713,12 +724,14 @@ def _has_offset(partition: _Partition) -> bool:
     return partition.offset is not None or unsure
 
 
-def _goes_on(partition: _Partition) -> bool:
+def _has_resumable_offset(partition: _Partition) -> bool:
     """Return whether MirrorMaker goes on, or may go on, from an offset of this partition."""
-    return _has_offset(partition) and not begins_anew(partition.key.dialect, partition.offset)
+    return _has_offset(partition) and not is_treated_as_absent(
+        partition.key.dialect, partition.offset
+    )
 
 
-def _others(partition: _Partition) -> int:
+def _count_other_keys(partition: _Partition) -> int:
     """Return how many raw keys that a worker may write hold an offset and are not in use."""
     several = partition.several
     if several is None:
@@ -726,10 +739,10 @@ def _others(partition: _Partition) -> int:
     return several.use.others if several.use.spelling is not None else len(several.use.unsure)
 
 
-def _keys(partition: _Partition) -> RawKeysView | None:
+def _build_keys_view(partition: _Partition) -> RawKeysView | None:
     several, strays = partition.several, len(partition.variants)
     if partition.rivals:
-        raw_key = _raw_key(partition)
+        raw_key = _find_raw_key(partition)
         return RawKeysView(None, strays, tuple((raw_key, at) for at in partition.rivals))
     if several is None:
         return None if partition.own_key is None else RawKeysView(partition.own_key, strays)
@@ -741,9 +754,9 @@ def _keys(partition: _Partition) -> RawKeysView | None:
     )
 
 
-def _newest(partition: _Partition) -> SourceRecord:
+def _build_newest_record(partition: _Partition) -> SourceRecord:
     """Return the newest record of a partition that had one raw key until now."""
-    raw_key = _raw_key(partition)
+    raw_key = _find_raw_key(partition)
     found = decode_key(raw_key)
     assert isinstance(found, SourceKey)
     return SourceRecord(
@@ -758,13 +771,13 @@ def _newest(partition: _Partition) -> SourceRecord:
     )
 
 
-def _raw_key(partition: _Partition) -> bytes:
+def _find_raw_key(partition: _Partition) -> bytes:
     """Return the raw key of a partition that has one."""
     key = partition.key
-    raw_key = partition.own_key or connect_key_of(key.connector, key.identity)
+    raw_key = partition.own_key or build_connect_key_from_json(key.connector, key.identity)
     assert raw_key is not None
     return raw_key
 
 
-def _text(offset: SourceOffset | None) -> str | None:
+def _format_offset(offset: SourceOffset | None) -> str | None:
     return None if offset is None else offset.text

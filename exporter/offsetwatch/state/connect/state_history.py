@@ -22,22 +22,22 @@ from offsetwatch.model.connectors import (
 from offsetwatch.model.observations import ListingRecord
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 
-LET_GO: Final = "unassigned"
-CHANGES_KEPT: Final = 32  # ten failures with the restart between them: nobody counts further
+UNASSIGNED_STATE: Final = "unassigned"
+CHANGES_MAX: Final = 32  # ten failures with the restart between them: nobody counts further
 HISTORIES_MAX: Final = 50_000  # connectors and tasks of one Connect cluster
 
-_Whose = tuple[str, int | None]
+_HistoryKey = tuple[str, int | None]
 
 
-class Histories:
+class ConnectorStateHistories:
     """See the module. Of what was in the topic before we looked only the last is known."""
 
     def __init__(self, connect_cluster: str) -> None:
         self._connect_cluster = connect_cluster
-        self._changes: dict[_Whose, deque[StateChange]] = {}
-        self._conditions: dict[_Whose, Condition] = {}
-        self._views: dict[_Whose, StateHistory] = {}
-        self._partitions: dict[_Whose, int] = {}
+        self._changes: dict[_HistoryKey, deque[StateChange]] = {}
+        self._conditions: dict[_HistoryKey, Condition] = {}
+        self._views: dict[_HistoryKey, StateHistory] = {}
+        self._partitions: dict[_HistoryKey, int] = {}
         self._all: tuple[StateHistory, ...] | None = None
         self._hidden: frozenset[int] = frozenset()
         self.dropped = 0
@@ -64,11 +64,11 @@ class Histories:
         """Take in records in topic order. `whole`: there are no others, so who is not among them is
         forgotten.
         """
-        told: set[_Whose] = set()
+        told: set[_HistoryKey] = set()
         for record in records:
             match record.says:
                 case ConnectorStatus(name, condition):
-                    whose: _Whose = (name, None)
+                    whose: _HistoryKey = (name, None)
                 case TaskStatus(name, task, condition):
                     whose = (name, task)
                 case _:
@@ -86,7 +86,7 @@ class Histories:
         if told or whole:
             self._all = None
 
-    def _note(self, whose: _Whose, condition: Condition | None, at: float) -> None:
+    def _note(self, whose: _HistoryKey, condition: Condition | None, at: float) -> None:
         before = self._conditions.get(whose)
         if condition is not None and before is not None and condition.outdated_by(before):
             return
@@ -95,9 +95,9 @@ class Histories:
             if len(self._changes) >= HISTORIES_MAX:
                 self.dropped += 1
                 return
-            changes = self._changes[whose] = deque(maxlen=CHANGES_KEPT)
-        change = _change(condition, at)
-        if _is_let_go_late(changes, change):
+            changes = self._changes[whose] = deque(maxlen=CHANGES_MAX)
+        change = _build_change(condition, at)
+        if _is_late_unassignment(changes, change):
             if len(changes) < 2 or changes[-2] != change:
                 changes.extend((change, changes.pop()))
                 self._views.pop(whose, None)
@@ -115,12 +115,12 @@ class Histories:
         if self._all is None:
             self._all = tuple(
                 self._view(whose)
-                for whose in sorted(self._changes, key=_order)
+                for whose in sorted(self._changes, key=_build_sort_key)
                 if self._partitions.get(whose) not in self._hidden
             )
         return self._all
 
-    def _view(self, whose: _Whose) -> StateHistory:
+    def _view(self, whose: _HistoryKey) -> StateHistory:
         if whose not in self._views:
             self._views[whose] = StateHistory(
                 connect_cluster=self._connect_cluster,
@@ -131,19 +131,19 @@ class Histories:
         return self._views[whose]
 
 
-def _is_let_go_late(changes: Sequence[StateChange], change: StateChange) -> bool:
+def _is_late_unassignment(changes: Sequence[StateChange], change: StateChange) -> bool:
     """Return whether a worker lets go here of what the leader has just deleted.
 
     The two write the status topic at the same time, in either order (both seen of Kafka 4.3.1 with
     two workers). Much later it is a rebalance, of which the connector comes back.
     """
-    if not changes or change.state != LET_GO:
+    if not changes or change.state != UNASSIGNED_STATE:
         return False
     last = changes[-1]
     return last.state == DELETED and abs(change.at - last.at) <= SKEW_S_MAX
 
 
-def deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
+def find_deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
     """Return which changes of a connector itself are its deletion: a worker lets go of it, of a
     stopped or paused one too (seen of Kafka 4.3.1), and the leader takes its status back; Histories
     puts the two in this order. A status that is gone without that is a hole in the topic.
@@ -152,12 +152,12 @@ def deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
     for number, change in enumerate(changes):
         if change.state != DELETED:
             last = change.state
-        elif last == LET_GO:
+        elif last == UNASSIGNED_STATE:
             found.append(number)
     return tuple(found)
 
 
-def changes_since(
+def find_changes_since(
     changes: tuple[StateChange, ...], at: float, state: str
 ) -> tuple[StateChange, ...]:
     """Return what followed the change of this timestamp and state. Where that is no longer among
@@ -170,7 +170,7 @@ def changes_since(
     return changes
 
 
-def _change(condition: Condition | None, at: float) -> StateChange:
+def _build_change(condition: Condition | None, at: float) -> StateChange:
     if condition is None:
         return StateChange(at=at, state=DELETED)
     return StateChange(
@@ -182,5 +182,5 @@ def _change(condition: Condition | None, at: float) -> StateChange:
     )
 
 
-def _order(whose: _Whose) -> tuple[str, int]:
+def _build_sort_key(whose: _HistoryKey) -> tuple[str, int]:
     return (whose[0], -1 if whose[1] is None else whose[1])

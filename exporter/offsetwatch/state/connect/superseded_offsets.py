@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from offsetwatch.decode.source_offsets import namesake_label
+from offsetwatch.decode.source_offsets import format_namesake_label
 from offsetwatch.state.connect.source_offsets import SourceBook
 from offsetwatch.state.snapshot import SourcePartitionView
 
@@ -18,18 +18,18 @@ Views = tuple[SourcePartitionView, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _CachedViews:
     own: SourceBook
     home: SourceBook
     versions: tuple[int, int]
     views: Views
 
 
-class Shadows:
+class SupersededOffsets:
     """Makes them once for each state of the two books: a snapshot a second asks for them."""
 
     def __init__(self) -> None:
-        self._made: dict[str, _Made] = {}
+        self._made: dict[str, _CachedViews] = {}
 
     def keep(self, connectors: Collection[str]) -> None:
         """Forget the others."""
@@ -45,18 +45,20 @@ class Shadows:
             or made.home is not home
             or made.versions != versions
         ):
-            views = _shadows(own.views_of(connector), home.views_of(connector))
-            made = self._made[connector] = _Made(own, home, versions, views)
+            views = _build_superseded_views(own.views_of(connector), home.views_of(connector))
+            made = self._made[connector] = _CachedViews(own, home, versions, views)
         return made.views
 
 
-def _shadows(own: Views, home: Views) -> Views:
+def _build_superseded_views(own: Views, home: Views) -> Views:
     used = {view.identity for view in own}
     labels = {view.label for view in own}
     return tuple(
         replace(
             view,
-            label=namesake_label(view.label, view.identity) if view.label in labels else view.label,
+            label=format_namesake_label(view.label, view.identity)
+            if view.label in labels
+            else view.label,
             offset=None,
             kafka_partition=None,
             log_offset=None,

@@ -171,7 +171,7 @@ class Listing:
             version="" if condition is None else condition.version,
             state=NO_STATUS if condition is None else condition.state,
             tasks=tuple(
-                _task(number, at)
+                _build_task(number, at)
                 for number in range(self._tasks.get(name, 0))
                 for at in (self._conditions.get((name, number)),)
             ),
@@ -195,7 +195,7 @@ def _is_full(known: Mapping[K, object], key: K, most: int) -> bool:
     return len(known) >= most and key not in known
 
 
-def _task(number: int, at: Condition | None) -> Task:
+def _build_task(number: int, at: Condition | None) -> Task:
     if at is None:
         return Task(number=number, state=NO_STATUS)
     return Task(number=number, state=at.state, failure=at.failure)

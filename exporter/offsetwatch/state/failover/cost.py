@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
-OWN, CHECKPOINT = "group", "checkpoint"  # where a landing comes from
+OWN_COMMIT, CHECKPOINT = "group", "checkpoint"  # where a landing comes from
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupPosition:
     """What is known of a group and a partition at one moment. Offsets name the NEXT record.
 
     upstream        the group's commit on the source
@@ -45,12 +45,12 @@ class Standing:
     def landing_from(self) -> str | None:
         """OWN or CHECKPOINT; None without a landing."""
         if self.own is not None:
-            return OWN
+            return OWN_COMMIT
         return None if self.checkpoint is None else CHECKPOINT
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class FailoverCost:
     """What it would meet; None is not known.
 
     best            where it could go on with nothing read twice and nothing left out
@@ -64,20 +64,22 @@ class Met:
     skip: int | None = None
 
 
-def met(at: Standing) -> Met:
+def compute_failover_cost(at: GroupPosition) -> FailoverCost:
     """See the module."""
     if at.syncs is None or at.here is None or at.upstream > at.here.end:
-        return Met()
-    best = _best(at, at.syncs)
+        return FailoverCost()
+    best = _find_best_start(at, at.syncs)
     translated = at.syncs.at_least(at.upstream)
-    if best is None or at.landing is None or not _inside(at, at.landing):
-        return Met(best=best, translated=translated)
+    if best is None or at.landing is None or not _can_start_at(at, at.landing):
+        return FailoverCost(best=best, translated=translated)
     number = at.syncs.history.record_number
     distance = number(best) - number(at.landing)
-    return Met(best=best, translated=translated, reread=max(0, distance), skip=max(0, -distance))
+    return FailoverCost(
+        best=best, translated=translated, reread=max(0, distance), skip=max(0, -distance)
+    )
 
 
-def _best(at: Standing, syncs: PartitionSyncs) -> int | None:
+def _find_best_start(at: GroupPosition, syncs: PartitionSyncs) -> int | None:
     """The best place to land, inside the downstream log."""
     newest = syncs.history.newest
     if at.there is None or newest is None:
@@ -90,7 +92,7 @@ def _best(at: Standing, syncs: PartitionSyncs) -> int | None:
     return None if best is None else max(best, at.there.start)
 
 
-def _inside(at: Standing, landing: int) -> bool:
+def _can_start_at(at: GroupPosition, landing: int) -> bool:
     """Can a consumer start there?"""
     if at.there is None or landing < at.there.start:
         return False

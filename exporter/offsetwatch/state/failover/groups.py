@@ -34,27 +34,27 @@ from offsetwatch.model.observations import (
     HeartbeatRecord,
     InputId,
     TailRead,
-    TopicsSeen,
+    TopicsChecked,
 )
 from offsetwatch.model.offsets import Checkpoint
 from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.failover.cost import Standing, met
+from offsetwatch.state.failover.cost import GroupPosition, compute_failover_cost
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.mirror.mm2_names import (
-    DEFAULT,
-    IDENTITY,
-    checkpoints_of,
-    copied_topic,
-    heartbeats_of,
-    merged_topics,
+    DEFAULT_POLICY,
+    IDENTITY_POLICY,
+    find_merged_topics,
+    locate_checkpoints,
+    locate_heartbeats,
+    resolve_checkpoint_topic,
 )
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 from offsetwatch.state.mirror.replication import Replication
 from offsetwatch.state.snapshot import (
-    AskedPartition,
     CheckpointView,
-    GroupsToAsk,
+    GroupOffsetsRequest,
+    GroupPartition,
     GroupView,
     HeartbeatView,
 )
@@ -62,20 +62,22 @@ from offsetwatch.state.snapshot import (
 # A client each, on both sides, of which 64 stay connected (clients/groups.py): beyond that a round
 # costs a connection per group. Those with the newest checkpoints are the ones alive.
 GROUPS_MAX: Final = 200
-ASKED_MAX: Final = 20_000  # partitions of all groups of a flow: two series and a row each
+GROUP_PARTITIONS_MAX: Final = (
+    20_000  # partitions of all groups of a flow: two series and a row each
+)
 HEARTBEATS_MAX: Final = 10_000  # pairs of aliases in one topic
 CHECKPOINTS_MAX: Final = 200_000  # groups x partitions of one topic; deleted groups stay in there
 
-_Where = tuple[str, str, int]  # group, topic on the target, partition
+_CheckpointKey = tuple[str, str, int]  # group, topic on the target, partition
 
 
-def groups_input(flow: FlowKey) -> InputId:
+def build_groups_input(flow: FlowKey) -> InputId:
     """The input that the groups of a flow are."""
     connect_cluster, source, target = flow
     return InputId(GROUPS, connect_cluster=connect_cluster, source=source, target=target)
 
 
-class _Newest(NamedTuple):
+class _NewestCheckpoint(NamedTuple):
     """A checkpoint, its timestamp, and when it was read live, by our clock."""
 
     checkpoint: Checkpoint
@@ -87,7 +89,7 @@ class _Newest(NamedTuple):
 class _Checkpoints:
     """The newest checkpoints of one topic."""
 
-    newest: dict[_Where, _Newest] = field(default_factory=dict)
+    newest: dict[_CheckpointKey, _NewestCheckpoint] = field(default_factory=dict)
     by_group: dict[str, float] = field(default_factory=dict)
     dropped: int = 0
     budget: KeyBudget = field(default_factory=lambda: KeyBudget(CHECKPOINTS_MAX))
@@ -100,34 +102,34 @@ class _Checkpoints:
             if where not in self.newest and not self.budget.take(size):
                 self.dropped += 1
                 continue
-            self.newest[where] = _Newest(said, record.at, read_at)
+            self.newest[where] = _NewestCheckpoint(said, record.at, read_at)
             self.by_group[said.group] = max(record.at, self.by_group.get(said.group, record.at))
 
 
 @dataclass(slots=True)
-class _Answer:
+class _GroupOffsetsAnswer:
     """What was last said of a flow's groups, what was made of it, and what was so the time before:
     that was known before this answer's log ends were read.
     """
 
     read: GroupOffsetsRead
     views: tuple[GroupView, ...] | None = None
-    landings: dict[_Where, int] = field(default_factory=dict)
+    landings: dict[_CheckpointKey, int] = field(default_factory=dict)
     synced: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
-    before: _Answer | None = None
+    before: _GroupOffsetsAnswer | None = None
 
     def knew_sync(self, at: TopicPartition, newest: tuple[int, int] | None) -> bool:
         """Was this sync known before the log ends were read?"""
         return self.before is not None and self.before.synced.get(at) == newest
 
-    def knew_landing(self, where: _Where, checkpoint: _Newest | None) -> bool:
+    def knew_landing(self, where: _CheckpointKey, checkpoint: _NewestCheckpoint | None) -> bool:
         """Was this checkpoint?"""
         if self.before is None or checkpoint is None:
             return False
         return self.before.landings.get(where) == checkpoint[0].downstream_offset
 
 
-class Failover:
+class FailoverGroups:
     """See the module. `wants_topic` says of a Connect cluster's upstream topic whether anybody
     asked for it.
     """
@@ -146,8 +148,8 @@ class Failover:
         self._checkpoints: dict[KafkaTopic, _Checkpoints] = {}
         self._heartbeats: dict[KafkaTopic, dict[tuple[str, str], float]] = {}
         self._heartbeat_budgets: dict[KafkaTopic, KeyBudget] = {}
-        self._answers: dict[FlowKey, _Answer] = {}
-        self._asks: dict[FlowKey, tuple[object, GroupsToAsk | None]] = {}
+        self._answers: dict[FlowKey, _GroupOffsetsAnswer] = {}
+        self._asks: dict[FlowKey, tuple[object, GroupOffsetsRequest | None]] = {}
         self._cut: set[tuple[FlowKey, str]] = set()
         self._heartbeats_cut = 0
 
@@ -161,14 +163,14 @@ class Failover:
         for key in self._answers.keys() - self._flows.keys():
             del self._answers[key]
 
-    def topics_seen(self, seen: TopicsSeen) -> None:
+    def topics_seen(self, seen: TopicsChecked) -> None:
         """These of a Kafka cluster's topics exist."""
         self._there[seen.kafka] = seen.there
 
     def topics(self) -> tuple[tuple[KafkaTopic, ...], tuple[KafkaTopic, ...]]:
         """The checkpoints and the heartbeats topics that there are, in a stable order."""
-        checkpoints = {checkpoints_of(flow) for flow in self._flows.values()}
-        heartbeats = {topic for flow in self._flows.values() for topic in heartbeats_of(flow)}
+        checkpoints = {locate_checkpoints(flow) for flow in self._flows.values()}
+        heartbeats = {topic for flow in self._flows.values() for topic in locate_heartbeats(flow)}
         return (
             tuple(sorted(at for at in checkpoints if at is not None and self._exists(at))),
             tuple(sorted(at for at in heartbeats if self._exists(at))),
@@ -204,7 +206,7 @@ class Failover:
                 before.before = None
                 if before.views is None:
                     before = None
-            self._answers[answer.flow] = _Answer(answer, before=before)
+            self._answers[answer.flow] = _GroupOffsetsAnswer(answer, before=before)
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -218,7 +220,7 @@ class Failover:
         }
         return {reason: count for reason, count in found.items() if count}
 
-    def to_ask(self) -> tuple[GroupsToAsk, ...]:
+    def to_ask(self) -> tuple[GroupOffsetsRequest, ...]:
         """The groups whose offsets are to be asked for: those with a checkpoint."""
         found = (self._to_ask(flow) for _, flow in sorted(self._flows.items()))
         return tuple(at for at in found if at is not None)
@@ -239,7 +241,7 @@ class Failover:
         """
         found: list[CheckpointView] = []
         for key, flow in sorted(self._flows.items()):
-            topic = checkpoints_of(flow)
+            topic = locate_checkpoints(flow)
             if topic is None or not self._whole(topic, now):
                 continue
             known, gone = self._checkpoints.get(topic), self._gone(key)
@@ -256,7 +258,7 @@ class Failover:
         for key, flow in sorted(self._flows.items()):
             beats = [
                 self._heartbeats[topic][flow.source, flow.target]
-                for topic in heartbeats_of(flow)
+                for topic in locate_heartbeats(flow)
                 if (flow.source, flow.target) in self._heartbeats.get(topic, {})
                 and self._whole(topic, now)
             ]
@@ -273,16 +275,16 @@ class Failover:
         return self._exists(topic) and self._inputs.whole(InputId.of_tail(topic), now)
 
     def _shown(self, flow: MirrorFlow, now: float) -> bool:
-        checkpoints, syncs = checkpoints_of(flow), flow.offset_syncs
+        checkpoints, syncs = locate_checkpoints(flow), flow.offset_syncs
         return (
             checkpoints is not None
             and syncs is not None
             and self._whole(checkpoints, now)
             and self._inputs.whole(InputId.of_tail(syncs), now)
-            and self._inputs.live(groups_input(flow.key), now)
+            and self._inputs.live(build_groups_input(flow.key), now)
         )
 
-    def _checkpointed(self, topic: KafkaTopic) -> Mapping[_Where, _Newest]:
+    def _checkpointed(self, topic: KafkaTopic) -> Mapping[_CheckpointKey, _NewestCheckpoint]:
         found = self._checkpoints.get(topic)
         return {} if found is None else found.newest
 
@@ -295,13 +297,13 @@ class Failover:
         alive = {at.group for at in offsets if at.upstream is not None}
         return frozenset(at.group for at in offsets) - alive
 
-    def _to_ask(self, flow: MirrorFlow) -> GroupsToAsk | None:
-        topic = checkpoints_of(flow)
+    def _to_ask(self, flow: MirrorFlow) -> GroupOffsetsRequest | None:
+        topic = locate_checkpoints(flow)
         known = self._checkpoints.get(topic) if topic is not None and self._exists(topic) else None
         if known is None or flow.upstream is None or flow.downstream is None:
             return None
         names: frozenset[str] = frozenset()
-        if flow.routers or flow.copies or flow.policy not in {DEFAULT, IDENTITY}:
+        if flow.routers or flow.copies or flow.policy not in {DEFAULT_POLICY, IDENTITY_POLICY}:
             names = frozenset(at.topic for at in self._replication.translations(flow))
         state = (flow, id(known), len(known.newest), names)
         made = self._asks.get(flow.key)
@@ -317,28 +319,28 @@ class Failover:
         downstream: str,
         known: _Checkpoints,
         names: frozenset[str],
-    ) -> GroupsToAsk | None:
-        rows: dict[str, list[AskedPartition]] = {}
-        merged = merged_topics(flow, names)
+    ) -> GroupOffsetsRequest | None:
+        rows: dict[str, list[GroupPartition]] = {}
+        merged = find_merged_topics(flow, names)
         for group, name, partition in known.newest:
-            copied = copied_topic(flow, name, names)
+            copied = resolve_checkpoint_topic(flow, name, names)
             if copied is None or copied[0] in merged:
                 continue
             topic, copy = copied
             if self._wants_topic(flow.connect_cluster, topic):
                 checkpointed = None if copy == name else name
-                asked_for = AskedPartition(group, topic, copy, partition, checkpointed)
+                asked_for = GroupPartition(group, topic, copy, partition, checkpointed)
                 rows.setdefault(group, []).append(asked_for)
-        asked: list[AskedPartition] = []
+        asked: list[GroupPartition] = []
         newest_first = sorted(rows, key=lambda name: (-known.by_group[name], name))
         for number, group in enumerate(newest_first):
-            if number >= GROUPS_MAX or len(asked) + len(rows[group]) > ASKED_MAX:
+            if number >= GROUPS_MAX or len(asked) + len(rows[group]) > GROUP_PARTITIONS_MAX:
                 self._cut.add((flow.key, group))
             else:
                 asked += rows[group]
         if not asked:
             return None
-        return GroupsToAsk(flow.key, upstream, downstream, tuple(asked))
+        return GroupOffsetsRequest(flow.key, upstream, downstream, tuple(asked))
 
     def _views(self, key: FlowKey, flow: MirrorFlow) -> tuple[GroupView, ...]:
         """Made once for each answer: what the tails have read since waits for the next."""
@@ -352,7 +354,7 @@ class Failover:
                 for at, syncs in ours.items()
                 if syncs.history.newest is not None
             }
-            topic = checkpoints_of(flow)
+            topic = locate_checkpoints(flow)
             checkpoints = {} if topic is None else self._checkpointed(topic)
             answer.views = tuple(
                 self._view(answer, row, row.upstream, ours, checkpoints)
@@ -364,17 +366,17 @@ class Failover:
 
     def _view(
         self,
-        answer: _Answer,
+        answer: _GroupOffsetsAnswer,
         row: GroupOffset,
         upstream: int,
         ours: Mapping[TopicPartition, PartitionSyncs],
-        checkpoints: Mapping[_Where, _Newest],
+        checkpoints: Mapping[_CheckpointKey, _NewestCheckpoint],
     ) -> GroupView:
         where = (row.group, row.checkpointed or row.remote, row.partition)
         place = TopicPartition(row.topic, row.partition)
         checkpoint = checkpoints.get(where)
         syncs = ours.get(place)
-        at = Standing(
+        at = GroupPosition(
             upstream=upstream,
             own=row.downstream,
             checkpoint=None if checkpoint is None else checkpoint[0].downstream_offset,
@@ -384,7 +386,7 @@ class Failover:
             synced_before=syncs is not None and answer.knew_sync(place, syncs.history.newest),
             landed_before=answer.knew_landing(where, checkpoint),
         )
-        found = met(at)
+        found = compute_failover_cost(at)
         if at.landing is not None:
             answer.landings[where] = at.landing
         return GroupView(

@@ -16,26 +16,35 @@ from typing import Final
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.loss.partition import NOTHING_LOST, RECREATED, Account, Counts, Look, Lost
+from offsetwatch.state.loss.partition import (
+    NOTHING_LOST,
+    RECREATED,
+    LossCounts,
+    LostRange,
+    PartitionInspection,
+    PartitionLossAccount,
+)
 from offsetwatch.state.loss.rates import WINDOW_S
-from offsetwatch.state.loss.sync_gaps import News
+from offsetwatch.state.loss.sync_gaps import SyncsSinceLastPoll
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 
 LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
 GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
-TOLD_EVERY_S: Final = 3600.0  # at least, also where nothing happens
-UNSEEN_S: Final = 7 * 86400.0  # after which a topic that no flow copies any more is forgotten
+SAVE_INTERVAL_MAX_S: Final = 3600.0  # at least, also where nothing happens
+UNUSED_TOPIC_TTL_S: Final = (
+    7 * 86400.0
+)  # after which a topic that no flow copies any more is forgotten
 
-_NOTHING: Final[tuple[Counts, float | None]] = (NOTHING_LOST, None)
+_NO_LOSS: Final[tuple[LossCounts, float | None]] = (NOTHING_LOST, None)
 
-FlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, target
-_End = tuple[
-    FlowKey, str, int, str, int
+ConnectorFlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, target
+_LossRangeEnd = tuple[
+    ConnectorFlowKey, str, int, str, int
 ]  # flow, topic, partition, cause, the offset after the range
 
 
 @dataclass(slots=True)
-class TopicFate:
+class TopicLossAccount:
     """One upstream topic in one flow.
 
     id            None as long as no broker gave one
@@ -50,11 +59,11 @@ class TopicFate:
     recreated_at: float = 0.0
     before: str | None = None
     after: str | None = None
-    accounts: dict[int, tuple[int, Account]] = field(default_factory=dict)
+    accounts: dict[int, tuple[int, PartitionLossAccount]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Activity:
+class ConnectorActivity:
     """What a connector was doing at the last looks, and since when."""
 
     doing: str | None
@@ -67,7 +76,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class FlowInspection:
     """One flow and one answer of its upstream cluster.
 
     known    the replicated offsets known before the cluster was asked
@@ -84,62 +93,62 @@ class Round:
     ids: Mapping[str, str | None] | None
     doing: str | None
     came: Container[TopicPartition]
-    news_of: Callable[[TopicPartition], News | None]
+    news_of: Callable[[TopicPartition], SyncsSinceLastPoll | None]
     patience_s: float = 60.0
 
 
-class Fates:
+class LossAccounting:
     """See the module."""
 
     def __init__(self) -> None:
-        self.flows: dict[FlowKey, dict[str, TopicFate]] = {}
-        self._losses: dict[_End, Loss] = {}
+        self.flows: dict[ConnectorFlowKey, dict[str, TopicLossAccount]] = {}
+        self._losses: dict[_LossRangeEnd, Loss] = {}
         self.urgent = False
         self.changed = False
         self.version = 0
-        self.news: dict[FlowKey, set[TopicPartition]] = {}
-        self._doing: dict[FlowKey, Activity] = {}
+        self.news: dict[ConnectorFlowKey, set[TopicPartition]] = {}
+        self._doing: dict[ConnectorFlowKey, ConnectorActivity] = {}
         self._passed = False  # did time alone pass somewhere since it was last told?
         self._looked_at = self._changed_at = 0.0
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def look(self, at: Round) -> frozenset[TopicPartition]:
+    def look(self, at: FlowInspection) -> frozenset[TopicPartition]:
         """Take in one round: the partitions of which the syncs so far are needed no more."""
         quiet, runs = self._activity(at)
-        topics = self.flows.setdefault(_key(at.flow), {})
+        topics = self.flows.setdefault(_build_flow_key(at.flow), {})
         told = set()
-        for topic, places in _by_topic(at.known).items():
+        for topic, places in _group_by_topic(at.known).items():
             if at.ids is not None and topic not in at.ids:
                 continue
-            fate = topics.setdefault(topic, TopicFate(at.now))
+            fate = topics.setdefault(topic, TopicLossAccount(at.now))
             fate.at = at.now
             self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
             fell: set[int] = set()
             for where in places:
                 if self._rests(at, where, fate):
                     continue
-                before, kept = _told(fate, where), _kept(fate, where)
+                before, kept = _find_losses(fate, where), _collect_persisted_state(fate, where)
                 was_undecided = _is_undecided(fate, where.partition)
-                seen = _look(at, where, fate, quiet=quiet, runs=runs)
+                seen = _build_inspection(at, where, fate, quiet=quiet, runs=runs)
                 if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
                     told.add(where)
-                if _told(fate, where) != before:
-                    self.news.setdefault(_key(at.flow), set()).add(where)
-                self.changed |= _kept(fate, where) != kept
+                if _find_losses(fate, where) != before:
+                    self.news.setdefault(_build_flow_key(at.flow), set()).add(where)
+                self.changed |= _collect_persisted_state(fate, where) != kept
                 self.version += _is_undecided(fate, where.partition) is not was_undecided
             self._fallen(fate, fell, at.now)
         self._looked_at = at.now
         # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
         # stands still is measured may be as old as another window, or it would be told all the
         # time: topics take turns.
-        told_every_s = WINDOW_S if self._passed else TOLD_EVERY_S
+        told_every_s = WINDOW_S if self._passed else SAVE_INTERVAL_MAX_S
         self.changed |= self.urgent or not 0 <= at.now - self._changed_at < told_every_s
         if self.changed:
             self._changed_at, self._passed = at.now, False
         return frozenset(told)
 
-    def _rests(self, at: Round, where: TopicPartition, fate: TopicFate) -> bool:
+    def _rests(self, at: FlowInspection, where: TopicPartition, fate: TopicLossAccount) -> bool:
         """Most partitions of most clusters stand still, with all of it copied."""
         generation, account = fate.accounts.get(where.partition, (-1, None))
         position, log = at.known[where], at.bounds.get(where)
@@ -158,12 +167,12 @@ class Fates:
         self,
         flow: MirrorFlow,
         where: TopicPartition,
-        fate: TopicFate,
-        seen: Look,
+        fate: TopicLossAccount,
+        seen: PartitionInspection,
         fell: set[int],
-    ) -> Account:
+    ) -> PartitionLossAccount:
         found = fate.accounts.get(where.partition)
-        account = Account.opened(seen) if found is None else found[1]
+        account = PartitionLossAccount.opened(seen) if found is None else found[1]
         if not seen.renewed and account.fallen(seen):
             fell.add(where.partition)
         for lost in account.look(seen):
@@ -172,7 +181,7 @@ class Fates:
             fate.accounts[where.partition] = (fate.generation, account)
         return account
 
-    def _identify(self, fate: TopicFate, new: str | None, now: float) -> None:
+    def _identify(self, fate: TopicLossAccount, new: str | None, now: float) -> None:
         if new is None or new == fate.id:
             return
         if fate.id is not None:
@@ -181,23 +190,25 @@ class Fates:
         fate.id = new
         self.urgent = True  # what is not remembered of a topic cannot be missed
 
-    def _fallen(self, fate: TopicFate, fell: Collection[int], now: float) -> None:
+    def _fallen(self, fate: TopicLossAccount, fell: Collection[int], now: float) -> None:
         """Counted once for the topic: its partitions need not all be seen to fall in one round."""
         others = (account for number, (_, account) in fate.accounts.items() if number not in fell)
         if fell and not any(at.leap is not None and at.leap.cause == RECREATED for at in others):
             self._recreated(fate, fate.id, fate.id, now)
 
     def _recreated(
-        self, fate: TopicFate, before: str | None, after: str | None, now: float
+        self, fate: TopicLossAccount, before: str | None, after: str | None, now: float
     ) -> None:
         fate.recreations += 1
         fate.recreated_at, fate.before, fate.after = now, before, after
         self.urgent = True
         self.version += 1
 
-    def _lose(self, flow: MirrorFlow, where: TopicPartition, lost: Lost, now: float) -> None:
+    def _lose(self, flow: MirrorFlow, where: TopicPartition, lost: LostRange, now: float) -> None:
         cause, first, last = lost
-        self.keep(Loss(*_key(flow), where.topic, where.partition, cause, first, last, now))
+        self.keep(
+            Loss(*_build_flow_key(flow), where.topic, where.partition, cause, first, last, now)
+        )
         self.urgent = True
         self.version += 1
 
@@ -205,19 +216,19 @@ class Fates:
         """Among the newest. A range that goes on where one of the same cause ended is one with
         it.
         """
-        begun = self._losses.pop(_end_of(loss, loss.first), None)
+        begun = self._losses.pop(_build_range_end(loss, loss.first), None)
         if begun is not None:
             loss = replace(loss, first=begun.first)
-        self._losses[_end_of(loss, loss.last + 1)] = loss
+        self._losses[_build_range_end(loss, loss.last + 1)] = loss
         if len(self._losses) > LOSSES_MAX:
             del self._losses[next(iter(self._losses))]
 
-    def _activity(self, at: Round) -> tuple[bool, bool]:
+    def _activity(self, at: FlowInspection) -> tuple[bool, bool]:
         """(it is stopped, and its last flush long done; it runs): both at the last look as well."""
-        key = _key(at.flow)
+        key = _build_flow_key(at.flow)
         last = self._doing.get(key)
         if last is None or last.doing != at.doing:
-            self._doing[key] = Activity(at.doing, at.now, at.now)
+            self._doing[key] = ConnectorActivity(at.doing, at.now, at.now)
             return False, False
         quiet, runs = last.lasted("stopped", GRACE_S), last.lasted("running", 0.0)
         last.looked_at = at.now
@@ -230,18 +241,18 @@ class Fates:
         """The newest ranges that were lost."""
         return tuple(self._losses.values())
 
-    def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[Counts, float | None]:
+    def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[LossCounts, float | None]:
         """(what was ever lost of it, by cause; seconds until retention reaches its position)."""
-        topic = self.flows.get(_key(flow), {}).get(where.topic)
-        return _NOTHING if topic is None else _told(topic, where)
+        topic = self.flows.get(_build_flow_key(flow), {}).get(where.topic)
+        return _NO_LOSS if topic is None else _find_losses(topic, where)
 
     def news_of(self, flow: MirrorFlow) -> set[TopicPartition]:
         """The partitions of which `told` says something else since this was last asked."""
-        return self.news.pop(_key(flow), set())
+        return self.news.pop(_build_flow_key(flow), set())
 
     def losses_of(self, flows: Collection[MirrorFlow]) -> tuple[Loss, ...]:
         """The newest ranges that these flows lost."""
-        keys = {_key(flow) for flow in flows}
+        keys = {_build_flow_key(flow) for flow in flows}
         return tuple(
             at
             for at in self._losses.values()
@@ -252,7 +263,7 @@ class Fates:
         """Topics of these flows that were made anew."""
         return tuple(
             TopicRecreation(
-                *_key(flow),
+                *_build_flow_key(flow),
                 topic=topic,
                 count=fate.recreations,
                 at=fate.recreated_at,
@@ -261,7 +272,7 @@ class Fates:
                 undecided=tuple(at for at in sorted(fate.accounts) if _is_undecided(fate, at)),
             )
             for flow in flows
-            for topic, fate in sorted(self.flows.get(_key(flow), {}).items())
+            for topic, fate in sorted(self.flows.get(_build_flow_key(flow), {}).items())
             if fate.recreations
         )
 
@@ -271,26 +282,28 @@ class Fates:
         """
         for key, topics in list(self.flows.items()):
             for topic in [
-                name for name, at in topics.items() if self._looked_at - at.at > UNSEEN_S
+                name for name, at in topics.items() if self._looked_at - at.at > UNUSED_TOPIC_TTL_S
             ]:
                 del topics[topic]
             if not topics:
                 del self.flows[key]
 
 
-def _told(topic: TopicFate, where: TopicPartition) -> tuple[Counts, float | None]:
+def _find_losses(topic: TopicLossAccount, where: TopicPartition) -> tuple[LossCounts, float | None]:
     found = topic.accounts.get(where.partition)
-    return _NOTHING if found is None else (found[1].lost, found[1].headroom_s)
+    return _NO_LOSS if found is None else (found[1].lost, found[1].headroom_s)
 
 
-def _is_undecided(topic: TopicFate, partition: int) -> bool:
+def _is_undecided(topic: TopicLossAccount, partition: int) -> bool:
     """Does its position stand where the topic of before left it?"""
     found = topic.accounts.get(partition)
     leap = None if found is None else found[1].leap
     return leap is not None and leap.cause == RECREATED
 
 
-def _kept(topic: TopicFate, where: TopicPartition) -> tuple[object, ...] | None:
+def _collect_persisted_state(
+    topic: TopicLossAccount, where: TopicPartition
+) -> tuple[object, ...] | None:
     """What a restart must not forget of it; something else at each look while a leap is open."""
     found = topic.accounts.get(where.partition)
     if found is None:
@@ -311,25 +324,25 @@ def _kept(topic: TopicFate, where: TopicPartition) -> tuple[object, ...] | None:
     return (generation, *told, *pace, leap)
 
 
-def _key(flow: MirrorFlow) -> FlowKey:
+def _build_flow_key(flow: MirrorFlow) -> ConnectorFlowKey:
     return (flow.connect_cluster, flow.connector, flow.source, flow.target)
 
 
-def _end_of(loss: Loss, after: int) -> _End:
+def _build_range_end(loss: Loss, after: int) -> _LossRangeEnd:
     flow = (loss.connect_cluster, loss.connector, loss.source, loss.target)
     return (flow, loss.topic, loss.partition, loss.cause, after)
 
 
-def _by_topic(known: Collection[TopicPartition]) -> dict[str, list[TopicPartition]]:
+def _group_by_topic(known: Collection[TopicPartition]) -> dict[str, list[TopicPartition]]:
     found: dict[str, list[TopicPartition]] = {}
     for where in known:
         found.setdefault(where.topic, []).append(where)
     return found
 
 
-def _look(
-    at: Round, where: TopicPartition, fate: TopicFate, *, quiet: bool, runs: bool
-) -> Look | None:
+def _build_inspection(
+    at: FlowInspection, where: TopicPartition, fate: TopicLossAccount, *, quiet: bool, runs: bool
+) -> PartitionInspection | None:
     """None if there is nothing to compare: no log, or no position."""
     position, log = at.known[where], at.bounds.get(where)
     generation, account = fate.accounts.get(where.partition, (fate.generation, None))
@@ -339,7 +352,7 @@ def _look(
         return None
     news = at.news_of(where)
     copied = news is not None and news.came  # it runs again, before its state is known to say so
-    return Look(
+    return PartitionInspection(
         now=at.now,
         position=position,
         start=log.start,
@@ -352,7 +365,7 @@ def _look(
     )
 
 
-def doing(found: Connector | None, *, live: bool) -> str | None:
+def classify_activity(found: Connector | None, *, live: bool) -> str | None:
     """The state of a connector, as far as a look needs it; None if it is neither certainly."""
     if found is None or not live:
         return None

@@ -9,42 +9,47 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
-from offsetwatch.model.log_readings import EndsRead
+from offsetwatch.model.log_readings import LogEndsRead
 from offsetwatch.model.observations import TailRead
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.connect.connect_cluster import Site, SiteMemory
+from offsetwatch.state.connect.connect_cluster import ConnectClusterState, PersistedConnectCluster
 from offsetwatch.state.loss import persistence
-from offsetwatch.state.loss.flow import Fates, Round, doing
-from offsetwatch.state.loss.sync_gaps import News, Trail
-from offsetwatch.state.mirror.replicated_partitions import Known, Position, SyncBook, upstream_of
+from offsetwatch.state.loss.flow import FlowInspection, LossAccounting, classify_activity
+from offsetwatch.state.loss.sync_gaps import SyncGapTracker, SyncsSinceLastPoll
+from offsetwatch.state.mirror.replicated_partitions import (
+    PartitionsByFlow,
+    ReplicatedPartition,
+    SyncBook,
+    upstream_of,
+)
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 
-Told = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
-Shared = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
+LossReport = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
+SharedSyncs = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
 
 
-class Looks:
+class LossInspector:
     """See the module. `patience_s` is a flush: what is copied is committed within it."""
 
     def __init__(self, patience_s: float) -> None:
-        self.fates = Fates()
-        self._sites: dict[str, SiteMemory] = {}
+        self.fates = LossAccounting()
+        self._sites: dict[str, PersistedConnectCluster] = {}
         self._patience_s = patience_s
-        self._syncs: dict[KafkaTopic, tuple[SyncBook, Trail]] = {}
-        self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], Told] | None = None
+        self._syncs: dict[KafkaTopic, tuple[SyncBook, SyncGapTracker]] = {}
+        self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], LossReport] | None = None
 
     def synced(self, read: TailRead, book: SyncBook) -> None:
         """A tail read syncs; `book` does not know of them yet."""
-        _, trail = self._syncs.get(read.topic, (book, Trail()))
+        _, trail = self._syncs.get(read.topic, (book, SyncGapTracker()))
         self._syncs[read.topic] = (book, trail)
         trail.apply(book.newest, read.sync_records(), whole=read.whole)
 
     def look(
         self,
-        seen: EndsRead,
-        known: Known,
-        flows: Mapping[MirrorFlow, Site],
-        shared: Shared,
+        seen: LogEndsRead,
+        known: PartitionsByFlow,
+        flows: Mapping[MirrorFlow, ConnectClusterState],
+        shared: SharedSyncs,
         now: float,
     ) -> None:
         """Look at all flows of a cluster that has answered.
@@ -56,22 +61,22 @@ class Looks:
             found = known.get(flow)
             if found:
                 not_ours = shared.get(flow.offset_syncs, frozenset())
-                copied = {at.upstream: at.copied for at in _of_topics(found, seen.ids)}
+                copied = {at.upstream: at.copied for at in _select_topics(found, seen.ids)}
                 self._look(flow, site, copied, seen, not_ours, now)
 
     def _look(
         self,
         flow: MirrorFlow,
-        site: Site,
+        site: ConnectClusterState,
         known: Mapping[TopicPartition, int | None],
-        seen: EndsRead,
+        seen: LogEndsRead,
         not_ours: Collection[TopicPartition],
         now: float,
     ) -> None:
         topic = flow.offset_syncs
         read = None if topic is None else self._syncs.get(topic)
 
-        def news_of(at: TopicPartition) -> News | None:
+        def news_of(at: TopicPartition) -> SyncsSinceLastPoll | None:
             if read is None or at in not_ours:
                 return None
             book, trail = read
@@ -79,13 +84,15 @@ class Looks:
             return trail.since(at, None if newest is None else newest.offset)
 
         told = self.fates.look(
-            Round(
+            FlowInspection(
                 now=now,
                 flow=flow,
                 known=known,
                 bounds=seen.bounds,
                 ids=seen.ids,
-                doing=doing(site.by_name.get(flow.connector), live=site.listing_live(now)),
+                doing=classify_activity(
+                    site.by_name.get(flow.connector), live=site.listing_live(now)
+                ),
                 came=() if read is None else read[1].came,
                 news_of=news_of,
                 patience_s=self._patience_s,
@@ -94,7 +101,7 @@ class Looks:
         if read is not None:
             read[1].forget(told.difference(not_ours))
 
-    def told(self, flows: tuple[MirrorFlow, ...]) -> Told:
+    def told(self, flows: tuple[MirrorFlow, ...]) -> LossReport:
         """What these flows lost, and which of their topics were made anew; the same tuples while
         nothing changes.
         """
@@ -105,31 +112,35 @@ class Looks:
 
     # --- over a restart --------------------------------------------------------------------------
 
-    def remembered(self, sites: dict[str, SiteMemory]) -> bytes | None:
+    def remembered(self, sites: dict[str, PersistedConnectCluster]) -> bytes | None:
         """What became of all records so far, and `sites`; None while that is nothing new."""
         if not self.fates.changed and sites == self._sites:
             return None
         self._sites = sites
         self.fates.forget_unseen()
         self.fates.changed = self.fates.urgent = False
-        return persistence.remembered(self.fates, sites)
+        return persistence.encode_losses(self.fates, sites)
 
-    def recall(self, remembered: bytes) -> Mapping[str, SiteMemory]:
+    def recall(self, remembered: bytes) -> Mapping[str, PersistedConnectCluster]:
         """Go on from there, and return what it holds of Connect clusters. Raises ValueError, having
         changed nothing, for what is no memory.
         """
-        self._sites = persistence.recall(self.fates, remembered)
+        self._sites = persistence.restore_losses(self.fates, remembered)
         return self._sites
 
 
-def _of_topics(found: tuple[Position, ...], topics: Collection[str] | None) -> Iterable[Position]:
+def _select_topics(
+    found: tuple[ReplicatedPartition, ...], topics: Collection[str] | None
+) -> Iterable[ReplicatedPartition]:
     """Those of these topics, of positions in the order of their partitions; None: all."""
     if topics is None:
         return found
-    return chain.from_iterable(_of_topic(found, topic) for topic in topics)
+    return chain.from_iterable(_select_topic(found, topic) for topic in topics)
 
 
-def _of_topic(found: tuple[Position, ...], topic: str) -> Iterator[Position]:
+def _select_topic(
+    found: tuple[ReplicatedPartition, ...], topic: str
+) -> Iterator[ReplicatedPartition]:
     for place in range(bisect_left(found, TopicPartition(topic, -1), key=upstream_of), len(found)):
         if found[place].upstream.topic != topic:
             return

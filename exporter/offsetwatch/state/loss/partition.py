@@ -35,21 +35,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from offsetwatch.state.loss.rates import Pace
-from offsetwatch.state.loss.sync_gaps import News, Range
+from offsetwatch.state.loss.rates import PartitionRates
+from offsetwatch.state.loss.sync_gaps import Range, SyncsSinceLastPoll
 
 RETENTION: Final = "retention"
 RECREATED: Final = "recreated"
 ALTERED: Final = "altered"
 CAUSES: Final = (ALTERED, RECREATED, RETENTION)
 
-Lost = tuple[str, int, int]  # cause, first and last offset
-Counts = tuple[tuple[str, int], ...]
-NOTHING_LOST: Final[Counts] = tuple((cause, 0) for cause in CAUSES)
+LostRange = tuple[str, int, int]  # cause, first and last offset
+LossCounts = tuple[tuple[str, int], ...]
+NOTHING_LOST: Final[LossCounts] = tuple((cause, 0) for cause in CAUSES)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PartitionInspection:
     """A position, and the log bounds that were read after it.
 
     end         where the flow's work ends
@@ -67,7 +67,7 @@ class Look:
     renewed: bool = False
     quiet: bool = False
     runs: bool = False
-    news: News | None = None
+    news: SyncsSinceLastPoll | None = None
     patience_s: float = 60.0
 
     def waited(self, since: float) -> bool:
@@ -76,7 +76,7 @@ class Look:
 
 
 @dataclass(slots=True)
-class Leap:
+class PositionJump:
     """The position stands where it cannot have come by copying (rules 4 and 5). If it goes on from
     `mark`, the offsets from `first` to there are lost.
 
@@ -91,7 +91,7 @@ class Leap:
 
 
 @dataclass(slots=True)
-class Account:
+class PartitionLossAccount:
     """One upstream partition in one flow.
 
     position    at the last look; None if it had none
@@ -110,14 +110,14 @@ class Account:
     moved_at: float
     looked_at: float = 0.0
     doubt_since: float | None = None
-    leap: Leap | None = None
+    leap: PositionJump | None = None
     tail: Range | None = None
-    lost: Counts = NOTHING_LOST
+    lost: LossCounts = NOTHING_LOST
     headroom_s: float | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: PartitionRates = field(default_factory=PartitionRates)
 
     @classmethod
-    def opened(cls, seen: Look) -> Account:
+    def opened(cls, seen: PartitionInspection) -> PartitionLossAccount:
         """Of a partition that is seen for the first time."""
         made = cls(
             position=seen.position,
@@ -136,7 +136,7 @@ class Account:
             return self.leap.cause == ALTERED and self.leap.since < self.looked_at
         return self.doubt_since is not None
 
-    def fallen(self, seen: Look) -> bool:
+    def fallen(self, seen: PartitionInspection) -> bool:
         """Did the log end fall below the position?"""
         return seen.position >= seen.end and seen.end < self.end
 
@@ -167,9 +167,9 @@ class Account:
         self.looked_at = now
         return True
 
-    def look(self, seen: Look) -> list[Lost]:
+    def look(self, seen: PartitionInspection) -> list[LostRange]:
         """Take in a look; what is lost since the last one."""
-        lost: list[Lost] = []
+        lost: list[LostRange] = []
         if seen.renewed or self.fallen(seen):
             lost += self._renew(seen)
         elif self.leap is not None:
@@ -189,7 +189,7 @@ class Account:
 
     # --- rules 1 and 2 ---------------------------------------------------------------------------
 
-    def _retention(self, seen: Look) -> Iterator[Lost]:
+    def _retention(self, seen: PartitionInspection) -> Iterator[LostRange]:
         reached = seen.position + 1
         if seen.start <= self.settled:
             self.settled = max(self.settled, reached)
@@ -203,7 +203,7 @@ class Account:
         else:
             yield from self._passed_over(seen)
 
-    def _passed_over(self, seen: Look) -> Iterator[Lost]:
+    def _passed_over(self, seen: PartitionInspection) -> Iterator[LostRange]:
         """Rule 2."""
         news, first = seen.news, self.settled
         if news is None:
@@ -223,7 +223,7 @@ class Account:
 
     # --- rules 3, 4 and 5 ------------------------------------------------------------------------
 
-    def _renew(self, seen: Look) -> Iterator[Lost]:
+    def _renew(self, seen: PartitionInspection) -> Iterator[LostRange]:
         """The log is another one, or has lost its end."""
         if self.tail is not None:
             yield RECREATED, *self.tail
@@ -239,7 +239,7 @@ class Account:
         self.tail = (first if new else max(first, seen.end), last)
         self.settled = seen.start if new else seen.end
         self.doubt_since = None
-        self.leap = Leap(seen.position, self.settled, RECREATED, seen.now)
+        self.leap = PositionJump(seen.position, self.settled, RECREATED, seen.now)
         if seen.news is not None:
             self._syncs_told(self.leap, seen.news)
         if back:  # this is already a position in the new log
@@ -247,7 +247,7 @@ class Account:
         self.start = seen.start
         self.pace.restart()
 
-    def _leap_told(self, leap: Leap, seen: Look) -> Iterator[Lost]:
+    def _leap_told(self, leap: PositionJump, seen: PartitionInspection) -> Iterator[LostRange]:
         """Which of the two happened?"""
         position = seen.position
         if seen.news is not None:
@@ -278,7 +278,7 @@ class Account:
             if leap.cause == RECREATED:  # else retention may have taken what it never went back to
                 self.settled = max(self.settled, position + 1)
 
-    def _syncs_told(self, leap: Leap, news: News) -> None:
+    def _syncs_told(self, leap: PositionJump, news: SyncsSinceLastPoll) -> None:
         """A sync from before the mark is of a log that is copied from its start. Of another topic
         it has to be one that went back, or it may be of the old one.
         """
@@ -290,29 +290,29 @@ class Account:
                 self.settled = max(self.settled, news.newest + 1)
 
     @staticmethod
-    def _still_of_the_old(leap: Leap, last: int, seen: Look) -> bool:
+    def _still_of_the_old(leap: PositionJump, last: int, seen: PartitionInspection) -> bool:
         """May this be the last commit of what was copied from the old topic?"""
         late = not seen.quiet and not seen.waited(leap.since)
         return late and not leap.harmless and leap.mark < seen.position <= last
 
-    def _close_tail(self, seen: Look) -> Iterator[Lost]:
+    def _close_tail(self, seen: PartitionInspection) -> Iterator[LostRange]:
         if self.tail is None:
             return
         if self.leap is None or seen.quiet or seen.waited(self.leap.since):
             yield RECREATED, *self.tail
             self.tail = None
 
-    def _find_leap(self, seen: Look) -> None:
+    def _find_leap(self, seen: PartitionInspection) -> None:
         """Rule 5."""
         copied = seen.news is not None and seen.news.came
         moved = self.position is not None and seen.position > self.position
         by_hand = seen.quiet and moved and not copied and seen.position >= self.settled
         if seen.position >= seen.end or by_hand:
-            self.leap = Leap(seen.position, self.settled, ALTERED, seen.now)
+            self.leap = PositionJump(seen.position, self.settled, ALTERED, seen.now)
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _move_on(self, seen: Look) -> None:
+    def _move_on(self, seen: PartitionInspection) -> None:
         if seen.position != self.position:
             if self.position is not None and seen.position > self.position and self.leap is None:
                 self.pace.advanced(seen.position - self.position, seen.now - self.moved_at)

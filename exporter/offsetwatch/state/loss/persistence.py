@@ -12,21 +12,27 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.state.connect.connect_cluster import SiteMemory
-from offsetwatch.state.loss.flow import Fates, FlowKey, TopicFate
-from offsetwatch.state.loss.partition import ALTERED, CAUSES, RECREATED, Account, Leap
-from offsetwatch.state.loss.rates import Jump, Moment, Pace
+from offsetwatch.state.connect.connect_cluster import PersistedConnectCluster
+from offsetwatch.state.loss.flow import ConnectorFlowKey, LossAccounting, TopicLossAccount
+from offsetwatch.state.loss.partition import (
+    ALTERED,
+    CAUSES,
+    RECREATED,
+    PartitionLossAccount,
+    PositionJump,
+)
+from offsetwatch.state.loss.rates import LogStartJump, PartitionRates, PositionSample
 from offsetwatch.state.loss.sync_gaps import Range
 from offsetwatch.state.snapshot import Loss
 
 VERSION: Final = 1
 
 
-class ForeignMemoryError(ValueError):
+class LossDocumentError(ValueError):
     """No document that `remembered` gave, or one of another version."""
 
 
-class _Leap(NamedTuple):
+class _JumpRow(NamedTuple):
     mark: int
     first: int
     cause: str
@@ -34,12 +40,12 @@ class _Leap(NamedTuple):
     harmless: bool
 
 
-class _Pace(NamedTuple):
-    anchor: Moment | None
-    middle: Moment | None
+class _RatesRow(NamedTuple):
+    anchor: PositionSample | None
+    middle: PositionSample | None
     best: float
     best_before: float
-    jumps: tuple[Jump, ...]
+    jumps: tuple[LogStartJump, ...]
 
 
 class _Row(NamedTuple):
@@ -53,10 +59,10 @@ class _Row(NamedTuple):
     end: int
     moved_at: float
     doubt_since: float | None
-    leap: _Leap | None
+    leap: _JumpRow | None
     tail: Range | None
     lost: tuple[int, int, int]
-    pace: _Pace
+    pace: _RatesRow
 
 
 class _Topic(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,7 +76,7 @@ class _Topic(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Flow(msgspec.Struct, forbid_unknown_fields=True):
-    flow: FlowKey
+    flow: ConnectorFlowKey
     topics: dict[str, _Topic]
 
 
@@ -78,16 +84,18 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     flows: list[_Flow]
     losses: list[Loss]
-    sites: dict[str, SiteMemory] = {}
+    sites: dict[str, PersistedConnectCluster] = {}
 
 
 _decoder = msgspec.json.Decoder(_Document)
 
 
-def remembered(fates: Fates, sites: Mapping[str, SiteMemory] | None = None) -> bytes:
+def encode_losses(
+    fates: LossAccounting, sites: Mapping[str, PersistedConnectCluster] | None = None
+) -> bytes:
     """Everything; `sites` by Connect cluster."""
     flows = [
-        _Flow(flow=key, topics={name: _topic(fate) for name, fate in topics.items()})
+        _Flow(flow=key, topics={name: _build_topic(fate) for name, fate in topics.items()})
         for key, topics in fates.flows.items()
     ]
     document = _Document(
@@ -96,22 +104,22 @@ def remembered(fates: Fates, sites: Mapping[str, SiteMemory] | None = None) -> b
     return msgspec.json.encode(document)
 
 
-def recall(fates: Fates, document: bytes) -> dict[str, SiteMemory]:
+def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, PersistedConnectCluster]:
     """Begin with this; return what it holds of Connect clusters, which is nothing in a document
     from before there was any. Raises ForeignMemoryError, having changed nothing.
     """
     try:
         found = _decoder.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise ForeignMemoryError(str(exc)) from exc
+        raise LossDocumentError(str(exc)) from exc
     if found.version != VERSION:
-        raise ForeignMemoryError(f"version {found.version}, and this is {VERSION}")
+        raise LossDocumentError(f"version {found.version}, and this is {VERSION}")
     flows = {
-        flow.flow: {name: _fate(topic) for name, topic in flow.topics.items()}
+        flow.flow: {name: _restore_topic(topic) for name, topic in flow.topics.items()}
         for flow in found.flows
     }
     if any(at.cause not in CAUSES or at.first > at.last for at in found.losses):
-        raise ForeignMemoryError("a loss that cannot be")
+        raise LossDocumentError("a loss that cannot be")
     fates.flows = flows
     for loss in found.losses:
         fates.keep(loss)
@@ -119,7 +127,7 @@ def recall(fates: Fates, document: bytes) -> dict[str, SiteMemory]:
     return found.sites
 
 
-def _topic(fate: TopicFate) -> _Topic:
+def _build_topic(fate: TopicLossAccount) -> _Topic:
     return _Topic(
         at=fate.at,
         id=fate.id,
@@ -128,13 +136,13 @@ def _topic(fate: TopicFate) -> _Topic:
         before=fate.before,
         after=fate.after,
         partitions=[
-            _row(number, fate.generation - generation, account)
+            _build_partition_row(number, fate.generation - generation, account)
             for number, (generation, account) in fate.accounts.items()
         ],
     )
 
 
-def _row(number: int, behind: int, account: Account) -> _Row:
+def _build_partition_row(number: int, behind: int, account: PartitionLossAccount) -> _Row:
     leap, pace = account.leap, account.pace
     return _Row(
         partition=number,
@@ -147,38 +155,40 @@ def _row(number: int, behind: int, account: Account) -> _Row:
         doubt_since=account.doubt_since,
         leap=None
         if leap is None
-        else _Leap(leap.mark, leap.first, leap.cause, leap.since, leap.harmless),
+        else _JumpRow(leap.mark, leap.first, leap.cause, leap.since, leap.harmless),
         tail=account.tail,
         lost=(account.lost[0][1], account.lost[1][1], account.lost[2][1]),
-        pace=_Pace(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),
+        pace=_RatesRow(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),
     )
 
 
-def _fate(topic: _Topic) -> TopicFate:
-    return TopicFate(
+def _restore_topic(topic: _Topic) -> TopicLossAccount:
+    return TopicLossAccount(
         at=topic.at,
         id=topic.id,
         recreations=topic.recreations,
         recreated_at=topic.recreated_at,
         before=topic.before,
         after=topic.after,
-        accounts={row.partition: (-row.behind, _account(row)) for row in topic.partitions},
+        accounts={
+            row.partition: (-row.behind, _restore_partition(row)) for row in topic.partitions
+        },
     )
 
 
-def _account(row: _Row) -> Account:
+def _restore_partition(row: _Row) -> PartitionLossAccount:
     numbers = (row.settled, row.start, row.end, row.behind, *row.lost)
     if min(numbers) < 0 or (row.leap is not None and row.leap.cause not in {ALTERED, RECREATED}):
-        raise ForeignMemoryError(f"partition {row.partition}: an account that cannot be")
-    return Account(
+        raise LossDocumentError(f"partition {row.partition}: an account that cannot be")
+    return PartitionLossAccount(
         position=row.position,
         settled=row.settled,
         start=row.start,
         end=row.end,
         moved_at=row.moved_at,
         doubt_since=row.doubt_since,
-        leap=None if row.leap is None else Leap(*row.leap),
+        leap=None if row.leap is None else PositionJump(*row.leap),
         tail=row.tail,
         lost=tuple(zip(CAUSES, row.lost, strict=True)),
-        pace=Pace(*row.pace),
+        pace=PartitionRates(*row.pace),
     )

@@ -18,12 +18,12 @@ WINDOW_S: Final = 600.0  # a position's pace is over half of this at least, once
 JUMPS_S: Final = 6 * 3600.0  # segments may roll once an hour
 JUMPS_MAX: Final = 16  # per partition, of which there may be 100,000; every second one goes beyond
 
-Jump = tuple[float, int]  # when it was seen, and the log start after it
-Moment = tuple[float, int, int]  # when, the position and the log end then
+LogStartJump = tuple[float, int]  # when it was seen, and the log start after it
+PositionSample = tuple[float, int, int]  # when, the position and the log end then
 
 
 @dataclass(slots=True)
-class Pace:
+class PartitionRates:
     """Of one partition.
 
     anchor, middle   moments of the position: the pace is measured from the first of them; the
@@ -33,11 +33,11 @@ class Pace:
     jumps            the log start after each jump that was seen, and when
     """
 
-    anchor: Moment | None = None
-    middle: Moment | None = None
+    anchor: PositionSample | None = None
+    middle: PositionSample | None = None
     best: float = 0.0
     best_before: float = 0.0
-    jumps: tuple[Jump, ...] = ()
+    jumps: tuple[LogStartJump, ...] = ()
 
     def restart(self) -> None:
         """What was measured belongs to another log, or to nothing."""

@@ -26,7 +26,7 @@ Range = tuple[int, int]  # first and last, both in it
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class SyncsSinceLastPoll:
     """The syncs of one upstream partition since the last look.
 
     newest   upstream offset of the newest sync, of whenever it is
@@ -44,11 +44,11 @@ class News:
     back_to: float = inf
 
 
-class Trail:
+class SyncGapTracker:
     """The ways in one offset-syncs topic since each partition was last looked at."""
 
     def __init__(self) -> None:
-        self._ways: dict[TopicPartition, News] = {}
+        self._ways: dict[TopicPartition, SyncsSinceLastPoll] = {}
 
     def apply(
         self,
@@ -71,19 +71,19 @@ class Trail:
                 last = newest[where][0]
             before[where] = sync
             way = self._ways.get(where)
-            self._ways[where] = _further(way, last, sync)
+            self._ways[where] = _extend_syncs(way, last, sync)
 
     @property
     def came(self) -> Container[TopicPartition]:
         """The partitions of which something came since this was last forgotten."""
         return self._ways.keys()
 
-    def since(self, where: TopicPartition, newest: int | None) -> News | None:
+    def since(self, where: TopicPartition, newest: int | None) -> SyncsSinceLastPoll | None:
         """What came since this was last forgotten; None if there never was a sync."""
         found = self._ways.get(where)
         if found is not None:
             return found
-        return None if newest is None else News(newest=newest)
+        return None if newest is None else SyncsSinceLastPoll(newest=newest)
 
     def forget(self, looked_at: Iterable[TopicPartition]) -> None:
         """What came of these was looked at."""
@@ -91,7 +91,9 @@ class Trail:
             self._ways.pop(where, None)
 
 
-def _further(way: News | None, last: OffsetSync | None, sync: OffsetSync) -> News:
+def _extend_syncs(
+    way: SyncsSinceLastPoll | None, last: OffsetSync | None, sync: OffsetSync
+) -> SyncsSinceLastPoll:
     gaps = () if way is None else way.gaps
     back_to = inf if way is None else way.back_to
     if last is not None:
@@ -101,8 +103,8 @@ def _further(way: News | None, last: OffsetSync | None, sync: OffsetSync) -> New
         missing = moved - (sync.downstream_offset - last.downstream_offset)
         if 0 < missing < moved:
             gaps = (*gaps, (sync.upstream_offset - missing, sync.upstream_offset - 1))
-            gaps = tuple(sorted(gaps, key=_size)[-GAPS_MAX:])
-    return News(
+            gaps = tuple(sorted(gaps, key=_measure_gap)[-GAPS_MAX:])
+    return SyncsSinceLastPoll(
         newest=sync.upstream_offset,
         came=True,
         gaps=gaps,
@@ -111,5 +113,5 @@ def _further(way: News | None, last: OffsetSync | None, sync: OffsetSync) -> New
     )
 
 
-def _size(gap: Range) -> int:
+def _measure_gap(gap: Range) -> int:
     return gap[1] - gap[0]

@@ -14,10 +14,12 @@ from typing import Final
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 
-KEPT_S: Final = 86_400.0  # a broker that is down for longer has another address, if it comes back
+BROKER_ADDRESS_TTL_S: Final = (
+    86_400.0  # a broker that is down for longer has another address, if it comes back
+)
 
 
-def mirror_flows(
+def build_mirror_flows(
     connect_cluster: str,
     home: str | None,
     connectors: tuple[Connector, ...],
@@ -29,8 +31,8 @@ def mirror_flows(
         settings = connector.mirror
         if settings is None:
             continue
-        upstream = cluster_at(settings.source_addresses, addresses)
-        downstream = cluster_at(settings.target_addresses, addresses) or home
+        upstream = find_cluster_at(settings.source_addresses, addresses)
+        downstream = find_cluster_at(settings.target_addresses, addresses) or home
         holder = upstream if settings.syncs_on_source else downstream
         syncs = None
         if settings.syncs_topic is not None and holder is not None:
@@ -56,7 +58,7 @@ def mirror_flows(
     return tuple(flows)
 
 
-def named_over_found(
+def merge_named_flows(
     named: Iterable[MirrorFlow], found: Iterable[MirrorFlow]
 ) -> tuple[MirrorFlow, ...]:
     """All flows, in a stable order. Where the configuration names a connector's, those stand in for
@@ -93,7 +95,7 @@ def named_over_found(
     )
 
 
-def sink_groups(
+def build_sink_groups(
     connect_cluster: str,
     home: str | None,
     connectors: tuple[Connector, ...],
@@ -110,7 +112,7 @@ def sink_groups(
                     connect_cluster=connect_cluster,
                     connector=connector.name,
                     group=settings.group,
-                    kafka=cluster_at(away, addresses) if away else home,
+                    kafka=find_cluster_at(away, addresses) if away else home,
                     topics=settings.topics,
                     topics_regex=settings.topics_regex,
                     read_committed=settings.read_committed,
@@ -133,7 +135,9 @@ class BrokerAddresses:
         """Take in an answer of a cluster."""
         known = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
         self._newest[kafka] = addresses
-        self._seen_at[kafka] = {at: seen for at, seen in known.items() if 0 <= now - seen < KEPT_S}
+        self._seen_at[kafka] = {
+            at: seen for at, seen in known.items() if 0 <= now - seen < BROKER_ADDRESS_TTL_S
+        }
 
     def of(self, kafka: str) -> frozenset[str]:
         """Return those of a cluster, without what only its earlier answers had and now another one
@@ -144,7 +148,7 @@ class BrokerAddresses:
         return frozenset(self._seen_at.get(kafka, {})) - taken
 
 
-def cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:
+def find_cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:
     """The one configured Kafka cluster that answers at one of these addresses, or None."""
     found = [name for name in addresses if wanted & addresses[name]]
     return found[0] if len(found) == 1 else None

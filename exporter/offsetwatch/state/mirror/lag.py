@@ -16,7 +16,7 @@ import msgspec
 UNDATED: Final = inf
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
+class MirrorPosition(msgspec.Struct, frozen=True, gc=False):
     """A record offset and the timestamp (Unix seconds) of the Kafka record that told us of it;
     UNDATED where none did.
     """
@@ -38,13 +38,15 @@ class Lag(msgspec.Struct, frozen=True, gc=False):
     ahead: int
 
 
-def replication_lag(replicated: int, log_end: int) -> Lag:
+def compute_replication_lag(replicated: int, log_end: int) -> Lag:
     """Lag of a position read BEFORE `log_end` was read; otherwise it could look ahead by race."""
     distance = log_end - (replicated + 1)
     return Lag(records=max(0, distance), ahead=max(0, -distance))
 
 
-def lag_seconds(behind_since: float | None, now: float, *, caught_up: bool | None) -> float | None:
+def compute_lag_seconds(
+    behind_since: float | None, now: float, *, caught_up: bool | None
+) -> float | None:
     """Age of the oldest record not replicated yet; 0 when caught up; None if it is not known.
 
     A record of the future has age 0.
@@ -54,6 +56,6 @@ def lag_seconds(behind_since: float | None, now: float, *, caught_up: bool | Non
     return None if behind_since is None else max(0.0, now - behind_since)
 
 
-def sink_lag(committed: int, log_end: int) -> int:
+def compute_sink_lag(committed: int, log_end: int) -> int:
     """Records after a sink's committed offset, which already names the next record."""
     return max(0, log_end - committed)

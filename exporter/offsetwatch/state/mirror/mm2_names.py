@@ -16,39 +16,39 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
-from offsetwatch.state.internal_topic_rules import checkpoints_topic
-from offsetwatch.state.mirror.routers import through
+from offsetwatch.state.internal_topic_rules import derive_checkpoints_topic
+from offsetwatch.state.mirror.routers import route_topic
 
-DEFAULT: Final = "DefaultReplicationPolicy"
-IDENTITY: Final = "IdentityReplicationPolicy"
+DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
+IDENTITY_POLICY: Final = "IdentityReplicationPolicy"
 HEARTBEATS: Final = "heartbeats"
 _ANY_TOPIC: Final = "*"
-_TOPIC: Final = "{topic}"
+_TOPIC_PLACEHOLDER: Final = "{topic}"
 
 
-def source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> str | None:
+def find_source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> str | None:
     """The upstream name of what a checkpoint names; None if it cannot be told.
 
     known    upstream topics that the flow has sent syncs of
     """
     prefix = f"{flow.source}{flow.separator}"
     stripped = remote.removeprefix(prefix) if remote.startswith(prefix) else None
-    if flow.policy == IDENTITY and not _looks_like_heartbeats(remote):
+    if flow.policy == IDENTITY_POLICY and not _is_heartbeats_name(remote):
         return remote
-    if flow.policy in {DEFAULT, IDENTITY}:
+    if flow.policy in {DEFAULT_POLICY, IDENTITY_POLICY}:
         return stripped
-    found = {remote, stripped, *_stated_for(flow, remote)} & {*known}
+    found = {remote, stripped, *_find_configured_sources(flow, remote)} & {*known}
     return found.pop() if len(found) == 1 else None
 
 
-def checkpoints_of(flow: MirrorFlow) -> KafkaTopic | None:
+def locate_checkpoints(flow: MirrorFlow) -> KafkaTopic | None:
     """Where the flow's checkpoints are, if there are any."""
     if flow.downstream is None:
         return None
-    return KafkaTopic(flow.downstream, checkpoints_topic(flow))
+    return KafkaTopic(flow.downstream, derive_checkpoints_topic(flow))
 
 
-def heartbeats_of(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
+def locate_heartbeats(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
     """Where a heartbeat of this flow may be found on the target.
 
     Its connector writes to the cluster of its worker, usually the target itself. Where the worker's
@@ -57,118 +57,128 @@ def heartbeats_of(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
     """
     if flow.downstream is None:
         return ()
-    replicated = _copy(flow, HEARTBEATS, f"{flow.source}{flow.separator}{HEARTBEATS}")
+    replicated = _resolve_copy(flow, HEARTBEATS, f"{flow.source}{flow.separator}{HEARTBEATS}")
     names = (HEARTBEATS,) if replicated is None else (HEARTBEATS, replicated)
     return tuple(KafkaTopic(flow.downstream, name) for name in dict.fromkeys(names))
 
 
-def beside(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
+def locate_internal_topics(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
     """Every topic on the target that may tell of the flow, and need not exist."""
-    checkpoints = checkpoints_of(flow)
-    return (() if checkpoints is None else (checkpoints,)) + heartbeats_of(flow)
+    checkpoints = locate_checkpoints(flow)
+    return (() if checkpoints is None else (checkpoints,)) + locate_heartbeats(flow)
 
 
-def remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ()) -> str | None:
+def find_remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ()) -> str | None:
     """What the copies of an upstream topic are called on the target; None if it cannot be told.
 
     known    topics that there are on the target
     """
-    named = _named(flow, topic)
+    named = _derive_copy_name(flow, topic)
     if named is not None:
-        return _copy(flow, topic, named)
-    stated = stated_copy(flow, topic)
+        return _resolve_copy(flow, topic, named)
+    stated = find_configured_copy(flow, topic)
     if stated is not None:
         return stated
-    found = {through(flow.routers, name) for name in (topic, _renamed(flow, topic))}
+    found = {route_topic(flow.routers, name) for name in (topic, _add_source_prefix(flow, topic))}
     there = {name for name in found if name is not None and name in known}
     return there.pop() if len(there) == 1 and None not in found else None
 
 
-def copied_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> tuple[str, str] | None:
+def resolve_checkpoint_topic(
+    flow: MirrorFlow, remote: str, known: Collection[str]
+) -> tuple[str, str] | None:
     """Return the upstream topic that a checkpoint names, and where its copies go; None if either
     cannot be told.
 
     known    upstream topics that the flow has sent syncs of
     """
-    topic = source_topic(flow, remote, known)
-    copy = None if topic is None else _copy(flow, topic, remote)
+    topic = find_source_topic(flow, remote, known)
+    copy = None if topic is None else _resolve_copy(flow, topic, remote)
     return None if topic is None or copy is None else (topic, copy)
 
 
-def stated_copy(flow: MirrorFlow, topic: str) -> str | None:
+def find_configured_copy(flow: MirrorFlow, topic: str) -> str | None:
     """Return what the configuration calls the copies of an upstream topic, if anything."""
     copies = dict(flow.copies)
     named = copies.get(topic, copies.get(_ANY_TOPIC))
-    return None if named is None else named.replace(_TOPIC, topic)
+    return None if named is None else named.replace(_TOPIC_PLACEHOLDER, topic)
 
 
-def _stated_for(flow: MirrorFlow, copy: str) -> Iterator[str]:
+def _find_configured_sources(flow: MirrorFlow, copy: str) -> Iterator[str]:
     """The upstream topics whose copies the configuration may call so."""
     for topic, name in flow.copies:
-        before, placeholder, after = name.partition(_TOPIC)
+        before, placeholder, after = name.partition(_TOPIC_PLACEHOLDER)
         found = topic
         if topic == _ANY_TOPIC:
             found = copy.removeprefix(before).removesuffix(after) if placeholder else ""
-        if found and stated_copy(flow, found) == copy:
+        if found and find_configured_copy(flow, found) == copy:
             yield found
 
 
-def contradicted_copy(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
+def find_copy_conflict(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
     """Return what the configuration calls the copies of an upstream topic, and what the connector's
     own settings do, where these are two names: then neither is used.
     """
-    named, stated = _named(flow, topic), stated_copy(flow, topic)
-    followed = None if named is None else through(flow.routers, named)
+    named, stated = _derive_copy_name(flow, topic), find_configured_copy(flow, topic)
+    followed = None if named is None else route_topic(flow.routers, named)
     if stated is None or followed is None or stated == followed:
         return None
     return stated, followed
 
 
-def _copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
+def _resolve_copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
     """Where the copies of a topic go that MM2 would write to `name`."""
-    followed, stated = through(flow.routers, name), stated_copy(flow, topic)
+    followed, stated = route_topic(flow.routers, name), find_configured_copy(flow, topic)
     if stated is None or followed == stated:
         return followed
     return stated if followed is None else None
 
 
-def _named(flow: MirrorFlow, topic: str) -> str | None:
+def _derive_copy_name(flow: MirrorFlow, topic: str) -> str | None:
     """What MM2 itself calls the copies; None under a policy that nobody knows."""
-    if flow.policy == IDENTITY and not _looks_like_heartbeats(topic):
+    if flow.policy == IDENTITY_POLICY and not _is_heartbeats_name(topic):
         return topic
-    return _renamed(flow, topic) if flow.policy in {DEFAULT, IDENTITY} else None
+    return (
+        _add_source_prefix(flow, topic)
+        if flow.policy in {DEFAULT_POLICY, IDENTITY_POLICY}
+        else None
+    )
 
 
-def _renamed(flow: MirrorFlow, topic: str) -> str:
+def _add_source_prefix(flow: MirrorFlow, topic: str) -> str:
     return f"{flow.source}{flow.separator}{topic}"
 
 
-def merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
+def find_merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
     """Return those of these upstream topics that are copied to one topic together with another."""
     if not flow.routers and not flow.copies:
         return frozenset()
     copies: defaultdict[str, set[str]] = defaultdict(set)
     for topic in topics:
-        copy = remote_topic(flow, topic)
+        copy = find_remote_topic(flow, topic)
         if copy is not None:
             copies[copy].add(topic)
     return frozenset(name for names in copies.values() if len(names) > 1 for name in names)
 
 
-def rerouted_topics(before: MirrorFlow, now: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
+def find_rerouted_topics(
+    before: MirrorFlow, now: MirrorFlow, topics: Iterable[str]
+) -> frozenset[str]:
     """Return those of these upstream topics whose copies may go elsewhere than they did under the
     settings of before.
     """
-    copies = ((topic, remote_topic(before, topic), remote_topic(now, topic)) for topic in topics)
+    copies = (
+        (topic, find_remote_topic(before, topic), find_remote_topic(now, topic)) for topic in topics
+    )
     return frozenset(topic for topic, old, new in copies if new is None or old != new)
 
 
-def routers_named(flow: MirrorFlow) -> str:
+def format_routers(flow: MirrorFlow) -> str:
     """Return the routers of a flow for people: their classes, each once."""
     return ", ".join(dict.fromkeys(router.class_name for router in flow.routers))
 
 
-def _looks_like_heartbeats(topic: str) -> bool:
+def _is_heartbeats_name(topic: str) -> bool:
     """IdentityReplicationPolicy leaves these to DefaultReplicationPolicy, and so every topic whose
     name ends so.
     """

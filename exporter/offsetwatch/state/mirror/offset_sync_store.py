@@ -63,7 +63,7 @@ class OffsetSyncStore:
             return None
         for synced, downstream in self._syncs:
             if synced <= upstream:
-                return downstream if synced == upstream else _wrapped(downstream + 1)
+                return downstream if synced == upstream else _wrap_to_long(downstream + 1)
         return TOO_FAR_BACK
 
     def syncs(self) -> tuple[Sync, ...]:
@@ -84,11 +84,14 @@ class OffsetSyncStore:
             nearer = after[place - 1]
             while True:
                 old = before[candidate]
-                apart = _apart(nearer, old, place - 1)
+                apart = _is_far_enough(nearer, old, place - 1)
                 fits = (
                     apart
-                    and _recent(nearer, old, place - 1, place)
-                    and (place + 1 == SYNCS_PER_PARTITION or _apart(old, after[place + 1], place))
+                    and _is_recent_enough(nearer, old, place - 1, place)
+                    and (
+                        place + 1 == SYNCS_PER_PARTITION
+                        or _is_far_enough(old, after[place + 1], place)
+                    )
                 )
                 if fits:
                     moving = old
@@ -97,24 +100,24 @@ class OffsetSyncStore:
                 candidate += fits or useless
                 if candidate >= place or not useless:
                     break
-            if _recent(nearer, after[place], place - 1, place):
+            if _is_recent_enough(nearer, after[place], place - 1, place):
                 break  # in order here, hence in order from here on
             after[place] = moving
         self._syncs = after
 
 
-def _recent(nearer: Sync, farther: Sync, place: int, other: int) -> bool:
+def _is_recent_enough(nearer: Sync, farther: Sync, place: int, other: int) -> bool:
     """Invariant B, for two syncs at these places."""
-    bound = _wrapped(farther[0] + _wrapped(1 << other) - _wrapped(1 << place))
+    bound = _wrap_to_long(farther[0] + _wrap_to_long(1 << other) - _wrap_to_long(1 << place))
     return nearer is farther or bound < 0 or nearer[0] <= bound
 
 
-def _apart(nearer: Sync, farther: Sync, place: int) -> bool:
+def _is_far_enough(nearer: Sync, farther: Sync, place: int) -> bool:
     """Invariant C, for a sync at this place and a farther one."""
-    bound = _wrapped(farther[0] + (1 << max(place - 2, 0)))
+    bound = _wrap_to_long(farther[0] + (1 << max(place - 2, 0)))
     return nearer is farther or (bound >= 0 and nearer[0] >= bound)
 
 
-def _wrapped(value: int) -> int:
+def _wrap_to_long(value: int) -> int:
     """What is left of it in 64 bits with a sign."""
     return (value + 2**63) % 2**64 - 2**63

@@ -36,11 +36,11 @@ from offsetwatch.state.mirror.offset_sync_store import TOO_FAR_BACK, OffsetSyncS
 
 # Syncs on one line count as one, so an upstream topic without gaps needs one piece for ever; one
 # with gaps needs one for each. Sixty-four times 100 records (offset.lag.max) at least.
-PIECES_MAX: Final = 64
+SEGMENTS_MAX: Final = 64
 
 
 @dataclass(slots=True)
-class Piece:
+class SyncSegment:
     """Syncs on one line: the first and the last of them, upstream and downstream.
 
     joined    nothing was lost between the piece before, if there is one, and this one, so the gap
@@ -56,7 +56,7 @@ class SyncHistory:
     """The mapping of one partition, as far back as we know it."""
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[SyncSegment] = []
 
     def add(self, upstream: int, downstream: int, *, joined: bool) -> bool:
         """One more sync. True if it begins a new piece.
@@ -74,8 +74,8 @@ class SyncHistory:
             elif upstream - last[0] == downstream - last[1]:
                 self.pieces[-1].last = new
                 return False
-        self.pieces.append(Piece(first=new, last=new, joined=joined))
-        if len(self.pieces) > PIECES_MAX:
+        self.pieces.append(SyncSegment(first=new, last=new, joined=joined))
+        if len(self.pieces) > SEGMENTS_MAX:
             del self.pieces[0]
         return True
 
@@ -93,7 +93,7 @@ class SyncHistory:
 
     def best(self, upstream: int, end: int) -> int | None:
         """See the module. `end` is the end of the downstream log, which nothing can be beyond."""
-        after: Piece | None = None
+        after: SyncSegment | None = None
         for piece in reversed(self.pieces):
             if piece.first[0] <= upstream:
                 break

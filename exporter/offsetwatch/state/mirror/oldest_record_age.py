@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from offsetwatch.model.log_readings import FirstRecord, Follower, NothingUpTo, Probed
+from offsetwatch.model.log_readings import FirstRecord, Follower, NoRecordBefore, ProbeResult
 
 # Of how many log ends each past is told, and how much older each kept one may be than the next: so
 # many reach back for weeks, as finely as an age needs it.
 ENDS_MAX: Final = 48
-OLDER_BY: Final = 2.0
+AGE_RATIO_MAX: Final = 2.0
 # A record that waits may be compacted away meanwhile: so old an answer is looked at again.
 RECHECK_S: Final = 300.0
 RECORD: Final = "record"
 LOG_ENDS: Final = "log_ends"
 
 
-class Stretch(NamedTuple):
+class UnreadRange(NamedTuple):
     """What a follower has before it: `following` is the next offset that it wants, `start` and
     `end` are the bounds of the log for it (of committed records only, if `committed`).
     """
@@ -38,7 +38,7 @@ class Stretch(NamedTuple):
     committed: bool = False
 
 
-class Behind(NamedTuple):
+class Lateness(NamedTuple):
     """As in a view (snapshot.py)."""
 
     caught_up: bool | None
@@ -47,12 +47,12 @@ class Behind(NamedTuple):
     probe_from: int | None
 
 
-UNKNOWN: Final = Behind(caught_up=None, since=None, told_by=None, probe_from=None)
-NOTHING_WAITS: Final = Behind(caught_up=True, since=None, told_by=None, probe_from=None)
+UNKNOWN_LATENESS: Final = Lateness(caught_up=None, since=None, told_by=None, probe_from=None)
+NO_LATENESS: Final = Lateness(caught_up=True, since=None, told_by=None, probe_from=None)
 
 
 @dataclass(slots=True)
-class _Look:
+class _ProbeResult:
     """From `first` up to `until` no reader is given a record; `found` stood at `until` after `at`,
     when that was read.
     """
@@ -71,7 +71,7 @@ class _Age:
 
     ends: list[tuple[int, float]] = field(default_factory=list)
     live: bool = False
-    look: _Look | None = None
+    look: _ProbeResult | None = None
     start: int = 0
     committed: bool = False
     cut_at: float | None = None
@@ -82,7 +82,7 @@ class _Age:
             self.ends[-1] = (self.ends[-1][0], read_at)
         self.live = False
 
-    def saw(self, seen: Stretch, at: float, now: float) -> None:
+    def saw(self, seen: UnreadRange, at: float, now: float) -> None:
         """The bounds of the log, read not before `at`."""
         shrunk = seen.start < self.start or (bool(self.ends) and seen.end < self.ends[-1][0])
         if shrunk or seen.committed != self.committed:
@@ -103,7 +103,7 @@ class _Age:
         if passed > 0:
             del self.ends[:passed]
         if len(self.ends) > ENDS_MAX:
-            self.ends = _sparser(self.ends)
+            self.ends = _thin_ends(self.ends)
 
     def cut(self, now: float) -> None:
         """It is another log, or was cut back: nothing that was known of the old one holds."""
@@ -111,12 +111,12 @@ class _Age:
         self.look = None
         self.cut_at = now
 
-    def told(self, start: int, found: FirstRecord | NothingUpTo, at: float) -> bool:
+    def told(self, start: int, found: FirstRecord | NoRecordBefore, at: float) -> bool:
         """The answer of a read that began after `at`. True if it says anything new."""
         if self.cut_at is not None and at <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
-        look = _Look(first=start, until=_until(found), found=record, at=at)
+        look = _ProbeResult(first=start, until=_find_probe_end(found), found=record, at=at)
         known = self.look
         if known is not None and known.first <= start <= known.until:
             if look.until < known.until:
@@ -125,37 +125,37 @@ class _Age:
         self.look = look
         return True
 
-    def behind(self, seen: Stretch, read_at: float) -> Behind:
+    def behind(self, seen: UnreadRange, read_at: float) -> Lateness:
         """What is known of this stretch; `read_at` is when the logs of its group were last read."""
         if self.live and self.ends:
             self.ends[-1] = (self.ends[-1][0], read_at)
         if seen.following >= seen.end:
-            return NOTHING_WAITS
+            return NO_LATENESS
         look, reach = self.look, seen.following
         if look is not None and look.first <= seen.following <= look.until:
             if look.found is not None:
                 return self._since(look.found, self._due(look))
             if look.until >= seen.end:
-                return NOTHING_WAITS
+                return NO_LATENESS
             reach = look.until
         since = self._not_before(reach)
         told_by = None if since is None else LOG_ENDS
-        return Behind(caught_up=None, since=since, told_by=told_by, probe_from=reach)
+        return Lateness(caught_up=None, since=since, told_by=told_by, probe_from=reach)
 
-    def _due(self, look: _Look) -> int | None:
+    def _due(self, look: _ProbeResult) -> int | None:
         """Where to look again whether the record still stands."""
         newest = self.ends[-1][1] if self.ends else look.at
         return look.until if newest - look.at > RECHECK_S else None
 
-    def _since(self, found: FirstRecord, due: int | None) -> Behind:
+    def _since(self, found: FirstRecord, due: int | None) -> Lateness:
         not_before = self._not_before(found.offset)
         if found.at is None:
             told_by = None if not_before is None else LOG_ENDS
-            return Behind(caught_up=False, since=not_before, told_by=told_by, probe_from=due)
+            return Lateness(caught_up=False, since=not_before, told_by=told_by, probe_from=due)
         since = found.at
         if not found.appended and not_before is not None:
             since = max(since, not_before)
-        return Behind(caught_up=False, since=since, told_by=RECORD, probe_from=due)
+        return Lateness(caught_up=False, since=since, told_by=RECORD, probe_from=due)
 
     def _not_before(self, offset: int) -> float | None:
         """The last moment at which the log end was seen at or below this offset."""
@@ -163,12 +163,12 @@ class _Age:
         return None if passed < 0 else self.ends[passed][1]
 
 
-def _sparser(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def _thin_ends(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
     """Without those whose neighbours are near enough to each other."""
     newest = ends[-1][1]
     kept = [ends[0]]
     for seen, newer in pairwise(ends[1:]):
-        if newest - kept[-1][1] > OLDER_BY * (newest - newer[1]):
+        if newest - kept[-1][1] > AGE_RATIO_MAX * (newest - newer[1]):
             kept.append(seen)
     return [*kept[: ENDS_MAX - 1], ends[-1]]
 
@@ -177,7 +177,7 @@ def _end_of(seen: tuple[int, float]) -> int:
     return seen[0]
 
 
-def _until(found: FirstRecord | NothingUpTo) -> int:
+def _find_probe_end(found: FirstRecord | NoRecordBefore) -> int:
     return found.offset if isinstance(found, FirstRecord) else found.end
 
 
@@ -189,7 +189,7 @@ class _Group:
     at: float
 
 
-class Ages:
+class OldestRecordAges:
     """All followers, each in one group that is read together: a Kafka cluster, as a rule."""
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ class Ages:
     def saw(
         self,
         group: str,
-        followers: Iterable[tuple[Follower, Stretch | None]],
+        followers: Iterable[tuple[Follower, UnreadRange | None]],
         *,
         at: float,
         now: float,
@@ -225,7 +225,7 @@ class Ages:
     def saw_again(
         self,
         group: str,
-        changed: Iterable[tuple[Follower, Stretch | None]],
+        changed: Iterable[tuple[Follower, UnreadRange | None]],
         *,
         at: float,
         now: float,
@@ -244,7 +244,7 @@ class Ages:
                 age.saw(seen, at, now)
         return True
 
-    def told(self, answers: Iterable[Probed], at: float) -> list[Follower]:
+    def told(self, answers: Iterable[ProbeResult], at: float) -> list[Follower]:
         """What single reads found, all begun after `at`, and of whom that says something new. Of
         strangers nothing is kept.
         """
@@ -272,11 +272,11 @@ class Ages:
             if who[2].topic in others:
                 age.cut(now)
 
-    def behind(self, group: str, who: Follower, seen: Stretch) -> Behind:
+    def behind(self, group: str, who: Follower, seen: UnreadRange) -> Lateness:
         """What is known of this follower and of what lies before it."""
         found = self._groups.get(group)
         if found is None or who not in found.ages:
-            return NOTHING_WAITS if seen.following >= seen.end else UNKNOWN
+            return NO_LATENESS if seen.following >= seen.end else UNKNOWN_LATENESS
         return found.ages[who].behind(seen, found.at)
 
     def _ages(self, group: str) -> dict[Follower, _Age]:

@@ -19,15 +19,19 @@ from offsetwatch.model.observations import SyncRecord
 from offsetwatch.model.offsets import MirrorPartition, OffsetSync
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.key_budget import KeyBudget
-from offsetwatch.state.loss.partition import Counts
-from offsetwatch.state.mirror.lag import UNDATED, Lag, Seen, replication_lag
+from offsetwatch.state.loss.partition import LossCounts
+from offsetwatch.state.mirror.lag import UNDATED, Lag, MirrorPosition, compute_replication_lag
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
-from offsetwatch.state.mirror.oldest_record_age import UNKNOWN, Ages, Stretch
+from offsetwatch.state.mirror.oldest_record_age import (
+    UNKNOWN_LATENESS,
+    OldestRecordAges,
+    UnreadRange,
+)
 from offsetwatch.state.mirror.sync_lead import SyncLeads, SyncRun
 from offsetwatch.state.snapshot import MirrorPartitionView, SyncView
 
 SYNCS_MAX: Final = 200_000  # partitions of one topic: MirrorMaker takes none back that are gone
-ASKS_OPEN_MAX: Final = 4  # two may be under way at once; those that failed are never answered
+OPEN_REQUESTS_MAX: Final = 4  # two may be under way at once; those that failed are never answered
 
 
 @dataclass(slots=True)
@@ -85,14 +89,16 @@ class SyncBook:
         run = self.runs.get(where)
         return None if run is None or not run.steps else run.steps[-1][1]
 
-    def seen(self, where: TopicPartition) -> Seen | None:
+    def seen(self, where: TopicPartition) -> MirrorPosition | None:
         """The upstream side of the newest sync, as a position."""
         found = self.newest.get(where)
-        return None if found is None else Seen(offset=found[0].upstream_offset, at=found[1])
+        return (
+            None if found is None else MirrorPosition(offset=found[0].upstream_offset, at=found[1])
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class ReplicatedPartition:
     """What is known of one replicated partition at one moment.
 
     where                    what identifies it between moments
@@ -107,8 +113,8 @@ class Position:
 
     flow: MirrorFlow
     partition: MirrorPartition
-    committed: Seen | None
-    synced: Seen | None
+    committed: MirrorPosition | None
+    synced: MirrorPosition | None
     replicated: int | None
     copied: int | None
     where: Follower
@@ -118,27 +124,29 @@ class Position:
     outdated: bool = False
 
 
-def upstream_of(position: Position) -> TopicPartition:
+def upstream_of(position: ReplicatedPartition) -> TopicPartition:
     """What the positions of a flow are in the order of."""
     return position.upstream
 
 
-def place_of(found: tuple[Position, ...], where: TopicPartition) -> int | None:
+def find_partition_index(
+    found: tuple[ReplicatedPartition, ...], where: TopicPartition
+) -> int | None:
     """Where in these positions, which are in order, one is; None if it is not among them."""
     place = bisect_left(found, where, key=upstream_of)
     return place if place < len(found) and found[place].upstream == where else None
 
 
-def positions(
+def build_replicated_partitions(
     flow: MirrorFlow,
-    committed: Mapping[MirrorPartition, Seen],
+    committed: Mapping[MirrorPartition, MirrorPosition],
     syncs: SyncBook | None,
     leads: SyncLeads,
     now: float,
     not_ours: Collection[TopicPartition] = (),
     assigned: frozenset[TopicPartition] | None = None,
     unassigned: Mapping[TopicPartition, float] = MappingProxyType({}),
-) -> tuple[Position, ...]:
+) -> tuple[ReplicatedPartition, ...]:
     """Every partition of a flow, with its best known progress.
 
     leads       how far its syncs may be believed
@@ -170,7 +178,7 @@ def positions(
             now,
         )
         found.append(
-            Position(
+            ReplicatedPartition(
                 flow=flow,
                 partition=partition,
                 committed=commit,
@@ -187,26 +195,26 @@ def positions(
     return tuple(found)
 
 
-Known = Mapping[MirrorFlow, tuple[Position, ...]]
+PartitionsByFlow = Mapping[MirrorFlow, tuple[ReplicatedPartition, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _LogEndsRequest:
     """The positions that were known before a question went out, and when that was."""
 
     at: float
-    known: Known
+    known: PartitionsByFlow
 
 
 @dataclass(slots=True)
-class _Paired:
+class _LogEndsAnswer:
     """An answer, and the positions that were known before it was asked for. `changed` are the
     partitions of which it is not what the answer before it was; None if there was none.
     """
 
     number: int
     version: int
-    known: Known
+    known: PartitionsByFlow
     bounds: dict[TopicPartition, LogBounds]
     changed: frozenset[TopicPartition] | None
     _replicated: dict[Follower, int | None] | None = None
@@ -221,21 +229,21 @@ class _Paired:
         return self._replicated
 
 
-class EndsBook:
+class LogEndsBook:
     """Log bounds of each Kafka cluster, paired with the positions known when they were asked
     for.
     """
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[int, _Asked]] = {}
-        self._paired: dict[str, _Paired] = {}
+        self._asked: dict[str, dict[int, _LogEndsRequest]] = {}
+        self._paired: dict[str, _LogEndsAnswer] = {}
         self._compared: set[str] = set()
 
-    def asked(self, kafka: str, number: int, known: Known, at: float) -> None:
+    def asked(self, kafka: str, number: int, known: PartitionsByFlow, at: float) -> None:
         """Put aside the positions known now."""
         asked = self._asked.setdefault(kafka, {})
-        asked[number] = _Asked(at=at, known=known)
-        while len(asked) > ASKS_OPEN_MAX:
+        asked[number] = _LogEndsRequest(at=at, known=known)
+        while len(asked) > OPEN_REQUESTS_MAX:
             del asked[min(asked)]
 
     def read(
@@ -248,12 +256,12 @@ class EndsBook:
         last = self._paired.get(kafka)
         if asked is None or (last is not None and number < last.number):
             return None
-        self._paired[kafka] = _Paired(
+        self._paired[kafka] = _LogEndsAnswer(
             number=number,
             version=1 if last is None else last.version + 1,
             known=asked.known,
             bounds=bounds,
-            changed=None if last is None else _changed(last.bounds, bounds),
+            changed=None if last is None else _find_changed_partitions(last.bounds, bounds),
         )
         if any(asked.known.values()):
             self._compared.add(kafka)
@@ -263,7 +271,7 @@ class EndsBook:
         """Was there ever an answer for a position of this cluster?"""
         return kafka in self._compared
 
-    def known(self, kafka: str | None) -> Known:
+    def known(self, kafka: str | None) -> PartitionsByFlow:
         """The positions that the newest answer was paired with."""
         return self._paired[kafka].known if kafka in self._paired else {}
 
@@ -277,12 +285,12 @@ class EndsBook:
         """
         return self._paired[kafka].changed if kafka in self._paired else None
 
-    def stretch(self, position: Position) -> Stretch | None:
+    def stretch(self, position: ReplicatedPartition) -> UnreadRange | None:
         """What lies before a position, by the newest answer; None if that does not tell."""
         replicated, bounds = self._against(position)
-        return None if bounds is None else _stretch(position.flow, replicated, bounds)
+        return None if bounds is None else _build_unread_range(position.flow, replicated, bounds)
 
-    def _against(self, position: Position) -> tuple[int | None, LogBounds | None]:
+    def _against(self, position: ReplicatedPartition) -> tuple[int | None, LogBounds | None]:
         """The replicated offset, and the bounds that were read for it.
 
         Bounds that were not are left out: they would not add up.
@@ -291,10 +299,13 @@ class EndsBook:
         bounds = None if paired is None else paired.bounds.get(position.upstream)
         if paired is None or bounds is None or position.where not in paired.replicated:
             return None, None
-        return _lower(paired.replicated[position.where], position.replicated), bounds
+        return _choose_lower_offset(paired.replicated[position.where], position.replicated), bounds
 
     def still(
-        self, view: MirrorPartitionView, position: Position, told: tuple[Counts, float | None]
+        self,
+        view: MirrorPartitionView,
+        position: ReplicatedPartition,
+        told: tuple[LossCounts, float | None],
     ) -> bool:
         """Is this, made of the same position, what `view` would make of the newest answer? Only of
         a follower that has read all: of others time tells more.
@@ -305,22 +316,27 @@ class EndsBook:
             and bounds is not None
             and view.lag_position == replicated
             and view.log_start == bounds.start
-            and view.log_end == _end(position.flow, bounds) == replicated + 1
+            and view.log_end == _find_readable_end(position.flow, bounds) == replicated + 1
             and view.headroom_s == told[1]
             and view.lost == told[0]
         )
 
     def view(
-        self, position: Position, ages: Ages, *, live: bool, told: tuple[Counts, float | None]
+        self,
+        position: ReplicatedPartition,
+        ages: OldestRecordAges,
+        *,
+        live: bool,
+        told: tuple[LossCounts, float | None],
     ) -> MirrorPartitionView:
         """The picture of one replicated partition; without live ends it has no lag. `told` is what
         Fates tell of it.
         """
-        flow, lag, behind = position.flow, None, UNKNOWN
+        flow, lag, behind = position.flow, None, UNKNOWN_LATENESS
         replicated, bounds = self._against(position) if live else (None, None)
         if bounds is not None:
-            lag = _lag(flow, replicated, bounds)
-            stretch = _stretch(flow, replicated, bounds)
+            lag = _compute_lag(flow, replicated, bounds)
+            stretch = _build_unread_range(flow, replicated, bounds)
             # A position beyond the end is none in this log: nothing lies "after" it.
             if stretch is not None and lag is not None and not lag.ahead:
                 behind = ages.behind(flow.upstream or "", position.where, stretch)
@@ -339,7 +355,7 @@ class EndsBook:
             # A first commit since the asking waits for the next answer, like any advance.
             replicated=position.replicated if bounds is None or replicated is not None else None,
             log_start=None if bounds is None else bounds.start,
-            log_end=None if bounds is None else _end(flow, bounds),
+            log_end=None if bounds is None else _find_readable_end(flow, bounds),
             lag=None if lag is None else lag.records,
             ahead=None if lag is None else lag.ahead,
             lag_position=replicated,
@@ -359,7 +375,7 @@ class EndsBook:
         )
 
 
-def _changed(
+def _find_changed_partitions(
     before: Mapping[TopicPartition, LogBounds], now: Mapping[TopicPartition, LogBounds]
 ) -> frozenset[TopicPartition]:
     if before is now:
@@ -370,38 +386,40 @@ def _changed(
     )
 
 
-def _lower(known: int | None, now: int | None) -> int | None:
+def _choose_lower_offset(known: int | None, now: int | None) -> int | None:
     """A rewind since the asking counts at once; an advance waits for the next answer."""
     return None if known is None or now is None else min(known, now)
 
 
-def _lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
+def _compute_lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
     """Without a position a flow has the whole log before it, unless it is to begin elsewhere."""
     if replicated is not None:
-        return replication_lag(replicated, _end(flow, bounds))
+        return compute_replication_lag(replicated, _find_readable_end(flow, bounds))
     if not flow.from_start:
         return None
-    return Lag(records=max(0, _end(flow, bounds) - bounds.start), ahead=0)
+    return Lag(records=max(0, _find_readable_end(flow, bounds) - bounds.start), ahead=0)
 
 
-def _stretch(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Stretch | None:
+def _build_unread_range(
+    flow: MirrorFlow, replicated: int | None, bounds: LogBounds
+) -> UnreadRange | None:
     """What retention took before it was replicated does not lie before it any more."""
     if replicated is None and not flow.from_start:
         return None
-    return Stretch(
+    return UnreadRange(
         following=bounds.start if replicated is None else max(replicated + 1, bounds.start),
         start=bounds.start,
-        end=_end(flow, bounds),
+        end=_find_readable_end(flow, bounds),
         committed=flow.read_committed,
     )
 
 
-def _end(flow: MirrorFlow, bounds: LogBounds) -> int:
+def _find_readable_end(flow: MirrorFlow, bounds: LogBounds) -> int:
     """Where the flow's work ends: a read_committed consumer cannot pass the last stable offset."""
     return bounds.stable_end if flow.read_committed else bounds.end
 
 
-def sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
+def build_sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
     """Pictures of a flow's newest syncs."""
     return tuple(
         SyncView(

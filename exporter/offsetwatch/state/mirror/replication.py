@@ -11,54 +11,58 @@ from itertools import zip_longest
 from math import inf
 from operator import is_
 
-from offsetwatch.model.log_readings import EndsAsked, EndsRead, ProbesRead
+from offsetwatch.model.log_readings import LogEndsRead, LogEndsRequested, ProbeRoundRead
 from offsetwatch.model.observations import LOG_ENDS, InputId, TailRead
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.clock_skew import is_later
-from offsetwatch.state.connect.connect_cluster import Site
+from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.loss.inputs import Looks, Shared, Told
-from offsetwatch.state.mirror.lag import Seen
-from offsetwatch.state.mirror.mm2_names import rerouted_topics
+from offsetwatch.state.loss.inputs import LossInspector, LossReport, SharedSyncs
+from offsetwatch.state.mirror.lag import MirrorPosition
+from offsetwatch.state.mirror.mm2_names import find_rerouted_topics
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
-from offsetwatch.state.mirror.oldest_record_age import Ages
+from offsetwatch.state.mirror.oldest_record_age import OldestRecordAges
 from offsetwatch.state.mirror.replicated_partitions import (
-    EndsBook,
-    Position,
+    LogEndsBook,
+    ReplicatedPartition,
     SyncBook,
-    place_of,
-    positions,
-    sync_views,
+    build_replicated_partitions,
+    build_sync_views,
+    find_partition_index,
 )
 from offsetwatch.state.mirror.sync_lead import SyncLeads
 from offsetwatch.state.mirror.unassigned_partitions import UnassignedPartitions
 from offsetwatch.state.mirror.views import MirrorViews
 from offsetwatch.state.snapshot import MirrorPartitionView, SyncView
-from offsetwatch.state.tuple_memo import Joined
+from offsetwatch.state.tuple_memo import TupleMemo
 
 
 class Replication:
     """See the module."""
 
-    def __init__(self, sites: Mapping[str, Site], inputs: Inputs, interval_s: float) -> None:
-        self.looks = Looks(interval_s)
+    def __init__(
+        self, sites: Mapping[str, ConnectClusterState], inputs: Inputs, interval_s: float
+    ) -> None:
+        self.looks = LossInspector(interval_s)
         self.flows: tuple[MirrorFlow, ...] = ()
         self._sites = sites
         self._inputs = inputs
         self._syncs: dict[KafkaTopic, SyncBook] = {}
-        self._ends = EndsBook()
-        self._ages = Ages()
-        self._aged: dict[str, list[tuple[Position, ...]]] = {}
+        self._ends = LogEndsBook()
+        self._ages = OldestRecordAges()
+        self._aged: dict[str, list[tuple[ReplicatedPartition, ...]]] = {}
         self._flows_of: Counter[tuple[str, str]] = Counter()
-        self._positions_made: dict[MirrorFlow, tuple[tuple[object, ...], tuple[Position, ...]]] = {}
+        self._positions_made: dict[
+            MirrorFlow, tuple[tuple[object, ...], tuple[ReplicatedPartition, ...]]
+        ] = {}
         self._views = MirrorViews(self._ends, self._ages, self.looks.fates)
-        self._joined: Joined[MirrorPartitionView] = Joined()
+        self._joined: TupleMemo[MirrorPartitionView] = TupleMemo()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
         self._assigned_at: dict[tuple[str, str], float] = {}
-        self._beside: dict[tuple[str, str], dict[MirrorPartition, Seen]] = {}
+        self._beside: dict[tuple[str, str], dict[MirrorPartition, MirrorPosition]] = {}
         self._outdated: set[MirrorFlow] = set()
-        self._shared_made: tuple[tuple[object, ...], Shared] = ((), {})
+        self._shared_made: tuple[tuple[object, ...], SharedSyncs] = ((), {})
         self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
         self._interval_s = interval_s
         self._leads: dict[MirrorFlow, SyncLeads] = {}
@@ -104,9 +108,13 @@ class Replication:
         for flow in flows:
             last = known.get((flow.key, flow.connector))
             syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
-            if last is not None and syncs is not None and _naming(last) != _naming(flow):
+            if (
+                last is not None
+                and syncs is not None
+                and _collect_naming_settings(last) != _collect_naming_settings(flow)
+            ):
                 topics = {where.topic for where in syncs.read}
-                syncs.forget_copies(rerouted_topics(last, flow, topics))
+                syncs.forget_copies(find_rerouted_topics(last, flow, topics))
 
     def apply(self, read: TailRead, now: float) -> None:
         """Take in the syncs of a tail, if it has any."""
@@ -161,7 +169,7 @@ class Replication:
             if not self._sites[flow.connect_cluster].gone(flow.connector)
         )
 
-    def ends_asked(self, seen: EndsAsked, now: float) -> None:
+    def ends_asked(self, seen: LogEndsRequested, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
         self._now = now
         shown = tuple(flow for flow in self.flows if self.shown(flow, now))
@@ -169,7 +177,7 @@ class Replication:
         known = dict(zip(wanted, self._found(wanted), strict=True))
         self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
 
-    def ends_read(self, seen: EndsRead, now: float) -> None:
+    def ends_read(self, seen: LogEndsRead, now: float) -> None:
         """The answer."""
         self._unassigned.count(seen.kafka, seen.partitions)
         asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
@@ -190,13 +198,13 @@ class Replication:
         rest = all(a is b is c for a, b, c in zip_longest(parts, asked, before))
         self._aged[kafka] = parts if all(map(is_, parts, asked)) else []
         if rest and changed is not None:
-            news = ((at.where, self._ends.stretch(at)) for at in _at(parts, changed))
+            news = ((at.where, self._ends.stretch(at)) for at in _select_partitions(parts, changed))
             if self._ages.saw_again(kafka, news, at=at, now=now):
                 return
         found = ((at.where, self._ends.stretch(at)) for part in parts for at in part)
         self._ages.saw(kafka, found, at=at, now=now)
 
-    def probed(self, seen: ProbesRead) -> None:
+    def probed(self, seen: ProbeRoundRead) -> None:
         """What single reads found."""
         news = self._ages.told(seen.answers, seen.at)
         self._views.probed(news)
@@ -223,7 +231,7 @@ class Replication:
 
     def positions(
         self, upstream: str, flows: Iterable[MirrorFlow] | None = None
-    ) -> tuple[Position, ...]:
+    ) -> tuple[ReplicatedPartition, ...]:
         """Positions of all these flows (of all there are) that read from one Kafka cluster."""
         wanted = self.flows if flows is None else flows
         found = self._found([flow for flow in wanted if flow.upstream == upstream])
@@ -248,7 +256,7 @@ class Replication:
         ]
         return self._joined.of(tuple(parts))
 
-    def fates(self, now: float) -> Told:
+    def fates(self, now: float) -> LossReport:
         """What became of the records of the flows that can be shown."""
         return self.looks.told(tuple(flow for flow in self.flows if self.shown(flow, now)))
 
@@ -281,7 +289,7 @@ class Replication:
         views: dict[tuple[str, str, str, str, int], SyncView] = {}
         for flow, syncs in shown:
             wants_topic = self._sites[flow.connect_cluster].of.wants_topic
-            for view in sync_views(flow, syncs):
+            for view in build_sync_views(flow, syncs):
                 where = (view.connect_cluster, view.source, view.target)
                 if wants_topic(view.topic):
                     views.setdefault((*where, view.topic, view.partition), view)
@@ -316,14 +324,14 @@ class Replication:
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _found(self, flows: Iterable[MirrorFlow]) -> list[tuple[Position, ...]]:
+    def _found(self, flows: Iterable[MirrorFlow]) -> list[tuple[ReplicatedPartition, ...]]:
         """The positions of each; the same tuples while nothing changes."""
         shared = self._shared_syncs()
         return [self._positions(flow, shared.get(flow.offset_syncs, frozenset())) for flow in flows]
 
     def _positions(
         self, flow: MirrorFlow, not_ours: frozenset[TopicPartition]
-    ) -> tuple[Position, ...]:
+    ) -> tuple[ReplicatedPartition, ...]:
         """Made anew when something they are made of has changed: there may be 100,000 of them."""
         syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
         site = self._sites[flow.connect_cluster]
@@ -360,17 +368,19 @@ class Replication:
                 if MirrorPartition(flow.source, at.topic, at.partition) in committed
                 or site.uncommitted(flow.connector, flow.source, at)
             }
-            found = positions(flow, committed, syncs, leads, self._now, not_ours, wanted, late)
+            found = build_replicated_partitions(
+                flow, committed, syncs, leads, self._now, not_ours, wanted, late
+            )
             state = (*state, told_at if flow in self._outdated else None)
             made = (state, tuple(sorted(found, key=lambda at: at.upstream)))
             self._positions_made[flow] = made
         return made[1]
 
-    def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, Seen]:
+    def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, MirrorPosition]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)
 
     def _wanted(
-        self, flow: MirrorFlow, committed: Mapping[MirrorPartition, Seen]
+        self, flow: MirrorFlow, committed: Mapping[MirrorPartition, MirrorPosition]
     ) -> frozenset[TopicPartition] | None:
         """The partitions that the flow copies; None if that is not known.
 
@@ -406,7 +416,7 @@ class Replication:
             )
         )
 
-    def _shared_syncs(self) -> Shared:
+    def _shared_syncs(self) -> SharedSyncs:
         """By offset-syncs topic, the partitions that several flows copy, as far as we can tell.
 
         A sync does not say whose it is (two flows under one pair of aliases write to one topic), so
@@ -424,7 +434,7 @@ class Replication:
             self._shared_made = (state, self._made_shared_syncs())
         return self._shared_made[1]
 
-    def _made_shared_syncs(self) -> Shared:
+    def _made_shared_syncs(self) -> SharedSyncs:
         flows = Counter(flow.offset_syncs for flow in self.flows)
         found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
@@ -440,17 +450,17 @@ class Replication:
         return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
 
 
-def _at(
-    parts: Iterable[tuple[Position, ...]], wheres: Collection[TopicPartition]
-) -> Iterator[Position]:
+def _select_partitions(
+    parts: Iterable[tuple[ReplicatedPartition, ...]], wheres: Collection[TopicPartition]
+) -> Iterator[ReplicatedPartition]:
     """The positions of all flows in these partitions."""
     for part in parts:
         for where in wheres:
-            place = place_of(part, where)
+            place = find_partition_index(part, where)
             if place is not None:
                 yield part[place]
 
 
-def _naming(flow: MirrorFlow) -> tuple[object, ...]:
+def _collect_naming_settings(flow: MirrorFlow) -> tuple[object, ...]:
     """What the names of its copies follow from."""
     return flow.policy, flow.separator, flow.routers, flow.copies

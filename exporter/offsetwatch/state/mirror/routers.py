@@ -22,7 +22,7 @@ _REPLACEMENT: Final = re.compile(
 )
 
 
-def through(routers: Iterable[TopicRouter], name: str) -> str | None:
+def route_topic(routers: Iterable[TopicRouter], name: str) -> str | None:
     """Return what these routers, one after the other, make of a topic; None if it cannot be told,
     or if one of them would fail.
     """
@@ -30,23 +30,23 @@ def through(routers: Iterable[TopicRouter], name: str) -> str | None:
     for router in routers:
         if found is None:
             return None
-        found = _through_one(router, found)
+        found = _apply_router(router, found)
     return found
 
 
-def _through_one(router: TopicRouter, name: str) -> str | None:
-    applied = _applied(router, name)
+def _apply_router(router: TopicRouter, name: str) -> str | None:
+    applied = _is_applied(router, name)
     if applied is False:
         return name
     if router.regex is None:
         return None
-    found = _replaced(router.regex, router.replacement, name)
+    found = _replace_first(router.regex, router.replacement, name)
     if found == "" and router.class_name != REGEX_ROUTER:
         found = name  # ByLogicalTableRouter leaves the record where it is
     return found if applied or found == name else None
 
 
-def _applied(router: TopicRouter, name: str) -> bool | None:
+def _is_applied(router: TopicRouter, name: str) -> bool | None:
     """Return whether a router sees the records of a topic; None if that differs from record to
     record, or is not known.
     """
@@ -58,7 +58,7 @@ def _applied(router: TopicRouter, name: str) -> bool | None:
     return None if matches is None else matches is not router.negated
 
 
-def _replaced(regex: str, replacement: str, name: str) -> str | None:
+def _replace_first(regex: str, replacement: str, name: str) -> str | None:
     """RegexRouter.apply: Matcher.replaceFirst, which may find less than the whole that matches."""
     pattern = JavaPattern(regex)
     matches = pattern.matches(name)
@@ -67,11 +67,11 @@ def _replaced(regex: str, replacement: str, name: str) -> str | None:
     match = pattern.first_match(name)
     if match is None:
         return None
-    text = _expanded(replacement, match)
+    text = _expand_replacement(replacement, match)
     return None if text is None else name[: match.start()] + text + name[match.end() :]
 
 
-def _expanded(replacement: str, match: Any) -> str | None:
+def _expand_replacement(replacement: str, match: Any) -> str | None:
     """Matcher.appendReplacement; None for what makes it fail, and with it the task."""
     parts: list[str] = []
     at = 0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 
-Partitions = Mapping[TopicPartition, float]
+SinceByPartition = Mapping[TopicPartition, float]
 
 
 class UnassignedPartitions:
@@ -19,7 +19,9 @@ class UnassignedPartitions:
 
     def __init__(self) -> None:
         self._counts: dict[str, Mapping[str, int]] = {}
-        self._made: dict[MirrorFlow, tuple[frozenset[TopicPartition], object, Partitions]] = {}
+        self._made: dict[
+            MirrorFlow, tuple[frozenset[TopicPartition], object, SinceByPartition]
+        ] = {}
 
     def count(self, kafka: str, partitions: Mapping[str, int]) -> None:
         """So many has each topic of this cluster; nothing is known of others."""
@@ -37,7 +39,7 @@ class UnassignedPartitions:
         assigned: frozenset[TopicPartition] | None,
         wants_topic: Callable[[str], bool],
         now: float,
-    ) -> Partitions:
+    ) -> SinceByPartition:
         """Those of one flow; the same object while nothing changes. None where its assignment is
         not known.
         """

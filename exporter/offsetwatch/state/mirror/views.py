@@ -11,14 +11,18 @@ from operator import is_
 from offsetwatch.model.log_readings import Follower
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.loss.flow import Fates
-from offsetwatch.state.mirror.oldest_record_age import Ages
-from offsetwatch.state.mirror.replicated_partitions import EndsBook, Position, place_of
+from offsetwatch.state.loss.flow import LossAccounting
+from offsetwatch.state.mirror.oldest_record_age import OldestRecordAges
+from offsetwatch.state.mirror.replicated_partitions import (
+    LogEndsBook,
+    ReplicatedPartition,
+    find_partition_index,
+)
 from offsetwatch.state.snapshot import MirrorPartitionView
 
 
 @dataclass(frozen=True, slots=True)
-class _Views:
+class _FlowViews:
     """Views of one flow and what they were made of.
 
     version     of the log ends, and whether these are live
@@ -26,7 +30,7 @@ class _Views:
     waiting     the places of those that an answer tells more of even if it says the same
     """
 
-    found: tuple[Position, ...]
+    found: tuple[ReplicatedPartition, ...]
     version: tuple[int, bool]
     at_rest: bool
     waiting: frozenset[int]
@@ -36,9 +40,9 @@ class _Views:
 class MirrorViews:
     """See the module."""
 
-    def __init__(self, ends: EndsBook, ages: Ages, fates: Fates) -> None:
+    def __init__(self, ends: LogEndsBook, ages: OldestRecordAges, fates: LossAccounting) -> None:
         self._ends, self._ages, self._fates = ends, ages, fates
-        self._made: dict[MirrorFlow, _Views] = {}
+        self._made: dict[MirrorFlow, _FlowViews] = {}
 
     def keep(self, flows: Iterable[MirrorFlow]) -> None:
         """There are no others."""
@@ -54,7 +58,7 @@ class MirrorViews:
         for flow, made in self._made.items():
             self._made[flow] = self._renewed(flow, made, news)
 
-    def _renewed(self, flow: MirrorFlow, made: _Views, news: Iterable[Follower]) -> _Views:
+    def _renewed(self, flow: MirrorFlow, made: _FlowViews, news: Iterable[Follower]) -> _FlowViews:
         """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
         found, views, live = made.found, made.views, made.version[1]
         renewed: list[MirrorPartitionView] = []
@@ -63,7 +67,7 @@ class MirrorViews:
             if of != (flow.connect_cluster, flow.connector, flow.source):
                 continue
             where = TopicPartition(at.topic, at.partition)
-            place = place_of(found, where)
+            place = find_partition_index(found, where)
             if place is not None:
                 told = self._fates.told(flow, where)
                 renewed = renewed or list(views)
@@ -71,7 +75,7 @@ class MirrorViews:
         return replace(made, views=tuple(renewed)) if renewed else made
 
     def of(
-        self, flow: MirrorFlow, found: tuple[Position, ...], *, live: bool
+        self, flow: MirrorFlow, found: tuple[ReplicatedPartition, ...], *, live: bool
     ) -> tuple[MirrorPartitionView, ...]:
         """The views of these positions of a flow; `live`: with log ends."""
         made, ends = self._made.get(flow), self._ends
@@ -84,10 +88,10 @@ class MirrorViews:
     def _anew(
         self,
         flow: MirrorFlow,
-        found: tuple[Position, ...],
-        made: _Views | None,
+        found: tuple[ReplicatedPartition, ...],
+        made: _FlowViews | None,
         version: tuple[int, bool],
-    ) -> _Views:
+    ) -> _FlowViews:
         """Of most partitions of most flows an answer tells nothing new: then these are the views
         that were `made` at the last one, and only those are looked at of which it can tell any.
         """
@@ -109,17 +113,17 @@ class MirrorViews:
             and before.at_rest
             and before.version == (number - 1, True)
         ):
-            told = (place_of(found, where) for where in changed | news)
+            told = (find_partition_index(found, where) for where in changed | news)
             places = before.waiting.union(place for place in told if place is not None)
         for place in places:
             at, old = found[place], views[place]
             fate = fates.told(flow, at.upstream)
             if old is None or not ends.still(old, at, fate):
                 views[place] = old = ends.view(at, ages, live=live, told=fate)
-            if not _at_end(old):
+            if not _is_caught_up(old):
                 waiting.add(place)
         same = before is not None and all(map(is_, before.views, views))
-        return _Views(
+        return _FlowViews(
             found=found,
             version=version,
             at_rest=at_rest,
@@ -130,7 +134,7 @@ class MirrorViews:
         )
 
 
-def _at_end(view: MirrorPartitionView) -> bool:
+def _is_caught_up(view: MirrorPartitionView) -> bool:
     """Has it read all, by what it is paired with? Of others time tells more."""
     position, end = view.lag_position, view.log_end
     return position is not None and end is not None and end == position + 1

@@ -10,53 +10,60 @@ from __future__ import annotations
 from typing import Final
 
 from offsetwatch.clients.kafka.clients import TailReader
-from offsetwatch.clients.kafka.whole_topic import StorageAdmin, read_whole
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin, read_whole_topic
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.configs import decode_config
-from offsetwatch.errors import Denied, NotFound
+from offsetwatch.errors import AccessDenied, NotFound
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.remedy.model.plan import DeleteTopic
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.connect.topic_listing import Listing
-from offsetwatch.state.internal_topic_rules import sibling_names
-from offsetwatch.toolbox.connector_facts import Kafkas, listed
-from offsetwatch.toolbox.mirror.flow_reset import Clearing
-from offsetwatch.toolbox.mirror.sync_topic_users import Listed, in_the_way, said, users
-from offsetwatch.toolbox.validation import Problem
+from offsetwatch.state.internal_topic_rules import guess_sibling_names
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool, list_connectors
+from offsetwatch.toolbox.mirror.flow_reset import SyncTopicDeletion
+from offsetwatch.toolbox.mirror.sync_topic_users import (
+    ConnectClusterInventory,
+    describe_deletion,
+    find_blocking_users,
+    find_topic_users,
+)
+from offsetwatch.toolbox.validation import ValidationProblem
 
 # Three of Connect's own intervals between commits; they are dated by the clocks of its workers.
 QUIET_S: Final = 180.0 + SKEW_S_MAX
 _PREFIX, _SUFFIX = "mm2-offsets.", ".internal"
-_UNNAMED: Final = "its config topic is not known: name it in connect[].config_topic"
+_CONFIG_TOPIC_UNKNOWN: Final = "its config topic is not known: name it in connect[].config_topic"
 
 
-def sites(config: Config, kafkas: Kafkas, now: float) -> tuple[Listed, ...]:
+def inspect_connect_clusters(
+    config: Config, kafkas: KafkaClusterPool, now: float
+) -> tuple[ConnectClusterInventory, ...]:
     """All of them. Raises ClientError: one that cannot be looked into may be the one."""
     return tuple(
-        _over_rest(config, connect)
+        _inspect_over_rest(config, connect)
         if connect.worker_urls
-        else _by_topics(config, connect, kafkas, now)
+        else _inspect_by_topics(config, connect, kafkas, now)
         for connect in config.connect
     )
 
 
-def clearing(
+def prepare_sync_deletion(
     topic: KafkaTopic | None,
-    found: tuple[Listed, ...],
-    kafkas: Kafkas,
+    found: tuple[ConnectClusterInventory, ...],
+    kafkas: KafkaClusterPool,
     *,
     besides: tuple[str, str],
-) -> Clearing:
+) -> SyncTopicDeletion:
     """How to clear a topic of offset syncs, or why it may not be. `besides`: whose it is, as
     (Connect cluster, connector).
     """
     if topic is None:
-        return Clearing(
+        return SyncTopicDeletion(
             None,
             problems=(
-                Problem(
+                ValidationProblem(
                     where="--clear-syncs",
                     wrong="the flow emits no offset syncs, or onto a cluster not configured",
                     right="leave it out, or name that cluster under kafka",
@@ -66,30 +73,32 @@ def clearing(
     try:
         topic_id = kafkas.at(topic.kafka).topic_id_now(topic.topic)
     except NotFound:
-        return Clearing(None, notes=(f"there is no topic {topic} to be cleared",))
+        return SyncTopicDeletion(None, notes=(f"there is no topic {topic} to be cleared",))
     if topic_id is None:
         wrong = "its brokers know no topic ids (before Kafka 2.8), by which to know it again"
         right = "delete it by hand while MirrorMaker is stopped"
-        return Clearing(None, problems=(Problem(f"--clear-syncs ({topic})", wrong, right),))
-    others = users(topic, found, kafkas.addresses(), besides=besides)
-    return Clearing(
+        return SyncTopicDeletion(
+            None, problems=(ValidationProblem(f"--clear-syncs ({topic})", wrong, right),)
+        )
+    others = find_topic_users(topic, found, kafkas.addresses(), besides=besides)
+    return SyncTopicDeletion(
         step=DeleteTopic(kafka=topic.kafka, topic=topic.topic, topic_id=topic_id),
-        notes=said(topic, others),
-        problems=in_the_way(topic, others),
+        notes=describe_deletion(topic, others),
+        problems=find_blocking_users(topic, others),
     )
 
 
-def _over_rest(config: Config, connect: Connect) -> Listed:
-    return Listed(
+def _inspect_over_rest(config: Config, connect: Connect) -> ConnectClusterInventory:
+    return ConnectClusterInventory(
         name=connect.name,
         home=connect.kafka,
-        connectors=listed(connect),
-        named=_named(config, connect),
+        connectors=list_connectors(connect),
+        named=_find_named_topics(config, connect),
         offsets_topic=connect.offsets_topic,
     )
 
 
-def _named(config: Config, connect: Connect) -> frozenset[KafkaTopic]:
+def _find_named_topics(config: Config, connect: Connect) -> frozenset[KafkaTopic]:
     return frozenset(
         KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic)
         for flow in config.flows
@@ -97,38 +106,42 @@ def _named(config: Config, connect: Connect) -> frozenset[KafkaTopic]:
     )
 
 
-def _by_topics(config: Config, connect: Connect, kafkas: Kafkas, now: float) -> Listed:
+def _inspect_by_topics(
+    config: Config, connect: Connect, kafkas: KafkaClusterPool, now: float
+) -> ConnectClusterInventory:
     admin = StorageAdmin(connect.home, kafkas.properties(connect.home))
     try:
-        connectors = _configured(connect, admin, kafkas)
-        running = _running(connect, admin, now)
+        connectors = _read_connectors(connect, admin, kafkas)
+        running = _describe_activity(connect, admin, now)
     finally:
         admin.close()
-    return Listed(
+    return ConnectClusterInventory(
         name=connect.name,
         home=connect.home,
         connectors=connectors,
-        why="" if connectors is not None else _UNNAMED,
+        why="" if connectors is not None else _CONFIG_TOPIC_UNKNOWN,
         running=running,
-        named=_named(config, connect),
+        named=_find_named_topics(config, connect),
         offsets_topic=connect.offsets_topic,
     )
 
 
-def _configured(
-    connect: Connect, admin: StorageAdmin, kafkas: Kafkas
+def _read_connectors(
+    connect: Connect, admin: StorageAdmin, kafkas: KafkaClusterPool
 ) -> tuple[Connector, ...] | None:
     """What the config topic lists, named or called after the offsets topic; None without one."""
     topic = connect.config_topic
     if topic is None:
         there, _ = admin.topics()
-        likely = [name for name in sibling_names(connect.offsets_topic or "") if "config" in name]
+        likely = [
+            name for name in guess_sibling_names(connect.offsets_topic or "") if "config" in name
+        ]
         topic = next((name for name in likely if name in there), None)
     if topic is None:
         return None
     listing = Listing()
     properties = kafkas.properties(connect.home)
-    records = read_whole(admin, lambda: TailReader(connect.home, properties), topic)
+    records = read_whole_topic(admin, lambda: TailReader(connect.home, properties), topic)
     try:
         listing.apply(
             record
@@ -140,7 +153,7 @@ def _configured(
     return listing.connectors()
 
 
-def _running(connect: Connect, admin: StorageAdmin, now: float) -> str:
+def _describe_activity(connect: Connect, admin: StorageAdmin, now: float) -> str:
     """What speaks for its workers running, "" if nothing does.
 
     A dedicated MirrorMaker's are in a group that is called after the source, unless it was given
@@ -154,7 +167,7 @@ def _running(connect: Connect, admin: StorageAdmin, now: float) -> str:
     try:
         if admin.members(group):
             return f"group {group} has members"
-    except Denied:
+    except AccessDenied:
         return f"offsetwatch may not describe group {group}"
     try:
         _, count = admin.shape(topic)

@@ -18,18 +18,22 @@ from typing import Final
 from offsetwatch.model.connectors import MirrorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.mirror.pairs import mirrored, name_of, upstream
-from offsetwatch.toolbox.validation import LogBounds, Problem
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.mirror.pairs import (
+    build_upstream_partition,
+    format_partition_name,
+    parse_mirror_pairs,
+)
+from offsetwatch.toolbox.validation import ReadableRange, ValidationProblem
 
-UPPER_BOUND: Final = (
+UPPER_BOUND_NOTE: Final = (
     "counted in log offsets: transaction markers, and records that compaction took, make it the "
     "most that there can be"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CopyCost:
     """One upstream partition that is to be moved.
 
     before, after   the next record to be copied, as things stand and afterwards
@@ -52,7 +56,7 @@ class Count:
         return max(0, self.after - self.before)
 
 
-def following(stored: int | None, log: LogBounds, *, from_start: bool) -> int:
+def find_next_record(stored: int | None, log: ReadableRange, *, from_start: bool) -> int:
     """The next record that a task reads if it starts with this offset. `from_start` is what its
     consumer does where there is no such record; the alternative is to wait for new ones.
     """
@@ -61,58 +65,60 @@ def following(stored: int | None, log: LogBounds, *, from_start: bool) -> int:
     return log.start if from_start else log.end
 
 
-def count(
+def compute_copy_cost(
     mirror: MirrorSettings,
     partition: MirrorPartition,
-    log: LogBounds,
+    log: ReadableRange,
     *,
     before: int | None,
     after: int | None,
-) -> Count:
+) -> CopyCost:
     """What it means to give a partition the offset `after` in place of `before`."""
-    return Count(
+    return CopyCost(
         partition=partition,
-        before=following(before, log, from_start=mirror.from_start),
-        after=following(after, log, from_start=mirror.from_start),
+        before=find_next_record(before, log, from_start=mirror.from_start),
+        after=find_next_record(after, log, from_start=mirror.from_start),
     )
 
 
-def said(counts: Collection[Count]) -> tuple[str, ...]:
+def describe_costs(counts: Collection[CopyCost]) -> tuple[str, ...]:
     """All of them in sum, for people; nothing where nothing is copied again or left out."""
     again = [at.again for at in counts if at.again]
     skipped = [at.skipped for at in counts if at.skipped]
     found = []
     if again:
         found.append(
-            f"at most {_records(sum(again))} of {_partitions(len(again))} will be copied again: "
+            f"at most {_format_records(sum(again))} of {_format_partitions(len(again))} will "
+            "be copied again: "
             "they will be DUPLICATES downstream"
         )
     if skipped:
         found.append(
-            f"at most {_records(sum(skipped))} of {_partitions(len(skipped))} will be skipped: "
+            f"at most {_format_records(sum(skipped))} of {_format_partitions(len(skipped))} "
+            "will be skipped: "
             "they will be LOST downstream, unless they are there already"
         )
-    return (*found, UPPER_BOUND) if found else ()
+    return (*found, UPPER_BOUND_NOTE) if found else ()
 
 
-def _records(number: int) -> str:
+def _format_records(number: int) -> str:
     return f"{number} record{'' if number == 1 else 's'}"
 
 
-def _partitions(number: int) -> str:
+def _format_partitions(number: int) -> str:
     return f"{number} partition{'' if number == 1 else 's'}"
 
 
 # --- whether it may be ----------------------------------------------------------------------------
 
 
-def skips(counts: Collection[Count]) -> tuple[Problem, ...]:
+def find_skips(counts: Collection[CopyCost]) -> tuple[ValidationProblem, ...]:
     """Every partition that would be moved forward: without a word of its own nobody loses
     records.
     """
     return tuple(
-        Problem(
-            where=name_of(at.partition),
+        ValidationProblem(
+            where=format_partition_name(at.partition),
             wrong=f"it would continue at {at.after} in place of {at.before}: at most {at.skipped} "
             "record(s) would never be copied, LOST downstream unless they are there already",
             right=f"at most {at.before}, or say --allow-skip",
@@ -122,27 +128,27 @@ def skips(counts: Collection[Count]) -> tuple[Problem, ...]:
     )
 
 
-def turned(
+def recheck_costs(
     mirror: MirrorSettings,
-    counts: Collection[Count],
-    now: Collection[Pair],
-    wanted: Collection[Pair],
-    logs: Mapping[TopicPartition, LogBounds],
+    counts: Collection[CopyCost],
+    now: Collection[PartitionOffset],
+    wanted: Collection[PartitionOffset],
+    logs: Mapping[TopicPartition, ReadableRange],
     *,
     whole: bool,
 ) -> tuple[str, ...]:
     """Why a plan no longer holds once the connector has stopped: it has moved on meanwhile, or its
     logs have. `whole`: every offset of the flow was to go.
     """
-    stored, after = mirrored(now), mirrored(wanted)
+    stored, after = parse_mirror_pairs(now), parse_mirror_pairs(wanted)
     found = [
-        f"{name_of(at)}: has come to have an offset meanwhile, and would keep it"
+        f"{format_partition_name(at)}: has come to have an offset meanwhile, and would keep it"
         for at, offset in stored.items()
         if whole and at.cluster == mirror.source and offset is not None and at not in after
     ]
     for planned in counts:
-        at, name = planned.partition, name_of(planned.partition)
-        log = logs.get(upstream(at))
+        at, name = planned.partition, format_partition_name(planned.partition)
+        log = logs.get(build_upstream_partition(at))
         if log is None:
             found.append(f"{name}: its log start and end are no longer known")
             continue
@@ -153,7 +159,7 @@ def turned(
                 "was to be the next one copied"
             )
             continue
-        meanwhile = count(mirror, at, log, before=stored.get(at), after=value)
+        meanwhile = compute_copy_cost(mirror, at, log, before=stored.get(at), after=value)
         if planned.skipped == 0 and meanwhile.skipped:
             found.append(
                 f"{name}: it now stands at {meanwhile.before}, so {meanwhile.after} would skip "

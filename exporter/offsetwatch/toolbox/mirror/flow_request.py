@@ -18,28 +18,30 @@ from dataclasses import dataclass
 from offsetwatch.model.connectors import ConnectorSettings, MirrorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.mirror.copy_costs import Count, count
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.mirror.copy_costs import CopyCost, compute_copy_cost
 from offsetwatch.toolbox.mirror.pairs import (
-    mirrored,
-    name_of,
-    offset_text,
-    partition_text,
-    upstream,
+    build_upstream_partition,
+    format_offset,
+    format_partition,
+    format_partition_name,
+    parse_mirror_pairs,
 )
-from offsetwatch.toolbox.suggestions import nearest
-from offsetwatch.toolbox.validation import LogBounds, Problem
+from offsetwatch.toolbox.suggestions import find_nearest
+from offsetwatch.toolbox.validation import ReadableRange, ValidationProblem
 
-Moments = Callable[[Mapping[TopicPartition, float]], Mapping[TopicPartition, int | None]]
+OffsetForTimeLookup = Callable[
+    [Mapping[TopicPartition, float]], Mapping[TopicPartition, int | None]
+]
 """Unix seconds for each partition -> its first record of then or later; None: all are earlier."""
 
-RecordTimes = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, float]]
+RecordTimeLookup = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, float]]
 """An offset for each partition -> when the first record at or after it was written, Unix seconds;
 without those of which no record tells it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class FlowResetTarget:
     """Where to go on; at most one is given, none for the start of each log.
 
     offset      the next record to be copied
@@ -58,7 +60,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PartitionSelection:
     """The partitions a wish is about, and what it is not about.
 
     stored      each with its offset of now: None for none, or for one that is no number
@@ -71,26 +73,26 @@ class Chosen:
     gone: frozenset[MirrorPartition] = frozenset()
     blank: frozenset[MirrorPartition] = frozenset()
     notes: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ValidationProblem, ...] = ()
 
     def upstream(self) -> frozenset[TopicPartition]:
         """Those whose logs have to be known."""
-        return frozenset(upstream(at) for at in self.stored if at not in self.gone)
+        return frozenset(build_upstream_partition(at) for at in self.stored if at not in self.gone)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FlowOffsets:
     """An offset for each partition concerned, and what that means in records."""
 
-    pairs: tuple[Pair, ...] = ()
-    counts: tuple[Count, ...] = ()
+    pairs: tuple[PartitionOffset, ...] = ()
+    counts: tuple[CopyCost, ...] = ()
     notes: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ValidationProblem, ...] = ()
 
 
-def flow(
+def find_flow_connectors(
     source: str, target: str, listed: Mapping[str, ConnectorSettings]
-) -> tuple[str, ...] | Problem:
+) -> tuple[str, ...] | ValidationProblem:
     """The MirrorSourceConnectors that copy from one alias to another, usually one; or which flows
     there are instead.
     """
@@ -101,7 +103,7 @@ def flow(
     wanted = f"{source}->{target}"
     if wanted in flows:
         return tuple(flows[wanted])
-    return Problem(
+    return ValidationProblem(
         where=f"--flow {wanted}",
         wrong="no MirrorSourceConnector here copies it",
         right=f"there is: {', '.join(flows)}" if flows else "there is none at all",
@@ -111,15 +113,15 @@ def flow(
 # --- which partitions ----------------------------------------------------------------------------
 
 
-def choose(
+def select_partitions(
     mirror: MirrorSettings,
-    present: Collection[Pair],
+    present: Collection[PartitionOffset],
     topics: Mapping[str, int],
     wanted: frozenset[str] | None,
     *,
     complete: bool,
     alone: bool = True,
-) -> Chosen:
+) -> PartitionSelection:
     """The partitions that have an offset; of topics that are named, all.
 
     topics      upstream: name -> number of partitions
@@ -129,9 +131,11 @@ def choose(
                 could say otherwise
     """
     offsets = {
-        at: stored for at, stored in mirrored(present).items() if at.cluster == mirror.source
+        at: stored
+        for at, stored in parse_mirror_pairs(present).items()
+        if at.cluster == mirror.source
     }
-    ours = {partition_text(at) for at in offsets}
+    ours = {format_partition(at) for at in offsets}
     has_offset = {pair.partition for pair in present if pair.offset is not None}
     strangers = len(has_offset - ours)
     notes = []
@@ -140,7 +144,7 @@ def choose(
             f"{strangers} offset(s) of other shapes, or of another alias than {mirror.source}, are "
             "left alone: no task of this flow reads them"
         )
-    problems = tuple(_unknown_topics(mirror, wanted, {*topics, *(at.topic for at in offsets)}))
+    problems = tuple(_find_unknown_topics(mirror, wanted, {*topics, *(at.topic for at in offsets)}))
     if wanted is not None:
         offsets = {at: stored for at, stored in offsets.items() if at.topic in wanted}
         for topic in wanted & topics.keys() if alone else ():
@@ -152,29 +156,29 @@ def choose(
         notes.append(f"{len(gone)} partition(s) that are not upstream are left alone: of {names}")
         offsets = {at: stored for at, stored in offsets.items() if at not in gone}
         gone = frozenset()
-    return Chosen(
+    return PartitionSelection(
         stored=dict(sorted(offsets.items(), key=lambda of: (of[0].topic, of[0].partition))),
         gone=gone,
-        blank=frozenset(at for at in offsets if partition_text(at) not in has_offset),
+        blank=frozenset(at for at in offsets if format_partition(at) not in has_offset),
         notes=tuple(notes),
         problems=problems,
     )
 
 
-def _meant(topic: str, known: Collection[str]) -> str:
-    meant = nearest(topic, known)
+def _suggest_topic(topic: str, known: Collection[str]) -> str:
+    meant = find_nearest(topic, known)
     rule = "name topics as they are called upstream, without the alias in front"
     return f"did you mean {meant}?" if meant else rule
 
 
-def _unknown_topics(
+def _find_unknown_topics(
     mirror: MirrorSettings, wanted: frozenset[str] | None, known: Collection[str]
-) -> list[Problem]:
+) -> list[ValidationProblem]:
     return [
-        Problem(
+        ValidationProblem(
             where=f"--topics {topic}",
             wrong=f"no such topic upstream ({mirror.source}), and no offset of one",
-            right=_meant(topic, known),
+            right=_suggest_topic(topic, known),
         )
         for topic in sorted((wanted or frozenset()) - set(known))
     ]
@@ -183,72 +187,80 @@ def _unknown_topics(
 # --- which offsets -------------------------------------------------------------------------------
 
 
-def want(
+def compute_flow_offsets(
     mirror: MirrorSettings,
-    chosen: Chosen,
-    target: Target,
-    logs: Mapping[TopicPartition, LogBounds],
+    chosen: PartitionSelection,
+    target: FlowResetTarget,
+    logs: Mapping[TopicPartition, ReadableRange],
     *,
-    moments: Moments,
-    record_times: RecordTimes,
-) -> Wanted:
+    moments: OffsetForTimeLookup,
+    record_times: RecordTimeLookup,
+) -> FlowOffsets:
     """An offset for each chosen partition, or why there can be none for it."""
-    here = {at: logs[upstream(at)] for at in chosen.stored if upstream(at) in logs}
+    here = {
+        at: logs[build_upstream_partition(at)]
+        for at in chosen.stored
+        if build_upstream_partition(at) in logs
+    }
     problems = [
-        Problem(
-            where=name_of(at),
+        ValidationProblem(
+            where=format_partition_name(at),
             wrong="its log start and end are unknown now",
             right="it may have no leader: try again, or leave its topic out (--topics)",
         )
         for at in chosen.stored
         if at not in here and at not in chosen.gone
     ]
-    ahead = _next_records(chosen, target, here, moments, record_times)
-    pairs = [Pair(partition_text(at), None) for at in chosen.gone - chosen.blank]
+    ahead = _find_next_records(chosen, target, here, moments, record_times)
+    pairs = [PartitionOffset(format_partition(at), None) for at in chosen.gone - chosen.blank]
     counts = []
     for at, log in here.items():
         following = ahead.get(at)
-        problem = _impossible(at, following, log, mirror)
+        problem = _check_next_record(at, following, log, mirror)
         if problem is not None or following is None:
             problems += [] if problem is None else [problem]
             continue
-        stored = _stored_for(following, log, mirror)
+        stored = _compute_stored_offset(following, log, mirror)
         if not target.complete and chosen.stored[at] == following - 1:
             stored = following - 1
         if stored is not None or at not in chosen.blank:
-            pairs.append(Pair(partition_text(at), offset_text(stored)))
-        counts.append(count(mirror, at, log, before=chosen.stored[at], after=stored))
-    return Wanted(
+            pairs.append(PartitionOffset(format_partition(at), format_offset(stored)))
+        counts.append(compute_copy_cost(mirror, at, log, before=chosen.stored[at], after=stored))
+    return FlowOffsets(
         pairs=tuple(sorted(pairs)),
         counts=tuple(counts),
-        notes=tuple(_off_the_log(chosen, here)),
+        notes=tuple(_describe_log_gaps(chosen, here)),
         problems=tuple(problems),
     )
 
 
-def _off_the_log(chosen: Chosen, logs: Mapping[MirrorPartition, LogBounds]) -> Iterator[str]:
+def _describe_log_gaps(
+    chosen: PartitionSelection, logs: Mapping[MirrorPartition, ReadableRange]
+) -> Iterator[str]:
     """What has gone wrong already, and no reset does."""
     for at, log in logs.items():
         stored = chosen.stored[at]
         if stored is not None and stored + 1 > log.end:
             yield (
-                f"{name_of(at)}: its offset {stored} lies beyond the end of its log ({log.end}), "
+                f"{format_partition_name(at)}: its offset {stored} lies beyond the end of its "
+                f"log ({log.end}), "
                 "which was truncated or recreated: MirrorMaker begins elsewhere at its next start, "
                 "whatever is done here"
             )
         elif stored is not None and 0 <= stored + 1 < log.start:
             yield (
-                f"{name_of(at)}: records {stored + 1} to {log.start - 1} are gone from its log and "
+                f"{format_partition_name(at)}: records {stored + 1} to {log.start - 1} are "
+                "gone from its log and "
                 "were never copied"
             )
 
 
-def _next_records(
-    chosen: Chosen,
-    target: Target,
-    logs: Mapping[MirrorPartition, LogBounds],
-    moments: Moments,
-    record_times: RecordTimes,
+def _find_next_records(
+    chosen: PartitionSelection,
+    target: FlowResetTarget,
+    logs: Mapping[MirrorPartition, ReadableRange],
+    moments: OffsetForTimeLookup,
+    record_times: RecordTimeLookup,
 ) -> dict[MirrorPartition, int | None]:
     """The next record to be copied of each partition; None where a moment is wanted that cannot
     be told.
@@ -259,17 +271,22 @@ def _next_records(
         return dict.fromkeys(logs, target.offset)
     times: Mapping[TopicPartition, float]
     if target.at is not None:
-        times = {upstream(at): target.at for at in logs}
+        times = {build_upstream_partition(at): target.at for at in logs}
     else:
         assert target.by_s is not None
         by_s = target.by_s
         held = {at: log for at, log in logs.items() if log.start < log.end}
-        told = record_times({upstream(at): _standing(chosen.stored[at], held[at]) for at in held})
+        told = record_times(
+            {
+                build_upstream_partition(at): _find_current_record(chosen.stored[at], held[at])
+                for at in held
+            }
+        )
         times = {where: moment + by_s for where, moment in told.items()}
     found = moments(times)
     return {
-        at: _or_end(found[upstream(at)], log)
-        if upstream(at) in times
+        at: _limit_to_end(found[build_upstream_partition(at)], log)
+        if build_upstream_partition(at) in times
         else log.end
         if log.start == log.end
         else None
@@ -277,34 +294,34 @@ def _next_records(
     }
 
 
-def _standing(stored: int | None, log: LogBounds) -> int:
+def _find_current_record(stored: int | None, log: ReadableRange) -> int:
     """The record that a partition stands at: the last one copied, or the first that is left."""
     return log.start if stored is None else max(stored, log.start)
 
 
-def _or_end(found: int | None, log: LogBounds) -> int:
+def _limit_to_end(found: int | None, log: ReadableRange) -> int:
     """A moment after the last record means that nothing of the log is wanted."""
     return log.end if found is None else min(found, log.end)
 
 
-def _impossible(
-    at: MirrorPartition, following: int | None, log: LogBounds, mirror: MirrorSettings
-) -> Problem | None:
+def _check_next_record(
+    at: MirrorPartition, following: int | None, log: ReadableRange, mirror: MirrorSettings
+) -> ValidationProblem | None:
     if following is None:
-        return Problem(
-            where=name_of(at),
+        return ValidationProblem(
+            where=format_partition_name(at),
             wrong="no record has the time of its position",
             right="say --to-time, or leave its topic out (--topics)",
         )
     if following > log.end:
-        return Problem(
-            where=name_of(at),
+        return ValidationProblem(
+            where=format_partition_name(at),
             wrong=f"the next record cannot be {following}: its log ends at {log.end}",
             right=f"at most {log.end}; MirrorMaker would begin at the start of the log again",
         )
     if following <= log.start == 0 and not mirror.from_start and log.end > 0:
-        return Problem(
-            where=name_of(at),
+        return ValidationProblem(
+            where=format_partition_name(at),
             wrong="it cannot be set to its first record: without an offset this connector begins "
             "at the end of the log (auto.offset.reset)",
             right="set source.consumer.auto.offset.reset to earliest first",
@@ -312,7 +329,9 @@ def _impossible(
     return None
 
 
-def _stored_for(following: int, log: LogBounds, mirror: MirrorSettings) -> int | None:
+def _compute_stored_offset(
+    following: int, log: ReadableRange, mirror: MirrorSettings
+) -> int | None:
     if following > log.start:
         return following - 1
     # Where no offset means the end of the log, the start has to be named.

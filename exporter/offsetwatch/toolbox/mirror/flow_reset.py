@@ -7,16 +7,34 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from offsetwatch.model.connectors import MirrorSettings
-from offsetwatch.remedy.model.plan import DeleteTopic, Frozen
-from offsetwatch.toolbox.change import Asked, Author, Prepared, Recheck, Way, prepare
-from offsetwatch.toolbox.connector_facts import Kafkas, record_times
-from offsetwatch.toolbox.mirror.copy_costs import Count, said, skips, turned
-from offsetwatch.toolbox.mirror.flow_request import Chosen, Target, Wanted, choose, want
-from offsetwatch.toolbox.validation import Facts, Problem, Request
+from offsetwatch.remedy.model.plan import DeleteTopic, FrozenOffsets
+from offsetwatch.toolbox.change import (
+    Author,
+    ConnectorChangeRequest,
+    OffsetStore,
+    PreparedChange,
+    Recheck,
+    prepare_change,
+)
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool, read_record_times
+from offsetwatch.toolbox.mirror.copy_costs import (
+    CopyCost,
+    describe_costs,
+    find_skips,
+    recheck_costs,
+)
+from offsetwatch.toolbox.mirror.flow_request import (
+    FlowOffsets,
+    FlowResetTarget,
+    PartitionSelection,
+    compute_flow_offsets,
+    select_partitions,
+)
+from offsetwatch.toolbox.validation import OffsetsRequest, ValidationFacts, ValidationProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Clearing:
+class SyncTopicDeletion:
     """What clearing the topic of the offset syncs takes.
 
     step        None where it cannot be done, or there is nothing to be done
@@ -24,11 +42,11 @@ class Clearing:
 
     step: DeleteTopic | None
     notes: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ValidationProblem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class FlowResetRequest:
     """What a person asks of a flow.
 
     flow        `A->B`, for people
@@ -37,7 +55,7 @@ class Wish:
     """
 
     flow: str
-    to: Target
+    to: FlowResetTarget
     topics: frozenset[str] | None = None
     allow_skip: bool = False
     allow_new: bool = False
@@ -48,26 +66,26 @@ class Wish:
 class FlowChange:
     """One connector's part: a change like any other, and what it costs in records."""
 
-    prepared: Prepared
-    counts: tuple[Count, ...] = ()
+    prepared: PreparedChange
+    counts: tuple[CopyCost, ...] = ()
 
 
-def prepare_flow(
-    way: Way,
+def prepare_flow_reset(
+    way: OffsetStore,
     connector: str,
-    wish: Wish,
+    wish: FlowResetRequest,
     author: Author,
     *,
-    kafkas: Kafkas,
+    kafkas: KafkaClusterPool,
     upstream: str | None,
-    clearing: Clearing | None = None,
+    clearing: SyncTopicDeletion | None = None,
 ) -> FlowChange:
     """Look everything up and check it. `upstream`: the cluster that the connector copies from."""
     present = way.place.pairs(connector)
     known = way.facts(connector, present, ())
     if known.mirror is None or known.topics is None or upstream is None:
-        return FlowChange(Prepared(connector, (_blind(wish, known),)))
-    chosen = choose(
+        return FlowChange(PreparedChange(connector, (_report_unreadable_flow(wish, known),)))
+    chosen = select_partitions(
         known.mirror,
         present,
         known.topics,
@@ -76,75 +94,83 @@ def prepare_flow(
         alone=wish.alone,
     )
     logs = way.facts(connector, present, chosen.upstream()).logs
-    wanted = want(
+    wanted = compute_flow_offsets(
         known.mirror,
         chosen,
         wish.to,
         logs,
         moments=kafkas.at(upstream).offsets_at,
-        record_times=lambda starts: record_times(
-            kafkas, upstream, starts, committed=_committed(known)
+        record_times=lambda starts: read_record_times(
+            kafkas, upstream, starts, committed=_is_read_committed(known)
         ),
     )
-    found = _refused(wish, chosen, wanted, clearing)
-    notes = (*chosen.notes, *wanted.notes, *said(wanted.counts))
+    found = _collect_problems(wish, chosen, wanted, clearing)
+    notes = (*chosen.notes, *wanted.notes, *describe_costs(wanted.counts))
     if clearing is not None:
         notes = (*notes, *clearing.notes)
     elif known.mirror.syncs_topic is not None:
         kept = "are retained: MirrorMaker writes new ones as it copies"
         notes = (*notes, f"the offset syncs in {known.mirror.syncs_topic} {kept}")
     if found:
-        return FlowChange(Prepared(connector, found, notes=notes), wanted.counts)
-    prepared = prepare(way, _asked(connector, wish, wanted, clearing), author)
+        return FlowChange(PreparedChange(connector, found, notes=notes), wanted.counts)
+    prepared = prepare_change(way, _build_change_request(connector, wish, wanted, clearing), author)
     return FlowChange(
         replace(
             prepared,
             notes=(*prepared.notes, *notes),
-            recheck=_recheck(way, connector, wish, prepared.recheck, known.mirror, chosen, wanted),
+            recheck=_build_recheck(
+                way, connector, wish, prepared.recheck, known.mirror, chosen, wanted
+            ),
         ),
         wanted.counts,
     )
 
 
-def _committed(known: Facts) -> bool:
+def _is_read_committed(known: ValidationFacts) -> bool:
     return known.mirror is not None and known.mirror.read_committed
 
 
-def _blind(wish: Wish, known: Facts) -> Problem:
+def _report_unreadable_flow(wish: FlowResetRequest, known: ValidationFacts) -> ValidationProblem:
     if known.mirror is None:
-        return Problem(
+        return ValidationProblem(
             where=f"--flow {wish.flow}",
             wrong=f"the configuration of {known.connector} cannot be read",
             right="; ".join(known.unknown),
         )
-    return Problem(
+    return ValidationProblem(
         where=f"--flow {wish.flow}",
         wrong="the logs that it copies from cannot be read",
         right="; ".join(known.unknown) or "name its source cluster under kafka",
     )
 
 
-def _refused(
-    wish: Wish, chosen: Chosen, wanted: Wanted, clearing: Clearing | None
-) -> tuple[Problem, ...]:
+def _collect_problems(
+    wish: FlowResetRequest,
+    chosen: PartitionSelection,
+    wanted: FlowOffsets,
+    clearing: SyncTopicDeletion | None,
+) -> tuple[ValidationProblem, ...]:
     found = (*chosen.problems, *wanted.problems)
     if not wish.allow_skip:
-        found = (*found, *skips(wanted.counts))
+        found = (*found, *find_skips(wanted.counts))
     return found if clearing is None else (*found, *clearing.problems)
 
 
-def _asked(connector: str, wish: Wish, wanted: Wanted, clearing: Clearing | None) -> Asked:
+def _build_change_request(
+    connector: str, wish: FlowResetRequest, wanted: FlowOffsets, clearing: SyncTopicDeletion | None
+) -> ConnectorChangeRequest:
     step = None if clearing is None else clearing.step
-    return Asked(
-        request=Request(
+    return ConnectorChangeRequest(
+        request=OffsetsRequest(
             connector=connector, pairs=wanted.pairs, where=wish.flow, allow_new=wish.allow_new
         ),
-        verb=f"set the flow {wish.flow} {_to(wish.to)}" + (", clear its syncs" if step else ""),
+        verb=f"set the flow {wish.flow} {_describe_target(wish.to)}"
+        + (", clear its syncs" if step else ""),
         also=() if step is None else (step,),
     )
 
 
-def _to(target: Target) -> str:
+def _describe_target(target: FlowResetTarget) -> str:
     if target.offset is not None:
         return f"to record {target.offset}"
     if target.at is not None:
@@ -152,20 +178,20 @@ def _to(target: Target) -> str:
     return "to the log starts" if target.by_s is None else f"by {target.by_s:g} s"
 
 
-def _recheck(
-    way: Way,
+def _build_recheck(
+    way: OffsetStore,
     connector: str,
-    wish: Wish,
+    wish: FlowResetRequest,
     before: Recheck | None,
     mirror: MirrorSettings,
-    chosen: Chosen,
-    wanted: Wanted,
+    chosen: PartitionSelection,
+    wanted: FlowOffsets,
 ) -> Recheck:
     whole = wish.to.complete and wish.topics is None
 
-    def recheck(frozen: Frozen) -> tuple[str, ...]:
+    def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
         logs = way.facts(connector, frozen.pairs, chosen.upstream()).logs
-        now = turned(mirror, wanted.counts, frozen.pairs, wanted.pairs, logs, whole=whole)
+        now = recheck_costs(mirror, wanted.counts, frozen.pairs, wanted.pairs, logs, whole=whole)
         # What both would say is said once, in records.
         return now or (() if before is None else before(frozen))
 

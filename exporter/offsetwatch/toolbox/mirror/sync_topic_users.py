@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from offsetwatch.model.connectors import Connector, MirrorSettings
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.state.mirror.flows import cluster_at
-from offsetwatch.toolbox.validation import Problem
+from offsetwatch.state.mirror.flows import find_cluster_at
+from offsetwatch.toolbox.validation import ValidationProblem
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ConnectClusterInventory:
     """One Connect cluster of the configuration, dedicated MirrorMakers among them.
 
     home        the configured Kafka cluster its workers use; None if it is not configured
@@ -39,7 +39,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class SyncTopicUser:
     """One that writes or reads the topic.
 
     stopped     nothing of it runs; what is not known to be stopped is not
@@ -60,47 +60,49 @@ class User:
         return f"{self.who} {self.does} it{where} ({state}{why})"
 
 
-def topic_of(
+def find_syncs_topic(
     mirror: MirrorSettings, home: str | None, addresses: Mapping[str, frozenset[str]]
 ) -> KafkaTopic | None:
     """Where a flow's offset syncs are; None if it has none, or on a cluster not configured."""
     if mirror.syncs_topic is None:
         return None
     away = mirror.source_addresses if mirror.syncs_on_source else mirror.target_addresses
-    holder = cluster_at(away, addresses)
+    holder = find_cluster_at(away, addresses)
     if holder is None and not mirror.syncs_on_source:
         holder = home
     return None if holder is None else KafkaTopic(holder, mirror.syncs_topic)
 
 
-def users(
+def find_topic_users(
     topic: KafkaTopic,
-    sites: Collection[Listed],
+    sites: Collection[ConnectClusterInventory],
     addresses: Mapping[str, frozenset[str]],
     *,
     besides: tuple[str, str],
-) -> tuple[User, ...]:
+) -> tuple[SyncTopicUser, ...]:
     """Everybody who uses it but one: (Connect cluster, connector)."""
-    return tuple(user for site in sites for user in _of_site(topic, site, addresses, besides))
+    return tuple(
+        user for site in sites for user in _find_cluster_users(topic, site, addresses, besides)
+    )
 
 
-def _of_site(
+def _find_cluster_users(
     topic: KafkaTopic,
-    site: Listed,
+    site: ConnectClusterInventory,
     addresses: Mapping[str, frozenset[str]],
     besides: tuple[str, str],
-) -> Iterator[User]:
+) -> Iterator[SyncTopicUser]:
     told = False
     for connector in site.connectors or ():
         for settings, does in ((connector.mirror, "writes"), (connector.translates, "reads")):
             if settings is None or settings.syncs_topic != topic.topic:
                 continue
-            at = topic_of(settings, site.home, addresses)
+            at = find_syncs_topic(settings, site.home, addresses)
             if at is None or at == topic:
                 told = True
                 if (site.name, connector.name) == besides:
                     continue
-                yield User(
+                yield SyncTopicUser(
                     who=f"{site.name}/{connector.name}",
                     does=does,
                     stopped=_is_stopped(connector, site),
@@ -108,26 +110,28 @@ def _of_site(
                     why=site.running or "",
                 )
     if topic in site.named and not told:
-        yield _unseen(f"a flow of {site.name}", "uses", site)
+        yield _build_unknown_user(f"a flow of {site.name}", "uses", site)
     elif site.connectors is None:
-        yield _unseen(f"{site.name} ({site.why})", "may use", site)
+        yield _build_unknown_user(f"{site.name} ({site.why})", "may use", site)
 
 
-def _is_stopped(connector: Connector, site: Listed) -> bool:
+def _is_stopped(connector: Connector, site: ConnectClusterInventory) -> bool:
     if site.running is not None:
         return not site.running
     return connector.state == "stopped" and not connector.tasks
 
 
-def _unseen(who: str, does: str, site: Listed) -> User:
+def _build_unknown_user(who: str, does: str, site: ConnectClusterInventory) -> SyncTopicUser:
     """One of which nobody tells the state."""
-    return User(who=who, does=does, stopped=site.running == "", why=site.running or "")
+    return SyncTopicUser(who=who, does=does, stopped=site.running == "", why=site.running or "")
 
 
-def in_the_way(topic: KafkaTopic, found: Collection[User]) -> tuple[Problem, ...]:
+def find_blocking_users(
+    topic: KafkaTopic, found: Collection[SyncTopicUser]
+) -> tuple[ValidationProblem, ...]:
     """Nobody may write or read a topic while it is deleted."""
     return tuple(
-        Problem(
+        ValidationProblem(
             where=f"--clear-syncs ({topic})",
             wrong=str(user),
             right="stop it first, and start it again afterwards",
@@ -137,7 +141,7 @@ def in_the_way(topic: KafkaTopic, found: Collection[User]) -> tuple[Problem, ...
     )
 
 
-def said(topic: KafkaTopic, found: Collection[User]) -> tuple[str, ...]:
+def describe_deletion(topic: KafkaTopic, found: Collection[SyncTopicUser]) -> tuple[str, ...]:
     """What the deletion does and whom it concerns, for people."""
     others = "; ".join(str(user) for user in found)
     gone = (

@@ -7,64 +7,64 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.dialects import has_own_order
-from offsetwatch.errors import Refused
+from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.delete_topic import with_topics
-from offsetwatch.remedy.drivers.rest.connect_state import workers
+from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
+from offsetwatch.remedy.drivers.rest.connect_state import query_worker_versions
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.driver import Driver
-from offsetwatch.remedy.model.plan import Alter, Pair, Reset
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, Reset
 from offsetwatch.toolbox import connector_facts as facts
-from offsetwatch.toolbox.change import MOVES, Effect, Standing
+from offsetwatch.toolbox.change import MOVING_OFFSETS_NOTE, ChangeSteps, StateBeforeChange
 from offsetwatch.toolbox.lifecycle import (
-    ALTERS,
-    no_connector,
-    owned,
-    state_of,
-    subject_of,
-    too_old,
-    unheard,
+    ALTER_OFFSETS_SINCE,
+    build_subject,
+    check_strimzi_ownership,
+    check_worker_versions,
+    describe_silent_workers,
+    infer_target_state,
+    report_missing_connector,
 )
-from offsetwatch.toolbox.offset_shapes import decoded
-from offsetwatch.toolbox.store.rest import RestPlace
-from offsetwatch.toolbox.store.tombstones import around
-from offsetwatch.toolbox.store.worker_storage import StoragePlace, is_sink
-from offsetwatch.toolbox.suggestions import told
-from offsetwatch.toolbox.validation import Facts, Problem
+from offsetwatch.toolbox.offset_shapes import parse_fields
+from offsetwatch.toolbox.store.rest import RestOffsetReader
+from offsetwatch.toolbox.store.tombstones import plan_direct_writes
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader, is_sink
+from offsetwatch.toolbox.suggestions import format_names
+from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 
 
-class RestWay:
+class RestOffsetStore:
     """A Connect cluster, asked and told over REST."""
 
     def __init__(self, config: Config, connect: Connect) -> None:
         self._config = config
         self._connect = connect
-        self._place = RestPlace(connect)
-        self._kafkas = facts.Kafkas(config.kafka)
+        self._place = RestOffsetReader(connect)
+        self._kafkas = facts.KafkaClusterPool(config.kafka)
         self._topics: dict[str, tuple[str, ...]] = {}
 
     @property
-    def place(self) -> RestPlace:
+    def place(self) -> RestOffsetReader:
         """Where offsets are read."""
         return self._place
 
     @property
-    def kafkas(self) -> facts.Kafkas:
+    def kafkas(self) -> facts.KafkaClusterPool:
         """The Kafka clusters of the configuration."""
         return self._kafkas
 
     def settings(self, connector: str) -> ConnectorSettings | None:
         """Its configuration, as far as we keep any; None if there is no such connector."""
         known = self._place.connector(connector)
-        return None if known is None else facts.settings_of(known)
+        return None if known is None else facts.extract_settings(known)
 
     def upstream(self, connector: str) -> str | None:
         """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
-        named = facts.named_upstream(self._config, self._connect.name, connector)
+        named = facts.find_configured_upstream(self._config, self._connect.name, connector)
         return named or self._kafkas.upstream(self.settings(connector))
 
     def lock(self, connector: str) -> str:
@@ -72,51 +72,62 @@ class RestWay:
         del connector
         return self._connect.name
 
-    def standing(self, connector: str) -> Standing | Problem:
+    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
         """Its state is to be what it is now; of one that has failed, running."""
-        mine = owned(self._connect, connector)
+        mine = check_strimzi_ownership(self._connect, connector)
         if mine is not None:
             return mine
         known = self._place.connector(connector)
         if known is None:
-            return no_connector(self._place, connector)
-        found = workers(self._connect)
-        for problem in too_old(self._connect, ALTERS, found=found):
+            return report_missing_connector(self._place, connector)
+        found = query_worker_versions(self._connect)
+        for problem in check_worker_versions(self._connect, ALTER_OFFSETS_SINCE, found=found):
             return problem
-        notes = [*unheard(found), *([MOVES] if known.state == "running" else [])]
+        notes = [
+            *describe_silent_workers(found),
+            *([MOVING_OFFSETS_NOTE] if known.state == "running" else []),
+        ]
         if known.state not in {"running", "paused", "stopped"}:
             notes.append(f"it is {known.state}; afterwards it is asked to run")
-        return Standing(subject_of(self._place, known), state_of(known), tuple(notes))
+        return StateBeforeChange(
+            build_subject(self._place, known), infer_target_state(known), tuple(notes)
+        )
 
     def facts(
-        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
-    ) -> Facts:
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
         """From its configuration, and the clusters that the configuration file names."""
         known = self._known(connector)
-        return facts.gather(
+        return facts.gather_facts(
             connector,
-            facts.settings_of(known),
+            facts.extract_settings(known),
             present,
             wanted,
             kafkas=self._kafkas,
             home=self._connect.kafka,
-            upstream=facts.named_upstream(self._config, self._connect.name, connector),
+            upstream=facts.find_configured_upstream(self._config, self._connect.name, connector),
             assigned=None if known.mirror is None else self._place.assigned(connector),
         )
 
-    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+    def effect(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
         """One request, unless Connect cannot remove offsets there. Raises Refused for a raw key
         that no request can have.
         """
         own = [at.partition for at in pairs if at.key is not None]
         if own:
-            raise Refused(
+            raise RemoteRefusal(
                 self._place.name,
-                f"{told(own)}: the document has the raw key of a map that is no HashMap, and over "
+                f"{format_names(own)}: the document has the raw key of a map that is no "
+                "HashMap, and over "
                 "REST Connect writes a HashMap's, which the task would not look up: stop the "
                 "workers and use --worker-config",
             )
-        found = around(
+        found = plan_direct_writes(
             self._config,
             self._connect,
             connector,
@@ -127,9 +138,9 @@ class RestWay:
         )
         self._topics[connector] = found.topics
         if found.writes:
-            return Effect(found.writes, found.notes)
-        notes = (*found.notes, *_order_unknown(self._known(connector), pairs))
-        return Effect((Reset() if whole else Alter(pairs),), notes)
+            return ChangeSteps(found.writes, found.notes)
+        notes = (*found.notes, *_describe_unknown_order(self._known(connector), pairs))
+        return ChangeSteps((Reset() if whole else Alter(pairs),), notes)
 
     def driver(self, connector: str) -> Driver:
         """See RestDriver; it deletes topics as well."""
@@ -139,7 +150,7 @@ class RestWay:
             self._config.kafka_of(self._connect),
             offsets_topics=self._topics.get(connector, ()),
         )
-        return with_topics(driver, self._config.kafka)
+        return add_topic_deletion(driver, self._config.kafka)
 
     def close(self) -> None:
         """Let go of connections."""
@@ -152,9 +163,11 @@ class RestWay:
         return known
 
 
-def _order_unknown(connector: Connector, pairs: tuple[Pair, ...]) -> Iterator[str]:
+def _describe_unknown_order(
+    connector: Connector, pairs: tuple[PartitionOffset, ...]
+) -> Iterator[str]:
     if connector.kind is ConnectorKind.SOURCE and any(
-        has_own_order(decoded(at.partition), connector.class_name) for at in pairs
+        has_own_order(parse_fields(at.partition), connector.class_name) for at in pairs
     ):
         yield (
             "over REST Connect writes offsets in the order of a Java HashMap; if the connector's "
@@ -163,21 +176,23 @@ def _order_unknown(connector: Connector, pairs: tuple[Pair, ...]) -> Iterator[st
         )
 
 
-class StorageWay:
+class WorkerOffsetStore:
     """The storage that a worker's file names, while no worker runs."""
 
-    def __init__(self, place: StoragePlace, kafkas: facts.Kafkas, clock: Clock) -> None:
+    def __init__(
+        self, place: WorkerOffsetReader, kafkas: facts.KafkaClusterPool, clock: UnixClock
+    ) -> None:
         self._place = place
         self._kafkas = kafkas
         self._clock = clock
 
     @property
-    def place(self) -> StoragePlace:
+    def place(self) -> WorkerOffsetReader:
         """Where offsets are read."""
         return self._place
 
     @property
-    def kafkas(self) -> facts.Kafkas:
+    def kafkas(self) -> facts.KafkaClusterPool:
         """The Kafka clusters of the configuration, or of a MirrorMaker's file."""
         return self._kafkas
 
@@ -193,12 +208,12 @@ class StorageWay:
         """As what the journal knows the place."""
         return self._place.subject(connector).place
 
-    def standing(self, connector: str) -> Standing | Problem:
+    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
         """There is nothing to be stopped: it must be provable that nobody runs."""
         settings = self._place.settings(connector)
         if settings is not None and is_sink(settings) and not self._place.pairs(connector):
             right = "its offsets are those of a consumer group: go through Connect, --connect"
-            return Problem(connector, "is a sink, of which nothing is stored here", right)
+            return ValidationProblem(connector, "is a sink, of which nothing is stored here", right)
         state = self._place.state(connector)
         notes = () if state is None else (f"when its workers are back it is {state}",)
         new = not self._place.knows(connector)
@@ -206,15 +221,18 @@ class StorageWay:
         busy = self._place.busy(connector)
         if busy:
             right = "stop every worker first, or go through Connect: --connect"
-            blocked = Problem(connector, f"it may be running: {'; '.join(busy)}", right)
+            blocked = ValidationProblem(connector, f"it may be running: {'; '.join(busy)}", right)
         subject = self._place.subject(connector)
-        return Standing(subject, None, notes, new=new, blocked=blocked)
+        return StateBeforeChange(subject, None, notes, new=new, blocked=blocked)
 
     def facts(
-        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
-    ) -> Facts:
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
         """From the worker's config topic, where it has one."""
-        return facts.gather(
+        return facts.gather_facts(
             connector,
             self._place.settings(connector),
             present,
@@ -223,15 +241,17 @@ class StorageWay:
             home=None,
         )
 
-    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+    def effect(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
         """The records, byte for byte."""
         if whole:
-            return Effect((self._place.plan_reset(connector),))
-        return Effect((self._place.plan_write(connector, pairs),))
+            return ChangeSteps((self._place.plan_reset(connector),))
+        return ChangeSteps((self._place.plan_write(connector, pairs),))
 
     def driver(self, connector: str) -> Driver:
         """See StorageDriver; it deletes topics as well."""
-        return with_topics(self._place.driver(connector, self._clock), self._kafkas.clusters)
+        return add_topic_deletion(self._place.driver(connector, self._clock), self._kafkas.clusters)
 
     def close(self) -> None:
         """Let go of connections."""

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.addresses import canonical
-from offsetwatch.config.properties import load, unescaped
-from offsetwatch.decode.java_values import trimmed, values_of
+from offsetwatch.addresses import normalize_address
+from offsetwatch.config.properties import parse_properties, unescape
+from offsetwatch.decode.java_values import trim_blanks, values_of
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
-_FROM_FILE: Final = _PROVIDERS + "FileConfigProvider"
-_FROM_FOLDER: Final = _PROVIDERS + "DirectoryConfigProvider"
+_FILE_PROVIDER: Final = _PROVIDERS + "FileConfigProvider"
+_DIRECTORY_PROVIDER: Final = _PROVIDERS + "DirectoryConfigProvider"
 _LOGIN = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL
 )
@@ -30,8 +30,8 @@ _LOGIN_MODULES: Final = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-UNFETCHED: Final = "its config provider does not run here, or has no such value"
-_WAY_OUT: Final = "name a cluster of the configuration instead, with --kafka"
+UNRESOLVED_NOTE: Final = "its config provider does not run here, or has no such value"
+_KAFKA_OPTION_ADVICE: Final = "name a cluster of the configuration instead, with --kafka"
 # They say how a connection is made, which librdkafka has its own good answers to, not to whom.
 _TUNING: Final = frozenset(
     {
@@ -44,12 +44,12 @@ _TUNING: Final = frozenset(
     }
 )
 _STORES: Final = ("ssl.keystore.", "ssl.truststore.")
-_TRANSLATED: Final = frozenset(
+_TRANSLATED_SETTINGS: Final = frozenset(
     {"ssl.endpoint.identification.algorithm", "ssl.key.password", "sasl.mechanism"}
 )
 
 
-class Untranslatable(Exception):
+class UntranslatableSettings(Exception):
     """Settings that have no words in librdkafka; `mistakes` names each, with no value."""
 
     def __init__(self, mistakes: tuple[str, ...]) -> None:
@@ -57,97 +57,104 @@ class Untranslatable(Exception):
         self.mistakes = mistakes
 
 
-def resolved(settings: Mapping[str, str]) -> dict[str, str]:
+def resolve_placeholders(settings: Mapping[str, str]) -> dict[str, str]:
     """The settings with what Kafka's own config providers fetch from files (KIP-297).
 
     What others would fetch stays as it is, and so does what is not there: the environment of the
     worker is not ours.
     """
     names = values_of(settings.get("config.providers", ""))
-    classes = {name: trimmed(settings.get(f"config.providers.{name}.class", "")) for name in names}
+    classes = {
+        name: trim_blanks(settings.get(f"config.providers.{name}.class", "")) for name in names
+    }
     return {
-        name: _PLACEHOLDER.sub(lambda match: _fetched(match, classes), value)
+        name: _PLACEHOLDER.sub(lambda match: _fetch_value(match, classes), value)
         for name, value in settings.items()
     }
 
 
-def _fetched(match: re.Match[str], classes: Mapping[str, str]) -> str:
+def _fetch_value(match: re.Match[str], classes: Mapping[str, str]) -> str:
     kind, path, key = classes.get(match[1], ""), Path(match[2] or ""), match[3]
     try:
-        if kind == _FROM_FILE:
-            return load(path.read_bytes())[key]
-        if kind == _FROM_FOLDER and key in {at.name for at in path.iterdir()}:
+        if kind == _FILE_PROVIDER:
+            return parse_properties(path.read_bytes())[key]
+        if kind == _DIRECTORY_PROVIDER and key in {at.name for at in path.iterdir()}:
             return (path / key).read_text()
     except (OSError, KeyError, UnicodeDecodeError):
         pass
     return match[0]
 
 
-def placeholder(value: str) -> bool:
+def has_placeholder(value: str) -> bool:
     """Is it, or a part of it, still to be fetched by a config provider of Java's?"""
     return _PLACEHOLDER.search(value) is not None
 
 
-def client_properties(settings: Mapping[str, str]) -> dict[str, str]:
+def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Librdkafka's properties of the client that these un-prefixed settings make in Java.
 
     Raises Untranslatable with everything that cannot be said.
     """
     mistakes: list[str] = []
-    kept = {name: trimmed(value) for name, value in settings.items() if _about_clients(name)}
-    for name in sorted(name for name, value in kept.items() if placeholder(value)):
-        mistakes.append(f"{name}: {UNFETCHED}; {_WAY_OUT}")
+    kept = {
+        name: trim_blanks(value) for name, value in settings.items() if _is_client_setting(name)
+    }
+    for name in sorted(name for name, value in kept.items() if has_placeholder(value)):
+        mistakes.append(f"{name}: {UNRESOLVED_NOTE}; {_KAFKA_OPTION_ADVICE}")
         del kept[name]
     made: dict[str, str] = {}
     if kept.get("bootstrap.servers"):
         # Java's clients take a protocol in front, and an IPv6 host without brackets.
         servers = (at.rpartition("://")[2] for at in values_of(kept["bootstrap.servers"]))
-        made["bootstrap.servers"] = ",".join(canonical(at) for at in servers if at)
+        made["bootstrap.servers"] = ",".join(normalize_address(at) for at in servers if at)
     elif not mistakes:
         mistakes.append("bootstrap.servers: missing")
     protocol = kept.get("security.protocol", "PLAINTEXT").upper()
     made["security.protocol"] = protocol.lower()
     if protocol.endswith("SSL"):
-        made |= _tls(kept, mistakes)
+        made |= _translate_tls(kept, mistakes)
     if protocol.startswith("SASL"):
-        made |= _sasl(kept, mistakes)
+        made |= _translate_sasl(kept, mistakes)
     if mistakes:
-        raise Untranslatable(tuple(mistakes))
+        raise UntranslatableSettings(tuple(mistakes))
     return made
 
 
-def _about_clients(name: str) -> bool:
+def _is_client_setting(name: str) -> bool:
     return name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
 
 
-def _tls(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+def _translate_tls(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
     made = {}
     algorithm = kept.get("ssl.endpoint.identification.algorithm", "https")
     made["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
     if "ssl.key.password" in kept:
         made["ssl.key.password"] = kept["ssl.key.password"]
-    made |= _truststore(kept, mistakes)
-    made |= _keystore(kept, mistakes)
+    made |= _translate_truststore(kept, mistakes)
+    made |= _translate_keystore(kept, mistakes)
     for name in sorted(kept):
         if not name.startswith("ssl.") or name.startswith(_STORES):
             continue
-        if name not in _TUNING | _TRANSLATED and kept[name]:
-            mistakes.append(f"{name}: has no counterpart here; {_WAY_OUT}")
+        if name not in _TUNING | _TRANSLATED_SETTINGS and kept[name]:
+            mistakes.append(f"{name}: has no counterpart here; {_KAFKA_OPTION_ADVICE}")
     return made
 
 
-def _truststore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+def _translate_truststore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
     inline, file = kept.get("ssl.truststore.certificates"), kept.get("ssl.truststore.location")
     kind = kept.get("ssl.truststore.type", "JKS").upper()
     if not inline and not file:
         return {}  # the authorities of the JVM, and here those of the operating system
     if kind != "PEM":
-        mistakes.append(f"ssl.truststore.type: {_kind(kind)}, where PEM can be read; {_WAY_OUT}")
+        mistakes.append(
+            f"ssl.truststore.type: {_describe_store_type(kind)}, where PEM can be read; "
+            f"{_KAFKA_OPTION_ADVICE}"
+        )
         return {}
     return {"ssl.ca.pem": inline} if inline else {"ssl.ca.location": str(file)}
 
 
-def _keystore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+def _translate_keystore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
     chain, key = kept.get("ssl.keystore.certificate.chain"), kept.get("ssl.keystore.key")
     file, kind = kept.get("ssl.keystore.location"), kept.get("ssl.keystore.type", "JKS").upper()
     if not chain and not key and not file:
@@ -156,37 +163,41 @@ def _keystore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
         password = kept.get("ssl.keystore.password", "")
         return {"ssl.keystore.location": file, "ssl.keystore.password": password}
     if kind != "PEM":
-        mistakes.append(f"ssl.keystore.type: {_kind(kind)}, where PEM can be read; {_WAY_OUT}")
+        mistakes.append(
+            f"ssl.keystore.type: {_describe_store_type(kind)}, where PEM can be read; "
+            f"{_KAFKA_OPTION_ADVICE}"
+        )
         return {}
     if file:  # one file with the key and the chain
         return {"ssl.certificate.location": file, "ssl.key.location": file}
     return {"ssl.certificate.pem": chain or "", "ssl.key.pem": key or ""}
 
 
-def _kind(kind: str) -> str:
+def _describe_store_type(kind: str) -> str:
     return kind if kind in {"JKS", "PKCS12", "BCFKS"} else "of another kind"
 
 
-def _sasl(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+def _translate_sasl(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
     mechanism = kept.get("sasl.mechanism", "GSSAPI").upper()
     module = _LOGIN_MODULES.get(mechanism)
     if module is None:
         known = ", ".join(_LOGIN_MODULES)
-        mistakes.append(f"sasl.mechanism: none of {known}; {_WAY_OUT}")
+        mistakes.append(f"sasl.mechanism: none of {known}; {_KAFKA_OPTION_ADVICE}")
         return {}
-    options = _login(kept.get("sasl.jaas.config", ""), module)
+    options = _parse_login(kept.get("sasl.jaas.config", ""), module)
     if options is None:
         mistakes.append(
-            f"sasl.jaas.config: not one login by {module} with username and password; {_WAY_OUT}"
+            f"sasl.jaas.config: not one login by {module} with username and password; "
+            f"{_KAFKA_OPTION_ADVICE}"
         )
         return {}
     if any(name.startswith("sasl.") and "callback" in name and kept[name] for name in kept):
-        mistakes.append(f"sasl.*.callback.handler.class: runs in Java; {_WAY_OUT}")
+        mistakes.append(f"sasl.*.callback.handler.class: runs in Java; {_KAFKA_OPTION_ADVICE}")
     username, password = options
     return {"sasl.mechanism": mechanism, "sasl.username": username, "sasl.password": password}
 
 
-def _login(text: str, module: str) -> tuple[str, str] | None:
+def _parse_login(text: str, module: str) -> tuple[str, str] | None:
     """(username, password) of a JAAS configuration with one login of this module."""
     match = _LOGIN.fullmatch(text)
     if match is None or match[1] != module:
@@ -194,7 +205,7 @@ def _login(text: str, module: str) -> tuple[str, str] | None:
     options: dict[str, str] = {}
     at = 0
     while option := _LOGIN_OPTION.match(match[3], at):
-        options[option[1]] = _bare(option[2])
+        options[option[1]] = _unquote_value(option[2])
         at = option.end()
     if match[3][at:].strip() or "tokenauth" in options:
         return None
@@ -202,8 +213,8 @@ def _login(text: str, module: str) -> tuple[str, str] | None:
     return None if username is None or password is None else (username, password)
 
 
-def _bare(quoted: str) -> str:
+def _unquote_value(quoted: str) -> str:
     """Java takes such a value apart with its StreamTokenizer: C's escapes, inside quotes."""
     if quoted[0] not in "\"'":
         return quoted
-    return unescaped(quoted[1:-1])
+    return unescape(quoted[1:-1])

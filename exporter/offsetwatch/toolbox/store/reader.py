@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 
-Progress = Callable[[int, int | None], None]
+ReadProgressCallback = Callable[[int, int | None], None]
 """Called during long reads: records read so far, and how many there are if that is known."""
 
 
-class Overwritten(NamedTuple):
+class HistoricOffset(NamedTuple):
     """One record of the past (`--from-beginning`): the pair it set, when and where it was written.
 
     at          Unix seconds; None in a file
     """
 
     connector: str
-    pair: Pair
+    pair: PartitionOffset
     at: float | None
     kpartition: int | None
     koffset: int | None
 
 
-class Place(Protocol):
+class OffsetReader(Protocol):
     """Called by the CLI and the toolbox. Raises ClientError."""
 
     @property
@@ -34,7 +34,7 @@ class Place(Protocol):
     def connectors(self) -> tuple[str, ...]:
         """Names of all that have offsets here, or are known here, sorted."""
 
-    def pairs(self, connector: str) -> tuple[Pair, ...]:
+    def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """What a task of it would be handed now, in order of the partitions; none for removed."""
 
     def notes(self, connector: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ class Place(Protocol):
         offset, a topic of its own that hides the worker's.
         """
 
-    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
         """Every record that is still there, in the order of the log. Raises Refused where a place
         has no past to show.
         """

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from offsetwatch.config import Connect
-from offsetwatch.errors import ConfigError, Malformed, Refused
+from offsetwatch.errors import ConfigError, MalformedResponse, RemoteRefusal
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.offset_shapes import decoded
-from offsetwatch.toolbox.store.reader import Overwritten
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.offset_shapes import parse_fields
+from offsetwatch.toolbox.store.reader import HistoricOffset
 
-_LOST: Final = (
+_NO_TASK_OFFSET: Final = (
     "has no offset for a task: its key is written in other bytes than Connect looks it up by, or "
     "its value is none; a reset over REST leaves it as it is"
 )
-_BEYOND_REST: Final = (
+_UNREACHABLE_OVER_REST: Final = (
     "has no offset over REST: its key is written in other bytes than REST looks it up by, which "
     "its task may well read (a map that is no HashMap), or its value is none; a change or reset "
     "over REST does not reach it: stop the workers and use --worker-config, which reads and "
@@ -26,13 +26,13 @@ _BEYOND_REST: Final = (
 )
 
 
-class RestPlace:
+class RestOffsetReader:
     """See Place. Raises ClientError; ConfigError where the cluster has no address to ask."""
 
     def __init__(self, connect: Connect) -> None:
         if not connect.worker_urls:
             raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
-        self._sight = Sight(connect)
+        self._sight = ConnectClient(connect)
         self._listed: dict[str, Connector] | None = None
         self._assigned: dict[str, frozenset[TopicPartition] | None] = {}
 
@@ -78,10 +78,10 @@ class RestPlace:
                 return kind
         if odd.count:
             why = f"no {class_name}, and members without a class: {odd.count} ({odd})"
-            raise Malformed(self.name, f"GET /connector-plugins: {why}")
+            raise MalformedResponse(self.name, f"GET /connector-plugins: {why}")
         return None
 
-    def pairs(self, connector: str) -> tuple[Pair, ...]:
+    def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """What a task would be handed now. Raises NotFound."""
         return self._sight.pairs(connector)
 
@@ -101,15 +101,15 @@ class RestPlace:
                 "topic may have for it does not count"
             )
             return tuple(f"{partition} has no offset for a task: {why}" for partition in lost)
+        reasons = {True: _UNREACHABLE_OVER_REST, False: _NO_TASK_OFFSET}
         return tuple(
-            f"{partition} {_BEYOND_REST if len(decoded(partition) or ()) > 1 else _LOST}"
-            for partition in lost
+            f"{partition} {reasons[len(parse_fields(partition) or ()) > 1]}" for partition in lost
         )
 
-    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
         """Refused: Connect tells only what holds now."""
         del connectors
-        raise Refused(
+        raise RemoteRefusal(
             self.name,
             "Connect returns only current offsets; its storage has the past: --worker-config",
         )

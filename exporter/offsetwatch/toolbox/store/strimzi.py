@@ -11,30 +11,34 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
-from offsetwatch.decode.connector_config import connector_settings
-from offsetwatch.errors import ConfigError, NotFound, Refused
+from offsetwatch.decode.connector_config import parse_connector_settings
+from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
 from offsetwatch.model.connectors import ConnectorSettings
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
-from offsetwatch.remedy.drivers.strimzi.ownership import Cluster, clusters, owners
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
-    CONNECTS,
-    MIRRORS,
-    Seen,
-    aliases,
-    gitops,
+from offsetwatch.remedy.drivers.strimzi.ownership import (
+    ConnectClusterResource,
+    find_cluster_resources,
+    list_connector_resources,
 )
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.store.reader import Overwritten
-from offsetwatch.toolbox.suggestions import told
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
+    KAFKA_CONNECTS,
+    KAFKA_MIRROR_MAKERS,
+    ConnectorResource,
+    find_gitops_tool,
+    read_aliases,
+)
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.store.reader import HistoricOffset
+from offsetwatch.toolbox.suggestions import format_names
 
 Json = dict[str, Any]
 _MIRROR_CLASS = "org.apache.kafka.connect.mirror."
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class StrimziConnectCluster:
     """The KafkaConnect or the KafkaMirrorMaker2 whose connectors are meant.
 
     lock    as what the journal knows it: the name of the entry under `connect` that is linked to it
@@ -47,16 +51,18 @@ class Site:
     wait_s: float
 
 
-class StrimziPlace:
+class StrimziOffsetReader:
     """See Place. Raises ClientError."""
 
-    def __init__(self, access: Access, site: Site, *, even_if_gitops: bool = False) -> None:
+    def __init__(
+        self, access: KubernetesAccess, site: StrimziConnectCluster, *, even_if_gitops: bool = False
+    ) -> None:
         self._access = access
         self._site = site
         self._even_if_gitops = even_if_gitops
         self._read = KubeReader(access)
-        self._cluster: Cluster | None = None
-        self._owners: dict[str, Seen] | None = None
+        self._cluster: ConnectClusterResource | None = None
+        self._owners: dict[str, ConnectorResource] | None = None
 
     @property
     def name(self) -> str:
@@ -72,7 +78,7 @@ class StrimziPlace:
         """All that have a resource."""
         return tuple(sorted(self._listed()))
 
-    def seen(self, connector: str) -> Seen | None:
+    def seen(self, connector: str) -> ConnectorResource | None:
         """Its resource as of the first question; None if there is none."""
         return self._listed().get(connector)
 
@@ -81,18 +87,18 @@ class StrimziPlace:
         None if nobody does.
         """
         seen = self.seen(connector)
-        return None if seen is None or self._even_if_gitops else gitops(seen.document)
+        return None if seen is None or self._even_if_gitops else find_gitops_tool(seen.document)
 
     def unmanaged(self) -> str | None:
         """Why the operator does nothing with connectors' resources here; None if it does."""
         return self.cluster().unmanaged
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ConnectClusterResource:
         """The cluster's own resource. Raises ConfigError where it is not to be found, or there are
         two.
         """
         if self._cluster is None:
-            found = clusters(self._read, self._site.namespace, self._site.name)
+            found = find_cluster_resources(self._read, self._site.namespace, self._site.name)
             if len(found) != 1:
                 raise ConfigError((self._not_one(len(found)),))
             self._cluster = found[0]
@@ -103,10 +109,10 @@ class StrimziPlace:
             return f"--strimzi: {self.name} is a KafkaConnect, and a KafkaMirrorMaker2 as well"
         names = [
             str((at.get("metadata") or {}).get("name"))
-            for plural in (CONNECTS, MIRRORS)
+            for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS)
             for at in self._read.resources(plural, self._site.namespace)
         ]
-        has = told(names) or "none"
+        has = format_names(names) or "none"
         return f"--strimzi: no KafkaConnect or KafkaMirrorMaker2 {self.name} (there: {has})"
 
     def settings(self, connector: str) -> ConnectorSettings | None:
@@ -115,14 +121,14 @@ class StrimziPlace:
         if seen is None:
             return None
         plural, document = self.cluster()
-        if plural == MIRRORS:
-            return connector_settings(connector, _mirror_config(document, seen))
+        if plural == KAFKA_MIRROR_MAKERS:
+            return parse_connector_settings(connector, _build_mirror_config(document, seen))
         spec = seen.document.get("spec") or {}
         name = str(spec.get("class") or "")
         plugins = (document.get("status") or {}).get("connectorPlugins") or ()
-        kind = next((str(at.get("type")) for at in plugins if _same_class(at, name)), "")
+        kind = next((str(at.get("type")) for at in plugins if _is_same_class(at, name)), "")
         config = {**(spec.get("config") or {}), "connector.class": name}
-        return connector_settings(connector, config, kind=kind)
+        return parse_connector_settings(connector, config, kind=kind)
 
     def driver(self, connector: str) -> StrimziDriver:
         """Raises NotFound."""
@@ -131,13 +137,13 @@ class StrimziPlace:
             raise NotFound(self.name, f"no connector {connector}")
         return StrimziDriver(self._access, seen.owner, wait_s=self._site.wait_s)
 
-    def pairs(self, connector: str) -> tuple[Pair, ...]:
+    def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """What the operator lists. Raises Refused where that takes a change of a resource that a
         repository owns.
         """
         seen, who = self.seen(connector), self.of_gitops(connector)
         if seen is not None and who is not None and "listOffsets" not in seen.part:
-            raise Refused(
+            raise RemoteRefusal(
                 self.name,
                 f"{seen.owner.said} is owned by {who}, and has no spec.listOffsets: set it there, "
                 "or say --even-if-gitops",
@@ -149,35 +155,37 @@ class StrimziPlace:
         del connector
         return ()
 
-    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
         """Refused: the operator tells only what holds now."""
         del connectors
         said = "the operator lists only current offsets; the storage has the past: --worker-config"
-        raise Refused(self.name, said)
+        raise RemoteRefusal(self.name, said)
 
     def close(self) -> None:
         """Nothing stays open."""
 
-    def _listed(self) -> dict[str, Seen]:
+    def _listed(self) -> dict[str, ConnectorResource]:
         if self._owners is None:
             at = self._site
-            self._owners = owners(self._read, self.cluster(), at.namespace, at.name)
+            self._owners = list_connector_resources(
+                self._read, self.cluster(), at.namespace, at.name
+            )
         return self._owners
 
 
-def _same_class(plugin: Mapping[str, Any], name: str) -> bool:
+def _is_same_class(plugin: Mapping[str, Any], name: str) -> bool:
     """By its full name or as Connect abbreviates it."""
     known = str(plugin.get("class") or "")
     last = known.rpartition(".")[2]
     return name in {known, last, last.removesuffix("Connector")} and name != ""
 
 
-def _mirror_config(document: Json, seen: Seen) -> dict[object, object]:
+def _build_mirror_config(document: Json, seen: ConnectorResource) -> dict[object, object]:
     """As the operator makes it of the resource, as far as we need it."""
     spec = document.get("spec") or {}
     clusters = {str(at.get("alias")): at for at in spec.get("clusters") or ()}
     for mirror in spec.get("mirrors") or ():
-        source, target = aliases(spec, mirror)
+        source, target = read_aliases(spec, mirror)
         if not seen.owner.connector.startswith(f"{source}->{target}."):
             continue
         where = {

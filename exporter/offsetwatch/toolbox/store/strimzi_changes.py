@@ -11,34 +11,36 @@ from typing import Final
 
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.strimzi.ownership import obstacle
-from offsetwatch.remedy.drivers.strimzi.resource_state import Seen
+from offsetwatch.remedy.drivers.strimzi.ownership import find_obstacle
+from offsetwatch.remedy.drivers.strimzi.resource_state import ConnectorResource
 from offsetwatch.remedy.model.driver import Driver
-from offsetwatch.remedy.model.plan import Alter, Pair, Reset, State, Subject
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, PlanSubject, RequestedState, Reset
 from offsetwatch.toolbox import connector_facts as facts
-from offsetwatch.toolbox.change import MOVES, Effect, Standing
-from offsetwatch.toolbox.store.strimzi import StrimziPlace
-from offsetwatch.toolbox.suggestions import body_hint, nearest, told
-from offsetwatch.toolbox.validation import Facts, Problem
+from offsetwatch.toolbox.change import MOVING_OFFSETS_NOTE, ChangeSteps, StateBeforeChange
+from offsetwatch.toolbox.store.strimzi import StrimziOffsetReader
+from offsetwatch.toolbox.suggestions import explain_offsets_name, find_nearest, format_names
+from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 
-_FAILED: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
+_FAILED_NOTE: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
 
 
-class StrimziWay:
+class StrimziOffsetStore:
     """See Way. `home` is the configured Kafka cluster that the workers use, if that is known."""
 
-    def __init__(self, place: StrimziPlace, kafkas: facts.Kafkas, home: str | None) -> None:
+    def __init__(
+        self, place: StrimziOffsetReader, kafkas: facts.KafkaClusterPool, home: str | None
+    ) -> None:
         self._place = place
         self._kafkas = kafkas
         self._home = home
 
     @property
-    def place(self) -> StrimziPlace:
+    def place(self) -> StrimziOffsetReader:
         """Where offsets are read."""
         return self._place
 
     @property
-    def kafkas(self) -> facts.Kafkas:
+    def kafkas(self) -> facts.KafkaClusterPool:
         """The Kafka clusters of the configuration."""
         return self._kafkas
 
@@ -55,30 +57,32 @@ class StrimziWay:
         del connector
         return self._place.lock
 
-    def standing(self, connector: str) -> Standing | Problem:
+    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
         """Its state is to be what its resource says now."""
         seen = self._place.seen(connector)
         if seen is None:
             there = self._place.connectors()
-            meant = nearest(connector, there)
-            right = f"did you mean {meant}?" if meant else f"it has: {told(there) or 'none'}"
-            right += body_hint(connector)
-            return Problem(connector, f"{self._place.name} has no such connector", right)
+            meant = find_nearest(connector, there)
+            right = (
+                f"did you mean {meant}?" if meant else f"it has: {format_names(there) or 'none'}"
+            )
+            right += explain_offsets_name(connector)
+            return ValidationProblem(connector, f"{self._place.name} has no such connector", right)
         problem = self._problem(connector, seen)
         if problem is not None:
             return problem
-        notes = [MOVES] if seen.wanted is State.RUNNING else []
-        notes += [_FAILED] if seen.state == "failed" else []
-        subject = Subject(
+        notes = [MOVING_OFFSETS_NOTE] if seen.wanted is RequestedState.RUNNING else []
+        notes += [_FAILED_NOTE] if seen.state == "failed" else []
+        subject = PlanSubject(
             driver="strimzi",
             place=self._place.lock,
             connector=connector,
             kind=self._kind(connector),
             identity=str(seen.metadata.get("uid")),
         )
-        return Standing(subject, seen.wanted, tuple(notes))
+        return StateBeforeChange(subject, seen.wanted, tuple(notes))
 
-    def _problem(self, connector: str, seen: Seen) -> Problem | None:
+    def _problem(self, connector: str, seen: ConnectorResource) -> ValidationProblem | None:
         """Why its resource is not to be changed, or would be in vain."""
         who = self._place.of_gitops(connector)
         if who is not None:
@@ -86,12 +90,14 @@ class StrimziWay:
                 f"{who} would put back what is changed in the middle of it: make it leave the "
                 "resource alone for that time, or say --even-if-gitops"
             )
-            return Problem(connector, f"{seen.owner.said} is owned by {who}", right)
+            return ValidationProblem(connector, f"{seen.owner.said} is owned by {who}", right)
         unmanaged = self._place.unmanaged()
         if unmanaged is not None:
-            return Problem(connector, unmanaged, "the operator would not act: --connect goes there")
-        found = obstacle(seen)
-        return None if found is None else Problem(connector, *found)
+            return ValidationProblem(
+                connector, unmanaged, "the operator would not act: --connect goes there"
+            )
+        found = find_obstacle(seen)
+        return None if found is None else ValidationProblem(connector, *found)
 
     def _kind(self, connector: str) -> str:
         settings = self.settings(connector)
@@ -99,10 +105,13 @@ class StrimziWay:
         return "source" if settings is None else kinds.get(settings.kind, "source")
 
     def facts(
-        self, connector: str, present: tuple[Pair, ...], wanted: Collection[TopicPartition]
-    ) -> Facts:
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
         """From its resource, and the clusters that the configuration file names."""
-        return facts.gather(
+        return facts.gather_facts(
             connector,
             self.settings(connector),
             present,
@@ -111,10 +120,12 @@ class StrimziWay:
             home=self._home,
         )
 
-    def effect(self, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Effect:
+    def effect(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
         """One operation of the operator."""
         del connector
-        return Effect((Reset() if whole else Alter(pairs),))
+        return ChangeSteps((Reset() if whole else Alter(pairs),))
 
     def driver(self, connector: str) -> Driver:
         """See StrimziDriver."""

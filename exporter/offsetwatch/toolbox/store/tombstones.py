@@ -14,20 +14,29 @@ from contextlib import closing
 from typing import Any, Final, NamedTuple, Protocol
 
 from offsetwatch.clients.kafka.clients import TailReader
-from offsetwatch.clients.kafka.whole_topic import LogRecord, StorageAdmin, ends_of, read_whole
+from offsetwatch.clients.kafka.whole_topic import (
+    LogRecord,
+    StorageAdmin,
+    read_topic_ends,
+    read_whole_topic,
+)
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
-from offsetwatch.remedy.drivers.rest.connect_state import kafka_version
-from offsetwatch.remedy.drivers.storage.stores import contents_of
-from offsetwatch.remedy.model.plan import Pair, Write
-from offsetwatch.remedy.model.stored_offsets import Contents, reset_records, set_records
-from offsetwatch.remedy.model.stored_offsets import pairs as pairs_in
+from offsetwatch.remedy.drivers.rest.connect_state import parse_kafka_version
+from offsetwatch.remedy.drivers.storage.stores import build_contents
+from offsetwatch.remedy.model.plan import PartitionOffset, Write
+from offsetwatch.remedy.model.stored_offsets import (
+    OffsetStoreContents,
+    build_reset_records,
+    build_set_records,
+)
+from offsetwatch.remedy.model.stored_offsets import list_pairs as pairs_in
 
 BROKEN_SINCE: Final = (3, 8)  # KAFKA-15018
 
 
-class Log(Protocol):
+class OffsetRecordLog(Protocol):
     """An offsets topic. Raises ClientError."""
 
     @property
@@ -55,8 +64,8 @@ class TopicLog:
 
     def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
         """See Log."""
-        ends = ends_of(self._admin, self._topic)
-        records = read_whole(
+        ends = read_topic_ends(self._admin, self._topic)
+        records = read_whole_topic(
             self._admin,
             lambda: TailReader(self._kafka, self._properties),
             self._topic,
@@ -69,7 +78,7 @@ class TopicLog:
         self._admin.close()
 
 
-class Around(NamedTuple):
+class DirectTopicWrites(NamedTuple):
     """What to do instead of asking Connect; there are no `writes` where Connect can be asked."""
 
     writes: tuple[Write, ...] = ()
@@ -81,17 +90,17 @@ class Around(NamedTuple):
         return tuple(write.where.rpartition("/")[2] for write in self.writes)
 
 
-def around(
+def plan_direct_writes(
     config: Config,
     connect: Connect,
     connector: str,
     settings: Connector | ConnectorSettings,
-    pairs: tuple[Pair, ...],
+    pairs: tuple[PartitionOffset, ...],
     *,
     version: str,
     whole: bool = False,
-    opened: Callable[[str], Log] | None = None,
-) -> Around:
+    opened: Callable[[str], OffsetRecordLog] | None = None,
+) -> DirectTopicWrites:
     """The way for these pairs, and back: what is new would have to be removed again. What goes from
     the connector's topic goes from the worker's as well, as Connect has it (KIP-875).
 
@@ -100,95 +109,108 @@ def around(
     """
     topic = settings.dedicated_offsets_topic
     if topic is None or settings.kind is ConnectorKind.SINK or topic == connect.offsets_topic:
-        return Around()
-    if (kafka_version(version) or BROKEN_SINCE) < BROKEN_SINCE:
-        return Around()
+        return DirectTopicWrites()
+    if (parse_kafka_version(version) or BROKEN_SINCE) < BROKEN_SINCE:
+        return DirectTopicWrites()
     kafka, away = config.kafka_of(connect), settings.offsets_addresses
     if kafka is None or (away and not away & kafka.addresses):
-        return Around(notes=(_ELSEWHERE.format(topic=topic),))
+        return DirectTopicWrites(notes=(_OWN_TOPIC_UNREADABLE.format(topic=topic),))
 
-    def of_topic(name: str) -> Log:
+    def of_topic(name: str) -> OffsetRecordLog:
         return TopicLog(connect.home, kafka.client_properties(), name)
 
     opened = opened or of_topic
     with closing(opened(topic)) as log:
         try:
-            own = _own(log, connector, pairs, whole=whole)
+            own = _plan_own_topic_write(log, connector, pairs, whole=whole)
         except NotFound:
-            return Around()  # no task of it has ever run
+            return DirectTopicWrites()  # no task of it has ever run
         except ClientError as exc:
-            return Around(notes=(f"{_ELSEWHERE.format(topic=topic)}: {exc}",))
+            return DirectTopicWrites(notes=(f"{_OWN_TOPIC_UNREADABLE.format(topic=topic)}: {exc}",))
     if own is None:
-        return Around()
-    said = _SAID.format(topic=topic, count=len(own.records))
+        return DirectTopicWrites()
+    said = _OWN_TOPIC_NOTE.format(topic=topic, count=len(own.records))
     shared = connect.offsets_topic
     gone = tuple(pair for pair in own.pairs if pair.offset is None)
     if not (gone or whole):
-        return _written((own,), said)
+        return _build_direct_writes((own,), said)
     if shared is None:
-        return _written((own,), said, _UNNAMED)
+        return _build_direct_writes((own,), said, _WORKER_TOPIC_UNKNOWN)
     with closing(opened(shared)) as log:
         try:
-            contents = _contents_of(log)
+            contents = _read_contents(log)
         except ClientError as exc:
-            return _written((own,), said, f"{_LEFT.format(topic=shared)}: {exc}")
+            return _build_direct_writes(
+                (own,), said, f"{_WORKER_TOPIC_UNREADABLE.format(topic=shared)}: {exc}"
+            )
     records = (
-        reset_records(contents, connector) if whole else set_records(contents, connector, gone)
+        build_reset_records(contents, connector)
+        if whole
+        else build_set_records(contents, connector, gone)
     )
     if not records:
-        return _written((own,), said)
+        return _build_direct_writes((own,), said)
     twin = Write(where=log.where, records=records, pairs=())
-    return _written((own, twin), said, _TWIN.format(topic=shared, count=len(records)))
+    return _build_direct_writes(
+        (own, twin), said, _WORKER_TOPIC_NOTE.format(topic=shared, count=len(records))
+    )
 
 
-def _written(writes: Iterable[Write], *notes: str) -> Around:
+def _build_direct_writes(writes: Iterable[Write], *notes: str) -> DirectTopicWrites:
     writes = tuple(write for write in writes if write.records)
-    return Around(writes, notes if writes else ())
+    return DirectTopicWrites(writes, notes if writes else ())
 
 
-def _own(log: Log, connector: str, pairs: tuple[Pair, ...], *, whole: bool) -> Write | None:
+def _plan_own_topic_write(
+    log: OffsetRecordLog, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+) -> Write | None:
     """Return what is written to the connector's topic; None where Connect can be asked."""
     ends, log_records = log.read()
-    if not transactional(log_records, ends):
+    if not is_transactional(log_records, ends):
         return None
-    contents = contents_of(log.where, log_records, len(ends))
+    contents = build_contents(log.where, log_records, len(ends))
     there = {pair.partition for pair in pairs_in(contents, connector)}
     if whole:
         rest = sorted(there - {pair.partition for pair in pairs})
-        pairs = (*(Pair(partition, None) for partition in rest), *pairs)
+        pairs = (*(PartitionOffset(partition, None) for partition in rest), *pairs)
     elif all(pair.offset is not None and pair.partition in there for pair in pairs):
         return None
-    return Write(where=log.where, records=set_records(contents, connector, pairs), pairs=pairs)
+    return Write(
+        where=log.where, records=build_set_records(contents, connector, pairs), pairs=pairs
+    )
 
 
-def _contents_of(log: Log) -> Contents:
+def _read_contents(log: OffsetRecordLog) -> OffsetStoreContents:
     ends, records = log.read()
-    return contents_of(log.where, records, len(ends))
+    return build_contents(log.where, records, len(ends))
 
 
-_SAID: Final = (
+_OWN_TOPIC_NOTE: Final = (
     "its worker has exactly-once support, and it an offsets topic of its own ({topic}): there "
     "Connect cannot remove offsets, so {count} record(s) are written to that topic instead"
 )
-_TWIN: Final = (
+_WORKER_TOPIC_NOTE: Final = (
     "{count} record(s) are written to the worker's own topic ({topic}), too: what it has of the "
     "connector does not count now, and would again without the setting offsets.storage.topic"
 )
-_STAYS: Final = (
+_REMAINING_NOTE: Final = (
     "what it has of the connector stays, does not count now, and would again without the setting "
     "offsets.storage.topic"
 )
-_LEFT: Final = f"the worker's own topic ({{topic}}) cannot be read: {_STAYS}"
-_UNNAMED: Final = (
-    f"the configuration does not name the worker's own topic (connect[].offsets_topic): {_STAYS}"
+_WORKER_TOPIC_UNREADABLE: Final = (
+    f"the worker's own topic ({{topic}}) cannot be read: {_REMAINING_NOTE}"
 )
-_ELSEWHERE: Final = (
+_WORKER_TOPIC_UNKNOWN: Final = (
+    f"the configuration does not name the worker's own topic "
+    f"(connect[].offsets_topic): {_REMAINING_NOTE}"
+)
+_OWN_TOPIC_UNREADABLE: Final = (
     "its offsets topic ({topic}) cannot be read: if its worker has exactly-once support, "
     "Connect cannot remove offsets there and says so after 90 s"
 )
 
 
-def transactional(records: Iterable[LogRecord], ends: Mapping[int, int]) -> bool:
+def is_transactional(records: Iterable[LogRecord], ends: Mapping[int, int]) -> bool:
     """Are offsets written in transactions? Each ends with a marker, which takes an offset and is
     never read; so no record stands right before the end, or before what we wrote there ourselves.
     Compaction makes gaps as well, but never at the end of a log.

@@ -18,16 +18,16 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from offsetwatch.config import Kafka
-from offsetwatch.config.files import problem_with
-from offsetwatch.config.properties import load
-from offsetwatch.decode.java_values import trimmed, values_of
+from offsetwatch.config.files import describe_file_error
+from offsetwatch.config.properties import parse_properties
+from offsetwatch.decode.java_values import trim_blanks, values_of
 from offsetwatch.errors import ConfigError
 from offsetwatch.toolbox.store.client_properties import (
-    UNFETCHED,
-    Untranslatable,
-    client_properties,
-    placeholder,
-    resolved,
+    UNRESOLVED_NOTE,
+    UntranslatableSettings,
+    has_placeholder,
+    resolve_placeholders,
+    translate_client_settings,
 )
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -39,7 +39,7 @@ _TOPIC: Final = "offset.storage.topic"
 
 
 @dataclass(frozen=True, slots=True)
-class Converters:
+class OffsetEnvelopes:
     """Whether offsets may stand in envelopes, `{"schema":…,"payload":…}`.
 
     Workers before 3.0 wrote them where so configured, newer ones ignore these settings (KIP-738):
@@ -51,7 +51,7 @@ class Converters:
 
 
 @dataclass(frozen=True, slots=True)
-class Distributed:
+class DistributedStorage:
     """The storage of a distributed worker, or of one flow of a dedicated MirrorMaker.
 
     client          librdkafka's properties; None where a configured cluster is to be used
@@ -68,12 +68,12 @@ class Distributed:
     config_topic: str
     group: str
     flush_s: float
-    converters: Converters
+    converters: OffsetEnvelopes
     flow: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Standalone:
+class StandaloneStorage:
     """The storage of a standalone worker: a file on this machine.
 
     urls    where its REST API answers while it runs
@@ -82,37 +82,43 @@ class Standalone:
     path: Path
     offsets_file: Path
     urls: tuple[str, ...]
-    converters: Converters
+    converters: OffsetEnvelopes
 
 
-def worker_config(path: Path, *, flow: str | None, translate: bool) -> Distributed | Standalone:
+def read_worker_config(
+    path: Path, *, flow: str | None, translate: bool
+) -> DistributedStorage | StandaloneStorage:
     """What the file says. `flow` as `A->B`; without `translate` its client settings are not looked
     at, because those of a configured cluster are used.
     """
-    settings = _read(path)
+    settings = _read_settings(path)
     try:
         if "clusters" in settings:
-            return _mirror_maker(path, settings, flow, translate=translate)
+            return _parse_mirror_maker(path, settings, flow, translate=translate)
         if flow is not None:
-            raise _Wrong("clusters: missing, so that this is no MirrorMaker and has no flows")
+            raise _WorkerConfigError(
+                "clusters: missing, so that this is no MirrorMaker and has no flows"
+            )
         if _FILE in settings and _TOPIC in settings:
-            raise _Wrong(f"{_FILE} and {_TOPIC}: a worker keeps its offsets in one of them")
+            raise _WorkerConfigError(
+                f"{_FILE} and {_TOPIC}: a worker keeps its offsets in one of them"
+            )
         if _FILE in settings:
-            return _standalone(path, settings)
-        return _distributed(path, settings, translate=translate)
-    except (_Wrong, Untranslatable) as exc:
+            return _parse_standalone(path, settings)
+        return _parse_distributed(path, settings, translate=translate)
+    except (_WorkerConfigError, UntranslatableSettings) as exc:
         raise ConfigError(tuple(f"{path}: {mistake}" for mistake in exc.mistakes)) from None
 
 
-def mirror_clusters(path: Path) -> dict[str, Kafka]:
+def read_mirror_clusters(path: Path) -> dict[str, Kafka]:
     """The Kafka clusters that a MirrorMaker's file names, by alias; those that librdkafka cannot be
     told how to reach are left out, and there are none in a worker's file.
     """
-    settings = _read(path)
+    settings = _read_settings(path)
     found = {}
-    for alias in _aliases(settings):
-        with suppress(Untranslatable, ValidationError):
-            client = client_properties(_of_alias(settings, alias))
+    for alias in _parse_aliases(settings):
+        with suppress(UntranslatableSettings, ValidationError):
+            client = translate_client_settings(_select_alias_settings(settings, alias))
             bootstrap = client.pop("bootstrap.servers")
             found[alias] = Kafka(bootstrap=bootstrap, properties=client)
     return found
@@ -120,37 +126,37 @@ def mirror_clusters(path: Path) -> dict[str, Kafka]:
 
 def has_flows(path: Path) -> bool:
     """Is this a MirrorMaker's file, whose flows have storages of their own?"""
-    return "clusters" in _read(path)
+    return "clusters" in _read_settings(path)
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read_settings(path: Path) -> dict[str, str]:
     try:
-        return resolved(load(path.read_bytes()))
+        return resolve_placeholders(parse_properties(path.read_bytes()))
     except OSError as exc:
-        raise ConfigError((f"{path}: {problem_with(exc)}",)) from exc
+        raise ConfigError((f"{path}: {describe_file_error(exc)}",)) from exc
 
 
-class _Wrong(Exception):
+class _WorkerConfigError(Exception):
     def __init__(self, *mistakes: str) -> None:
         super().__init__("; ".join(mistakes))
         self.mistakes = mistakes
 
 
-def _standalone(path: Path, settings: Mapping[str, str]) -> Standalone:
+def _parse_standalone(path: Path, settings: Mapping[str, str]) -> StandaloneStorage:
     # Relative to where the worker is started; nobody tells where that is, so it is where we are.
-    file = Path(_plain(settings, _FILE)).absolute()
-    return Standalone(
+    file = Path(_require_setting(settings, _FILE)).absolute()
+    return StandaloneStorage(
         path=path,
         offsets_file=file.resolve(),
-        urls=_urls(settings),
-        converters=_converters(settings),
+        urls=_parse_urls(settings),
+        converters=_parse_envelopes(settings),
     )
 
 
-def _urls(settings: Mapping[str, str]) -> tuple[str, ...]:
+def _parse_urls(settings: Mapping[str, str]) -> tuple[str, ...]:
     listeners = settings.get("listeners") or _LISTENERS
     if "listeners" not in settings and "rest.port" in settings:  # before 3.0
-        old = [trimmed(settings.get(name, "")) for name in ("rest.host.name", "rest.port")]
+        old = [trim_blanks(settings.get(name, "")) for name in ("rest.host.name", "rest.port")]
         listeners = "http://" + ":".join(old)
     found = []
     for listener in values_of(listeners):
@@ -160,7 +166,7 @@ def _urls(settings: Mapping[str, str]) -> tuple[str, ...]:
         except ValueError:
             port = None
         if port is None or parts.scheme.lower() not in {"http", "https"}:
-            raise _Wrong(f"listeners: {listener} is no http://host:port")
+            raise _WorkerConfigError(f"listeners: {listener} is no http://host:port")
         anywhere = parts.hostname in {None, "", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
         host = "127.0.0.1" if anywhere else str(parts.hostname)
         host = f"[{host}]" if ":" in host else host
@@ -168,60 +174,64 @@ def _urls(settings: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _distributed(path: Path, settings: Mapping[str, str], *, translate: bool) -> Distributed:
+def _parse_distributed(
+    path: Path, settings: Mapping[str, str], *, translate: bool
+) -> DistributedStorage:
     missing = [
         f"{name}: missing; so this is neither a worker's nor a MirrorMaker's file"
         for name in ("group.id", _TOPIC, "config.storage.topic")
         if not settings.get(name)
     ]
     if missing:
-        raise _Wrong(*missing)
-    return Distributed(
+        raise _WorkerConfigError(*missing)
+    return DistributedStorage(
         path=path,
-        bootstrap=_bootstrap(settings),
-        client=client_properties(settings) if translate else None,
-        offsets_topic=_plain(settings, _TOPIC),
-        config_topic=_plain(settings, "config.storage.topic"),
-        group=_plain(settings, "group.id"),
-        flush_s=_flush_s(settings),
-        converters=_converters(settings),
+        bootstrap=_parse_bootstrap(settings),
+        client=translate_client_settings(settings) if translate else None,
+        offsets_topic=_require_setting(settings, _TOPIC),
+        config_topic=_require_setting(settings, "config.storage.topic"),
+        group=_require_setting(settings, "group.id"),
+        flush_s=_compute_flush_s(settings),
+        converters=_parse_envelopes(settings),
     )
 
 
-def _mirror_maker(
+def _parse_mirror_maker(
     path: Path, settings: Mapping[str, str], wanted: str | None, *, translate: bool
-) -> Distributed:
-    source, target = flow = _flow(settings, wanted)
+) -> DistributedStorage:
+    source, target = flow = _select_flow(settings, wanted)
     # Its own order: what stands under an alias wins for clients, what stands above for storage.
-    worker = {**_of_alias(settings, target), **_storage(settings)}
-    return Distributed(
+    worker = {**_select_alias_settings(settings, target), **_select_storage_settings(settings)}
+    return DistributedStorage(
         path=path,
-        bootstrap=_bootstrap(worker),
-        client=client_properties(worker) if translate else None,
-        offsets_topic=_plain(worker, _TOPIC, f"mm2-offsets.{source}.internal"),
-        config_topic=_plain(worker, "config.storage.topic", f"mm2-configs.{source}.internal"),
-        group=_plain(worker, "group.id", f"{source}-mm2"),
-        flush_s=_flush_s(worker),
-        converters=_converters(worker),
+        bootstrap=_parse_bootstrap(worker),
+        client=translate_client_settings(worker) if translate else None,
+        offsets_topic=_require_setting(worker, _TOPIC, f"mm2-offsets.{source}.internal"),
+        config_topic=_require_setting(
+            worker, "config.storage.topic", f"mm2-configs.{source}.internal"
+        ),
+        group=_require_setting(worker, "group.id", f"{source}-mm2"),
+        flush_s=_compute_flush_s(worker),
+        converters=_parse_envelopes(worker),
         flow=flow,
     )
 
 
-def _bootstrap(settings: Mapping[str, str]) -> str:
+def _parse_bootstrap(settings: Mapping[str, str]) -> str:
     return ",".join(values_of(settings.get("bootstrap.servers", "")))
 
 
-def _of_alias(settings: Mapping[str, str], alias: str) -> dict[str, str]:
+def _select_alias_settings(settings: Mapping[str, str], alias: str) -> dict[str, str]:
     prefix = f"{alias}."
     stripped = {
         name.removeprefix(prefix): value
         for name, value in settings.items()
         if name.startswith(prefix)
     }
-    return {**_shared(settings), **stripped}
+    return {**_select_client_settings(settings), **stripped}
 
 
-def _shared(settings: Mapping[str, str]) -> dict[str, str]:
+def _select_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     names = ("bootstrap.servers", "security.protocol")
     prefixes = ("ssl.", "sasl.")
     return {
@@ -231,52 +241,56 @@ def _shared(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _storage(settings: Mapping[str, str]) -> dict[str, str]:
+def _select_storage_settings(settings: Mapping[str, str]) -> dict[str, str]:
     prefixes = ("offset.storage", "config.storage")
     return {name: value for name, value in settings.items() if name.startswith(prefixes)}
 
 
-def _flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
+def _select_flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
     """The flow asked for, or the only one that is enabled."""
-    aliases = _aliases(settings)
+    aliases = _parse_aliases(settings)
     flows = {f"{a}->{b}": (a, b) for a, b in permutations(aliases, 2)}
     if wanted is not None:
         if wanted not in flows:
-            raise _Wrong(f"clusters: no flow {wanted} between {', '.join(aliases)}")
+            raise _WorkerConfigError(f"clusters: no flow {wanted} between {', '.join(aliases)}")
         return flows[wanted]
     # Boolean.parseBoolean of the text as it is written: to it, blanks behind make a truth false.
     enabled = [name for name in flows if settings.get(f"{name}.enabled", "").lower() == "true"]
     if len(enabled) != 1:
         several = f"several flows are enabled, {', '.join(enabled)}" if enabled else "no flow is"
-        raise _Wrong(f"clusters: {several}{'' if enabled else ' enabled'}; name one with --flow")
+        raise _WorkerConfigError(
+            f"clusters: {several}{'' if enabled else ' enabled'}; name one with --flow"
+        )
     return flows[enabled[0]]
 
 
-def _aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
+def _parse_aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
     found = values_of(settings.get("clusters", ""))
     return tuple(dict.fromkeys(alias for alias in found if alias))
 
 
-def _plain(settings: Mapping[str, str], name: str, default: str = "") -> str:
+def _require_setting(settings: Mapping[str, str], name: str, default: str = "") -> str:
     value = settings.get(name, default).strip()
     if not value:
-        raise _Wrong(f"{name}: missing")
-    if placeholder(value):
-        raise _Wrong(f"{name}: {UNFETCHED}")
+        raise _WorkerConfigError(f"{name}: missing")
+    if has_placeholder(value):
+        raise _WorkerConfigError(f"{name}: {UNRESOLVED_NOTE}")
     return value
 
 
-def _flush_s(settings: Mapping[str, str]) -> float:
+def _compute_flush_s(settings: Mapping[str, str]) -> float:
     found = [
         settings.get("offset.flush.interval.ms", str(_FLUSH_MS)).strip(),
         settings.get("offset.flush.timeout.ms", str(_FLUSH_TIMEOUT_MS)).strip(),
     ]
     if not all(at.isdecimal() for at in found):
-        raise _Wrong("offset.flush.interval.ms, offset.flush.timeout.ms: not both numbers")
+        raise _WorkerConfigError(
+            "offset.flush.interval.ms, offset.flush.timeout.ms: not both numbers"
+        )
     return sum(int(at) for at in found) / 1000.0
 
 
-def _converters(settings: Mapping[str, str]) -> Converters:
+def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
     """Raises for a converter that we cannot read. Long names, as `internal.key.converter` had no
     aliases that anybody wrote.
     """
@@ -292,5 +306,5 @@ def _converters(settings: Mapping[str, str]) -> Converters:
         schemas = settings.get(f"{what}.schemas.enable", "true" if name else "false")
         found.append(schemas.strip().lower() == "true")
     if mistakes:
-        raise _Wrong(*mistakes)
-    return Converters(keys=found[0], values=found[1])
+        raise _WorkerConfigError(*mistakes)
+    return OffsetEnvelopes(keys=found[0], values=found[1])

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from offsetwatch.clients.kafka.clients import TailReader
-from offsetwatch.clients.kafka.whole_topic import Progress, StorageAdmin, read_whole
-from offsetwatch.clock import Clock
+from offsetwatch.clients.kafka.whole_topic import ProgressCallback, StorageAdmin, read_whole_topic
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
 from offsetwatch.decode.configs import decode_config
-from offsetwatch.decode.connector_config import bootstrap_addresses
-from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.decode.connector_config import parse_bootstrap_addresses
+from offsetwatch.decode.javamap import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.errors import NotFound, Refused
+from offsetwatch.errors import NotFound, RemoteRefusal
 from offsetwatch.model.connectors import (
     ConnectorConfigured,
     ConnectorKind,
@@ -28,24 +28,33 @@ from offsetwatch.model.connectors import (
 )
 from offsetwatch.model.offsets import LegacyOffset, SourceKey, SourceOffset
 from offsetwatch.remedy.drivers.storage.driver import StorageDriver
-from offsetwatch.remedy.drivers.storage.stores import FileStorage, Storage, TopicStorage, Workers
-from offsetwatch.remedy.model.plan import Pair, Subject, Write
-from offsetwatch.remedy.model.stored_offsets import (
-    Contents,
-    connectors,
-    notes,
-    pairs,
-    reset_records,
-    set_records,
+from offsetwatch.remedy.drivers.storage.stores import (
+    FileStorage,
+    Storage,
+    TopicStorage,
+    WorkerGroup,
 )
-from offsetwatch.toolbox.store.reader import Overwritten
-from offsetwatch.toolbox.store.worker_config import Distributed, Standalone, worker_config
+from offsetwatch.remedy.model.plan import PartitionOffset, PlanSubject, Write
+from offsetwatch.remedy.model.stored_offsets import (
+    OffsetStoreContents,
+    build_reset_records,
+    build_set_records,
+    list_connectors,
+    list_notes,
+    list_pairs,
+)
+from offsetwatch.toolbox.store.reader import HistoricOffset
+from offsetwatch.toolbox.store.worker_config import (
+    DistributedStorage,
+    StandaloneStorage,
+    read_worker_config,
+)
 
 _STARTED: Final = "started"
 
 
 @dataclass(slots=True)
-class Known:
+class ConfigTopicContents:
     """What a config topic says of connectors; secrets never get here.
 
     states      what somebody wants them to be
@@ -59,41 +68,45 @@ class Known:
     missing: str | None = None
 
 
-def storage_of(
+def open_worker_storage(
     path: Path,
     *,
     kafka: Kafka | None = None,
     kafka_name: str | None = None,
     flow: str | None = None,
-    progress: Progress | None = None,
-) -> StoragePlace:
+    progress: ProgressCallback | None = None,
+) -> WorkerOffsetReader:
     """The storage that the worker's file names. With `kafka`, the clients are made as that
     configured cluster says and not as the file does. Raises ConfigError.
     """
-    found = worker_config(path, flow=flow, translate=kafka is None)
-    if isinstance(found, Standalone):
-        return StoragePlace(_StandaloneSite(found), progress)
+    found = read_worker_config(path, flow=flow, translate=kafka is None)
+    if isinstance(found, StandaloneStorage):
+        return WorkerOffsetReader(_StandaloneWorkerStorage(found), progress)
     properties = found.client if kafka is None else kafka.client_properties()
     assert properties is not None
     name = kafka_name or str(properties["bootstrap.servers"])
     admin = StorageAdmin(name, properties)
-    return StoragePlace(
-        _DistributedSite(found, name, properties, admin, lambda: TailReader(name, properties)),
+    return WorkerOffsetReader(
+        _DistributedWorkerStorage(
+            found, name, properties, admin, lambda: TailReader(name, properties)
+        ),
         progress,
     )
 
 
-class StoragePlace:
+class WorkerOffsetReader:
     """See Place; beside it, what a change of this storage needs. Everything is read once, when it
     is first asked for.
     """
 
     def __init__(
-        self, site: _StandaloneSite | _DistributedSite, progress: Progress | None = None
+        self,
+        site: _StandaloneWorkerStorage | _DistributedWorkerStorage,
+        progress: ProgressCallback | None = None,
     ) -> None:
         self._site = site
         self._progress = progress
-        self._contents: dict[str, Contents] = {}
+        self._contents: dict[str, OffsetStoreContents] = {}
         self._missing: set[str] = set()
 
     @property
@@ -113,7 +126,7 @@ class StoragePlace:
     def connectors(self) -> tuple[str, ...]:
         """Those that have offsets here, and source connectors that are configured."""
         known = self._site.known()
-        found = set(connectors(self._of(None)))
+        found = set(list_connectors(self._of(None)))
         found |= {name for name, at in known.settings.items() if not is_sink(at)}
         return tuple(sorted(found))
 
@@ -122,16 +135,16 @@ class StoragePlace:
         configured = connector in self._site.known().settings
         return configured or connector in self._of(connector).by_connector
 
-    def pairs(self, connector: str) -> tuple[Pair, ...]:
+    def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """What a task of it would be handed now; where it has a topic of its own, from there alone
         (KIP-618 promises more than any version of Connect does).
         """
-        return pairs(self._of(connector), connector)
+        return list_pairs(self._of(connector), connector)
 
     def notes(self, connector: str) -> tuple[str, ...]:
         """What is odd about it, and a topic of its own that hides the worker's."""
         contents = self._of(connector)
-        found = notes(contents, connector)
+        found = list_notes(contents, connector)
         missing = self._site.known().missing
         if missing is not None:
             what = f"there is no topic {missing}; it may keep its offsets in another one"
@@ -141,8 +154,8 @@ class StoragePlace:
             found = (*found, f"{where} is not there yet: the worker has not created it")
         if where != self.name:
             # Connect copies to the worker's topic what it writes to this one.
-            own = {at.partition for at in pairs(contents, connector)}
-            hidden = [at for at in pairs(self._of(None), connector) if at.partition not in own]
+            own = {at.partition for at in list_pairs(contents, connector)}
+            hidden = [at for at in list_pairs(self._of(None), connector) if at.partition not in own]
             if hidden:
                 what = f"{len(hidden)} offset(s) under its name in {self.name} are not used"
                 found = (*found, f"it keeps its offsets in {where} alone; {what}")
@@ -163,11 +176,11 @@ class StoragePlace:
             return None
         return known.states.get(connector, _STARTED)
 
-    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[Overwritten]:
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
         """The worker's topic, then those of connectors that have one. Raises Refused of a file."""
         site = self._site
-        if isinstance(site, _StandaloneSite):
-            raise Refused(self.name, "an offsets file has no past: every commit replaces it")
+        if isinstance(site, _StandaloneWorkerStorage):
+            raise RemoteRefusal(self.name, "an offsets file has no past: every commit replaces it")
         own = {
             name: at.dedicated_offsets_topic
             for name, at in site.known().settings.items()
@@ -176,7 +189,7 @@ class StoragePlace:
         for topic in dict.fromkeys((None, *(name for name in sorted(own)))):
             storage = self._storage(topic)
             with suppress(NotFound):
-                for record in _past(storage, self._progress):
+                for record in _read_past_offsets(storage, self._progress):
                     if (record.connector == topic if topic else record.connector not in own) and (
                         connectors is None or record.connector in connectors
                     ):
@@ -188,11 +201,11 @@ class StoragePlace:
         """
         return self._storage(connector).busy()
 
-    def driver(self, connector: str, clock: Clock) -> StorageDriver:
+    def driver(self, connector: str, clock: UnixClock) -> StorageDriver:
         """Carries plans for this connector out."""
         return StorageDriver(self._storage(connector), connector, clock)
 
-    def subject(self, connector: str) -> Subject:
+    def subject(self, connector: str) -> PlanSubject:
         """What a plan says of itself. The place is the same under whatever name the cluster is
         configured, as the lock goes by it.
         """
@@ -202,22 +215,22 @@ class StoragePlace:
         settings = self.settings(connector)
         mirror = settings is not None and settings.kind is ConnectorKind.MIRROR
         kind = ConnectorKind.MIRROR if mirror or self.flow else ConnectorKind.SOURCE
-        return Subject(
+        return PlanSubject(
             driver="storage", place=where, connector=connector, kind=kind, identity=identity
         )
 
-    def plan_write(self, connector: str, wanted: tuple[Pair, ...]) -> Write:
+    def plan_write(self, connector: str, wanted: tuple[PartitionOffset, ...]) -> Write:
         """The step after which these partitions have these offsets; without records if they have
         them already. Raises Refused.
         """
-        records = set_records(self._to_write(connector), connector, wanted)
+        records = build_set_records(self._to_write(connector), connector, wanted)
         return Write(where=self._storage(connector).where, records=records, pairs=wanted)
 
     def plan_reset(self, connector: str) -> Write:
         """The step after which nothing stands under the connector's name."""
         contents = self._to_write(connector)
-        gone = tuple(Pair(at.partition, None) for at in pairs(contents, connector))
-        records = reset_records(contents, connector)
+        gone = tuple(PartitionOffset(at.partition, None) for at in list_pairs(contents, connector))
+        records = build_reset_records(contents, connector)
         return Write(where=self._storage(connector).where, records=records, pairs=gone)
 
     def close(self) -> None:
@@ -227,20 +240,22 @@ class StoragePlace:
     def _storage(self, connector: str | None) -> Storage:
         return self._site.storage(connector)
 
-    def _to_write(self, connector: str) -> Contents:
+    def _to_write(self, connector: str) -> OffsetStoreContents:
         contents = self._of(connector)
         missing = self._site.known().missing
         if missing is not None:
-            raise Refused(
+            raise RemoteRefusal(
                 contents.where,
                 f"there is no topic {missing}, which would show whether {connector} keeps its "
                 "offsets here: is config.storage.topic right?",
             )
         if contents.where in self._missing:
-            raise Refused(contents.where, "there is no such topic: let the worker begin it first")
+            raise RemoteRefusal(
+                contents.where, "there is no such topic: let the worker begin it first"
+            )
         return contents
 
-    def _of(self, connector: str | None) -> Contents:
+    def _of(self, connector: str | None) -> OffsetStoreContents:
         """What the storage of a connector, or of all others, holds."""
         storage = self._storage(connector)
         if storage.where not in self._contents:
@@ -250,22 +265,24 @@ class StoragePlace:
                 if connector is None or storage.where == self.name:
                     raise
                 # A connector's own topic is made when it first starts.
-                self._contents[storage.where] = Contents(storage.where, (), None)
+                self._contents[storage.where] = OffsetStoreContents(storage.where, (), None)
                 self._missing.add(storage.where)
         return self._contents[storage.where]
 
 
-def plan_write(place: StoragePlace, connector: str, wanted: tuple[Pair, ...]) -> Write:
+def plan_write(
+    place: WorkerOffsetReader, connector: str, wanted: tuple[PartitionOffset, ...]
+) -> Write:
     """See StoragePlace.plan_write."""
     return place.plan_write(connector, wanted)
 
 
-class _StandaloneSite:
+class _StandaloneWorkerStorage:
     """One file for all connectors; who they are stands in files of their own, unknown to us."""
 
     flow: tuple[str, str] | None = None
 
-    def __init__(self, worker: Standalone) -> None:
+    def __init__(self, worker: StandaloneStorage) -> None:
         converters = worker.converters
         self._storage = FileStorage(
             worker.offsets_file,
@@ -282,19 +299,19 @@ class _StandaloneSite:
         del connector
         return None
 
-    def known(self) -> Known:
-        return Known()
+    def known(self) -> ConfigTopicContents:
+        return ConfigTopicContents()
 
     def close(self) -> None:
         self._storage.close()
 
 
-class _DistributedSite:
+class _DistributedWorkerStorage:
     """The worker's topic, and those that connectors have of their own."""
 
     def __init__(
         self,
-        worker: Distributed,
+        worker: DistributedStorage,
         kafka: str,
         properties: Mapping[str, Any],
         admin: StorageAdmin,
@@ -307,7 +324,7 @@ class _DistributedSite:
         self._admin = admin
         self._open = open_reader
         self._storages: dict[str, TopicStorage] = {}
-        self._known: Known | None = None
+        self._known: ConfigTopicContents | None = None
 
     def storage(self, connector: str | None) -> TopicStorage:
         topic = self._worker.offsets_topic if connector is None else self.topic(connector)
@@ -317,7 +334,7 @@ class _DistributedSite:
                 self._kafka,
                 self._properties,
                 topic,
-                workers=Workers(self._worker.group, self._worker.flush_s),
+                workers=WorkerGroup(self._worker.group, self._worker.flush_s),
                 in_envelope=(converters.keys, converters.values),
                 admin=self._admin,
                 open_reader=self._open,
@@ -332,22 +349,22 @@ class _DistributedSite:
             return self._worker.offsets_topic
         own = settings.dedicated_offsets_topic
         if settings.offsets_addresses and (own is not None or connector in known.fenced):
-            ours = self._admin.topics()[1] | bootstrap_addresses(self._worker.bootstrap)
+            ours = self._admin.topics()[1] | parse_bootstrap_addresses(self._worker.bootstrap)
             if not settings.offsets_addresses & ours:
-                raise Refused(
+                raise RemoteRefusal(
                     f"{self._kafka}/{own or self._worker.offsets_topic}",
                     f"{connector} keeps its offsets on another Kafka cluster: its own setting "
                     "producer.override.bootstrap.servers",
                 )
         return self._worker.offsets_topic if own is None else own
 
-    def known(self) -> Known:
+    def known(self) -> ConfigTopicContents:
         """As of the first question."""
         if self._known is None:
-            found = Known()
+            found = ConfigTopicContents()
             try:
-                for record in read_whole(self._admin, self._open, self._worker.config_topic):
-                    _note(found, record.key, record.value)
+                for record in read_whole_topic(self._admin, self._open, self._worker.config_topic):
+                    _apply_config_record(found, record.key, record.value)
             except NotFound:
                 found.missing = self._worker.config_topic
             self._known = found
@@ -357,7 +374,9 @@ class _DistributedSite:
         self._admin.close()
 
 
-def _note(known: Known, key: bytes | None, value: bytes | None) -> None:
+def _apply_config_record(
+    known: ConfigTopicContents, key: bytes | None, value: bytes | None
+) -> None:
     match decode_config(key, value):
         case ConnectorConfigured(connector, None):
             known.settings.pop(connector, None)
@@ -378,25 +397,27 @@ def is_sink(settings: ConnectorSettings) -> bool:
     return "Sink" in settings.class_name.rpartition(".")[2]
 
 
-def _past(storage: Storage, progress: Progress | None) -> Iterator[Overwritten]:
+def _read_past_offsets(
+    storage: Storage, progress: ProgressCallback | None
+) -> Iterator[HistoricOffset]:
     """Every record under a key that a task may have looked up."""
     assert isinstance(storage, TopicStorage)
     for record in storage.history(progress):
         key = decode_key(record.key)
-        if not isinstance(key, SourceKey) or not _looked_up(key, record.key):
+        if not isinstance(key, SourceKey) or not _is_task_key(key, record.key):
             continue
         value = decode_value(record.value)
         if isinstance(value, LegacyOffset):
             value = value.offset if isinstance(value.offset, SourceOffset) else None
         offset = value.text if isinstance(value, SourceOffset) and not value.is_null else None
         told = (record.key or b"").decode() if key.ordered else None
-        pair = Pair(key.identity, offset, told)
-        yield Overwritten(key.connector, pair, record.at, record.kpartition, record.koffset)
+        pair = PartitionOffset(key.identity, offset, told)
+        yield HistoricOffset(key.connector, pair, record.at, record.kpartition, record.koffset)
 
 
-def _looked_up(key: SourceKey, raw: bytes | None) -> bool:
+def _is_task_key(key: SourceKey, raw: bytes | None) -> bool:
     """In an envelope or not: what counted at the time is not known."""
     if key.is_spelling:
         return True
-    wanted = connect_key_of(key.connector, key.identity)
+    wanted = build_connect_key_from_json(key.connector, key.identity)
     return raw is not None and wanted is not None and raw.endswith((wanted, wanted + b"}"))

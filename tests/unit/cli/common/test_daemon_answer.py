@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
+from lab.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.config import load
-from offsetwatch.config.identity import clusters_of, differences
-from offsetwatch.errors import ConfigError, NothingRead, TimedOut, Unreachable
+from offsetwatch.config.identity import describe_differences, format_cluster_hashes
+from offsetwatch.errors import ConfigError, NoReadableCluster, ResponseTimeout, TargetUnreachable
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from offsetwatch.model.topology import MirrorFlow
-from offsetwatch.serve.http.read_listener import PageFacts, Pulse, ReadServer
-from offsetwatch.serve.metrics.families import Reload
+from offsetwatch.serve.http.read_listener import LoopHeartbeat, PageFacts, ReadServer
+from offsetwatch.serve.metrics.families import ConfigReloadStatus
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
-
-from lab.ports import free_port
 from tests.changed import replace
 from tests.fakes.connect import Made, serving
 from tests.unit.remedy.offices import Bureau
@@ -67,9 +67,9 @@ def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
     server = ReadServer(
         "127.0.0.1:0",
         snapshot=lambda: shown[0],
-        pulse=Pulse(lambda: True),
+        pulse=LoopHeartbeat(lambda: True),
         reload=Future,
-        reloaded=lambda: Reload(successful=True, at=0.0),
+        reloaded=lambda: ConfigReloadStatus(successful=True, at=0.0),
         page_facts=PageFacts(clusters=lambda: " ".join(clusters)),
     )
     server.start()
@@ -133,7 +133,7 @@ def test_the_daemon_is_asked_first_and_named(tmp_path, daemon, verb, printed):
 
 def test_a_daemon_of_another_configuration_is_named_and_not_asked(tmp_path, daemon, clusters):
     path = config(tmp_path, daemon[0])
-    clusters.append(clusters_of(load(path)))
+    clusters.append(format_cluster_hashes(load(path)))
     done = typed("status", "-c", str(path))
     assert "the daemon on 127.0.0.1" in done.stdout
     assert "another configuration" not in done.stderr
@@ -147,9 +147,9 @@ def test_a_daemon_of_another_configuration_is_named_and_not_asked(tmp_path, daem
 
 
 def test_what_two_configurations_are_about_is_compared_by_name_and_address(tmp_path):
-    one = clusters_of(load(config(tmp_path, 1)))
-    assert differences(one, one) == ()
-    assert differences(one, one.replace("connect/far=", "connect/f%20r=")) == (
+    one = format_cluster_hashes(load(config(tmp_path, 1)))
+    assert describe_differences(one, one) == ()
+    assert describe_differences(one, one.replace("connect/far=", "connect/f%20r=")) == (
         "connect f r is in its configuration alone",
         "connect far is not in its configuration",
     )
@@ -183,7 +183,7 @@ def test_a_daemon_elsewhere_needs_no_configuration(daemon, monkeypatch, tmp_path
     done = CliRunner().invoke(cli, ["explain", "mm2"], env={"OFFSETWATCH_URL": url})
     assert "mm2_silent_stall" in done.stdout
     gone = typed("status", "--url", f"http://127.0.0.1:{free_port()}")
-    assert isinstance(gone.exception, Unreachable)
+    assert isinstance(gone.exception, TargetUnreachable)
 
 
 def test_a_connector_that_nobody_knows_is_said_with_its_neighbour(tmp_path, daemon):
@@ -228,7 +228,7 @@ def test_a_daemon_that_cannot_tell_is_not_believed(tmp_path, daemon, shown):
 def test_a_daemon_that_stands_still_is_not_believed(tmp_path, daemon):
     daemon[1][0] = replace(seen(), at=time.time() - 3600.0)
     done = typed("connectors", "status", "-c", str(config(tmp_path, daemon[0])), "--timeout", "5")
-    assert isinstance(done.exception, NothingRead)
+    assert isinstance(done.exception, NoReadableCluster)
 
 
 # --- no daemon: one cluster of two is frozen ------------------------------------------------------
@@ -304,11 +304,14 @@ def test_doctor_keeps_its_time(tmp_path, frozen):
 
 
 def test_a_frozen_cluster_stops_a_plan_at_once_and_is_named(tmp_path, frozen):
-    from offsetwatch.cli.common.own_inspection import caught_up
+    from offsetwatch.cli.common.own_inspection import read_complete_snapshot
     from offsetwatch.config import load
 
     loaded = load(config(tmp_path, free_port(), west=frozen), {})
-    with pytest.raises(TimedOut, match="Kafka cluster west"), caught_up(loaded, 60.0):
+    with (
+        pytest.raises(ResponseTimeout, match="Kafka cluster west"),
+        read_complete_snapshot(loaded, 60.0),
+    ):
         pass
 
 
@@ -358,20 +361,20 @@ def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, co
 
 
 def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
-    from offsetwatch.cli.common.own_inspection import _is_over
-    from offsetwatch.cli.common.unread_clusters import KAFKA, ClusterName, unread
+    from offsetwatch.cli.common.own_inspection import _is_wait_over
+    from offsetwatch.cli.common.unread_clusters import KAFKA, ClusterName, collect_unread_clusters
 
     loaded = load(config(tmp_path, free_port()), {})
     waiting = ("groups lab/west->east: waiting for a first attempt",)
     look = replace(SNAPSHOT, ready=False, waiting_for=waiting)
     silent = {ClusterName(KAFKA, "west"): "no answer"}
-    assert _is_over(look, silent, loaded, 1.0)
-    (missing,) = unread((), waiting, config=loaded, silent=silent)
+    assert _is_wait_over(look, silent, loaded, 1.0)
+    (missing,) = collect_unread_clusters((), waiting, config=loaded, silent=silent)
     assert missing.cluster == "west"
     assert missing.text.endswith("missing: groups of west->east")
-    assert not _is_over(look, {}, loaded, 1.0)
+    assert not _is_wait_over(look, {}, loaded, 1.0)
     sinks = replace(look, waiting_for=("groups lab: waiting for a first attempt",))
-    assert not _is_over(sinks, silent, loaded, 1.0)
+    assert not _is_wait_over(sinks, silent, loaded, 1.0)
 
 
 def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):

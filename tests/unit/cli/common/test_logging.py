@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import structlog
-from offsetwatch.cli.common.logging import configure
+
+from offsetwatch.cli.common.logging import configure_logging
 
 log = structlog.get_logger()
 
@@ -16,10 +17,10 @@ log = structlog.get_logger()
 def test_a_logger_that_was_used_before_follows_what_is_set_up_now(
     capsys: pytest.CaptureFixture[str],
 ):
-    configure("warning", "json")
+    configure_logging("warning", "json")
     log.info("not_this")
     log.warning("this")
-    configure("info", "json")
+    configure_logging("info", "json")
     log.info("now_this")
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [event["event"] for event in told] == ["this", "now_this"]
@@ -32,7 +33,7 @@ HOSTILE = "a\x1b[2Jb\x9b31m\u202ec\r\nlevel=info forged"
 def test_what_others_wrote_moves_no_cursor_and_forges_no_line_of_the_log(
     style: str, capsys: pytest.CaptureFixture[str]
 ):
-    configure("info", style)
+    configure_logging("info", style)
     log.info("tail_started", topic=HOSTILE, beside=[HOSTILE], how={"a": HOSTILE})
     line = capsys.readouterr().err
     assert line.count("[2J") == 3
@@ -50,7 +51,7 @@ def test_the_colours_are_ours_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    configure("info", "console")
+    configure_logging("info", "console")
     log.info("tail_started", topic="\x1b[2J")
     assert "\x1b[2J" not in (told := capsys.readouterr().err)
     assert "\x1b[" in told
@@ -61,7 +62,7 @@ def test_a_log_that_cannot_be_written_stops_nobody_and_goes_on_when_there_is_roo
 ):
     with Path("/dev/full").open("w", buffering=1) as full, (tmp_path / "log").open("w") as roomy:
         monkeypatch.setattr("sys.stderr", full)
-        configure("info", "json")
+        configure_logging("info", "json")
         for number in range(100):
             log.error("memory_not_saved", number=number)
         # The last lines still wait in it, and would be missed when it is closed.

@@ -9,14 +9,17 @@ import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.errors import NothingRead
+from offsetwatch.errors import NoReadableCluster
 
 
 def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    output.table("Offsets", ("partition", "n#"), [("filename=/data/[red]in.txt", 1), (None, 2)])
+    output.print_table(
+        "Offsets", ("partition", "n#"), [("filename=/data/[red]in.txt", 1), (None, 2)]
+    )
     printed = capsys.readouterr().out
     assert "filename=/data/[red]in.txt" in printed
     assert printed.splitlines()[-1].split() == ["-", "2"]
@@ -35,20 +38,23 @@ def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[s
     ],
 )
 def test_an_age_is_told_in_its_two_largest_units(seconds: float | None, text: str | None) -> None:
-    assert output.age(seconds) == text
+    assert output.format_age(seconds) == text
 
 
 def test_what_others_wrote_does_not_move_the_cursor(capsys):
-    output.error("a\x1b[2Jb\u202ec\r\nd \u00e9")
+    output.print_error("a\x1b[2Jb\u202ec\r\nd \u00e9")
     assert capsys.readouterr().err == "a\\x1b[2Jb\\u202ec\\r\nd \u00e9\n"
-    output.table("T", ("a",), [("x\x1b]0;y\x07",)])
+    output.print_table("T", ("a",), [("x\x1b]0;y\x07",)])
     assert "\x1b" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["a[/b]", "[red]", "[link=http://h]x", "x\x1b]0;y\x07", "\u202ex"])
 def test_a_name_in_a_heading_is_text_too(name: str, capsys: pytest.CaptureFixture[str]):
-    output.table(f"Plans of {name}", ("a",), [("x",)])
-    assert capsys.readouterr().out.splitlines()[0].rstrip() == f"Plans of {output.visible(name)}"
+    output.print_table(f"Plans of {name}", ("a",), [("x",)])
+    assert (
+        capsys.readouterr().out.splitlines()[0].rstrip()
+        == f"Plans of {output.escape_controls(name)}"
+    )
 
 
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns, rows) -> str:
@@ -59,7 +65,7 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, columns, rows) -> str:
     try:
         with os.fdopen(writer, "w") as terminal, monkeypatch.context() as stdout:
             stdout.setattr(sys, "stdout", terminal)
-            output.table("T", columns, rows)
+            output.print_table("T", columns, rows)
             terminal.flush()
             return os.read(reader, 65_536).decode()
     finally:
@@ -82,17 +88,17 @@ def test_a_condition_has_a_colour_on_a_terminal(monkeypatch, column, text, code)
 
 
 def test_a_condition_has_no_colour_in_a_file(capsys):
-    output.table("T", ("state",), [("FAILED",)])
+    output.print_table("T", ("state",), [("FAILED",)])
     assert "\x1b" not in capsys.readouterr().out
 
 
 def test_a_table_without_rows_is_one_line(capsys):
-    output.table("Failover", ("flow", "group"), ())
+    output.print_table("Failover", ("flow", "group"), ())
     assert capsys.readouterr().out == "Failover: none\n"
 
 
 def test_a_table_without_names_of_columns_has_no_line_for_them(capsys):
-    output.table("lab/c", ("", ""), [("up", True), ("paused", False)])
+    output.print_table("lab/c", ("", ""), [("up", True), ("paused", False)])
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["lab/c"],
         ["up", "yes"],
@@ -102,8 +108,8 @@ def test_a_table_without_names_of_columns_has_no_line_for_them(capsys):
 
 def test_an_error_of_the_operating_system_is_printed_as_that_and_not_as_pythons(capsys):
     error = FileNotFoundError(2, "No such file or directory", "/var/x")
-    output.error(f"the backup cannot be read: {error}")
-    output.error("unreachable: http://h:1: [Errno 111] Connection refused")
+    output.print_error(f"the backup cannot be read: {error}")
+    output.print_error("unreachable: http://h:1: [Errno 111] Connection refused")
     assert capsys.readouterr().err.splitlines() == [
         "the backup cannot be read: No such file or directory: /var/x",
         "unreachable: http://h:1: Connection refused",
@@ -111,7 +117,9 @@ def test_an_error_of_the_operating_system_is_printed_as_that_and_not_as_pythons(
 
 
 def test_clusters_of_which_none_could_be_read_have_a_line_each(capsys):
-    output.client_error(NothingRead(("not read: Kafka cluster a", "not read: Kafka cluster b")))
+    output.print_client_error(
+        NoReadableCluster(("not read: Kafka cluster a", "not read: Kafka cluster b"))
+    )
     first, second, last = capsys.readouterr().err.splitlines()
     assert (first, second) == ("not read: Kafka cluster a", "not read: Kafka cluster b")
     assert last.startswith("no cluster could be read: `offsetwatch doctor`")
@@ -120,7 +128,7 @@ def test_clusters_of_which_none_could_be_read_have_a_line_each(capsys):
 def test_yaml_has_the_content_of_json_with_its_numbers_as_they_were(capsys):
     raw = msgspec.Raw(b'{"big":12345678901234567890123,"exact":1.10,"far":1e400}')
     value = {"raw": raw, "texts": ["yes", "1.5", "a\x1b[2J", None], "none": ()}
-    output.document(OutputFormat.YAML, value)
+    output.print_document(OutputFormat.YAML, value)
     printed = capsys.readouterr().out
     assert "exact: 1.10\n" in printed
     assert "\x1b" not in printed

@@ -7,18 +7,18 @@ import pty
 import subprocess
 import sys
 
-from offsetwatch.cli.common.progress_bar import bar, each
+from offsetwatch.cli.common.progress_bar import iterate_with_progress, show_progress
 
 ON_A_TERMINAL = """
 import sys
-from offsetwatch.cli.common.progress_bar import bar, each
-with bar("reading records") as drawn:
+from offsetwatch.cli.common.progress_bar import iterate_with_progress, show_progress
+with show_progress("reading records") as drawn:
     drawn(1, 4)
     drawn(2, None)
     drawn(4, 4)
     sys.stderr.write("asked\\n")
     drawn(1, 4)
-print(*each("asking", "abc"))
+print(*iterate_with_progress("asking", "abc"))
 sys.stderr.write("left\\n")
 """
 
@@ -55,7 +55,7 @@ def test_a_bar_is_drawn_on_a_terminal_and_nothing_of_it_is_left() -> None:
 
 
 def test_where_nobody_sees_it_there_is_none(capsys) -> None:
-    with bar("reading") as drawn:
+    with show_progress("reading") as drawn:
         assert drawn is None
-    assert [*each("asking", [1, 2])] == [1, 2]
+    assert [*iterate_with_progress("asking", [1, 2])] == [1, 2]
     assert capsys.readouterr() == ("", "")

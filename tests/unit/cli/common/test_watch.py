@@ -11,12 +11,12 @@ from contextlib import redirect_stdout
 
 import pytest
 from click.testing import CliRunner
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.watch import watch
-from offsetwatch.errors import ConfigError, Denied, Unreachable
-
+from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
 from tests.changed import replace
 from tests.unit.cli.common.test_daemon_answer import clusters, config, daemon, seen
 from tests.unit.serve.documents.test_findings import JUDGED
@@ -50,8 +50,8 @@ def counter(fail: Callable[[int], None] = lambda _number: None) -> Callable[[], 
     def draw() -> int:
         drawn.append(len(drawn) + 1)
         fail(drawn[-1])
-        output.table("Things", ("number",), [(f"drawing-{drawn[-1]}",)])
-        output.error(f"beside-{drawn[-1]}")
+        output.print_table("Things", ("number",), [(f"drawing-{drawn[-1]}",)])
+        output.print_error(f"beside-{drawn[-1]}")
         return 1
 
     return draw
@@ -96,7 +96,7 @@ def test_an_output_longer_than_the_terminal_is_said_to_be(monkeypatch):
     monkeypatch.setenv("LINES", "10")
 
     def draw() -> None:
-        output.lines("Lines", (f"line-{number}" for number in range(30)))
+        output.print_lines("Lines", (f"line-{number}" for number in range(30)))
 
     with redirect_stdout(Terminal()) as terminal:
         watch(draw, 2.0, OutputFormat.TABLE, Waits(1))
@@ -108,7 +108,7 @@ def test_an_output_longer_than_the_terminal_is_said_to_be(monkeypatch):
 def test_what_does_not_answer_is_said_and_asked_again(capsys):
     def fail(number: int) -> None:
         if number == 1:
-            raise Unreachable("west", "no answer", advice="start it")
+            raise TargetUnreachable("west", "no answer", advice="start it")
 
     assert watch(counter(fail), 1.0, OutputFormat.TABLE, Waits(2)) == 0
     printed = capsys.readouterr()
@@ -117,7 +117,9 @@ def test_what_does_not_answer_is_said_and_asked_again(capsys):
     assert "drawing-2" in printed.out
 
 
-@pytest.mark.parametrize("error", [ConfigError(("no connector x",)), Denied("west", "not us")])
+@pytest.mark.parametrize(
+    "error", [ConfigError(("no connector x",)), AccessDenied("west", "not us")]
+)
 def test_what_no_repetition_changes_ends_it(error):
     def fail(_number: int) -> None:
         raise error

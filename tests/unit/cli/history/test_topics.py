@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from offsetwatch.cli.history.topics import choose
+
+from offsetwatch.cli.history.topics import choose_topics
 from offsetwatch.config.schema.root import Connect
-from offsetwatch.errors import Unreachable
-from offsetwatch.model.topic_kinds import TopicRole
+from offsetwatch.errors import TargetUnreachable
+from offsetwatch.model.topic_kinds import TopicKind
 from offsetwatch.model.topology import (
-    BesideTopic,
+    AuxiliaryTopic,
     KafkaTopic,
     MirrorFlow,
     OffsetsTopic,
     Topology,
 )
-
 from tests.fakes.facts import FakeFacts, Made
 from tests.fakes.kafka import FakeKafka, FakeReader
 
@@ -40,9 +40,9 @@ class Site:
 
     def chosen(
         self, topology: Topology = TOPOLOGY, *more: Connect, **named: Any
-    ) -> dict[KafkaTopic, BesideTopic]:
+    ) -> dict[KafkaTopic, AuxiliaryTopic]:
         connect = Connect(name="lab", kafka="east", url="http://127.0.0.1:1", **named)
-        found = choose(
+        found = choose_topics(
             (connect, *more), topology, {"east": self.admin}, lambda _: FakeReader(self.kafka)
         )
         return {each.at: each for each in found}
@@ -59,9 +59,9 @@ def site() -> Site:
 
 def test_they_are_found_beside_the_offsets_topic_and_on_the_target(site: Site) -> None:
     assert site.chosen() == {
-        CONFIGS: BesideTopic(CONFIGS, TopicRole.CONFIGS, "lab"),
-        STATUS: BesideTopic(STATUS, TopicRole.STATUS, "lab"),
-        CHECKPOINTS: BesideTopic(CHECKPOINTS, TopicRole.CHECKPOINTS, None),
+        CONFIGS: AuxiliaryTopic(CONFIGS, TopicKind.CONFIGS, "lab"),
+        STATUS: AuxiliaryTopic(STATUS, TopicKind.STATUS, "lab"),
+        CHECKPOINTS: AuxiliaryTopic(CHECKPOINTS, TopicKind.CHECKPOINTS, None),
     }
 
 
@@ -113,7 +113,7 @@ def test_a_cluster_that_is_away_costs_what_lies_there_and_nothing_else(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
-        raise Unreachable("east", "no broker answers")
+        raise TargetUnreachable("east", "no broker answers")
 
     monkeypatch.setattr(site.admin, "cluster", away)
     assert set(site.chosen()) == {CHECKPOINTS}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 
 GOLDEN = Path(__file__).parents[3] / "golden"

@@ -1,13 +1,20 @@
 from pathlib import Path
 
 import pytest
-from offsetwatch.cli.inspect.diagnosis import Line, broken, permissions
-from offsetwatch.cli.inspect.doctor import Doctor, exit_code, report
-from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.config import load
-from offsetwatch.errors import ClientError, Denied, Malformed, NotFound, TimedOut, Unreachable
 
 from lab.ports import free_port
+from offsetwatch.cli.inspect.diagnosis import DoctorCheck, check_permissions, report_failed_check
+from offsetwatch.cli.inspect.doctor import Doctor, compute_exit_code, format_report
+from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.config import load
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    MalformedResponse,
+    NotFound,
+    ResponseTimeout,
+    TargetUnreachable,
+)
 from tests.unit.cli.inspect.test_status import offsetwatch
 
 
@@ -32,12 +39,12 @@ listen: "127.0.0.1:{free_port()}"
 def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
     nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("kafka", "kafka_facts"):
+    for module in ("kafka.clients", "kafka.inspector"):
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
     monkeypatch.setattr("offsetwatch.daemon.monitor.STOP_TIMEOUT_S", 0.5)
     lines = Doctor(load(nobody), timeout_s=0.5).lines()
     verdicts = {(at.about, at.check): at.verdict for at in lines}
-    assert exit_code(lines) == 7
+    assert compute_exit_code(lines) == 7
     assert verdicts["kafka east", "reachable"] == "fail"
     assert verdicts["connect lab", "connectors"] == "fail"
     assert verdicts["connect mm2", "REST"] == "ok"
@@ -76,7 +83,7 @@ def test_check_names_every_property_that_librdkafka_refuses(misspelt: Path) -> N
 def test_doctor_says_it_in_a_line_and_goes_on_with_the_others(
     misspelt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("kafka", "kafka_facts"):
+    for module in ("kafka.clients", "kafka.inspector"):
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
     lines = Doctor(load(misspelt), timeout_s=0.5).lines()
     found = {(at.about, at.check): at for at in lines}
@@ -110,7 +117,9 @@ def test_a_surprise_in_one_question_does_not_hide_the_others(nobody: Path) -> No
     )
 
 
-@pytest.mark.parametrize("error", [Malformed("lab", "an HTML page"), NotFound("lab", "HTTP 404")])
+@pytest.mark.parametrize(
+    "error", [MalformedResponse("lab", "an HTML page"), NotFound("lab", "HTTP 404")]
+)
 def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
     error: ClientError, nobody: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,12 +159,14 @@ def test_a_question_that_takes_too_long_does_not_hide_the_others(
 
 def test_what_fails_stands_first_within_100_columns_and_each_says_what_to_do() -> None:
     lines = [
-        Line("history", "extra", "ok", "pyspark and java are there"),
-        Line("clock", "records", "unknown", "no record was read"),
-        Line("kafka west", "topic ids", "warn", "topics have no ids", "upgrade " * 30),
-        broken("kafka east", "reachable", Unreachable("east", "nothing listens at [red]b:1")),
+        DoctorCheck("history", "extra", "ok", "pyspark and java are there"),
+        DoctorCheck("clock", "records", "unknown", "no record was read"),
+        DoctorCheck("kafka west", "topic ids", "warn", "topics have no ids", "upgrade " * 30),
+        report_failed_check(
+            "kafka east", "reachable", TargetUnreachable("east", "nothing listens at [red]b:1")
+        ),
     ]
-    text = report("a.yaml", lines)
+    text = format_report("a.yaml", lines)
     assert max(map(len, text.splitlines())) <= 100
     assert text.splitlines()[0] == "a.yaml: fail (1 fail, 1 warn, 1 unknown, 1 ok)"
     assert text.splitlines()[1].startswith("FAIL    kafka east, reachable: unreachable: nothing")
@@ -164,13 +175,16 @@ def test_what_fails_stands_first_within_100_columns_and_each_says_what_to_do() -
     assert text.index("unknown clock") < text.index("ok      history")
 
 
-@pytest.mark.parametrize("kind", [Unreachable, TimedOut, Denied, NotFound, Malformed, ClientError])
+@pytest.mark.parametrize(
+    "kind",
+    [TargetUnreachable, ResponseTimeout, AccessDenied, NotFound, MalformedResponse, ClientError],
+)
 def test_no_failure_is_without_advice(kind: type[ClientError]) -> None:
-    assert broken("kafka east", "reachable", kind("east", "x")).advice
+    assert report_failed_check("kafka east", "reachable", kind("east", "x")).advice
 
 
 def test_a_misspelt_topic_is_told_with_the_name_that_is_there() -> None:
     shapes = {"conect-offsets": NotFound("east", "Unknown topic")}
     there = ("connect-offsets", "orders")
-    (line,) = permissions("kafka east", shapes, {}, there)
+    (line,) = check_permissions("kafka east", shapes, {}, there)
     assert "did you mean connect-offsets?" in line.found

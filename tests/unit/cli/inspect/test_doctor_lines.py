@@ -1,31 +1,39 @@
 import pytest
+
 from offsetwatch.cli.inspect import diagnosis
-from offsetwatch.cli.inspect.diagnosis import Line, broken
-from offsetwatch.cli.inspect.doctor import exit_code, worst
+from offsetwatch.cli.inspect.diagnosis import DoctorCheck, report_failed_check
+from offsetwatch.cli.inspect.doctor import compute_exit_code, find_worst_verdict
 from offsetwatch.clients.kafka.inspector import TopicShape
-from offsetwatch.errors import Denied, NotFound, ServerError, TimedOut, Unreachable
+from offsetwatch.errors import (
+    AccessDenied,
+    NotFound,
+    ResponseTimeout,
+    ServerError,
+    TargetUnreachable,
+)
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import (
+    InternalTopicRole,
     KafkaTopic,
     MirrorFlow,
     OffsetsTopic,
     StatusTopic,
     TopicFacts,
-    TopicRole,
     Topology,
 )
-from offsetwatch.state.internal_topic_rules import lint
-
+from offsetwatch.state.internal_topic_rules import find_topic_problems
 from tests.changed import replace
 from tests.unit.state.worlds import mirror, sink, source
 
 ALL = frozenset({"READ", "DESCRIBE", "DESCRIBE_CONFIGS"})
 SHAPE = TopicShape(topic_id="id", partitions=1, replication=1, operations=ALL)
-FACTS = TopicFacts(KafkaTopic("east", "connect-offsets"), TopicRole.OFFSETS, "compact", 25, 1, 1)
+FACTS = TopicFacts(
+    KafkaTopic("east", "connect-offsets"), InternalTopicRole.OFFSETS, "compact", 25, 1, 1
+)
 CONFIGURED = {"east": frozenset({"east:9092"}), "west": frozenset({"west:9092"})}
 
 
-def told(*lines: Line) -> list[tuple[str, str]]:
+def told(*lines: DoctorCheck) -> list[tuple[str, str]]:
     return [(line.check, line.verdict) for line in lines]
 
 
@@ -39,17 +47,22 @@ def told(*lines: Line) -> list[tuple[str, str]]:
     ],
 )
 def test_the_worst_line_decides_and_silence_outweighs_it(verdicts, unreachable, expected, code):
-    lines = [Line("it", "check", verdict, "found") for verdict in verdicts]
+    lines = [DoctorCheck("it", "check", verdict, "found") for verdict in verdicts]
     lines[-1] = replace(lines[-1], unreachable=unreachable)
-    assert (worst(lines), exit_code(lines)) == (expected, code)
+    assert (find_worst_verdict(lines), compute_exit_code(lines)) == (expected, code)
 
 
 @pytest.mark.parametrize(
     ("error", "unreachable"),
-    [(Unreachable, True), (TimedOut, True), (Denied, False), (ServerError, False)],
+    [
+        (TargetUnreachable, True),
+        (ResponseTimeout, True),
+        (AccessDenied, False),
+        (ServerError, False),
+    ],
 )
 def test_only_silence_is_unreachable(error, unreachable: bool):
-    line = broken("kafka east", "reachable", error("east", "no luck"))
+    line = report_failed_check("kafka east", "reachable", error("east", "no luck"))
     assert (line.verdict, line.unreachable) == ("fail", unreachable)
     assert line.found == f"{error.reason}: no luck"
 
@@ -65,7 +78,7 @@ def test_only_silence_is_unreachable(error, unreachable: bool):
     ],
 )
 def test_the_mapping_is_checked_by_cluster_ids(worker_says, ids, verdict: str, advice):
-    line = diagnosis.mapping("worker", "east", worker_says, ids)
+    line = diagnosis.check_mapping("worker", "east", worker_says, ids)
     assert line.verdict == verdict
     assert advice is None or advice in line.advice
 
@@ -88,7 +101,7 @@ def test_the_mapping_is_checked_by_cluster_ids(worker_says, ids, verdict: str, a
 def test_the_addresses_that_a_connector_names_are_looked_up(
     connector: Connector, verdict: str | None, part: str
 ):
-    line = diagnosis.addresses("connect lab", connector, CONFIGURED)
+    line = diagnosis.check_addresses("connect lab", connector, CONFIGURED)
     assert (None if line is None else line.verdict) == verdict
     assert line is None or part in line.found
 
@@ -96,7 +109,7 @@ def test_the_addresses_that_a_connector_names_are_looked_up(
 def test_a_sink_that_consumes_elsewhere_is_looked_up_too():
     out = sink("out")
     away = replace(out, sink=replace(out.sink, addresses=frozenset({"x:1"})))
-    line = diagnosis.addresses("connect lab", away, CONFIGURED)
+    line = diagnosis.check_addresses("connect lab", away, CONFIGURED)
     assert line is not None
     assert (line.verdict, "x:1" in line.found) == ("fail", True)
 
@@ -114,16 +127,16 @@ def test_a_sink_that_consumes_elsewhere_is_looked_up_too():
 )
 def test_what_we_may_not_do_with_a_topic_is_named(operations, expected):
     shapes = {"connect-offsets": replace(SHAPE, operations=operations)}
-    assert told(*diagnosis.permissions("kafka east", shapes, {})) == expected
+    assert told(*diagnosis.check_permissions("kafka east", shapes, {})) == expected
 
 
 def test_a_topic_that_is_hidden_or_missing_does_not_hide_the_others():
     shapes = {
         "gone": NotFound("east", "Unknown topic"),
-        "hidden": Denied("east", "no"),
+        "hidden": AccessDenied("east", "no"),
         "connect-offsets": replace(SHAPE, operations=ALL - {"READ"}),
     }
-    lines = list(diagnosis.permissions("kafka east", shapes, {}))
+    lines = list(diagnosis.check_permissions("kafka east", shapes, {}))
     assert told(*lines) == [("topic", "fail"), ("topic", "fail"), ("topic ACLs", "fail")]
     assert [name in line.found for name, line in zip(shapes, lines, strict=True)] == [True] * 3
 
@@ -134,12 +147,12 @@ def test_a_topic_that_is_hidden_or_missing_does_not_hide_the_others():
         (frozenset({"DESCRIBE"}), "ok"),
         (frozenset({"READ"}), "ok"),  # implies Describe
         (frozenset(), "fail"),
-        (Denied("east", "no"), "fail"),
+        (AccessDenied("east", "no"), "fail"),
         (None, "unknown"),
     ],
 )
 def test_groups_need_describe(found, verdict: str):
-    lines = diagnosis.permissions("kafka east", {}, {"connect-out": found})
+    lines = diagnosis.check_permissions("kafka east", {}, {"connect-out": found})
     assert told(*lines) == [("group ACLs", verdict)]
 
 
@@ -152,7 +165,7 @@ def test_groups_need_describe(found, verdict: str):
     ],
 )
 def test_topics_without_ids_are_named(shapes, verdict: str):
-    assert diagnosis.topic_ids("kafka east", shapes).verdict == verdict
+    assert diagnosis.check_topic_ids("kafka east", shapes).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -167,7 +180,7 @@ def test_topics_without_ids_are_named(shapes, verdict: str):
     ],
 )
 def test_a_workers_clock_is_compared_with_the_moments_around_the_question(theirs, verdict, part):
-    line = diagnosis.worker_clock("worker", theirs, 1000.0, 1002.0)
+    line = diagnosis.check_worker_clock("worker", theirs, 1000.0, 1002.0)
     assert line.verdict == verdict
     assert part in line.found
 
@@ -176,7 +189,7 @@ def test_a_workers_clock_is_compared_with_the_moments_around_the_question(theirs
     ("newest", "verdict"), [(None, "unknown"), (1.0, "ok"), (1005.0, "ok"), (1006.0, "warn")]
 )
 def test_only_records_from_the_future_tell_of_a_clock(newest, verdict: str):
-    assert diagnosis.record_clock(newest, 1000.0).verdict == verdict
+    assert diagnosis.check_record_clock(newest, 1000.0).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -184,26 +197,28 @@ def test_only_records_from_the_future_tell_of_a_clock(newest, verdict: str):
     [(True, 2**31, "ok"), (True, 2**20, "warn"), (False, 2**31, "fail")],
 )
 def test_the_tables_need_room(writable: bool, free_bytes: int, verdict: str):
-    assert diagnosis.disk("history", writable=writable, free_bytes=free_bytes).verdict == verdict
+    assert (
+        diagnosis.check_disk("history", writable=writable, free_bytes=free_bytes).verdict == verdict
+    )
 
 
 @pytest.mark.parametrize(
     ("spark", "java", "verdict"), [(True, True, "ok"), (True, False, "warn"), (False, False, "ok")]
 )
 def test_spark_needs_java(spark: bool, java: bool, verdict: str):
-    assert diagnosis.extra(spark=spark, java=java).verdict == verdict
+    assert diagnosis.check_history_extra(spark=spark, java=java).verdict == verdict
 
 
 @pytest.mark.parametrize(
     ("error", "verdict"),
-    [(None, "ok"), (NotFound("lab", "404"), "warn"), (TimedOut("lab", "slow"), "warn")],
+    [(None, "ok"), (NotFound("lab", "404"), "warn"), (ResponseTimeout("lab", "slow"), "warn")],
 )
 def test_offsets_over_rest_are_good_to_have(error, verdict: str):
-    assert diagnosis.offsets_endpoint("connect lab", error).verdict == verdict
+    assert diagnosis.check_offsets_endpoint("connect lab", error).verdict == verdict
 
 
-def linted(*facts: TopicFacts) -> list[Line]:
-    found = diagnosis.linted("kafka east", facts, lint(facts))
+def linted(*facts: TopicFacts) -> list[DoctorCheck]:
+    found = diagnosis.check_internal_topics("kafka east", facts, find_topic_problems(facts))
     return [line for line in found if "beside" not in line.found]
 
 
@@ -211,7 +226,7 @@ def test_every_problem_of_a_topic_has_an_advice():
     syncs = KafkaTopic("east", "syncs")
     lines = linted(
         replace(FACTS, policy="delete", brokers=3, records=2_000_000, keys=1),
-        replace(FACTS, at=syncs, role=TopicRole.OFFSET_SYNCS, partitions=2),
+        replace(FACTS, at=syncs, role=InternalTopicRole.OFFSET_SYNCS, partitions=2),
     )
     assert sorted(line.verdict for line in lines) == ["fail", "warn", "warn", "warn"]
     assert all(line.advice for line in lines)
@@ -227,7 +242,7 @@ def test_sound_topics_are_named():
 
 
 def test_config_and_status_topics_that_nobody_found_were_not_looked_at():
-    lines = list(diagnosis.linted("kafka east", (FACTS,), ()))
+    lines = list(diagnosis.check_internal_topics("kafka east", (FACTS,), ()))
     assert told(*lines) == [("internal topics", "ok"), ("internal topics", "unknown")]
 
 
@@ -246,7 +261,7 @@ STATUS = StatusTopic("lab", KafkaTopic("east", "connect-status"))
     ],
 )
 def test_a_status_topic_that_nothing_leads_to_is_to_be_named(topology, expected):
-    lines = list(diagnosis.status_topic("lab", topology))
+    lines = list(diagnosis.check_status_topic("lab", topology))
     assert told(*lines) == expected
     assert all("connect[].status_topic" in (line.advice or "") for line in lines)
 
@@ -276,6 +291,6 @@ def test_names_of_copies_are_held_against_settings_and_topics(copies, there, exp
         policy="DefaultReplicationPolicy",
         copies=copies,
     )
-    lines = list(diagnosis.copies(flow, {"orders"}, there))
+    lines = list(diagnosis.check_copies(flow, {"orders"}, there))
     assert [line.found for line in lines] == expected
     assert {line.verdict for line in lines} <= {"warn"}

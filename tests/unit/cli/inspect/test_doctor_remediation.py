@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import httpx
 import pytest
+
 from offsetwatch.cli.inspect import doctor_remediation
-from offsetwatch.cli.inspect.diagnosis import Line
+from offsetwatch.cli.inspect.diagnosis import DoctorCheck
 from offsetwatch.clients.kafka.inspector import TopicSettings
-from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, Wanted
-from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Connect, Strimzi
 from offsetwatch.errors import NotFound
-from offsetwatch.remedy.drivers.strimzi.resource_state import CLUSTER_LABEL, USES_RESOURCES
-from offsetwatch.remedy.replicas.replica import Settings
-
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
+    CLUSTER_LABEL,
+    USE_RESOURCES_ANNOTATION,
+)
+from offsetwatch.remedy.replicas.replica import ReplicaSettings
 from tests.changed import replace
 from tests.fakes.kube import Server
 
-ACCESS = Access(url="http://kubernetes.test", token="some-token")
+ACCESS = KubernetesAccess(url="http://kubernetes.test", token="some-token")
 LINKED = Connect(
     name="lab",
     kafka="east",
@@ -32,17 +35,21 @@ def server() -> Server:
     made = Server()
     made.resource["metadata"]["labels"] = {CLUSTER_LABEL: "pipes"}
     made.cluster = {
-        "metadata": {"name": "pipes", "namespace": "kafka", "annotations": {USES_RESOURCES: "true"}}
+        "metadata": {
+            "name": "pipes",
+            "namespace": "kafka",
+            "annotations": {USE_RESOURCES_ANNOTATION: "true"},
+        }
     }
     return made
 
 
-def told(server: Server, *, acts: bool = True) -> list[Line]:
+def told(server: Server, *, acts: bool = True) -> list[DoctorCheck]:
     read = KubeReader(ACCESS, transport=httpx.MockTransport(server))
-    return list(doctor_remediation._linked(read, LINKED, acts=acts))
+    return list(doctor_remediation._check_resource(read, LINKED, acts=acts))
 
 
-def verdicts(lines: list[Line]) -> list[tuple[str, str]]:
+def verdicts(lines: list[DoctorCheck]) -> list[tuple[str, str]]:
     return [(line.check, line.verdict) for line in lines]
 
 
@@ -81,7 +88,9 @@ def test_a_resource_that_is_not_there_is_an_answer_of_its_own(server: Server):
         told(server)
 
 
-WANTED = Settings("east", {}, Wanted("journal", 3, 2), name="a", session_s=6.0)
+WANTED = ReplicaSettings(
+    "east", {}, JournalTopicRequirements("journal", 3, 2), name="a", session_s=6.0
+)
 FIT = TopicSettings(
     topic_id="some-id",
     partitions=1,
@@ -106,7 +115,7 @@ FIT = TopicSettings(
 def test_the_journal_has_to_be_there_and_fit(
     monkeypatch: pytest.MonkeyPatch, found: TopicSettings | None, verdict: str, advice: str
 ):
-    monkeypatch.setattr(doctor_remediation, "topic_of", lambda *_: found)
-    (line,) = doctor_remediation.journal(WANTED)
+    monkeypatch.setattr(doctor_remediation, "read_journal_topic", lambda *_: found)
+    (line,) = doctor_remediation.check_journal(WANTED)
     assert (line.check, line.verdict) == ("topic", verdict)
     assert advice in (line.advice or "")

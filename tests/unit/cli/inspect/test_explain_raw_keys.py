@@ -1,9 +1,9 @@
 """The raw keys that `explain` prints of source partitions whose map is no HashMap."""
 
 import msgspec
+
 from offsetwatch.cli.inspect.explain import _print_raw_keys
 from offsetwatch.serve.documents.types import RawKeyRow, SourcePartition
-
 from tests.changed import replace
 
 ROW = SourcePartition(

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 from msgspec import structs
+
 from offsetwatch.cli.common.options import config_option
 from offsetwatch.cli.inspect import finding_tables
-from offsetwatch.serve.documents.findings import finding_row, judgement_row
-
+from offsetwatch.serve.documents.findings import build_finding_row, build_judgement_row
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 
 
 def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
-    finding_tables.print_findings((finding_row(FOUND),), "the daemon")
-    finding_tables.print_verdicts((judgement_row(JUDGED),), "the daemon")
+    finding_tables.print_findings((build_finding_row(FOUND),), "the daemon")
+    finding_tables.print_verdicts((build_judgement_row(JUDGED),), "the daemon")
     printed = " ".join(capsys.readouterr().out.split())
     for part in (
         "lab/mm2 west->east: mm2_silent_stall since 2025-11-21 08:00:00Z",
@@ -33,7 +33,9 @@ def test_nothing_wrong_is_said_too(capsys):
 
 def test_the_next_command_is_a_line_of_its_own_and_has_the_file_that_was_typed(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    row = structs.replace(finding_row(FOUND), next_command="offsetwatch explain mm2 --connect lab")
+    row = structs.replace(
+        build_finding_row(FOUND), next_command="offsetwatch explain mm2 --connect lab"
+    )
 
     @click.command()
     @config_option

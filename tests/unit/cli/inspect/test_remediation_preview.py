@@ -6,15 +6,19 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.cli.inspect import remediation_preview as verbs
-from offsetwatch.cli.inspect.remediation_preview import as_documents, considered, print_considered
+from offsetwatch.cli.inspect.remediation_preview import (
+    build_preview_documents,
+    preview_remediation,
+    print_previews,
+)
 from offsetwatch.config import Config, load
-from offsetwatch.daemon.wiring.remediation import Parts
-from offsetwatch.errors import Unreachable
+from offsetwatch.daemon.wiring.remediation import RemediationParts
+from offsetwatch.errors import TargetUnreachable
 from offsetwatch.remedy.gather.broker_queries import KafkaBrokers
 from offsetwatch.remedy.guards import Permission
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.changed import replace
 from tests.contract.worlds import SINK_NAME
 from tests.unit.remedy.agency import POLICY, Agency
@@ -29,9 +33,11 @@ def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
 
 def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
     def parts_of(*_: object, **__: object):
-        return nullcontext(Parts(agency.ledger, agency.planner, agency.policy, KafkaBrokers({})))
+        return nullcontext(
+            RemediationParts(agency.ledger, agency.planner, agency.policy, KafkaBrokers({}))
+        )
 
-    monkeypatch.setattr(verbs, "parts_of", parts_of)
+    monkeypatch.setattr(verbs, "open_remediation_parts", parts_of)
 
 
 def config_of(agency: Agency) -> Config:
@@ -52,7 +58,7 @@ def failing(agency: Agency, **how: object) -> None:
 
 
 def asked(agency: Agency):
-    return considered(config_of(agency), agency.snapshot, "lab", SINK_NAME)
+    return preview_remediation(config_of(agency), agency.snapshot, "lab", SINK_NAME)
 
 
 def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agency, capsys):
@@ -66,11 +72,11 @@ def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agen
     assert "start_grace" not in names
     assert agency.ledger.journal.verify() == before
     assert agency.changes() == []
-    print_considered((found,))
+    print_previews((found,))
     shown = capsys.readouterr().out
     assert "it is proposed to people" in shown
     assert "G14  identified" in shown
-    (document,) = as_documents((found,))
+    (document,) = build_preview_documents((found,))
     assert (document["action"], document["comes_to"]) == ("skip_one", "propose")
 
 
@@ -78,14 +84,14 @@ def test_in_observe_it_is_told_that_it_would_be_done(tmp_path, monkeypatch, caps
     agency = Agency(tmp_path / "state", replace(POLICY, mode=Mode.OBSERVE))
     watched(agency, monkeypatch)
     failing(agency)
-    print_considered(asked(agency))
+    print_previews(asked(agency))
     assert "it would be done; the mode is to observe" in capsys.readouterr().out
 
 
 def test_of_what_no_plan_can_be_made_the_reason_is_told(agency, capsys, monkeypatch):
     failing(agency)
     found = asked(agency)[0]._replace(plan=None, said="two records are bad", recommend=("a DLQ",))
-    print_considered((found,))
+    print_previews((found,))
     shown = capsys.readouterr().out
     assert "no plan can be made: two records are bad" in shown
     assert "Better than that\n  a DLQ" in shown
@@ -100,7 +106,7 @@ def test_without_a_journal_none_is_made(agency, tmp_path):
     failing(agency)
     elsewhere = tmp_path / "elsewhere"
     config = config_of(agency).model_copy(update={"state_dir": str(elsewhere)})
-    assert considered(config, agency.snapshot, "lab", SINK_NAME) == ()
+    assert preview_remediation(config, agency.snapshot, "lab", SINK_NAME) == ()
     assert not elsewhere.exists()
 
 
@@ -108,8 +114,8 @@ def test_what_cannot_be_asked_hides_nothing_else(agency, capsys, monkeypatch):
     failing(agency)
 
     def broken(*_: object, **__: object):
-        raise Unreachable("east", "no broker answers")
+        raise TargetUnreachable("east", "no broker answers")
 
-    monkeypatch.setattr(verbs, "parts_of", broken)
+    monkeypatch.setattr(verbs, "open_remediation_parts", broken)
     assert asked(agency) == ()
     assert "was not evaluated: unreachable: east: no broker answers" in capsys.readouterr().err

@@ -6,21 +6,25 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from offsetwatch import documents
-from offsetwatch.cli.inspect.remediation_state import as_document, print_remedied, remedied
+from offsetwatch.cli.inspect.remediation_state import (
+    build_remediation_document,
+    print_connector_remediation,
+    read_connector_remediation,
+)
 from offsetwatch.config import Config, load
-from offsetwatch.remedy.journal.journal import NAME
-from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.journal.journal import FILE_NAME
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
-    IncidentOver,
-    IncidentSeen,
+    ActionRefused,
+    GuardAnswerRecord,
+    IncidentDetected,
+    IncidentEnded,
     ModeSet,
     PauseSet,
-    Refused,
-    Told,
 )
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
 
@@ -44,13 +48,13 @@ def config_of(bureau: Bureau) -> Config:
 
 
 def told(bureau: Bureau):
-    return remedied(config_of(bureau), "lab", "orders", NOW)
+    return read_connector_remediation(config_of(bureau), "lab", "orders", NOW)
 
 
 def trouble(bureau: Bureau, **more) -> None:
     control = bureau.bench.journal.control
     control(
-        IncidentSeen(
+        IncidentDetected(
             at=NOW - 60.0,
             incident="i1",
             connect_cluster="lab",
@@ -60,10 +64,10 @@ def trouble(bureau: Bureau, **more) -> None:
         )
     )
     answers = (
-        Told(11, "repeat", "pass", "3 failures over 700 s"),
-        Told(46, "breaker", "deny", "it is open"),
-        Told(30, "read_just_now", "unknown", "not known: read_at"),
-        Told(47, "proven", "deny", "0 times approved by a person"),
+        GuardAnswerRecord(11, "repeat", "pass", "3 failures over 700 s"),
+        GuardAnswerRecord(46, "breaker", "deny", "it is open"),
+        GuardAnswerRecord(30, "read_just_now", "unknown", "not known: read_at"),
+        GuardAnswerRecord(47, "proven", "deny", "0 times approved by a person"),
     )
     refused = {
         "at": NOW - 30.0,
@@ -74,31 +78,36 @@ def trouble(bureau: Bureau, **more) -> None:
         "mode": "propose",
         "answers": answers,
     }
-    control(Refused(**{**refused, **more}))
+    control(ActionRefused(**{**refused, **more}))
 
 
 def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(bureau, capsys):
     trouble(bureau)
-    print_remedied(told(bureau))
+    print_connector_remediation(told(bureau))
     shown = capsys.readouterr().out
     assert "DataException" in shown
     assert "skip_one, as of 2027-01-15 07:59:30Z in mode propose: it is not done" in shown
     places = [shown.index(name) for name in ("unknown", "deny", "asks for approval", "pass")]
     assert places == sorted(places)
     assert "3 failures over 700 s" in shown
-    (looked,) = as_document(told(bureau))["looked"]
+    (looked,) = build_remediation_document(told(bureau))["looked"]
     assert [at.guard for at in looked["guards"]] == ["repeat", "breaker", "read_just_now", "proven"]
 
 
 def test_what_would_be_done_is_told_as_that(bureau, capsys):
-    trouble(bureau, would=True, mode="observe", answers=(Told(11, "repeat", "pass", "yes"),))
-    print_remedied(told(bureau))
+    trouble(
+        bureau,
+        would=True,
+        mode="observe",
+        answers=(GuardAnswerRecord(11, "repeat", "pass", "yes"),),
+    )
+    print_connector_remediation(told(bureau))
     assert "in mode observe: every guard lets it" in capsys.readouterr().out
 
 
 def test_what_is_better_than_a_skip_is_told(bureau, capsys):
     trouble(bureau, recommend=("errors.tolerance=all with a dead letter queue",))
-    print_remedied(told(bureau))
+    print_connector_remediation(told(bureau))
     shown = capsys.readouterr().out
     assert "Better than that\n  errors.tolerance=all with a dead letter queue\n" in shown
 
@@ -106,7 +115,7 @@ def test_what_is_better_than_a_skip_is_told(bureau, capsys):
 def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bureau):
     bureau.approved("p3", incident="")
     trouble(bureau, incident="")
-    bureau.bench.journal.control(IncidentOver(at=NOW, incident="i1"))
+    bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
     (looked,) = told(bureau).looked
     assert looked.incident == ""
     bureau.office.reject("p3", "ada", "no")
@@ -115,16 +124,16 @@ def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bure
 
 def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
     trouble(bureau)
-    bureau.bench.journal.control(IncidentOver(at=NOW, incident="i1"))
+    bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
     found = told(bureau)
     assert (found.incidents, found.looked) == ((), ())
-    print_remedied(found)
+    print_connector_remediation(found)
     assert "incidents  none" in capsys.readouterr().out
 
 
 def test_another_connectors_trouble_is_not_told(bureau):
     trouble(bureau)
-    other = remedied(config_of(bureau), "lab", "payments", NOW)
+    other = read_connector_remediation(config_of(bureau), "lab", "payments", NOW)
     assert (other.incidents, other.looked, other.plans) == ((), (), ())
 
 
@@ -134,16 +143,16 @@ def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
     control(PauseSet(at=NOW, paused=True, until=NOW + 60.0, by="ada", because="a release"))
     bureau.proposed("p2")
     bureau.bench.world.offsets = {PARTITION: AT}
-    bureau.bench.world.proven = Look(Standing.FOREIGN, "it failed again")
+    bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again")
     bureau.bench.runner().run(skip_of("p1"))
     found = told(bureau)
     assert found.mode is Mode.OBSERVE
     assert [row.plan_id for row in found.plans] == ["p2"]
-    print_remedied(found)
+    print_connector_remediation(found)
     shown = capsys.readouterr().out
     for part in ("observe: reports", "by ada", "open since", "did not help", "plan show p2"):
         assert part in shown
-    text = msgspec.json.decode(documents.encode(as_document(found)))
+    text = msgspec.json.decode(documents.encode(build_remediation_document(found)))
     assert text["pause"]["until"] == "2027-01-15T08:01:00Z"
     assert [at["scope"] for at in text["breakers"]] == ["lab/orders"]
     assert text["plans"][0]["stands"] == "proposed"
@@ -153,9 +162,9 @@ def test_without_a_journal_nothing_is_told_and_none_is_made(tmp_path, capsys):
     folder = tmp_path / "elsewhere" / "state"
     bureau = Bureau(tmp_path / "state")
     config = config_of(bureau).model_copy(update={"state_dir": str(folder)})
-    assert remedied(config, "lab", "orders", NOW) is None
-    print_remedied(None)
-    assert as_document(None) is None
+    assert read_connector_remediation(config, "lab", "orders", NOW) is None
+    print_connector_remediation(None)
+    assert build_remediation_document(None) is None
     assert capsys.readouterr().out == ""
     assert not folder.exists()
 
@@ -164,7 +173,7 @@ def test_a_damaged_journal_is_said_and_hides_nothing_else(bureau, capsys):
     trouble(bureau)
     config = config_of(bureau)
     bureau.bench.journal.close()
-    path = bureau.folder / NAME
+    path = bureau.folder / FILE_NAME
     path.write_bytes(path.read_bytes().replace(b"DataException", b"DateException"))
-    assert remedied(config, "lab", "orders", NOW) is None
+    assert read_connector_remediation(config, "lab", "orders", NOW) is None
     assert "is not what was written" in capsys.readouterr().err

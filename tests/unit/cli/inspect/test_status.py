@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.cli.history.pipeline import read_cut
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.topology import KafkaTopic

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
+from lab.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Connect
@@ -18,11 +20,9 @@ from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import Runner
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Outcome
-from offsetwatch.remedy.model.plan import AnyStep, Frozen
+from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets
 from offsetwatch.toolbox.change import Author
 from offsetwatch.toolbox.lifecycle import prepare_delete
-
-from lab.ports import free_port
 from tests.fakes import connect as fake
 
 
@@ -206,7 +206,7 @@ class Cut(BaseException):
 class Mortal(RestDriver):
     """Dies before anybody hears of an answer."""
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         super().carry_out(step, frozen)
         raise Cut
 

@@ -11,31 +11,37 @@ from typing import Any
 import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
+
+from lab.ports import free_port
 from offsetwatch.cli import cli
-from offsetwatch.cli.offsets.commands import _renamed, aliases_of
+from offsetwatch.cli.offsets.commands import _parse_renames, parse_aliases
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
-from offsetwatch.errors import ConfigError, Denied, Unreachable
-from offsetwatch.model.connector_paths import connector_path
+from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
+from offsetwatch.model.connector_paths import build_connector_path
 from offsetwatch.remedy.drivers.rest import driver
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.driver import Answer
-from offsetwatch.remedy.model.journal_records import Answered, Intended, Kept, Opened, Verified
+from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.journal_records import (
+    OffsetsBackedUp,
+    PlanOpened,
+    StepAnswered,
+    StepIntended,
+    StepVerified,
+)
 from offsetwatch.remedy.model.plan import (
     Alter,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
     Plan,
+    PlanSubject,
+    RequestedState,
     Reset,
     Settle,
-    State,
-    Subject,
     ToState,
 )
-from offsetwatch.toolbox.store.worker_storage import StoragePlace
-
-from lab.ports import free_port
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader
 from tests.fakes import connect as fake
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -322,19 +328,25 @@ def test_a_verb_that_is_used_wrongly_says_how_it_is_used(
 def test_what_an_earlier_run_left_is_finished_before_anything_else(
     shell: Shell, worker: fake.Connect
 ) -> None:
-    steps = (ToState(State.STOPPED), Settle(), Freeze(), Reset(), ToState(State.RUNNING))
+    steps = (
+        ToState(RequestedState.STOPPED),
+        Settle(),
+        Freeze(),
+        Reset(),
+        ToState(RequestedState.RUNNING),
+    )
     plan = Plan(
         plan_id="cut-off",
         verb="reset offsets of src",
-        subject=Subject("rest", "cc", "src", "source", worker.cluster_id),
+        subject=PlanSubject("rest", "cc", "src", "source", worker.cluster_id),
         steps=steps,
-        original=State.RUNNING,
-        final=State.RUNNING,
+        original=RequestedState.RUNNING,
+        final=RequestedState.RUNNING,
         created_at=1.0,
         created_by="me",
     )
     with closing(Journal(shell.state)) as journal:
-        journal.open(plan, Opened(at=1.0, plan=plan))  # and there its process died
+        journal.open(plan, PlanOpened(at=1.0, plan=plan))  # and there its process died
     dry = shell.run("reset", "src", "--dry-run")
     assert "plan cut-off is open, and would be finished first" in dry.stderr
     assert worker.changes() == []
@@ -350,25 +362,33 @@ def test_a_change_that_was_cut_off_after_it_was_made_is_not_made_once_more(
     shell: Shell, worker: fake.Connect
 ) -> None:
     """A flow that is set back a second time copies a second time."""
-    pair = Pair('{"filename":"/a"}', '{"position":3}')
-    steps = (ToState(State.STOPPED), Settle(), Freeze(), Alter((pair,)), ToState(State.RUNNING))
+    pair = PartitionOffset('{"filename":"/a"}', '{"position":3}')
+    steps = (
+        ToState(RequestedState.STOPPED),
+        Settle(),
+        Freeze(),
+        Alter((pair,)),
+        ToState(RequestedState.RUNNING),
+    )
     plan = Plan(
         plan_id="cut-off",
         verb="import offsets of src",
-        subject=Subject("rest", "cc", "src", "source", worker.cluster_id),
+        subject=PlanSubject("rest", "cc", "src", "source", worker.cluster_id),
         steps=steps,
-        original=State.RUNNING,
-        final=State.RUNNING,
+        original=RequestedState.RUNNING,
+        final=RequestedState.RUNNING,
         created_at=1.0,
         created_by="me",
     )
-    frozen = Frozen(pairs=(), backup="none", backup_sha256="")
-    done = [Verified(at=1.0, index=number, undoing=False, said="") for number in range(4)]
+    frozen = FrozenOffsets(pairs=(), backup="none", backup_sha256="")
+    done = [StepVerified(at=1.0, index=number, undoing=False, said="") for number in range(4)]
     with closing(Journal(shell.state)) as journal:
-        journal.open(plan, Opened(at=1.0, plan=plan))
-        journal.append("cut-off", (*done[:2], Kept(at=1.0, frozen=frozen), done[2]))
-        intended = Intended(at=1.0, index=3, undoing=False)
-        journal.append("cut-off", (intended, Answered(at=1.0, answer=Answer.ACK, said=""), done[3]))
+        journal.open(plan, PlanOpened(at=1.0, plan=plan))
+        journal.append("cut-off", (*done[:2], OffsetsBackedUp(at=1.0, frozen=frozen), done[2]))
+        intended = StepIntended(at=1.0, index=3, undoing=False)
+        journal.append(
+            "cut-off", (intended, StepAnswered(at=1.0, answer=AttemptResult.ACK, said=""), done[3])
+        )
     # It was resumed, and has worked since; the process died before it saw that.
     worker.connectors["src"].state = "RUNNING"
     worker.offsets["src"] = {'{"filename":"/a"}': {"position": 9}}
@@ -429,7 +449,9 @@ def test_a_rehearsal_shows_the_difference_although_a_worker_may_run(
     file = File(tmp_path)
     file.change("import", "--allow-new", stdin=document(src=[(A, {"position": 3})]))
     before = file.offsets.read_bytes()
-    monkeypatch.setattr(StoragePlace, "busy", lambda *_: ("process 7 is a standalone worker",))
+    monkeypatch.setattr(
+        WorkerOffsetReader, "busy", lambda *_: ("process 7 is a standalone worker",)
+    )
     wanted = document(src=[(A, {"position": 9})])
     dry = file.run("import", "--dry-run", stdin=wanted, status=3)
     assert '{"position":3}  {"position":9}' in dry.stdout
@@ -504,17 +526,17 @@ def test_a_file_has_no_past(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flow", [("west", "east"), ("", "t1"), ("west", "")])
 def test_an_alias_of_a_flow_may_be_empty(flow: tuple[str, str]) -> None:
-    assert aliases_of("->".join(flow)) == flow
+    assert parse_aliases("->".join(flow)) == flow
 
 
 def test_an_alias_that_is_renamed_may_be_empty() -> None:
     given = ("=west", "east=")
-    assert _renamed("--rename-alias", given, empty=True) == (("", "west"), ("east", ""))
+    assert _parse_renames("--rename-alias", given, empty=True) == (("", "west"), ("east", ""))
     for wrong in ("=", "west"):
         with pytest.raises(UsageError):
-            _renamed("--rename-alias", (wrong,), empty=True)
+            _parse_renames("--rename-alias", (wrong,), empty=True)
     with pytest.raises(UsageError):
-        _renamed("--rename", ("=a",))
+        _parse_renames("--rename", ("=a",))
 
 
 ORDERED = '{"name":"a.csv","path":"/data/in"}'
@@ -574,7 +596,7 @@ def test_a_connector_that_cannot_be_read_keeps_no_other_from_being_listed(
 ) -> None:
     worker.add(name, config={"connector.class": FILE, "file": "/b"})
     for _ in range(10):
-        worker.fail("GET", f"{connector_path(name)}/offsets", status, "no")
+        worker.fail("GET", f"{build_connector_path(name)}/offsets", status, "no")
     listed = shell.run("list", "--json", status=1)
     assert json.loads(listed.stdout)["cc"].keys() == {"src"}
     exported = shell.run("export", status=1)
@@ -590,7 +612,7 @@ def test_where_no_offsets_can_be_read_none_are_exported(shell: Shell, worker: fa
     for _ in range(10):
         worker.fail("GET", "/connectors/src/offsets", 403, "no")
     assert "src: not read: denied: cc" in shell.run("list", status=1).stderr
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         shell.run("export")
 
 
@@ -609,7 +631,7 @@ def test_a_connector_that_cannot_be_read_keeps_no_other_from_being_compared(
 ) -> None:
     worker.add(name, config={"connector.class": FILE, "file": "/b"})
     for _ in range(10):
-        worker.fail("GET", f"{connector_path(name)}/offsets", status, "no")
+        worker.fail("GET", f"{build_connector_path(name)}/offsets", status, "no")
     same = {"src": [(A, {"position": 40})], name: [(B, {"position": 1})]}
     done = shell.run("diff", "--offsets", "-", "--json", stdin=document(**same), status=1)
     assert json.loads(done.stdout) == []
@@ -658,7 +680,7 @@ def test_states_are_printed_without_the_connect_cluster_that_is_away(
         done = CliRunner().invoke(cli, asked)
         assert (done.exit_code, [at["name"] for at in json.loads(done.stdout)]) == (1, ["src"])
         assert done.stderr.startswith("not read: Connect cluster away (http://127.0.0.1:1): ")
-    with pytest.raises(Unreachable):
+    with pytest.raises(TargetUnreachable):
         CliRunner().invoke(
             cli,
             ["connectors", "status", "other", "--config", str(shell.config)],

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.arguments import Changing, Where
-from offsetwatch.errors import Denied
+from offsetwatch.cli.offsets.arguments import ChangeOptions, OffsetStoreOptions
+from offsetwatch.errors import AccessDenied
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_request_to_end_is_a_ctrl_c_while_something_is_changed(number):
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), execute.interruptible():
+    with pytest.raises(KeyboardInterrupt), execute.interrupt_on_signals():
         signal.raise_signal(number)
     assert signal.getsignal(number) is before
 
@@ -26,7 +27,7 @@ def test_a_thread_leaves_signals_alone():
     done = []
 
     def work():
-        with execute.interruptible():
+        with execute.interrupt_on_signals():
             done.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=work)
@@ -39,28 +40,30 @@ def test_a_name_that_is_to_be_typed_is_shown_as_what_it_is(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("sys.stdin.readline", lambda: "orders\n", raising=False)
     name = "\u202esredro"  # a terminal shows it as "orders"
-    assert not execute.confirmed(name, yes=False)
+    assert not execute.confirm_by_name(name, yes=False)
     assert "(\\u202esredro)" in capsys.readouterr().err
-    assert execute.confirmed("orders", yes=False)
+    assert execute.confirm_by_name("orders", yes=False)
 
 
 def denied(*_: Any, **__: Any) -> Any:
-    raise Denied("east", "no", advice="set sasl.password")
+    raise AccessDenied("east", "no", advice="set sasl.password")
 
 
 def test_what_a_cluster_denies_comes_with_what_to_do_about_it(monkeypatch, tmp_path, capsys):
-    how = execute.How(folder=tmp_path)
+    how = execute.ExecutionOptions(folder=tmp_path)
     none: Any = None
-    assert execute.change(how, place="p", connector="c", driver=none, prepare=denied) == 6
+    assert execute.change_connector(how, place="p", connector="c", driver=none, prepare=denied) == 6
     assert capsys.readouterr().err == "denied: east: no; set sasl.password\n"
 
     @contextmanager
     def way_of(*_: Any, **__: Any) -> Any:
         yield none
 
-    monkeypatch.setattr(change, "way_of", way_of)
-    monkeypatch.setattr(change, "_finish_earlier", lambda *_: {})
-    where = Where(None, None, Path("worker.properties"))
-    how_much = Changing(dry_run=False, yes=True, state_dir=tmp_path, timeout_s=1.0, allow_new=False)
-    assert change.changed(where, (), denied, how_much, typed=False) == 6
+    monkeypatch.setattr(change, "open_offset_store", way_of)
+    monkeypatch.setattr(change, "_finish_earlier_plans", lambda *_: {})
+    where = OffsetStoreOptions(None, None, Path("worker.properties"))
+    how_much = ChangeOptions(
+        dry_run=False, yes=True, state_dir=tmp_path, timeout_s=1.0, allow_new=False
+    )
+    assert change.run_changes(where, (), denied, how_much, typed=False) == 6
     assert capsys.readouterr().err == "denied: east: no; set sasl.password\n"

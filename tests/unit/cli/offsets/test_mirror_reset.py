@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError, NotFound
 from offsetwatch.remedy.drivers.rest import driver
-
 from tests.fakes import connect as fake
 from tests.fakes.broker import MockBroker
 
@@ -135,7 +135,7 @@ def test_syncs_that_were_never_made_need_no_clearing(shell, monkeypatch):
     def missing(_self, topic):
         raise NotFound("west", topic)
 
-    monkeypatch.setattr("offsetwatch.clients.kafka.inspector.KafkaFacts.topic_id_now", missing)
+    monkeypatch.setattr("offsetwatch.clients.kafka.inspector.KafkaInspector.topic_id_now", missing)
     done = shell.reset("--clear-syncs", "--yes")
     assert "there is no topic west/mm2-offset-syncs.east.internal to be cleared" in done.stderr
     assert shell.worker.offsets["mm2"] == {}
@@ -143,7 +143,8 @@ def test_syncs_that_were_never_made_need_no_clearing(shell, monkeypatch):
 
 def test_syncs_that_another_running_connector_uses_are_left_alone(shell, monkeypatch):
     monkeypatch.setattr(
-        "offsetwatch.clients.kafka.inspector.KafkaFacts.topic_id_now", lambda _self, _topic: "id"
+        "offsetwatch.clients.kafka.inspector.KafkaInspector.topic_id_now",
+        lambda _self, _topic: "id",
     )
     config = {**shell.worker.connectors["mm2"].config}
     config["connector.class"] = MIRROR.replace("Source", "Checkpoint")

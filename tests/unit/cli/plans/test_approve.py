@@ -12,33 +12,33 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.arguments import Where
+from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
 from offsetwatch.cli.plans import approve, follow, service_access
 from offsetwatch.cli.plans import list as plans
-from offsetwatch.cli.plans.approve import Approval
-from offsetwatch.cli.plans.print import to_do
-from offsetwatch.cli.plans.service_access import Access, at_desk, person
+from offsetwatch.cli.plans.approve import ApprovalOptions
+from offsetwatch.cli.plans.print import describe_next_step
+from offsetwatch.cli.plans.service_access import ServiceAccess, find_operator_name, open_service
 from offsetwatch.daemon.state_dir import StateDir
-from offsetwatch.errors import ConfigError, Unfinished
-from offsetwatch.errors import Refused as NotConfigured
+from offsetwatch.errors import ConfigError, PlanUnfinished
+from offsetwatch.errors import RemoteRefusal as NotConfigured
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.approval import Stands
-from offsetwatch.remedy.model.driver import Answer, Look, Outcome, Standing
+from offsetwatch.remedy.model.approval import PlanStatus
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
-    Approved,
-    Lapsed,
-    Opened,
+    ActionRefused,
+    GuardAnswerRecord,
     PauseSet,
-    Proposed,
-    Refused,
-    Told,
+    PlanApproved,
+    PlanLapsed,
+    PlanOpened,
+    PlanProposed,
 )
 from offsetwatch.remedy.model.plan import Alter, Plan
 from offsetwatch.remedy.model.service_api import PlanState
-
 from tests.unit.remedy.agency import Agency
 from tests.unit.remedy.offices import TOLD, Bureau
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
@@ -99,11 +99,11 @@ def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests
 
 def test_guards_that_speak_against_it_are_shown_first(bureau):
     plan = skip_of()
-    answers = (*TOLD, Told(30, "freshness", "unknown", "the tail is behind"))
+    answers = (*TOLD, GuardAnswerRecord(30, "freshness", "unknown", "the tail is behind"))
     now = bureau.clock.now()
     bureau.bench.journal.append(
         "p1",
-        (Proposed(at=now, plan=plan, mode="propose", expires_at=now + 60.0, answers=answers),),
+        (PlanProposed(at=now, plan=plan, mode="propose", expires_at=now + 60.0, answers=answers),),
     )
     shown = typed("plan", "show", "p1", bureau=bureau).stdout
     assert shown.index("freshness") < shown.index("repeat")
@@ -132,8 +132,8 @@ def test_approving_shows_the_plan_and_writes_down_who_and_why(bureau):
     assert done.exit_code == 0
     assert "stop the connector" in done.stdout
     record = bureau.bench.journal.records("p1")[-1]
-    assert isinstance(record, Approved)
-    assert (record.by, record.because) == (person(), "I have looked at the record")
+    assert isinstance(record, PlanApproved)
+    assert (record.by, record.because) == (find_operator_name(), "I have looked at the record")
 
 
 def test_nobody_is_asked_where_nobody_can_answer(bureau):
@@ -151,8 +151,8 @@ def test_nobody_is_asked_where_nobody_can_answer(bureau):
 def test_the_connectors_name_has_to_be_typed(bureau, monkeypatch, typed_name, code, then):
     bureau.proposed()
     monkeypatch.setattr("sys.stdin", Terminal(f"{typed_name}\n"))
-    asked = Approval("p1", wait=False)
-    assert approve.approve(Access(state_dir=bureau.folder), asked) == code
+    asked = ApprovalOptions("p1", wait=False)
+    assert approve.approve_plan(ServiceAccess(state_dir=bureau.folder), asked) == code
     assert state(bureau) is then
 
 
@@ -176,9 +176,9 @@ def test_another_plan_than_the_one_that_was_looked_at_is_not_approved(bureau):
 
 
 def test_who_has_asked_for_a_plan_is_not_who_approves_it(bureau):
-    plan = msgspec.structs.replace(skip_of(), created_by=person())
+    plan = msgspec.structs.replace(skip_of(), created_by=find_operator_name())
     now = bureau.clock.now()
-    proposal = Proposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
+    proposal = PlanProposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
     bureau.bench.journal.append("p1", (proposal,))
     done = approved(bureau, "--yes")
     assert done.exit_code == 6
@@ -206,7 +206,7 @@ def test_a_plan_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
 def test_where_there_is_no_journal_nothing_is_decided_and_none_is_made(tmp_path):
     folder = tmp_path / "none"
     with pytest.raises(ConfigError, match="no daemon has run there"):
-        approve.approve(Access(state_dir=folder), Approval("p1"))
+        approve.approve_plan(ServiceAccess(state_dir=folder), ApprovalOptions("p1"))
     assert not folder.exists()
 
 
@@ -233,8 +233,8 @@ class Daemon:
 
     def approved(self) -> int:
         with closing(self.home):
-            at = Access(state_dir=self.bureau.folder)
-            return approve.approve(at, Approval("p1", yes=True), pause=self)
+            at = ServiceAccess(state_dir=self.bureau.folder)
+            return approve.approve_plan(at, ApprovalOptions("p1", yes=True), pause=self)
 
 
 def test_an_approved_plan_is_followed_to_its_end(bureau, capsys):
@@ -248,7 +248,10 @@ def test_an_approved_plan_is_followed_to_its_end(bureau, capsys):
 
 @pytest.mark.parametrize(
     ("outcome", "code"),
-    [(Outcome(Answer.NACK, "HTTP 400: no"), 3), (Outcome(Answer.IN_DOUBT, "no answer"), 5)],
+    [
+        (Outcome(AttemptResult.NACK, "HTTP 400: no"), 3),
+        (Outcome(AttemptResult.IN_DOUBT, "no answer"), 5),
+    ],
     ids=["refused", "in-doubt"],
 )
 def test_the_exit_code_says_how_it_ended(bureau, outcome, code):
@@ -259,7 +262,7 @@ def test_the_exit_code_says_how_it_ended(bureau, outcome, code):
 
 def test_a_skip_that_did_not_help_is_no_success(bureau, capsys):
     plan = bureau.proposed()
-    bureau.bench.world.proven = Look(Standing.FOREIGN, "it failed again, still at 8")
+    bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again, still at 8")
     assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == 1
     assert "ineffective: it failed again, still at 8" in capsys.readouterr().err
 
@@ -269,9 +272,9 @@ def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
 
     def refuse() -> None:
         bureau.clock.advance(5.0)
-        answers = (Told(18, "storm", "deny", "5 of 9 connectors are unhealthy"),)
+        answers = (GuardAnswerRecord(18, "storm", "deny", "5 of 9 connectors are unhealthy"),)
         bureau.bench.journal.control(
-            Refused(
+            ActionRefused(
                 at=bureau.clock.now() + 1e9,
                 incident="i1",
                 connect_cluster="lab",
@@ -286,7 +289,7 @@ def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
         pass
 
     def lapse() -> None:
-        record = Lapsed(at=bureau.clock.now(), void=True, said="storm: still")
+        record = PlanLapsed(at=bureau.clock.now(), void=True, said="storm: still")
         bureau.bench.journal.append("p1", (record,))
 
     assert plan.plan_id == "p1"
@@ -330,7 +333,7 @@ def test_a_rejected_plan_is_told_with_who_and_why(bureau):
     assert done.exit_code == 0
     again = typed("plan", "reject", "p1", "--because", "me too", bureau=bureau)
     assert again.exit_code == 4
-    assert f"is rejected already by {person()}" in again.stderr
+    assert f"is rejected already by {find_operator_name()}" in again.stderr
     assert "mended by hand" in again.stderr
 
 
@@ -344,13 +347,13 @@ def test_aborting_what_has_not_begun_rejects_it(bureau):
 def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
     plan = bureau.approved()
     now = bureau.clock.now()
-    bureau.bench.journal.open(plan, Opened(at=now, plan=plan))
+    bureau.bench.journal.open(plan, PlanOpened(at=now, plan=plan))
     done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert (done.exit_code, state(bureau)) == (0, PlanState.RUNNING)
     assert "will roll back" in done.stderr
     again = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert again.exit_code == 4
-    assert again.stderr == f"{person()} has already aborted plan p1\n"
+    assert again.stderr == f"{find_operator_name()} has already aborted plan p1\n"
 
 
 def test_what_is_over_cannot_be_aborted(bureau):
@@ -368,8 +371,8 @@ def test_what_is_over_cannot_be_aborted(bureau):
 def test_every_command_that_a_person_is_told_can_be_typed(bureau, at):
     bureau.proposed()
     row = msgspec.structs.replace(bureau.office.plans()[0], state=at)
-    here = Access(state_dir=bureau.folder)
-    for command in re.findall(r"`offsetwatch ([^`]*)`", to_do(row, here.options)):
+    here = ServiceAccess(state_dir=bureau.folder)
+    for command in re.findall(r"`offsetwatch ([^`]*)`", describe_next_step(row, here.options)):
         words_of = shlex.split(command)
         verb = cli
         while isinstance(verb, click.Group):
@@ -391,21 +394,21 @@ def test_a_plan_of_the_toolbox_goes_on_as_before_beside_a_proposal(bureau):
 
 def test_the_one_who_has_logged_in_is_who_decides(monkeypatch, tmp_path):
     login = tmp_path / "loginuid"
-    monkeypatch.setattr(service_access, "_LOGIN", login)
-    alone = person()
+    monkeypatch.setattr(service_access, "_LOGIN_UID_FILE", login)
+    alone = find_operator_name()
     login.write_text(str(2**32 - 1))
-    assert person() == alone
+    assert find_operator_name() == alone
     login.write_text("4294967000")
-    assert person() == "4294967000"
+    assert find_operator_name() == "4294967000"
 
 
 def test_a_desk_is_closed_and_opened_again(bureau):
     bureau.proposed()
-    with at_desk(Access(state_dir=bureau.folder)) as at:
+    with open_service(ServiceAccess(state_dir=bureau.folder)) as at:
         first = at.desk.plans()
-    with at_desk(Access(state_dir=bureau.folder)) as at:
+    with open_service(ServiceAccess(state_dir=bureau.folder)) as at:
         assert at.desk.plans() == first
-    assert follow.LOOK_S > 0
+    assert follow.POLL_S > 0
     assert isinstance(bureau.proposed("p2"), Plan)
 
 
@@ -426,10 +429,10 @@ def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
 
 def decided(agency: Agency, *, yes: bool = True) -> int:
     with closing(StateDir(agency.folder)):
-        (dossier,) = agency.dossiers(Stands.PROPOSED)
-        asked = Approval(dossier.plan.plan_id, yes=yes)
-        return approve.approve(
-            Access(state_dir=agency.folder), asked, pause=lambda _: agency.go_on(1)
+        (dossier,) = agency.dossiers(PlanStatus.PROPOSED)
+        asked = ApprovalOptions(dossier.plan.plan_id, yes=yes)
+        return approve.approve_plan(
+            ServiceAccess(state_dir=agency.folder), asked, pause=lambda _: agency.go_on(1)
         )
 
 
@@ -440,8 +443,8 @@ def test_a_person_approves_and_the_loop_skips_exactly_the_one_record(agency, cap
     assert said.err.endswith("for rows-sink: succeeded\n")
     assert re.search(r"\d+ guards let it pass: .*\bidentified\b", said.out)
     assert re.search(r"G47\s+proven\s+asks for approval", said.out)
-    (dossier,) = agency.dossiers(Stands.ENDED)
-    assert dossier.approved_by == person()
+    (dossier,) = agency.dossiers(PlanStatus.ENDED)
+    assert dossier.approved_by == find_operator_name()
 
 
 def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
@@ -458,27 +461,29 @@ def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
 
 def test_a_remedy_that_is_open_is_not_for_a_verb_of_the_toolbox_to_finish(bureau):
     plan = bureau.approved()
-    bureau.bench.journal.open(plan, Opened(at=bureau.clock.now(), plan=plan))
+    bureau.bench.journal.open(plan, PlanOpened(at=bureau.clock.now(), plan=plan))
     with closing(Journal(bureau.folder)) as journal:
-        execute.leave_to_the_daemon(journal, None, "")
-        with pytest.raises(Unfinished, match="plan recover p1 --config F --state-dir") as caught:
-            execute.leave_to_the_daemon(journal, "p1", "--config F")
+        execute.refuse_daemon_plan(journal, None, "")
+        with pytest.raises(
+            PlanUnfinished, match="plan recover p1 --config F --state-dir"
+        ) as caught:
+            execute.refuse_daemon_plan(journal, "p1", "--config F")
     assert caught.value.plan_id == "p1"
 
 
 def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bureau):
     plan = bureau.approved()
-    bureau.bench.journal.open(plan, Opened(at=bureau.clock.now(), plan=plan))
+    bureau.bench.journal.open(plan, PlanOpened(at=bureau.clock.now(), plan=plan))
     config = bureau.folder.parent / "offsetwatch.yaml"
     config.write_text(
         'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
         'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
     )
-    home = plans.Home(bureau.folder, Where(None, config, None))
+    home = plans.JournalOptions(bureau.folder, OffsetStoreOptions(None, config, None))
     with (
-        plans.driver_for(plan, home) as driver,
+        plans.open_driver(plan, home) as driver,
         pytest.raises(NotConfigured, match="no Kafka cluster"),
     ):
         driver.look(plan.steps[0], None)  # it looks for the copy, and then for the record
-    with plans.driver_for(plan_of(), home) as driver:
+    with plans.open_driver(plan_of(), home) as driver:
         assert "this cannot be done over REST" in driver.look(plan.steps[0], None).said

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError
-
 from tests.fakes import connect as fake
 
 

@@ -8,16 +8,16 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.cli.plans import create
-from offsetwatch.cli.plans.service_access import person
+from offsetwatch.cli.plans.service_access import find_operator_name
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model import service_api
-from offsetwatch.remedy.model.journal_records import Proposed, Told
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.remedy.model.service_api import NotFound, Wish
-from offsetwatch.remedy.service import World
-
+from offsetwatch.remedy.model.journal_records import GuardAnswerRecord, PlanProposed
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.service_api import RequestTargetNotFound, Wish
+from offsetwatch.remedy.service import ServiceCallbacks
 from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import NEXT, PARTITION
@@ -33,8 +33,8 @@ SKIP = (
 def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bureau:
     made = Bureau(tmp_path / "state")
     configure(tmp_path)
-    world = World(made.planner, made.woken.append, frozenset)
-    monkeypatch.setattr(create, "world", lambda *_: nullcontext(world))
+    world = ServiceCallbacks(made.planner, made.woken.append, frozenset)
+    monkeypatch.setattr(create, "open_plan_inputs", lambda *_: nullcontext(world))
     return made
 
 
@@ -43,10 +43,14 @@ def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_somebody_else(b
     assert done.exit_code == 0, done.output
     ((asked, by),) = bureau.planner.seen
     assert (asked.wish, asked.connect_cluster, asked.connector) == (Wish.SKIP_ONE, "lab", "orders")
-    assert (asked.pair, asked.because, by) == (Pair(PARTITION, NEXT), "it is poison", person())
+    assert (asked.pair, asked.because, by) == (
+        PartitionOffset(PARTITION, NEXT),
+        "it is poison",
+        find_operator_name(),
+    )
     assert "PATCH /connectors/orders/offsets" in done.stdout
     (row,) = json.loads(typed("plan", "list", "--json", bureau=bureau).stdout)
-    assert (row["stands"], row["created_by"]) == ("proposed", person())
+    assert (row["stands"], row["created_by"]) == ("proposed", find_operator_name())
     approve = f"plan approve {row['plan_id']} --sha256 {row['sha256']} --config"
     assert approve in done.stderr
 
@@ -92,7 +96,10 @@ def test_every_plan_says_who_may_approve_it(bureau, setting, said):
 
 
 def test_a_dry_run_ends_with_3_if_a_guard_would_not_let_it_begin(bureau, monkeypatch):
-    answers = (Told(9, "running", "deny", "it is paused"), Told(1, "mode", "unknown", "?"))
+    answers = (
+        GuardAnswerRecord(9, "running", "deny", "it is paused"),
+        GuardAnswerRecord(1, "mode", "unknown", "?"),
+    )
     monkeypatch.setattr("tests.unit.remedy.offices.TOLD", answers)
     assert typed(*SKIP, "--dry-run", bureau=bureau).exit_code == 3
     done = typed(*SKIP, bureau=bureau)
@@ -116,10 +123,10 @@ def test_asked_again_under_the_same_key_it_is_the_same_plan(bureau):
 
 
 def test_what_the_guards_do_not_let_pass_is_told_guard_by_guard(bureau):
-    guard = service_api.GuardTold(
+    guard = service_api.GuardAnswerRow(
         guard="original_state", number=9, answer="deny", said="it is paused"
     )
-    bureau.planner.says = service_api.Refused(said="it is paused", guards=(guard,))
+    bureau.planner.says = service_api.ProposalRefused(said="it is paused", guards=(guard,))
     done = typed(*SKIP, bureau=bureau)
     assert done.exit_code == 3
     assert "original_state" in done.stdout
@@ -127,7 +134,7 @@ def test_what_the_guards_do_not_let_pass_is_told_guard_by_guard(bureau):
 
 
 def test_a_connector_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
-    bureau.planner.says = NotFound()
+    bureau.planner.says = RequestTargetNotFound()
     with pytest.raises(ConfigError, match=r"no connector orders in lab$"):
         typed(*SKIP, bureau=bureau)
 
@@ -142,10 +149,10 @@ def test_a_connector_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau)
     ],
 )
 def test_an_unknown_name_comes_with_the_one_that_was_meant(bureau, monkeypatch, known, said):
-    bureau.planner.says = NotFound()
+    bureau.planner.says = RequestTargetNotFound()
     known = frozenset(known)
-    world = World(bureau.planner, bureau.woken.append, lambda: known)
-    monkeypatch.setattr(create, "world", lambda *_: nullcontext(world))
+    world = ServiceCallbacks(bureau.planner, bureau.woken.append, lambda: known)
+    monkeypatch.setattr(create, "open_plan_inputs", lambda *_: nullcontext(world))
     with pytest.raises(ConfigError, match=re.escape(f"({said})")):
         typed(*SKIP, bureau=bureau)
 
@@ -189,8 +196,8 @@ def test_a_pair_that_is_none_is_refused_before_anybody_is_asked(bureau, partitio
 
 @pytest.fixture
 def kept(bureau: Bureau) -> Path:
-    pairs = (Pair(PARTITION, NEXT),)
-    return backups.write(bureau.folder, connector="orders", pairs=pairs, at=1.0).path
+    pairs = (PartitionOffset(PARTITION, NEXT),)
+    return backups.write_backup(bureau.folder, connector="orders", pairs=pairs, at=1.0).path
 
 
 @pytest.mark.parametrize("how", ["path", "name"])
@@ -231,5 +238,5 @@ def test_of_a_backup_of_several_the_connector_is_named(bureau, kept):
 def test_why_is_in_the_journal(bureau):
     typed(*SKIP, bureau=bureau)
     (entry,) = bureau.bench.journal.tail(1)
-    assert isinstance(entry.record, Proposed)
+    assert isinstance(entry.record, PlanProposed)
     assert entry.record.because == "it is poison"

@@ -12,18 +12,18 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.plans import list as plans
-from offsetwatch.errors import ConfigError, JournalDamaged, TimedOut
-from offsetwatch.remedy.engine.progress import Limits, replayed
-from offsetwatch.remedy.execute.runner import Runner, options_at
-from offsetwatch.remedy.journal.journal import NAME
-from offsetwatch.remedy.model.journal_records import Opened
-from offsetwatch.remedy.model.plan import Alter, Pair
+from offsetwatch.errors import ConfigError, JournalDamaged, ResponseTimeout
+from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
+from offsetwatch.remedy.execute.runner import Runner, format_options
+from offsetwatch.remedy.journal.journal import FILE_NAME
+from offsetwatch.remedy.model.journal_records import PlanOpened
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset
 from offsetwatch.remedy.views import plan_text
-
 from tests.changed import replace
 from tests.unit.remedy.plans import AFTER, Bench, plan_of
 
@@ -36,7 +36,7 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture
 def parked(bench: Bench) -> Bench:
     bench.driver.misbehave = lambda step: (
-        TimedOut("lab", "no answer") if isinstance(step, Alter) else None
+        ResponseTimeout("lab", "no answer") if isinstance(step, Alter) else None
     )
     bench.runner().run(plan_of())
     return bench
@@ -108,7 +108,7 @@ def test_a_plan_is_shown_with_its_offsets_and_what_to_decide(parked):
 
 
 def test_a_plan_of_many_offsets_shows_some_and_says_how_many_more(bench):
-    many = Alter(tuple(Pair(f'{{"n":{number}}}', "{}") for number in range(1000)))
+    many = Alter(tuple(PartitionOffset(f'{{"n":{number}}}', "{}") for number in range(1000)))
     bench.runner().run(plan_of(many))
     shown = typed("plan", "show", "p1", bench=bench).stdout
     assert '{"n":19} -> {}; and 980 more: --json' in shown
@@ -134,16 +134,16 @@ def test_resolving_asks_for_a_reason(parked):
 def test_recovering_ends_the_plan(parked, monkeypatch):
     parked.driver.misbehave = lambda step: None
     parked.world.do(Alter(plan_of().steps[3].pairs))
-    monkeypatch.setattr(plans, "driver_for", lambda plan, home: nullcontext(parked.driver))
+    monkeypatch.setattr(plans, "open_driver", lambda plan, home: nullcontext(parked.driver))
     # What had no answer then is waited for, on a clock that waiting moves.
     monkeypatch.setattr(
         execute,
-        "runner_of",
+        "build_runner",
         lambda how, journal, driver: Runner(
             journal=journal,
             driver=driver,
             clock=parked.clock,
-            tell=output.error,
+            tell=output.print_error,
             pause=parked.clock.advance,
         ),
     )
@@ -198,7 +198,7 @@ def test_backups_are_looked_for_where_the_journal_is_and_not_where_it_was(bench,
 def test_a_damaged_journal_is_told(bench):
     bench.runner().run(plan_of())
     bench.journal.close()
-    path = bench.folder / NAME
+    path = bench.folder / FILE_NAME
     body = path.read_bytes()
     assert b"nothing is written any more" in body
     path.write_bytes(body.replace(b"nothing is written any more", b"everything was written twice"))
@@ -228,10 +228,11 @@ def test_every_command_that_a_person_is_told_can_be_typed(parked, driver):
     opened = records[0]
     subject = msgspec.structs.replace(opened.plan.subject, driver=driver)
     plan = msgspec.structs.replace(opened.plan, subject=subject)
-    progress = replayed((Opened(at=opened.at, plan=plan), *records[1:]), Limits())
+    progress = replay_records((PlanOpened(at=opened.at, plan=plan), *records[1:]), EngineLimits())
     cut_off = replace(progress, parked=None)
     said = [
-        plan_text.ending(each, options_at(parked.folder, options)) for each in (progress, cut_off)
+        plan_text.describe_ending(each, format_options(parked.folder, options))
+        for each in (progress, cut_off)
     ]
     commands = re.findall(r"`offsetwatch ([^`]*)`", " ".join(said))
     assert len(commands) == 4

@@ -9,19 +9,29 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans import quarantine
-from offsetwatch.cli.plans.quarantine import Home, Replay
-from offsetwatch.errors import ConfigError, Denied, Refused, TimedOut, Unreachable
+from offsetwatch.cli.plans.quarantine import QuarantineOptions, QuarantineReplayOptions
+from offsetwatch.errors import (
+    AccessDenied,
+    ConfigError,
+    RemoteRefusal,
+    ResponseTimeout,
+    TargetUnreachable,
+)
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine, read
-from offsetwatch.remedy.drivers.quarantine.replay import Target
-from offsetwatch.remedy.drivers.quarantine.store import Quarantines
-from offsetwatch.remedy.journal.journal import NAME, Journal
-from offsetwatch.remedy.model.journal_records import Replayed
-from offsetwatch.remedy.model.quarantine import About, SetAside, receipt_id
-
+from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine, read_copy
+from offsetwatch.remedy.drivers.quarantine.replay import RecordReplayTarget
+from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
+from offsetwatch.remedy.model.journal_records import RecordReplayed
+from offsetwatch.remedy.model.quarantine import (
+    QuarantineContext,
+    QuarantinedRecord,
+    compute_receipt_id,
+)
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
@@ -31,7 +41,7 @@ SECRET = b'{"card": "4111"}'
 RECORD = RawRecord(
     "orders", 1, 1234, 5, 1_700_000_000_000, "create", b"customer-7", SECRET, (("h\x1b", None),)
 )
-ABOUT = About(
+ABOUT = QuarantineContext(
     skip_key=KEY,
     plan_id="p-1",
     incident="i-1",
@@ -42,7 +52,7 @@ ABOUT = About(
     stage="converter_value",
     exception_class="org.apache.kafka.connect.errors.DataException",
 )
-ID = receipt_id(KEY, RECORD.sha256)
+ID = compute_receipt_id(KEY, RECORD.sha256)
 CONFIG = """
 kafka: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:1"}}
 connect: [{name: lab, kafka: east, url: "http://127.0.0.1:1"}]
@@ -66,9 +76,9 @@ def typed(*arguments: str, folder: Path):
     return CliRunner().invoke(cli, ["quarantine", *arguments, "--state-dir", str(folder)])
 
 
-def put(folder: Path, record: RawRecord, about: About = ABOUT) -> str:
+def put(folder: Path, record: RawRecord, about: QuarantineContext = ABOUT) -> str:
     FileQuarantine(folder, VirtualClock()).put(record, about)
-    return receipt_id(about.skip_key, record.sha256)
+    return compute_receipt_id(about.skip_key, record.sha256)
 
 
 # --- list and get ---------------------------------------------------------------------------------
@@ -145,7 +155,7 @@ def test_a_value_of_null_is_not_an_empty_one(folder):
 def test_get_output_writes_the_whole_record_and_never_over_a_file(folder, tmp_path):
     path = tmp_path / "record.jsonl"
     assert typed("get", ID, "--output", str(path), folder=folder).exit_code == 0
-    assert read(path) == SetAside(RECORD, ABOUT)
+    assert read_copy(path) == QuarantinedRecord(RECORD, ABOUT)
     for raw in ([], ["--raw"]):
         with pytest.raises(ConfigError, match="File exists"):
             CliRunner().invoke(
@@ -158,16 +168,24 @@ def test_get_output_writes_the_whole_record_and_never_over_a_file(folder, tmp_pa
 @pytest.mark.parametrize("given", ["0000", ""])
 def test_an_id_of_nothing_is_a_mistake(folder, given):
     with pytest.raises(ConfigError, match="there is no record"):
-        quarantine.get(
-            Home(None, folder), given, to=None, raw=False, output_format=OutputFormat.JSON
+        quarantine.print_copy(
+            QuarantineOptions(None, folder),
+            given,
+            to=None,
+            raw=False,
+            output_format=OutputFormat.JSON,
         )
 
 
 def test_an_id_that_several_begin_with_is_a_mistake_that_names_them(folder):
     other = put(folder, replace(RECORD, value=b"v"))
     with pytest.raises(ConfigError, match=other):
-        quarantine.get(
-            Home(None, folder), ID[:16], to=None, raw=False, output_format=OutputFormat.JSON
+        quarantine.print_copy(
+            QuarantineOptions(None, folder),
+            ID[:16],
+            to=None,
+            raw=False,
+            output_format=OutputFormat.JSON,
         )
 
 
@@ -187,16 +205,16 @@ def logs() -> FakeLogs:
 
 def replayed(logs: FakeLogs, path: Path, copy_id: str = ID, **more) -> int:
     asked = {"topic": None, "kafka": None, "keep_timestamp": True, "dry_run": False, "yes": True}
-    return quarantine.replay(
-        Home(path, None),
-        Replay(copy_id, **{**asked, **more}),
-        lambda kafka, _cluster: Target(kafka, logs.open, logs.open),
+    return quarantine.replay_copy(
+        QuarantineOptions(path, None),
+        QuarantineReplayOptions(copy_id, **{**asked, **more}),
+        lambda kafka, _cluster: RecordReplayTarget(kafka, logs.open, logs.open),
     )
 
 
-def journalled(folder: Path) -> list[Replayed]:
+def journalled(folder: Path) -> list[RecordReplayed]:
     journal = Journal(folder)
-    found = [entry.record for entry in journal.tail(10) if isinstance(entry.record, Replayed)]
+    found = [entry.record for entry in journal.tail(10) if isinstance(entry.record, RecordReplayed)]
     journal.close()
     return found
 
@@ -220,7 +238,7 @@ def test_a_record_goes_back_exactly_as_it_was(logs, folder, path, capsys):
 def test_a_rehearsal_writes_nothing_anywhere(logs, folder, path, capsys):
     assert replayed(logs, path, dry_run=True) == 0
     assert not any(part.records for part in logs.parts.values())
-    assert not (folder / NAME).exists()
+    assert not (folder / FILE_NAME).exists()
     assert "dry run" in capsys.readouterr().err
 
 
@@ -276,7 +294,11 @@ def test_the_timestamp_is_its_own_or_that_of_now(logs, path, folder):
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(TimedOut("east", "no answer"), 5), (Refused("east", "no"), 3), (Denied("east", "ACL"), 6)],
+    [
+        (ResponseTimeout("east", "no answer"), 5),
+        (RemoteRefusal("east", "no"), 3),
+        (AccessDenied("east", "ACL"), 6),
+    ],
 )
 def test_how_it_ended_is_told_by_the_exit_code(logs, path, folder, error, code):
     logs.lost = error
@@ -317,14 +339,14 @@ def test_the_list_and_get_show_what_was_written_back(logs, path, folder):
 
 
 def test_a_cluster_that_is_away_is_told_as_such(logs, path, folder):
-    logs.down = Unreachable("east", "no connection")
-    with pytest.raises(Unreachable):
+    logs.down = TargetUnreachable("east", "no connection")
+    with pytest.raises(TargetUnreachable):
         replayed(logs, path)
     assert journalled(folder) == []
 
 
 def test_a_cluster_that_denies_it_is_told_with_what_to_do_about_it(logs, path, folder, capsys):
-    logs.down = Denied("east", "no", advice="set sasl.password")
+    logs.down = AccessDenied("east", "no", advice="set sasl.password")
     assert replayed(logs, path) == 6
     assert "denied: east: no; set sasl.password\n" in capsys.readouterr().err
 
@@ -355,7 +377,9 @@ class _Away:
 
 
 def test_what_is_found_without_the_topic_is_listed_before_the_error(folder, capsys):
-    store = Quarantines(FileQuarantine(folder, VirtualClock()), _Away())
-    with pytest.raises(TimedOut):
-        quarantine.list_copies(Home(None, folder), output_format=OutputFormat.JSON, store=store)
+    store = CombinedQuarantine(FileQuarantine(folder, VirtualClock()), _Away())
+    with pytest.raises(ResponseTimeout):
+        quarantine.list_copies(
+            QuarantineOptions(None, folder), output_format=OutputFormat.JSON, store=store
+        )
     assert [row["id"] for row in json.loads(capsys.readouterr().out)] == [ID]

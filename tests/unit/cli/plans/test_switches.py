@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from offsetwatch.cli import cli
 from offsetwatch.cli.plans import switches
-from offsetwatch.cli.plans.service_access import Access, person
+from offsetwatch.cli.plans.service_access import ServiceAccess, find_operator_name
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.driver import Look, Standing
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import ModeSet, PauseSet
 from offsetwatch.remedy.model.service_api import Mode
-
 from tests.fakes.clock import VirtualClock
 from tests.unit.cli.at_desk import configure, typed
 from tests.unit.remedy.offices import Bureau
@@ -51,7 +51,11 @@ def test_a_mode_is_set_with_who_and_why(bureau):
     assert "the mode is observe" in done.stderr
     record = newest(bureau)
     assert isinstance(record, ModeSet)
-    assert (record.mode, record.by, record.because) == ("observe", person(), "a release")
+    assert (record.mode, record.by, record.because) == (
+        "observe",
+        find_operator_name(),
+        "a release",
+    )
 
 
 def test_a_mode_above_what_is_configured_is_said_to_have_no_effect(bureau):
@@ -108,8 +112,8 @@ def test_the_mode_needs_the_configuration_that_limits_it(bureau):
     ids=["for", "until", "indefinitely"],
 )
 def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
-    here, how = Access(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
-    switches.pause(here, because="a release", clock=VirtualClock(NOW), **how)
+    here, how = ServiceAccess(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
+    switches.pause_remediation(here, because="a release", clock=VirtualClock(NOW), **how)
     record = newest(bureau)
     assert isinstance(record, PauseSet)
     assert (record.paused, record.until) == (True, until)
@@ -123,9 +127,9 @@ def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
     ids=lambda given: str(*given.values()),
 )
 def test_a_pause_that_would_be_over_or_is_none_is_refused(bureau, given):
-    here, how = Access(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
+    here, how = ServiceAccess(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
     with pytest.raises(ConfigError):
-        switches.pause(here, because="x", clock=VirtualClock(NOW), **how)
+        switches.pause_remediation(here, because="x", clock=VirtualClock(NOW), **how)
     assert bureau.bench.journal.tail(1) == ()
 
 
@@ -140,14 +144,14 @@ def test_the_length_of_a_pause_is_a_duration(bureau, span):
 def test_a_pause_is_told_and_ended(bureau):
     typed("pause", "--indefinitely", "--because", "a release", bureau=bureau)
     shown = typed("mode", bureau=bureau).stdout
-    assert f"until an operator ends it, by {person()}" in shown
+    assert f"until an operator ends it, by {find_operator_name()}" in shown
     assert "the pause is over" in typed("unpause", "--because", "done", bureau=bureau).stderr
     assert "there was no pause" in typed("unpause", "--because", "done", bureau=bureau).stderr
 
 
 def tripped(bureau: Bureau) -> None:
     bureau.bench.world.offsets = {PARTITION: AT}
-    bureau.bench.world.proven = Look(Standing.FOREIGN, "it failed again, still at 8")
+    bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again, still at 8")
     bureau.bench.runner().run(skip_of())
 
 

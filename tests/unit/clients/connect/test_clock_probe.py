@@ -1,6 +1,7 @@
 import httpx
 import pytest
-from offsetwatch.clients.connect.clock_probe import worker_time
+
+from offsetwatch.clients.connect.clock_probe import read_worker_clock
 
 
 def answering(**headers: str) -> httpx.MockTransport:
@@ -8,7 +9,7 @@ def answering(**headers: str) -> httpx.MockTransport:
 
 
 def asked(transport: httpx.MockTransport) -> float | None:
-    return worker_time("http://worker:8083/", 1.0, transport=transport)
+    return read_worker_clock("http://worker:8083/", 1.0, transport=transport)
 
 
 def test_even_a_refusal_tells_the_time():

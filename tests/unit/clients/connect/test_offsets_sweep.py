@@ -13,35 +13,35 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from offsetwatch.clients.connect import offsets_sweep
-from offsetwatch.clients.connect.keep_alive import LARGE_BYTES, KeptConnection
-from offsetwatch.clients.connect.offsets_sweep import (
-    ANNOUNCED,
-    FAILURES_IN_A_ROW,
-    IN_FLIGHT,
-    REFUSALS_MAX,
-    ConnectSweep,
-    Listener,
-)
-from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, REBALANCE, offsets_path
-from offsetwatch.clients.http.body import VALUES_MAX
-from offsetwatch.config import Auth, Tls
-from offsetwatch.errors import (
-    ClientError,
-    Conflict,
-    CutOff,
-    Denied,
-    Malformed,
-    Refused,
-    ServerError,
-    Throttled,
-    TimedOut,
-    TooLarge,
-    Unreachable,
-)
 
 from lab.certificates import Authority
 from lab.ports import free_port
+from offsetwatch.clients.connect import offsets_sweep
+from offsetwatch.clients.connect.keep_alive import LARGE_BYTES, KeepAliveConnection
+from offsetwatch.clients.connect.offsets_sweep import (
+    ANNOUNCEMENT_SIZE_MAX,
+    FAILURES_IN_A_ROW,
+    REFUSALS_MAX,
+    REQUESTS_IN_FLIGHT_MAX,
+    ConnectSweep,
+    OffsetsSweepListener,
+)
+from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, REBALANCE_MESSAGE, offsets_path
+from offsetwatch.clients.http.body import VALUES_MAX
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    Conflict,
+    IncompleteResponse,
+    MalformedResponse,
+    RemoteRefusal,
+    ResponseTimeout,
+    ServerError,
+    SizeLimitExceeded,
+    TargetUnreachable,
+    TooManyRequests,
+)
 from tests.fakes.swept import MISSING, SweptWorker, offsets, swept
 
 NAMES = [f"c{number}" for number in range(300)]
@@ -55,7 +55,7 @@ class Heard:
         self.announced: list[str] = []
         self.answers: list[tuple[str, bytes]] = []
         self.at_once: list[int] = []
-        self.listener = Listener(self.announce, self.take, stopped)
+        self.listener = OffsetsSweepListener(self.announce, self.take, stopped)
 
     def announce(self, names) -> bool:
         self.announced += names
@@ -92,7 +92,7 @@ def test_every_connector_is_answered_once_over_all_workers():
 
 
 def test_no_worker_is_asked_more_at_once_than_its_share_and_its_connections_are_kept():
-    all_at_once = threading.Barrier(IN_FLIGHT)
+    all_at_once = threading.Barrier(REQUESTS_IN_FLIGHT_MAX)
 
     def together(name: str) -> tuple[int, bytes]:
         all_at_once.wait(LATE_S)
@@ -100,8 +100,8 @@ def test_no_worker_is_asked_more_at_once_than_its_share_and_its_connections_are_
 
     with swept(together) as worker:
         sweep(worker.url).offsets(NAMES, Heard().listener)
-        assert worker.at_once_max == IN_FLIGHT
-        assert worker.connections == IN_FLIGHT
+        assert worker.at_once_max == REQUESTS_IN_FLIGHT_MAX
+        assert worker.connections == REQUESTS_IN_FLIGHT_MAX
 
 
 def test_a_connector_is_announced_before_it_is_asked_for():
@@ -117,11 +117,11 @@ def test_a_connector_is_announced_before_it_is_asked_for():
         sweep(worker.url).offsets(NAMES, heard.listener)
     assert not early
     assert heard.announced == NAMES
-    assert max(heard.at_once) == ANNOUNCED
+    assert max(heard.at_once) == ANNOUNCEMENT_SIZE_MAX
 
 
 def test_what_waited_too_long_for_its_turn_is_announced_anew(monkeypatch):
-    monkeypatch.setattr(offsets_sweep, "ANNOUNCED_S", 0.0)
+    monkeypatch.setattr(offsets_sweep, "ANNOUNCEMENT_TTL_S", 0.0)
     heard = Heard()
     with swept() as worker:
         sweep(worker.url).offsets(NAMES[:20], heard.listener)
@@ -136,8 +136,8 @@ def test_what_could_not_be_announced_is_not_asked_for():
         return heard.announce(names) and "c0" not in names
 
     with swept() as worker:
-        sweep(worker.url).offsets(NAMES, Listener(announce, heard.take, lambda: False))
-        assert sorted(worker.asked) == heard.names == sorted(NAMES[ANNOUNCED:])
+        sweep(worker.url).offsets(NAMES, OffsetsSweepListener(announce, heard.take, lambda: False))
+        assert sorted(worker.asked) == heard.names == sorted(NAMES[ANNOUNCEMENT_SIZE_MAX:])
 
 
 # --- workers in trouble --------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_a_worker_that_hangs_costs_the_others_nothing():
         hanging.answer = hanging.hang
         sweep(hanging.url, other.url).offsets(NAMES, heard.listener)
         assert heard.names == sorted(NAMES)
-        assert len(hanging.asked) == IN_FLIGHT
+        assert len(hanging.asked) == REQUESTS_IN_FLIGHT_MAX
         assert set(hanging.asked) <= set(other.asked)
 
 
@@ -197,7 +197,7 @@ def test_a_worker_in_trouble_is_left_alone_and_the_others_answer(trouble):
         sweep(bad.url, well.url).offsets(NAMES, heard.listener)
         assert heard.names == sorted(NAMES)
         # Each of its connections may have been asked once more when the last failure was heard.
-        assert len(bad.asked) <= 2 * (FAILURES_IN_A_ROW + IN_FLIGHT)
+        assert len(bad.asked) <= 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
 
 
 def test_a_worker_that_nobody_can_reach_is_left_alone():
@@ -213,7 +213,7 @@ def test_a_worker_that_fails_now_and_then_goes_on_being_asked():
         moody.answer = lambda _: (500, b"") if len(moody.asked) % 7 == 0 else (200, offsets())
         sweep(moody.url, well.url).offsets(NAMES, heard.listener)
         assert heard.names == sorted(NAMES)
-        assert len(moody.asked) > 2 * (FAILURES_IN_A_ROW + IN_FLIGHT)
+        assert len(moody.asked) > 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
 
 
 def test_a_connection_closed_between_two_questions_is_made_anew():
@@ -249,32 +249,32 @@ def test_workers_without_such_a_path_are_not_asked_for_everything_and_it_is_no_e
     ("status", "body", "expected"),
     [
         (409, b"{}", Conflict),
-        (500, b'{"error_code":500,"message":"%s"}' % REBALANCE.encode(), Conflict),
-        (401, b"", Denied),
-        (403, b"", Denied),
-        (400, b"", Refused),
+        (500, b'{"error_code":500,"message":"%s"}' % REBALANCE_MESSAGE.encode(), Conflict),
+        (401, b"", AccessDenied),
+        (403, b"", AccessDenied),
+        (400, b"", RemoteRefusal),
     ],
 )
 def test_a_sweep_ends_where_nothing_but_refusals_come(status, body, expected):
     with swept(lambda _: (status, body)) as no, swept(lambda _: (status, body)) as other:
         found = error_of(sweep(no.url, other.url), NAMES)
         assert type(found) is expected
-        assert len(no.asked) + len(other.asked) <= REFUSALS_MAX + 2 * IN_FLIGHT
+        assert len(no.asked) + len(other.asked) <= REFUSALS_MAX + 2 * REQUESTS_IN_FLIGHT_MAX
 
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ((400, b""), Refused),
-        ((403, b""), Denied),
+        ((400, b""), RemoteRefusal),
+        ((403, b""), AccessDenied),
         ((409, b"{}"), Conflict),
         ((500, b""), ServerError),
         ((502, b"<html>"), ServerError),
-        ((302, b""), Malformed),
-        ((200, b"{"), Malformed),
-        ((200, b"[" * 100_000), Malformed),
-        ((200, b"x" * (BODY_BYTES_MAX + 1)), TooLarge),
-        ((200, b'{"offsets":[' + b"{}," * VALUES_MAX + b"{}]}"), TooLarge),
+        ((302, b""), MalformedResponse),
+        ((200, b"{"), MalformedResponse),
+        ((200, b"[" * 100_000), MalformedResponse),
+        ((200, b"x" * (BODY_BYTES_MAX + 1)), SizeLimitExceeded),
+        ((200, b'{"offsets":[' + b"{}," * VALUES_MAX + b"{}]}"), SizeLimitExceeded),
     ],
 )
 @pytest.mark.parametrize("workers", [1, 2])
@@ -333,17 +333,17 @@ def test_a_retry_after_beyond_the_bound_is_a_failure_of_that_worker(after, monke
     monkeypatch.setattr(offsets_sweep, "RETRY_AFTER_S", offsets_sweep.RETRY_AFTER_S_MAX + 1)
     headers = {} if after is None else {"Retry-After": after}
     with swept(lambda _: (429, b""), headers=headers) as worker:
-        assert type(error_of(sweep(worker.url), NAMES)) is Throttled
-        assert len(worker.asked) <= REFUSALS_MAX + IN_FLIGHT
+        assert type(error_of(sweep(worker.url), NAMES)) is TooManyRequests
+        assert len(worker.asked) <= REFUSALS_MAX + REQUESTS_IN_FLIGHT_MAX
 
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (lambda _: None, CutOff),
+        (lambda _: None, IncompleteResponse),
         (lambda _: (500, b""), ServerError),
-        (lambda _: (302, b""), Malformed),
-        (lambda _: (200, b"{"), Malformed),
+        (lambda _: (302, b""), MalformedResponse),
+        (lambda _: (200, b"{"), MalformedResponse),
     ],
 )
 def test_a_connector_that_no_worker_answers_for_ends_the_sweep(answer, expected):
@@ -372,14 +372,14 @@ def test_workers_that_all_hang_end_it_after_one_deadline():
     with swept() as one, swept() as two:
         one.answer, two.answer = one.hang, two.hang
         found = error_of(sweep(one.url, two.url, timeout_s=0.5), NAMES)
-        assert type(found) is TimedOut
+        assert type(found) is ResponseTimeout
         assert "no whole answer within 0.5 s" in found.detail
 
 
 def test_an_answer_beyond_the_bound_is_not_held():
     body = b'"' + b" " * BODY_BYTES_MAX + b'"'
     with swept(lambda _: (200, body)) as worker:
-        assert type(error_of(sweep(worker.url))) is TooLarge
+        assert type(error_of(sweep(worker.url))) is SizeLimitExceeded
 
 
 def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
@@ -397,8 +397,8 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
     async def read() -> list[bytes]:
         turn = Turn()
 
-        def connection() -> KeptConnection:
-            return KeptConnection(worker.url, LATE_S, ssl.create_default_context, turn)
+        def connection() -> KeepAliveConnection:
+            return KeepAliveConnection(worker.url, LATE_S, ssl.create_default_context, turn)
 
         async def ask(name: str) -> bytes:
             kept = connection()
@@ -423,7 +423,7 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
 @pytest.mark.parametrize("coding", ["gzip, gzip", "br", "deflate", "gzip, identity, gzip"])
 def test_an_answer_that_is_encoded_otherwise_is_not_believed(coding):
     with swept(lambda _: (200, zipped()), headers={"Content-Encoding": coding}) as worker:
-        assert type(error_of(sweep(worker.url))) is Malformed
+        assert type(error_of(sweep(worker.url))) is MalformedResponse
         assert worker.heads[0]["Accept-Encoding"] == "identity"
 
 
@@ -438,7 +438,7 @@ def test_a_proxy_that_always_compresses_is_understood():
 def test_what_gzip_makes_too_large_is_not_decoded():
     bomb = gzip.compress(bytes(4 * BODY_BYTES_MAX))
     with swept(lambda _: (200, bomb), headers={"Content-Encoding": "gzip"}) as worker:
-        assert type(error_of(sweep(worker.url))) is TooLarge
+        assert type(error_of(sweep(worker.url))) is SizeLimitExceeded
 
 
 def zipped() -> bytes:
@@ -498,7 +498,7 @@ def test_a_secret_that_cannot_be_read_is_told_and_nobody_is_asked(tmp_path: Path
     (tmp_path / "token").unlink()
     with swept() as worker:
         found = error_of(sweep(worker.url, auth=auth))
-        assert type(found) is Unreachable
+        assert type(found) is TargetUnreachable
         assert "auth.bearer_token_file" in found.detail
         assert not worker.asked
 
@@ -537,21 +537,21 @@ def test_a_client_certificate_opens_the_door(wants_certificates, authority):
     heard = Heard()
     with swept(tls=wants_certificates) as worker:
         sweep(worker.url, tls=tls).offsets(NAMES, heard.listener)
-        assert worker.connections == IN_FLIGHT
+        assert worker.connections == REQUESTS_IN_FLIGHT_MAX
     assert heard.names == sorted(NAMES)
 
 
 def test_without_a_client_certificate_the_worker_refuses(wants_certificates, authority):
     with swept(tls=wants_certificates) as worker:
         found = error_of(sweep(worker.url, tls=Tls(ca_file=authority.ca)))
-        assert type(found) in {Denied, CutOff}
+        assert type(found) in {AccessDenied, IncompleteResponse}
         assert not worker.asked
 
 
 def test_a_worker_of_an_unknown_authority_is_not_asked(wants_certificates, tmp_path):
     with swept(tls=wants_certificates) as worker:
         found = error_of(sweep(worker.url, tls=Tls(ca_file=Authority(tmp_path).ca)))
-        assert type(found) is Unreachable
+        assert type(found) is TargetUnreachable
         assert "its certificate is not trusted: " in found.detail
         assert not worker.asked
 
@@ -559,5 +559,5 @@ def test_a_worker_of_an_unknown_authority_is_not_asked(wants_certificates, tmp_p
 def test_a_worker_with_anothers_name_is_not_asked(wants_certificates, authority):
     with swept(tls=wants_certificates) as worker:
         url = worker.url.replace("127.0.0.1", "127.0.0.2")
-        assert type(error_of(sweep(url, tls=Tls(ca_file=authority.ca)))) is Unreachable
+        assert type(error_of(sweep(url, tls=Tls(ca_file=authority.ca)))) is TargetUnreachable
         assert not worker.asked

@@ -6,22 +6,22 @@ from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
+
 from offsetwatch.clients.connect import reader as connect_read
-from offsetwatch.clients.connect.reader import REBALANCE, ConnectReader
+from offsetwatch.clients.connect.reader import REBALANCE_MESSAGE, ConnectReader
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
     Conflict,
-    CutOff,
-    Denied,
-    Malformed,
+    IncompleteResponse,
+    MalformedResponse,
     NotFound,
-    Refused,
+    RemoteRefusal,
+    ResponseTimeout,
     ServerError,
-    TimedOut,
-    TooLarge,
-    Unreachable,
+    SizeLimitExceeded,
+    TargetUnreachable,
 )
-
 from tests.fakes.worker import ok, serving
 
 
@@ -91,14 +91,14 @@ def test_a_path_before_the_api_is_kept():
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (httpx.ConnectTimeout, TimedOut),
-        (httpx.ReadTimeout, TimedOut),
-        (httpx.PoolTimeout, TimedOut),
-        (httpx.ConnectError, Unreachable),
-        (httpx.UnsupportedProtocol, Unreachable),
-        (httpx.ReadError, CutOff),
-        (httpx.RemoteProtocolError, CutOff),
-        (httpx.DecodingError, Malformed),
+        (httpx.ConnectTimeout, ResponseTimeout),
+        (httpx.ReadTimeout, ResponseTimeout),
+        (httpx.PoolTimeout, ResponseTimeout),
+        (httpx.ConnectError, TargetUnreachable),
+        (httpx.UnsupportedProtocol, TargetUnreachable),
+        (httpx.ReadError, IncompleteResponse),
+        (httpx.RemoteProtocolError, IncompleteResponse),
+        (httpx.DecodingError, MalformedResponse),
     ],
 )
 def test_every_way_in_which_a_connection_fails_has_its_error(error, expected):
@@ -111,13 +111,13 @@ def test_every_way_in_which_a_connection_fails_has_its_error(error, expected):
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (204, Malformed),
-        (302, Malformed),
-        (400, Refused),
-        (401, Denied),
-        (403, Denied),
+        (204, MalformedResponse),
+        (302, MalformedResponse),
+        (400, RemoteRefusal),
+        (401, AccessDenied),
+        (403, AccessDenied),
         (404, NotFound),
-        (405, Refused),
+        (405, RemoteRefusal),
         (409, Conflict),
         (500, ServerError),
         (503, ServerError),
@@ -137,7 +137,7 @@ def test_an_error_in_words_that_cannot_be_read_is_still_that_error(message):
 
 
 def test_a_rebalance_is_one_where_connect_calls_it_an_error_of_its_own():
-    body = b'{"error_code":500,"message":"%s"}' % REBALANCE.encode()
+    body = b'{"error_code":500,"message":"%s"}' % REBALANCE_MESSAGE.encode()
     assert type(error_of(answering(500, body))) is Conflict
 
 
@@ -151,7 +151,7 @@ def test_a_rebalance_is_one_where_connect_calls_it_an_error_of_its_own():
 )
 def test_a_redirect_says_where_it_leads_to_without_what_may_be_secret(location, where):
     found = error_of(answering(308, Location=location))
-    assert isinstance(found, Malformed)
+    assert isinstance(found, MalformedResponse)
     assert f"HTTP 308: it redirects to {where}; url must name" in found.detail
     assert "secret" not in found.detail
 
@@ -189,7 +189,7 @@ def test_an_answer_over_the_bound_is_refused_while_it_is_read(monkeypatch):
             yield b"x" * 100
 
     found = error_of(reader(lambda _: httpx.Response(200, content=endless())))
-    assert type(found) is TooLarge
+    assert type(found) is SizeLimitExceeded
     assert sum(sent) <= 1200
 
 
@@ -203,7 +203,9 @@ def test_an_answer_cut_in_the_middle_is_cut_off_and_not_half_believed():
         yield b'{"a":'
         raise httpx.RemoteProtocolError("peer closed connection")
 
-    assert type(error_of(reader(lambda _: httpx.Response(200, content=half())))) is CutOff
+    assert (
+        type(error_of(reader(lambda _: httpx.Response(200, content=half())))) is IncompleteResponse
+    )
 
 
 async def chunks() -> AsyncIterator[bytes]:
@@ -214,14 +216,14 @@ def test_an_answer_that_says_gzip_and_is_not_is_malformed():
     connect = reader(
         lambda _: httpx.Response(200, content=chunks(), headers={"Content-Encoding": "gzip"})
     )
-    assert type(error_of(connect)) is Malformed
+    assert type(error_of(connect)) is MalformedResponse
 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_is_one_whatever_is_wrong_with_its_body(status):
     broken = {"content": chunks(), "headers": {"Content-Encoding": "gzip"}}
     refused = error_of(reader(lambda _: httpx.Response(status, **broken)))
-    assert type(refused) is Denied
+    assert type(refused) is AccessDenied
     assert refused.detail.endswith(f": HTTP {status}")
 
 
@@ -243,7 +245,7 @@ def test_each_question_has_its_path():
     "body", [b"", b"<html></html>", b'{"a":', b"{}{}", b"\xff", b"[" * 100_000]
 )
 def test_a_200_that_is_not_json_is_malformed(body):
-    assert type(error_of(answering(200, body))) is Malformed
+    assert type(error_of(answering(200, body))) is MalformedResponse
 
 
 def among(*answers: httpx.Response | type[httpx.RequestError]) -> tuple[ConnectReader, list[str]]:
@@ -290,10 +292,10 @@ def test_where_a_worker_fails_the_next_is_asked_and_then_kept(first):
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (httpx.Response(401), Denied),
-        (httpx.Response(403), Denied),
+        (httpx.Response(401), AccessDenied),
+        (httpx.Response(403), AccessDenied),
         (httpx.Response(409), Conflict),
-        (httpx.Response(400), Refused),
+        (httpx.Response(400), RemoteRefusal),
         (httpx.Response(404, json=NO_CONNECTOR), NotFound),
     ],
 )

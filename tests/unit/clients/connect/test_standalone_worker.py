@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.connect.standalone_worker import entries_of, running
-from offsetwatch.decode.standalone import write_offsets_file
-from offsetwatch.errors import Malformed, NotFound
 
 from lab.ports import free_port
+from offsetwatch.clients.connect.standalone_worker import find_worker_evidence, read_offsets_entries
+from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.errors import MalformedResponse, NotFound
 
 ENTRIES = ((b"k", b"v"),)
 
@@ -65,40 +65,42 @@ def worker(properties: Path) -> Iterator[int]:
 
 
 def test_nobody_is_about_where_nobody_is(file, properties):
-    assert running(file, properties, (closed(),)) == ()
-    assert running(file.with_name("none"), properties, ()) == ()
+    assert find_worker_evidence(file, properties, (closed(),)) == ()
+    assert find_worker_evidence(file.with_name("none"), properties, ()) == ()
 
 
 def test_a_process_that_has_the_file_open_is_named(file, properties, reader):
-    assert running(file, properties, ()) == (f"process {reader} has the file open",)
+    assert find_worker_evidence(file, properties, ()) == (f"process {reader} has the file open",)
 
 
 def test_a_worker_is_known_by_its_properties_file(file, properties, worker):
     said = f"process {worker} is a standalone worker with worker.properties"
-    assert running(file, properties, ()) == (said,)
+    assert find_worker_evidence(file, properties, ()) == (said,)
     other = properties.with_name("other.properties")
     other.touch()
-    assert running(file, other, ()) == ()
+    assert find_worker_evidence(file, other, ()) == ()
 
 
 def test_whatever_answers_where_the_worker_would_is_taken_for_it(file, properties):
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        assert running(file, properties, (closed(), url)) == (f"something answers at {url}",)
+        assert find_worker_evidence(file, properties, (closed(), url)) == (
+            f"something answers at {url}",
+        )
 
 
 def test_half_a_file_is_never_an_empty_one(file):
     whole = file.read_bytes()
-    assert entries_of(file) == ENTRIES
+    assert read_offsets_entries(file) == ENTRIES
     for size in (0, 30, len(whole) - 1):
         file.write_bytes(whole[:size])
-        with pytest.raises(Malformed, match="truncated"):
-            entries_of(file)
+        with pytest.raises(MalformedResponse, match="truncated"):
+            read_offsets_entries(file)
 
 
 def test_another_file_is_not_one_of_offsets(file):
     file.write_bytes(b"PK\x03\x04 and so on")
-    with pytest.raises(Malformed, match="not_an_offsets_file"):
-        entries_of(file)
+    with pytest.raises(MalformedResponse, match="not_an_offsets_file"):
+        read_offsets_entries(file)
     with pytest.raises(NotFound):
-        entries_of(file.with_name("none"))
+        read_offsets_entries(file.with_name("none"))

@@ -10,13 +10,14 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-from offsetwatch.clients.connect.clock_probe import worker_time
+
+from offsetwatch.clients.connect.clock_probe import read_worker_clock
 from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
-from offsetwatch.clients.http.body import VALUES_MAX, BoundedBody, is_too_wide
-from offsetwatch.clients.http.date import retry_after_s, server_time
-from offsetwatch.clients.kubernetes.access import Access, exchange
+from offsetwatch.clients.http.body import VALUES_MAX, BoundedBody, has_too_many_values
+from offsetwatch.clients.http.date import parse_retry_after_s, parse_server_time
+from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
 from offsetwatch.clients.write.connect import ConnectWriter
-from offsetwatch.errors import ClientError, Malformed, Throttled, TooLarge
+from offsetwatch.errors import ClientError, MalformedResponse, SizeLimitExceeded, TooManyRequests
 
 MIB = 1024 * 1024
 EMPTY = b"{}"
@@ -33,7 +34,7 @@ def write(transport: httpx.MockTransport) -> object:
 
 
 def kubernetes(transport: httpx.MockTransport) -> object:
-    return exchange(Access("http://api"), "GET", "/x", transport=transport)
+    return send_kubernetes_request(KubernetesAccess("http://api"), "GET", "/x", transport=transport)
 
 
 every_client = pytest.mark.parametrize("ask", [read, write, kubernetes])
@@ -108,7 +109,7 @@ class Stream(httpx.AsyncByteStream):
     ids=["deflate", "brotli", "no gzip", "cut", "stacked"],
 )
 def test_what_is_encoded_otherwise_is_malformed(ask: Ask, body: bytes, coding: str):
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResponse):
         ask(answering(body, coding))
 
 
@@ -117,13 +118,13 @@ def test_what_is_encoded_otherwise_is_malformed(ask: Ask, body: bytes, coding: s
     "body", [b"[" + b"{}," * (BODY_BYTES_MAX // 3 - 10) + b"{}]", b"[" + b"0," * VALUES_MAX + b"0]"]
 )
 def test_what_would_be_decoded_into_too_many_objects_is_not(ask: Ask, body: bytes):
-    with pytest.raises(TooLarge):
+    with pytest.raises(SizeLimitExceeded):
         ask(answering(body))
 
 
 def test_an_answer_as_wide_as_the_largest_site_is_read():
-    assert not is_too_wide(b"," * VALUES_MAX)
-    assert is_too_wide(b"," * VALUES_MAX + b"{")
+    assert not has_too_many_values(b"," * VALUES_MAX)
+    assert has_too_many_values(b"," * VALUES_MAX + b"{")
 
 
 def test_a_body_is_cut_one_byte_beyond_its_bound():
@@ -151,8 +152,8 @@ def test_a_body_is_cut_one_byte_beyond_its_bound():
     ],
 )
 def test_a_date_that_is_none_is_no_error(date: str):
-    assert server_time(date) is None or isinstance(server_time(date), float)
-    assert retry_after_s(date) is None or isinstance(retry_after_s(date), float)
+    assert parse_server_time(date) is None or isinstance(parse_server_time(date), float)
+    assert parse_retry_after_s(date) is None or isinstance(parse_retry_after_s(date), float)
 
     def answer(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, headers={"Date": date}, content=b"{}")
@@ -160,8 +161,8 @@ def test_a_date_that_is_none_is_no_error(date: str):
     transport = httpx.MockTransport(answer)
     reader = ConnectReader("lab", ("http://worker",), 60.0, transport=transport)
     assert reader.connectors() == b"{}"
-    assert reader.server_time == server_time(date)
-    assert worker_time("http://worker", 5.0, transport=transport) == server_time(date)
+    assert reader.server_time == parse_server_time(date)
+    assert read_worker_clock("http://worker", 5.0, transport=transport) == parse_server_time(date)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +182,6 @@ def test_a_retry_after_is_waited_for_if_it_is_short(after: str, waited: list[flo
     if waited:
         assert reader.connectors() == b"{}"
     else:
-        with pytest.raises(Throttled):
+        with pytest.raises(TooManyRequests):
             reader.connectors()
     assert waits == waited

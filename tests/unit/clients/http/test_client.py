@@ -7,19 +7,19 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from offsetwatch.cli.remote.control_client import Asking
-from offsetwatch.cli.remote.control_client import Listener as ControlListener
-from offsetwatch.cli.remote.read_client import ReadListener, document
-from offsetwatch.clients.connect.clock_probe import worker_time
-from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, Listener
+
+from offsetwatch.cli.remote.control_client import ControlClient
+from offsetwatch.cli.remote.control_client import ControlEndpoint as ControlListener
+from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
+from offsetwatch.clients.connect.clock_probe import read_worker_clock
+from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, OffsetsSweepListener
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.clients.http.webhook import Webhook
-from offsetwatch.clients.kubernetes.access import Access, exchange
+from offsetwatch.clients.http.webhook import WebhookClient
+from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.errors import ClientError, OffsetwatchError
-from offsetwatch.remedy.drivers.rest.answers import of_offsets, of_request
-from offsetwatch.remedy.model.driver import Answer
-
+from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
+from offsetwatch.remedy.model.driver import AttemptResult
 from tests.fakes.worker import ok, serving
 
 SECRET = "hunter2"
@@ -37,22 +37,22 @@ def change(url: str) -> object:
 
 def sweep(url: str) -> object:
     told: list[tuple[str, bytes]] = []
-    listener = Listener(lambda _: True, told.extend, lambda: False)
+    listener = OffsetsSweepListener(lambda _: True, told.extend, lambda: False)
     for error in ConnectSweep("lab", (url,), 10.0).offsets(["a"], listener).values():
         raise error
     return told
 
 
 def notify(url: str) -> object:
-    return Webhook("on-call", lambda: f"{url}/{SECRET}", 10.0).post(b"{}")
+    return WebhookClient("on-call", lambda: f"{url}/{SECRET}", 10.0).post(b"{}")
 
 
 def kubernetes(url: str) -> object:
-    return exchange(Access(url), "GET", "/api")
+    return send_kubernetes_request(KubernetesAccess(url), "GET", "/api")
 
 
 def control(url: str) -> object:
-    asking = Asking(ControlListener(url))
+    asking = ControlClient(ControlListener(url))
     try:
         return asking.read(asking.ask("GET", "/plans"), dict)
     finally:
@@ -60,11 +60,11 @@ def control(url: str) -> object:
 
 
 def daemon(url: str) -> object:
-    return document(ReadListener(None, url), "/api/v1/findings")
+    return fetch_document(ReadListener(None, url), "/api/v1/findings")
 
 
 def probe(url: str) -> object:
-    return worker_time(url, 10.0)
+    return read_worker_clock(url, 10.0)
 
 
 READING = [read, sweep, kubernetes, control]
@@ -77,7 +77,7 @@ def words(ask: Ask, url: str) -> str:
         answer = ask(url)
     except OffsetwatchError as exc:
         return str(exc)
-    return of_request(answer, done=frozenset({202})).said
+    return classify_request_reply(answer, done=frozenset({202})).said
 
 
 @pytest.mark.parametrize("ask", [read, sweep, kubernetes, control, change, notify])
@@ -112,7 +112,7 @@ def test_a_login_page_is_called_one(ask: Ask, status: str):
 def test_a_login_page_in_place_of_an_answer_acknowledges_no_change():
     with serving(ok(PAGE, kind="text/html")) as server:
         reply = ConnectWriter("lab", (server.url,)).send("PATCH", "/connectors/a/offsets")
-    assert of_offsets(reply).answer is Answer.IN_DOUBT
+    assert classify_offsets_reply(reply).answer is AttemptResult.IN_DOUBT
 
 
 @pytest.mark.parametrize("body", [b"ok", b"<p>ok</p>", b""])

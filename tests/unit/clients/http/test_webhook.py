@@ -7,25 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.http.auth import CannotIdentify
-from offsetwatch.clients.http.webhook import Webhook
-from offsetwatch.config import Auth, Tls
-from offsetwatch.errors import (
-    ClientError,
-    Conflict,
-    CutOff,
-    Denied,
-    Malformed,
-    NotFound,
-    Refused,
-    ServerError,
-    Throttled,
-    TimedOut,
-    Unreachable,
-)
 
 from lab.certificates import Authority
 from lab.ports import free_port
+from offsetwatch.clients.http.auth import UnusableCredentials
+from offsetwatch.clients.http.webhook import WebhookClient
+from offsetwatch.config import Auth, Tls
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    Conflict,
+    IncompleteResponse,
+    MalformedResponse,
+    NotFound,
+    RemoteRefusal,
+    ResponseTimeout,
+    ServerError,
+    TargetUnreachable,
+    TooManyRequests,
+)
 from tests.fakes.endpoint import Endpoint, endpoint
 from tests.fakes.worker import ok, serving
 
@@ -38,11 +38,11 @@ def hook() -> Iterator[Endpoint]:
         yield made
 
 
-def webhook(url: str, timeout_s: float = 10.0, **access) -> Webhook:
-    return Webhook("on-call", lambda: f"{url}/{SECRET}", timeout_s, **access)
+def webhook(url: str, timeout_s: float = 10.0, **access) -> WebhookClient:
+    return WebhookClient("on-call", lambda: f"{url}/{SECRET}", timeout_s, **access)
 
 
-def error_of(to: Webhook) -> ClientError:
+def error_of(to: WebhookClient) -> ClientError:
     with pytest.raises(ClientError) as caught:
         to.post(b"{}")
     assert SECRET not in f"{caught.value!r} {caught.value} {caught.value.__cause__!r}"
@@ -61,14 +61,14 @@ def test_any_2xx_is_delivered(hook, status):
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (302, Malformed),
-        (400, Refused),
-        (401, Denied),
-        (403, Denied),
+        (302, MalformedResponse),
+        (400, RemoteRefusal),
+        (401, AccessDenied),
+        (403, AccessDenied),
         (404, NotFound),
         (409, Conflict),
-        (413, Refused),
-        (429, Throttled),
+        (413, RemoteRefusal),
+        (429, TooManyRequests),
         (500, ServerError),
         (503, ServerError),
     ],
@@ -87,12 +87,12 @@ def test_we_are_not_led_elsewhere_with_our_credentials(hook):
 
 def test_one_that_does_not_answer_is_given_up_in_time(hook):
     hook.go.clear()
-    assert type(error_of(webhook(hook.url, timeout_s=0.5))) is TimedOut
+    assert type(error_of(webhook(hook.url, timeout_s=0.5))) is ResponseTimeout
 
 
 def test_one_that_hangs_up_may_have_taken_it():
     with serving(lambda *_: None) as worker:
-        assert type(error_of(webhook(worker.url))) is CutOff
+        assert type(error_of(webhook(worker.url))) is IncompleteResponse
 
 
 def test_an_answer_without_an_end_is_not_waited_for():
@@ -106,15 +106,15 @@ def test_an_answer_without_an_end_is_not_waited_for():
 
 
 def test_one_that_is_not_there_took_nothing():
-    assert type(error_of(webhook(f"http://127.0.0.1:{free_port()}"))) is Unreachable
+    assert type(error_of(webhook(f"http://127.0.0.1:{free_port()}"))) is TargetUnreachable
 
 
 def test_an_address_that_cannot_be_read_is_unreachable_and_says_why():
     def unreadable() -> str:
-        raise CannotIdentify("url_file: it is empty")
+        raise UnusableCredentials("url_file: it is empty")
 
-    found = error_of(Webhook("on-call", unreadable, 1.0))
-    assert type(found) is Unreachable
+    found = error_of(WebhookClient("on-call", unreadable, 1.0))
+    assert type(found) is TargetUnreachable
     assert found.detail == "url_file: it is empty"
 
 
@@ -132,5 +132,5 @@ def test_an_endpoint_is_trusted_by_the_authority_that_is_named_and_no_other(tmp_
     with serving(ok(b""), server) as worker:
         webhook(worker.url, tls=Tls.model_validate({"ca_file": authority.ca})).post(b"{}")
         found = error_of(webhook(worker.url))
-    assert type(found) is Unreachable
+    assert type(found) is TargetUnreachable
     assert "not trusted" in found.detail

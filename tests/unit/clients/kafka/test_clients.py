@@ -15,30 +15,30 @@ from types import SimpleNamespace
 import confluent_kafka as ck
 import pytest
 from confluent_kafka import admin as ck_admin
+
+from lab.certificates import Authority
 from offsetwatch.clients.kafka import log_bounds
 from offsetwatch.clients.kafka.clients import (
     BEGINNING,
     KafkaAdmin,
     TailReader,
-    end_of_partition,
-    refused_settings,
+    find_refused_settings,
+    parse_end_of_partition,
 )
-from offsetwatch.clients.kafka.errors import translate
+from offsetwatch.clients.kafka.errors import client_error_from
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
-    Denied,
+    LeaderNotAvailable,
     NotFound,
+    ResponseTimeout,
     ServerError,
     SettingsRefused,
-    TimedOut,
+    TargetUnreachable,
     TopicChanged,
-    Unreachable,
-    Unsettled,
 )
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
-
-from lab.certificates import Authority
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.worker import serving
 
@@ -57,11 +57,11 @@ def broker() -> Iterator[MockBroker]:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, Denied),
-        (ck.KafkaError.GROUP_AUTHORIZATION_FAILED, Denied),
-        (ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, Denied),
-        (ck.KafkaError.SASL_AUTHENTICATION_FAILED, Denied),
-        (ck.KafkaError._AUTHENTICATION, Denied),
+        (ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessDenied),
+        (ck.KafkaError.GROUP_AUTHORIZATION_FAILED, AccessDenied),
+        (ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, AccessDenied),
+        (ck.KafkaError.SASL_AUTHENTICATION_FAILED, AccessDenied),
+        (ck.KafkaError._AUTHENTICATION, AccessDenied),
         (ck.KafkaError.UNKNOWN_TOPIC_OR_PART, NotFound),
         (ck.KafkaError._UNKNOWN_TOPIC, NotFound),
         (ck.KafkaError._UNKNOWN_PARTITION, NotFound),
@@ -70,18 +70,18 @@ def broker() -> Iterator[MockBroker]:
         (ck.KafkaError.OFFSET_OUT_OF_RANGE, TopicChanged),
         (ck.KafkaError._AUTO_OFFSET_RESET, TopicChanged),
         (ck.KafkaError._LOG_TRUNCATION, TopicChanged),
-        (ck.KafkaError._TIMED_OUT, TimedOut),
-        (ck.KafkaError.REQUEST_TIMED_OUT, TimedOut),
-        (ck.KafkaError._TRANSPORT, Unreachable),
-        (ck.KafkaError._ALL_BROKERS_DOWN, Unreachable),
-        (ck.KafkaError._RESOLVE, Unreachable),
-        (ck.KafkaError._SSL, Unreachable),
-        (ck.KafkaError.NOT_LEADER_FOR_PARTITION, Unsettled),
+        (ck.KafkaError._TIMED_OUT, ResponseTimeout),
+        (ck.KafkaError.REQUEST_TIMED_OUT, ResponseTimeout),
+        (ck.KafkaError._TRANSPORT, TargetUnreachable),
+        (ck.KafkaError._ALL_BROKERS_DOWN, TargetUnreachable),
+        (ck.KafkaError._RESOLVE, TargetUnreachable),
+        (ck.KafkaError._SSL, TargetUnreachable),
+        (ck.KafkaError.NOT_LEADER_FOR_PARTITION, LeaderNotAvailable),
         (ck.KafkaError.UNKNOWN, ServerError),
     ],
 )
 def test_every_error_of_librdkafka_becomes_one_that_says_what_to_do(code, expected):
-    found = translate("east", ck.KafkaError(code))
+    found = client_error_from("east", ck.KafkaError(code))
     assert type(found) is expected
     assert found.target == "east"
 
@@ -94,7 +94,7 @@ def test_topics_come_with_their_partitions_and_the_brokers_addresses(broker):
 
 @pytest.mark.parametrize("asked_at_once", [1, 3, 1000])
 def test_bounds_leave_out_partitions_that_do_not_exist(broker, monkeypatch, asked_at_once):
-    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED", asked_at_once)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", asked_at_once)
     numbers = [TopicPartition("numbers", number) for number in (0, 1, 2, 99)]
     for stable in (True, False):
         assert broker.admin().bounds(numbers, stable=stable) == {
@@ -125,8 +125,8 @@ def test_a_committed_offset_that_is_refused_is_named_or_raised(broker, monkeypat
     monkeypatch.setattr(admin._groups, "committed", lambda *_: {sound: 3, sick: denied})
     refused: dict[TopicPartition, ClientError] = {}
     assert admin.group_offsets("g", [sound, sick], refused=refused) == {sound: 3}
-    assert {at: type(error) for at, error in refused.items()} == {sick: Denied}
-    with pytest.raises(Denied):
+    assert {at: type(error) for at, error in refused.items()} == {sick: AccessDenied}
+    with pytest.raises(AccessDenied):
         admin.group_offsets("g", [sound, sick])
 
 
@@ -137,7 +137,7 @@ def test_a_reader_gives_every_record_and_then_the_end_of_each_partition(broker):
     values, ends = [], {}
     for _ in range(200):
         for message in reader.read(100, 0.05):
-            end = end_of_partition(message)
+            end = parse_end_of_partition(message)
             if end is None:
                 values.append(message.value())
             else:
@@ -159,7 +159,7 @@ def test_a_reader_that_stands_beyond_the_end_of_a_log_says_so_and_does_not_start
         if events:
             break
     with pytest.raises(TopicChanged):
-        end_of_partition(events[0])
+        parse_end_of_partition(events[0])
     reader.close()
 
 
@@ -209,7 +209,7 @@ SASL = {"security.protocol": "SASL_SSL"}
     ],
 )
 def test_settings_that_librdkafka_refuses_are_found_without_a_network(properties, said):
-    (found,) = refused_settings("east", {"bootstrap.servers": "127.0.0.1:1", **properties})
+    (found,) = find_refused_settings("east", {"bootstrap.servers": "127.0.0.1:1", **properties})
     assert isinstance(found, SettingsRefused)
     assert said in found.detail
     for make in (KafkaAdmin, TailReader):
@@ -228,7 +228,7 @@ def test_all_that_librdkafka_refuses_is_found_at_once():
         "ssl.truststore.password": "hunter2",
         "linger.msec": "1",
     }
-    found = refused_settings("east", copied)
+    found = find_refused_settings("east", copied)
     names = {error.detail.partition(": ")[0] for error in found}
     assert names == copied.keys() - {"security.protocol"}
     assert "hunter2" not in str(found)
@@ -238,7 +238,7 @@ def test_all_that_librdkafka_refuses_is_found_at_once():
     "properties", [{}, {"client.id": "x"}, {**SASL, "sasl.mechanism": "OAUTHBEARER"}]
 )
 def test_settings_that_are_right_or_wait_for_a_token_are_not_refused(properties):
-    assert refused_settings("east", properties) == ()
+    assert find_refused_settings("east", properties) == ()
 
 
 def test_a_token_is_asked_for_only_where_a_mechanism_wants_one(monkeypatch):
@@ -252,7 +252,7 @@ def test_a_token_is_asked_for_only_where_a_mechanism_wants_one(monkeypatch):
     monkeypatch.setattr(ck, "Consumer", client)
     monkeypatch.setattr(ck_admin, "AdminClient", client)
     for properties in ({}, {"sasl.mechanisms": "PLAIN"}, {"sasl.mechanism": " oauthbearer "}):
-        assert refused_settings("east", properties) == ()
+        assert find_refused_settings("east", properties) == ()
     assert made_with == [False, False, False, False, True, True]
 
 
@@ -267,7 +267,7 @@ def test_what_must_hold_for_a_reader_cannot_be_configured_away():
 def test_an_event_that_is_neither_record_nor_end_is_raised():
     error = ck.KafkaError(ck.KafkaError.UNKNOWN_TOPIC_OR_PART)
     with pytest.raises(NotFound):
-        end_of_partition(ck.Message(topic="t", partition=0, offset=0, error=error))
+        parse_end_of_partition(ck.Message(topic="t", partition=0, offset=0, error=error))
 
 
 def test_a_group_that_we_may_not_see_keeps_no_record_from_us(monkeypatch):
@@ -293,8 +293,8 @@ def test_a_group_that_we_may_not_see_keeps_no_record_from_us(monkeypatch):
     assert reader.read(10, 0.1) == []
     topic = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
     told.append(ck.Message(topic="t", partition=0, offset=0, error=topic))
-    with pytest.raises(Denied):
-        end_of_partition(*reader.read(10, 0.1))
+    with pytest.raises(AccessDenied):
+        parse_end_of_partition(*reader.read(10, 0.1))
 
 
 def test_a_hook_is_asked_for_a_token_without_anyone_polling():
@@ -328,10 +328,10 @@ def test_a_broker_that_is_not_trusted_is_told_from_one_that_is_away(tmp_path, mo
     with serving(lambda *_: None, context) as worker:
         address = worker.url.removeprefix("https://")
         admin = KafkaAdmin("east", {**properties, "bootstrap.servers": address})
-        with pytest.raises(Unreachable, match=r"certificate of .* is not trusted"):
+        with pytest.raises(TargetUnreachable, match=r"certificate of .* is not trusted"):
             admin.topics()
     admin = KafkaAdmin("east", {**properties, "bootstrap.servers": address})
-    with pytest.raises(Unreachable, match="refused"):
+    with pytest.raises(TargetUnreachable, match="refused"):
         admin.topics()
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
+
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clients.kafka.connection_errors import explain_failure
-from offsetwatch.clients.kafka.inspector import KafkaFacts
-from offsetwatch.errors import ClientError, Denied, TimedOut, Unreachable
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.errors import AccessDenied, ClientError, ResponseTimeout, TargetUnreachable
 
 # The texts of librdkafka 2.15 with OpenSSL 3, against Kafka 4.3.1 and other listeners.
 TEXTS = [
@@ -21,7 +22,7 @@ TEXTS = [
             "peer: "
             "connecting to a PLAINTEXT broker listener? (after 2ms in state SSL_HANDSHAKE)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "TLS handshake failed: the listener at b:1 does not speak TLS",
         "security.protocol",
     ),
@@ -30,7 +31,7 @@ TEXTS = [
             "ssl://b:1/bootstrap: SSL handshake failed: error:0A00010B:SSL routines::wrong version "
             "number (after 0ms in state SSL_HANDSHAKE)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "TLS handshake failed: the listener at b:1 does not speak TLS",
         "security.protocol",
     ),
@@ -42,7 +43,7 @@ TEXTS = [
             "correctly configured or root CA certificates are installed (install ca-certificates "
             "package) (after 5ms in state SSL_HANDSHAKE)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "the certificate of b:1 is not trusted",
         "ssl.ca.location",
     ),
@@ -51,13 +52,13 @@ TEXTS = [
             "ssl://b:1/2: SSL handshake failed: error:0A000086:SSL routines::certificate verify "
             "failed: hostname mismatch (after 5ms in state SSL_HANDSHAKE)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "certificate of b:1 (broker 2, as it advertises itself) is for another host name",
         "ssl.endpoint.identification.algorithm",
     ),
     (
         "ssl://b:1/bootstrap: Receive failed: SSL error: tlsv13 alert certificate required",
-        Denied,
+        AccessDenied,
         "asks for one",
         "ssl.certificate.location",
     ),
@@ -67,7 +68,7 @@ TEXTS = [
             "increase "
             "receive.message.max.bytes (after 2ms in state APIVERSION_QUERY)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "the listener at b:1 speaks TLS",
         "SSL or SASL_SSL",
     ),
@@ -78,7 +79,7 @@ TEXTS = [
             "< "
             "0.10 (see api.version.request) (after 1ms in state APIVERSION_QUERY)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "the listener at b:1 speaks TLS",
         "SSL or SASL_SSL",
     ),
@@ -88,7 +89,7 @@ TEXTS = [
             "increase "
             "receive.message.max.bytes (after 2ms in state APIVERSION_QUERY)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "the port at b:1 is no Kafka listener: it answers HTTP",
         "a Kafka listener",
     ),
@@ -99,7 +100,7 @@ TEXTS = [
             "not valid in current SASL state: broker's supported mechanisms:  (after 0ms in state "
             "AUTH_HANDSHAKE)"
         ),
-        Denied,
+        AccessDenied,
         "the listener at b:1 has no SASL",
         "security.protocol",
     ),
@@ -110,7 +111,7 @@ TEXTS = [
             "in "
             "state AUTH_HANDSHAKE)"
         ),
-        Denied,
+        AccessDenied,
         "b:1 does not offer the SASL mechanism PLAIN; it offers SCRAM-SHA-256,SCRAM-SHA-512",
         "sasl.mechanism",
     ),
@@ -120,7 +121,7 @@ TEXTS = [
             "authentication due to invalid credentials with SASL mechanism SCRAM-SHA-512 (after "
             "308ms in state AUTH_REQ)"
         ),
-        Denied,
+        AccessDenied,
         (
             "b:1 refused the SASL credentials: Authentication failed during authentication due to "
             "invalid credentials with SASL mechanism SCRAM-SHA-512"
@@ -132,7 +133,7 @@ TEXTS = [
             "b:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in "
             "state CONNECT)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "nothing listens at b:1: connection refused",
         "address and port",
     ),
@@ -142,7 +143,7 @@ TEXTS = [
             "service "
             "not known (after 0ms in state CONNECT)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "the host name of nohost.invalid:9092 cannot be resolved: Name or service not known",
         "DNS",
     ),
@@ -152,7 +153,7 @@ TEXTS = [
             "connection closed by peer: receive 0 after POLLIN (after 2ms in state "
             "APIVERSION_QUERY)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "[::1]:1 closes each connection before it has answered: it speaks TLS, or is no Kafka",
         "SSL or SASL_SSL",
     ),
@@ -161,7 +162,7 @@ TEXTS = [
             "b:1/bootstrap: Connection setup timed out in state CONNECT (after 30028ms in state "
             "CONNECT, 1 identical error(s) suppressed)"
         ),
-        Unreachable,
+        TargetUnreachable,
         "no connection to b:1",
         "firewalls",
     ),
@@ -171,7 +172,7 @@ TEXTS = [
             "version < 0.10 (see api.version.request configuration) (after 10009ms in state "
             "APIVERSION_QUERY)"
         ),
-        TimedOut,
+        ResponseTimeout,
         "b:1 takes connections and does not answer",
         "frozen",
     ),
@@ -239,11 +240,11 @@ def listener(answer: bytes | None) -> Iterator[str]:
 def test_each_question_says_why_there_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, answer: bytes, protocol: str, expected: str, question: str
 ) -> None:
-    for module in ("kafka", "kafka_facts"):
+    for module in ("kafka.clients", "kafka.inspector"):
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 1.0)
     with listener(answer) as address:
         properties = {"bootstrap.servers": address, "security.protocol": protocol}
-        admin: KafkaAdmin = KafkaFacts("east", properties)
+        admin: KafkaAdmin = KafkaInspector("east", properties)
         with pytest.raises(ClientError, match=expected) as raised:
             getattr(admin, question)()
     assert raised.value.advice is not None

@@ -6,10 +6,10 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
+
 from offsetwatch.clients.kafka import groups
 from offsetwatch.clients.kafka.groups import CLIENTS_MAX, IDLE_S, GroupReaders
 from offsetwatch.model.topology import TopicPartition
-
 from tests.fakes.clock import VirtualClock
 
 ORDERS = TopicPartition("orders", 0)

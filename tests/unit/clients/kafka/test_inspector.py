@@ -6,11 +6,16 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
-from offsetwatch.clients.kafka.inspector import KafkaFacts, parse_api_versions, release, release_of
-from offsetwatch.errors import Malformed, NotFound, ServerError, Unreachable
-from offsetwatch.model.topology import TopicPartition
 
 from lab.ports import free_port
+from offsetwatch.clients.kafka.inspector import (
+    KafkaInspector,
+    detect_release,
+    parse_api_versions,
+    release_of_fetch_version,
+)
+from offsetwatch.errors import MalformedResponse, NotFound, ServerError, TargetUnreachable
+from offsetwatch.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 
 
@@ -34,7 +39,7 @@ def test_the_newest_version_of_each_request_is_read():
     ],
 )
 def test_what_is_no_answer_is_refused(body: bytes):
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResponse):
         parse_api_versions("east", body)
 
 
@@ -43,7 +48,7 @@ def test_what_is_no_answer_is_refused(body: bytes):
     [(10, "older than 2.3"), (11, "2.3 to 2.6"), (13, "3.1 to 3.4"), (17, "3.9 or 4.0")],
 )
 def test_a_release_is_told_by_its_fetch(fetch: int, text: str):
-    assert release_of(fetch) == text
+    assert release_of_fetch_version(fetch) == text
 
 
 def test_a_broker_tells_its_release_and_its_cluster():
@@ -51,8 +56,8 @@ def test_a_broker_tells_its_release_and_its_cluster():
     try:
         properties = {"bootstrap.servers": broker.bootstrap}
         broker.produce("orders", b"k", b"v")
-        assert "." in (release("east", properties) or "")
-        found = KafkaFacts("east", properties).cluster()
+        assert "." in (detect_release("east", properties) or "")
+        found = KafkaInspector("east", properties).cluster()
     finally:
         broker.stop()
     assert (found.brokers, found.topics) == (1, {"orders": PARTITIONS})
@@ -63,7 +68,7 @@ def test_a_second_bootstrap_server_answers_for_the_first():
     broker = MockBroker()
     try:
         servers = f"127.0.0.1:{free_port()},{broker.bootstrap}"
-        assert release("east", {"bootstrap.servers": servers}) is not None
+        assert detect_release("east", {"bootstrap.servers": servers}) is not None
     finally:
         broker.stop()
 
@@ -76,14 +81,14 @@ def test_a_host_of_ipv6_is_asked_without_its_brackets(monkeypatch: pytest.Monkey
         raise OSError("no")
 
     monkeypatch.setattr("offsetwatch.clients.kafka.inspector.socket.create_connection", refuse)
-    with pytest.raises(Unreachable):
-        release("east", {"bootstrap.servers": "[::1]:9092,b:1"})
+    with pytest.raises(TargetUnreachable):
+        detect_release("east", {"bootstrap.servers": "[::1]:9092,b:1"})
     assert asked == [("::1", 9092), ("b", 1)]
 
 
 def test_nobody_answers():
-    with pytest.raises(Unreachable):
-        release("east", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})
+    with pytest.raises(TargetUnreachable):
+        detect_release("east", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})
 
 
 def test_tls_settings_that_only_librdkafka_understands_leave_the_release_unknown():
@@ -92,14 +97,14 @@ def test_tls_settings_that_only_librdkafka_understands_leave_the_release_unknown
         "security.protocol": "SASL_SSL",
         "ssl.keystore.location": "/nowhere",
     }
-    assert release("east", properties) is None
+    assert detect_release("east", properties) is None
 
 
 def test_a_moment_after_the_last_record_has_no_offset_and_a_missing_topic_is_an_error():
     # The mock broker knows no timestamps; where there is one, tests/real shows what is found.
     broker = MockBroker()
     broker.produce("timed", b"k", b"v", at=10.0)
-    facts = KafkaFacts("east", {"bootstrap.servers": broker.bootstrap})
+    facts = KafkaInspector("east", {"bootstrap.servers": broker.bootstrap})
     try:
         at = TopicPartition("timed", 0)
         assert facts.offsets_at({at: 11.0}) == {at: None}
@@ -146,8 +151,8 @@ def answered(answer: Any) -> Future[Any]:
     return future
 
 
-def facts_of(client: Client) -> KafkaFacts:
-    facts = KafkaFacts("east", {"bootstrap.servers": "broker:9092"})
+def facts_of(client: Client) -> KafkaInspector:
+    facts = KafkaInspector("east", {"bootstrap.servers": "broker:9092"})
     facts._made = client  # type: ignore[assignment]
     return facts
 

@@ -9,9 +9,16 @@ from typing import Any
 
 import confluent_kafka as ck
 import pytest
+
 from offsetwatch.clients.kafka import log_bounds
-from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogReaders
-from offsetwatch.errors import ClientError, Denied, NotFound, TimedOut, Unsettled
+from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogBoundsReader
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    LeaderNotAvailable,
+    NotFound,
+    ResponseTimeout,
+)
 from offsetwatch.model.topology import TopicPartition
 
 HERE, THERE, GONE = (TopicPartition("t", number) for number in range(3))
@@ -63,7 +70,7 @@ class Cluster:
         }
         return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
 
-    def ask(self, readers: LogReaders, *partitions: TopicPartition) -> list[Any]:
+    def ask(self, readers: LogBoundsReader, *partitions: TopicPartition) -> list[Any]:
         found = readers.ask(partitions, LATEST, committed=False)
         return [type(at) if isinstance(at, Exception) else at for at in found]
 
@@ -74,13 +81,13 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def readers(cluster: Cluster) -> LogReaders:
-    return LogReaders("west", {}, cluster.made)
+def readers(cluster: Cluster) -> LogBoundsReader:
+    return LogBoundsReader("west", {}, cluster.made)
 
 
 def test_what_nobody_leads_keeps_nothing_from_the_others(cluster, readers):
     cluster.leaderless = {THERE}
-    assert cluster.ask(readers, HERE, THERE) == [7, Unsettled]
+    assert cluster.ask(readers, HERE, THERE) == [7, LeaderNotAvailable]
     assert cluster.asked == [[HERE, THERE], [HERE]]
 
 
@@ -94,7 +101,7 @@ def test_what_nobody_leads_is_waited_for_once(cluster, readers):
     cluster.leaderless = {THERE}
     cluster.ask(readers, HERE, THERE)
     cluster.asked.clear()
-    assert cluster.ask(readers, HERE, THERE) == [7, Unsettled]
+    assert cluster.ask(readers, HERE, THERE) == [7, LeaderNotAvailable]
     assert cluster.asked == [[HERE]]
 
 
@@ -126,7 +133,7 @@ def test_without_an_answer_after_all_the_error_is_librdkafkas(cluster, readers, 
 def test_questions_are_of_so_many_partitions_and_answers_in_their_order(
     cluster, readers, monkeypatch
 ):
-    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED", 2)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", 2)
     assert cluster.ask(readers, THERE, GONE, HERE) == [9, NotFound, 7]
     assert cluster.asked == [[THERE, GONE], [HERE]]
 
@@ -176,13 +183,13 @@ def test_who_is_led_is_asked_for_and_who_is_not_has_no_answer_in_any_order(clust
     cluster.leaderless = {HERE}
     partitions = (HERE, THERE, HERE)
     for _ in range(2):
-        assert cluster.ask(readers, *partitions) == [Unsettled, 9, Unsettled]
+        assert cluster.ask(readers, *partitions) == [LeaderNotAvailable, 9, LeaderNotAvailable]
 
 
 # --- brokers that are far away --------------------------------------------------------------------
 
 
-def sizes(cluster: Cluster, readers: LogReaders, *partitions: TopicPartition) -> list[int]:
+def sizes(cluster: Cluster, readers: LogBoundsReader, *partitions: TopicPartition) -> list[int]:
     """Of the questions of one round."""
     cluster.asked.clear()
     readers.ask(partitions, LATEST, committed=False)
@@ -192,13 +199,13 @@ def sizes(cluster: Cluster, readers: LogReaders, *partitions: TopicPartition) ->
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Questions are of one partition, or of three."""
-    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED", 1)
-    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED_FAR", 3)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", 1)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST_FAR", 3)
 
 
 @pytest.mark.usefixtures("small")
 def test_who_is_far_away_is_asked_less_often_for_more(cluster, readers, monkeypatch):
-    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
+    monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
     assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [1, 1, 1, 1]
     assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [3, 1]
     assert cluster.ask(readers, HERE, THERE, GONE, HERE) == [7, 9, NotFound, 7]
@@ -206,10 +213,10 @@ def test_who_is_far_away_is_asked_less_often_for_more(cluster, readers, monkeypa
 
 @pytest.mark.usefixtures("small")
 def test_who_is_near_again_is_asked_for_fewer_again(cluster, readers, monkeypatch):
-    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
+    monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
     partitions = (HERE, THERE, HERE, THERE)
     sizes(cluster, readers, *partitions)
-    monkeypatch.setattr(log_bounds, "FAR_S", math.inf)
+    monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", math.inf)
     assert sizes(cluster, readers, *partitions) == [3, 1]
     assert sizes(cluster, readers, *partitions) == [1, 1, 1, 1]
 
@@ -217,19 +224,19 @@ def test_who_is_near_again_is_asked_for_fewer_again(cluster, readers, monkeypatc
 @pytest.mark.usefixtures("small")
 def test_how_far_it_is_one_quick_answer_tells(cluster, readers, monkeypatch):
     """The others may have waited for something else."""
-    monkeypatch.setattr(log_bounds, "FAR_S", 5.0)
+    monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", 5.0)
     # When the round begins, and when each question begins and has its answer.
     ticks = itertools.chain([0.0, 0.0, 9.0, 9.0, 10.0, 10.0, 99.0], itertools.repeat(99.0))
-    monkeypatch.setattr(log_bounds, "_left", lambda until: 1.0)
+    monkeypatch.setattr(log_bounds, "_compute_remaining_s", lambda until: 1.0)
     monkeypatch.setattr(log_bounds, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
     assert sizes(cluster, readers, HERE, THERE, HERE) == [1, 1, 1]
     assert sizes(cluster, readers, HERE, THERE, HERE) == [1, 1, 1]
 
 
 def test_what_fits_into_one_question_says_nothing_of_how_far_it_is(cluster, readers, monkeypatch):
-    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
-    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED", 2)
-    monkeypatch.setattr(log_bounds, "PARTITIONS_ASKED_FAR", 3)
+    monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", 2)
+    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST_FAR", 3)
     sizes(cluster, readers, HERE, THERE)
     assert sizes(cluster, readers, HERE, THERE, HERE) == [2, 1]
     assert sizes(cluster, readers, HERE, THERE) == [2]
@@ -240,7 +247,7 @@ def test_what_fits_into_one_question_says_nothing_of_how_far_it_is(cluster, read
 def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
     cluster, readers, monkeypatch
 ):
-    monkeypatch.setattr(log_bounds, "FAR_S", -1.0)
+    monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
     ask, partitions = cluster.offsets_for_times, (HERE, THERE, HERE, THERE)
 
     def late(wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
@@ -250,7 +257,7 @@ def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "offsets_for_times", late)
-        assert cluster.ask(readers, *partitions) == [7, 9, TimedOut, TimedOut]
+        assert cluster.ask(readers, *partitions) == [7, 9, ResponseTimeout, ResponseTimeout]
     assert sizes(cluster, readers, *partitions) == [3, 1]
 
 
@@ -296,7 +303,7 @@ class Odd(Cluster):
 @pytest.mark.parametrize("code", CODES)
 def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
     cluster = Odd(code, whole=False)
-    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    found = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
     assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
     assert all(isinstance(told, int | ClientError) for told in found)
 
@@ -306,21 +313,21 @@ def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
 )
 def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apart(code):
     cluster = Odd(code, whole=True)
-    readers = LogReaders("west", {}, cluster.made)
+    readers = LogBoundsReader("west", {}, cluster.made)
     for _ in range(2):
         found = readers.ask(MANY, LATEST, committed=False)
         assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
     first = len(cluster.asked)
     cluster.asked.clear()
     readers.ask(MANY, LATEST, committed=False)
-    assert len(cluster.asked) == len(MANY) / log_bounds.PARTITIONS_ASKED < first
+    assert len(cluster.asked) == len(MANY) / log_bounds.PARTITIONS_PER_REQUEST < first
     assert not any(ODD & set(asked) for asked in cluster.asked)
 
 
 def test_what_was_left_apart_is_asked_for_again_after_a_while(monkeypatch):
-    monkeypatch.setattr(log_bounds, "APART_S", -1.0)
+    monkeypatch.setattr(log_bounds, "EXCLUSION_S", -1.0)
     cluster = Odd(ck.KafkaError.UNKNOWN, whole=True)
-    readers = LogReaders("west", {}, cluster.made)
+    readers = LogBoundsReader("west", {}, cluster.made)
     readers.ask(MANY, LATEST, committed=False)
     cluster.odd.clear()
     assert readers.ask(MANY, LATEST, committed=False) == [7] * len(MANY)
@@ -329,9 +336,9 @@ def test_what_was_left_apart_is_asked_for_again_after_a_while(monkeypatch):
 def test_where_everything_is_refused_the_questions_are_bounded():
     cluster = Odd(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, whole=True)
     cluster.odd = set(MANY)
-    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
-    assert {type(told) for told in found} == {Denied}
-    batches = len(MANY) / log_bounds.PARTITIONS_ASKED
+    found = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert {type(told) for told in found} == {AccessDenied}
+    batches = len(MANY) / log_bounds.PARTITIONS_PER_REQUEST
     assert len(cluster.asked) <= batches + 2 * log_bounds.SPLITS_MAX
 
 
@@ -346,7 +353,7 @@ def test_where_everything_is_refused_the_questions_are_bounded():
 def test_what_is_true_of_the_cluster_is_asked_once(code):
     cluster = Odd(code, whole=True)
     with pytest.raises(ck.KafkaException):
-        LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+        LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
     assert len(cluster.asked) == 1
 
 
@@ -372,6 +379,6 @@ class Hanging(Cluster):
 
 def test_a_broker_that_hangs_takes_only_what_it_leads_along():
     cluster = Hanging()
-    found = LogReaders("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    found = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
     assert all((told == 7) is (at.partition % 2 == 0) for at, told in zip(MANY, found, strict=True))
-    assert {type(told) for told in found[1::2]} == {TimedOut}
+    assert {type(told) for told in found[1::2]} == {ResponseTimeout}

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import confluent_kafka as ck
 import pytest
-from offsetwatch.clients.kafka.topic_ids import topic_id_of
+
+from offsetwatch.clients.kafka.topic_ids import extract_topic_id
 
 TEXT = "AAAAAAAAAAUAAAAAAAAABw"
 
@@ -30,14 +31,14 @@ def ids() -> int:
 def test_an_id_is_gone_with_its_description(kept):
     before = ids()
     for _ in range(100):
-        assert topic_id_of(described(kept=kept)) == TEXT
+        assert extract_topic_id(described(kept=kept)) == TEXT
     assert ids() == before
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_an_id_that_is_asked_for_twice_is_still_there(kept):
     before, at = ids(), described(kept=kept)
-    assert [topic_id_of(at) for _ in range(5)] == [TEXT] * 5
+    assert [extract_topic_id(at) for _ in range(5)] == [TEXT] * 5
     assert ids() == before + 1
     del at
     assert ids() == before
@@ -47,7 +48,7 @@ def test_what_somebody_holds_stays():
     """Rather too much is kept than too little: another reference may be anybody's."""
     before, at = ids(), described(kept=True)
     held = [at.topic_id, at.topic_id]
-    topic_id_of(at)
+    extract_topic_id(at)
     del at
     assert [str(one) for one in held] == [TEXT] * 2
     del held
@@ -57,4 +58,4 @@ def test_what_somebody_holds_stays():
 
 
 def test_unlike_ids_have_unlike_texts():
-    assert topic_id_of(SimpleNamespace(topic_id=ck.Uuid(0, 1))) != TEXT
+    assert extract_topic_id(SimpleNamespace(topic_id=ck.Uuid(0, 1))) != TEXT

@@ -9,17 +9,23 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import admin as ck_admin
+
 from offsetwatch.clients.kafka import inspector
 from offsetwatch.clients.kafka.clients import RESULT_S_MAX
 from offsetwatch.clients.kafka.whole_topic import (
     EMPTY_READS_MAX,
-    HEADER,
+    OWN_RECORD_HEADER,
     StorageAdmin,
-    ends_of,
-    read_whole,
+    read_topic_ends,
+    read_whole_topic,
 )
-from offsetwatch.errors import Denied, NotFound, ServerError, TimedOut, Unsettled
-
+from offsetwatch.errors import (
+    AccessDenied,
+    LeaderNotAvailable,
+    NotFound,
+    ResponseTimeout,
+    ServerError,
+)
 from tests.fakes.broker import MockBroker
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
@@ -32,12 +38,12 @@ def kafka() -> FakeKafka:
 
 
 def read(kafka: FakeKafka, **more):
-    return list(read_whole(FakeAdmin(kafka), lambda: FakeReader(kafka), "offsets", **more))
+    return list(read_whole_topic(FakeAdmin(kafka), lambda: FakeReader(kafka), "offsets", **more))
 
 
 def test_every_record_comes_with_its_place_and_whether_it_is_ours(kafka):
     kafka.produce("offsets", b"a", b"1", partition=1, at=10.5)
-    kafka.produce("offsets", b"a", None, partition=1, headers=((HEADER, b"1"),))
+    kafka.produce("offsets", b"a", None, partition=1, headers=((OWN_RECORD_HEADER, b"1"),))
     found = read(kafka)
     assert [(at.kpartition, at.koffset, at.key, at.value, at.ours) for at in found] == [
         (1, 0, b"a", b"1", False),
@@ -48,7 +54,7 @@ def test_every_record_comes_with_its_place_and_whether_it_is_ours(kafka):
 
 def test_what_comes_while_it_is_read_is_not_waited_for(kafka):
     kafka.produce("offsets", b"a", b"1")
-    seen = ends_of(FakeAdmin(kafka), "offsets")
+    seen = read_topic_ends(FakeAdmin(kafka), "offsets")
     kafka.produce("offsets", b"b", b"2", partition=1)
     assert seen.ends == {0: 1, 1: 0}
     found = read(kafka, until=seen)
@@ -68,9 +74,9 @@ def test_the_end_is_behind_markers_and_behind_what_was_compacted_away(kafka):
 def test_an_open_transaction_is_named_as_what_is_in_the_way(kafka):
     kafka.produce("offsets", b"a", b"1")
     kafka.log("offsets").stable_end = 0
-    assert ends_of(FakeAdmin(kafka), "offsets").held == (0,)
+    assert read_topic_ends(FakeAdmin(kafka), "offsets").held == (0,)
     before = kafka.clock.now()
-    with pytest.raises(TimedOut, match=r"partition 0 stands at 0 of 1.*transaction"):
+    with pytest.raises(ResponseTimeout, match=r"partition 0 stands at 0 of 1.*transaction"):
         read(kafka)
     assert kafka.clock.now() - before > EMPTY_READS_MAX * 0.1
 
@@ -85,7 +91,7 @@ def test_progress_is_told_up_to_all_there_is(kafka):
 
 def test_a_topic_that_is_not_there_is_not_empty(kafka):
     with pytest.raises(NotFound):
-        list(read_whole(FakeAdmin(kafka), lambda: FakeReader(kafka), "none"))
+        list(read_whole_topic(FakeAdmin(kafka), lambda: FakeReader(kafka), "none"))
 
 
 def test_a_real_client_reads_to_the_end_as_well():
@@ -93,7 +99,7 @@ def test_a_real_client_reads_to_the_end_as_well():
     for number in range(100):
         broker.produce("offsets", b"k%d" % number, b"v", partition=number % 4)
     broker.produce("offsets", b"k0", None)
-    found = list(read_whole(broker.admin(), broker.reader, "offsets"))
+    found = list(read_whole_topic(broker.admin(), broker.reader, "offsets"))
     broker.stop()
     assert len(found) == 101
     assert {at.key: at.value for at in found}[b"k0"] is None
@@ -161,10 +167,10 @@ OTHER_PROTOCOL = KafkaError._INVALID_ARG
         (KafkaError.GROUP_ID_NOT_FOUND, [], ()),
         (OTHER_PROTOCOL, [WORKER], ("connect-1 at /10.0.0.1",)),
         (OTHER_PROTOCOL, [_Group([])], ()),
-        (OTHER_PROTOCOL, [], Unsettled),
-        (OTHER_PROTOCOL, [CLOSED], Denied),
-        (KafkaError.GROUP_AUTHORIZATION_FAILED, [_Group([])], Denied),
-        (KafkaError._TIMED_OUT, [_Group([])], TimedOut),
+        (OTHER_PROTOCOL, [], LeaderNotAvailable),
+        (OTHER_PROTOCOL, [CLOSED], AccessDenied),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, [_Group([])], AccessDenied),
+        (KafkaError._TIMED_OUT, [_Group([])], ResponseTimeout),
     ],
 )
 def test_a_group_that_may_not_be_seen_is_not_an_empty_one(code, listed, expected, monkeypatch):
@@ -182,9 +188,9 @@ def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
     asked = {name: _Asked() for name in ("a", "b", "c")} | {"d": _Asked(KafkaError.UNKNOWN)}
     found = storage_admin(_Client(asked), monkeypatch).group_operations(asked)
     assert {name: type(at) for name, at in found.items()} == {
-        "a": TimedOut,
-        "b": TimedOut,
-        "c": TimedOut,
+        "a": ResponseTimeout,
+        "b": ResponseTimeout,
+        "c": ResponseTimeout,
         "d": ServerError,
     }
     assert waited == [RESULT_S_MAX]
@@ -206,9 +212,9 @@ def test_an_answer_that_is_not_there_yet_is_waited_for(monkeypatch):
     ("code", "expected"),
     [
         (KafkaError.UNKNOWN_TOPIC_OR_PART, NotFound),
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Denied),
-        (KafkaError._TIMED_OUT, TimedOut),
-        (None, TimedOut),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, AccessDenied),
+        (KafkaError._TIMED_OUT, ResponseTimeout),
+        (None, ResponseTimeout),
     ],
 )
 def test_a_topic_of_which_no_id_came_in_time_is_not_known_to_be_gone(code, expected, monkeypatch):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from offsetwatch.clients.records.probe import PARTITION_BYTES, ProbeReader
 from offsetwatch.errors import ClientError, TopicChanged
-from offsetwatch.model.log_readings import FirstRecord, NothingUpTo
+from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
-
 from tests.fakes.broker import PARTITIONS, MockBroker
 
 AT = 1_800_000_000.25
@@ -55,7 +55,7 @@ def test_a_record_without_a_timestamp_is_of_no_time_and_not_of_1969(broker, read
 def test_at_the_end_there_is_nothing_and_beyond_it_the_log_has_changed(broker, reader):
     filled(broker)
     found = reader.first({at(0): 5, at(1): 6, at(2): 3}, TIMEOUT_S)
-    assert found[at(0)] == NothingUpTo(5)
+    assert found[at(0)] == NoRecordBefore(5)
     assert isinstance(found[at(1)], TopicChanged)
     assert found[at(2)] == FirstRecord(3, AT + 3)
 
@@ -78,7 +78,7 @@ def test_a_partition_that_does_not_answer_is_left_out_and_does_not_cost_the_othe
     filled(broker)
     found = reader.first({at(0): 2, at(PARTITIONS): 0}, timeout_s=1.0)
     assert found[at(0)] == FirstRecord(2, AT + 2)
-    assert not isinstance(found.get(at(PARTITIONS)), FirstRecord | NothingUpTo)
+    assert not isinstance(found.get(at(PARTITIONS)), FirstRecord | NoRecordBefore)
 
 
 def test_a_cluster_that_is_away_is_an_error_and_no_empty_answer(broker, reader):

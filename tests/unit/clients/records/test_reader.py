@@ -9,14 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, Message
+
 from offsetwatch.clients.records import checksum
 from offsetwatch.clients.records import reader as records_read
-from offsetwatch.clients.records.checksum import Checked, check
-from offsetwatch.clients.records.reader import IncompleteRead, RawRecord, RecordReader, Window
-from offsetwatch.config.schema.types import function_of
-from offsetwatch.errors import ClientError, Malformed, NotFound, TimedOut, TopicChanged, Unsettled
+from offsetwatch.clients.records.checksum import ChecksumResult, verify_checksums
+from offsetwatch.clients.records.reader import IncompleteRead, LogWindow, RawRecord, RecordReader
+from offsetwatch.config.schema.types import import_function
+from offsetwatch.errors import (
+    ClientError,
+    LeaderNotAvailable,
+    MalformedResponse,
+    NotFound,
+    ResponseTimeout,
+    TopicChanged,
+)
 from offsetwatch.model.topology import TopicPartition
-
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.tokens import unsigned
@@ -57,12 +64,12 @@ def written(broker: MockBroker, *stored: bytes) -> None:
         store(broker.bootstrap, AT.topic, AT.partition, one)
 
 
-def read(reader: RecordReader, start: int = 0, **more) -> Window:
+def read(reader: RecordReader, start: int = 0, **more) -> LogWindow:
     wanted = {"count_max": 100, "bytes_max": 10_000_000, "timeout_s": TIMEOUT_S, **more}
     return reader.window(AT, start, **wanted)
 
 
-def values(found: Window) -> list[bytes | None]:
+def values(found: LogWindow) -> list[bytes | None]:
     return [at.value for at in found.records]
 
 
@@ -114,13 +121,13 @@ def test_a_window_ends_at_the_end_and_says_so(broker, reader):
     found = read(reader, 1)
     assert values(found) == [b"v0", b"v1", b"v2"]
     assert (found.next_offset, found.end, found.log_start, found.corrupt_at) == (4, 4, 0, None)
-    assert read(reader, 4) == Window((), 4, 4, 0)
+    assert read(reader, 4) == LogWindow((), 4, 4, 0)
 
 
 def test_a_window_ends_before_until_after_its_count_and_before_its_bytes(broker, reader):
     written(broker, *(batch(record(b"k", b"v" * 1000)) for _ in range(4)))
     assert (read(reader, 1, until=3).next_offset, len(read(reader, 1, until=3).records)) == (3, 2)
-    assert read(reader, 2, until=2) == Window((), 2, 5, 0)
+    assert read(reader, 2, until=2) == LogWindow((), 2, 5, 0)
     assert read(reader, 1, until=99).next_offset == 5
     assert (
         read(reader, 1, count_max=3).next_offset,
@@ -171,19 +178,25 @@ def test_a_batch_at_which_the_client_dies_is_found_by_that(broker, checking, siz
 
 def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
     properties = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "logger": None}
-    assert check(properties, AT, 0, 1, timeout_s=0.0) == Checked(0, corrupt=False)
-    assert check(properties, AT, 0, 1, timeout_s=TIMEOUT_S) == Checked(1, corrupt=False)
+    assert verify_checksums(properties, AT, 0, 1, timeout_s=0.0) == ChecksumResult(0, corrupt=False)
+    assert verify_checksums(properties, AT, 0, 1, timeout_s=TIMEOUT_S) == ChecksumResult(
+        1, corrupt=False
+    )
     broker.stop()
-    assert check(properties, AT, 0, 1, timeout_s=SOON_S) == Checked(0, corrupt=False)
+    assert verify_checksums(properties, AT, 0, 1, timeout_s=SOON_S) == ChecksumResult(
+        0, corrupt=False
+    )
 
 
 def test_a_child_is_told_by_name_where_tokens_come_from():
-    assert function_of(checksum._named(unsigned)) is unsigned
+    assert import_function(checksum._format_hook_name(unsigned)) is unsigned
 
 
 def test_what_is_checked_goes_on_behind_markers_and_what_was_compacted_away(broker):
     properties = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "logger": None}
-    assert check(properties, AT, 0, 7, timeout_s=TIMEOUT_S) == Checked(7, corrupt=False)
+    assert verify_checksums(properties, AT, 0, 7, timeout_s=TIMEOUT_S) == ChecksumResult(
+        7, corrupt=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,7 +225,7 @@ def test_a_header_name_that_is_no_text_is_an_error_however_often_it_is_read(brok
     headers = ((first, b"1"), (b"\xff\xfe", b"2"))
     written(broker, batch(record(b"k", b"v", headers)), batch(record(b"k", b"after")))
     for _ in range(30):
-        with pytest.raises(Malformed, match="orders-2@1"):
+        with pytest.raises(MalformedResponse, match="orders-2@1"):
             read(reader, 1)
     assert values(read(reader, 2)) == [b"after"]
 
@@ -278,9 +291,13 @@ def end_at(offset: int) -> Message:
 @pytest.fixture
 def window_of(monkeypatch: pytest.MonkeyPatch):
     def read_of(consumer: ScriptedConsumer, start: int = 0, *, sound_to: int | None = None, **more):
-        monkeypatch.setattr(records_read, "made", lambda *_: consumer)
+        monkeypatch.setattr(records_read, "create_client", lambda *_: consumer)
         monkeypatch.setattr(records_read, "time", SimpleNamespace(monotonic=consumer.monotonic))
-        monkeypatch.setattr(records_read, "check", lambda *_: Checked(sound_to or 0, corrupt=False))
+        monkeypatch.setattr(
+            records_read,
+            "verify_checksums",
+            lambda *_: ChecksumResult(sound_to or 0, corrupt=False),
+        )
         checked = RecordReader("east", {}, committed=True, check_crcs=sound_to is not None)
         return read(checked, start, **{"timeout_s": SOON_S, **more})
 
@@ -295,9 +312,9 @@ def short_read(window_of, *args, **more) -> IncompleteRead:
 
 def test_a_read_of_which_nothing_came_in_time_is_no_empty_log(window_of):
     found = short_read(window_of, ScriptedConsumer(4))
-    assert isinstance(found, TimedOut)
+    assert isinstance(found, ResponseTimeout)
     assert (found.target, found.detail) == ("east/orders-2", "read up to 0 of 4 in 1 s")
-    assert found.partial == Window((), 0, 4, 0)
+    assert found.partial == LogWindow((), 0, 4, 0)
 
 
 def test_what_came_until_time_ran_out_is_to_be_had_by_whoever_asks_for_it(window_of):
@@ -337,7 +354,7 @@ def test_records_of_which_the_sums_were_not_checked_in_time_are_not_all_there_ar
 
 
 def test_a_broker_that_names_no_end_of_the_log_is_not_one_of_an_empty_log(window_of):
-    with pytest.raises(Unsettled, match="orders-2"):
+    with pytest.raises(LeaderNotAvailable, match="orders-2"):
         window_of(ScriptedConsumer(-1001))
 
 

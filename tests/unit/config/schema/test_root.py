@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from offsetwatch.config import Config, Patterns, parse
 from offsetwatch.errors import ConfigError
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from offsetwatch.config import load
 from offsetwatch.config.schema import web
 from offsetwatch.errors import ConfigError
@@ -31,7 +32,7 @@ def mistakes(folder: Path, document: object) -> list[str]:
     file = folder / "web.yaml"
     file.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
     with pytest.raises(ConfigError) as caught:
-        web.load(file)
+        web.load_web_config(file)
     assert all(at.startswith("web.yaml: ") for at in caught.value.mistakes)
     return [at.removeprefix("web.yaml: ") for at in caught.value.mistakes]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from offsetwatch.config import Config
-from offsetwatch.daemon.wiring.probe_readers import Probes
-from offsetwatch.state.snapshot import EMPTY, Snapshot
 
+from offsetwatch.config import Config
+from offsetwatch.daemon.wiring.probe_readers import RecordAgeProbes
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock
 from tests.unit.ingest.test_record_age_poll import FLOW, lagging
@@ -35,15 +35,17 @@ def config(broker: MockBroker, **probes) -> Config:
 
 
 def waiting(partition: int = 0) -> Snapshot:
-    topology = replace(EMPTY.topology, flows=(FLOW,))
-    return replace(EMPTY, topology=topology, mirror_partitions=(lagging(0, partition=partition),))
+    topology = replace(EMPTY_SNAPSHOT.topology, flows=(FLOW,))
+    return replace(
+        EMPTY_SNAPSHOT, topology=topology, mirror_partitions=(lagging(0, partition=partition),)
+    )
 
 
 def test_a_round_with_nothing_to_read_costs_no_turn_and_one_with_something_does(broker):
     clock = VirtualClock()
-    probes = Probes(config(broker), clock, lambda: False)
+    probes = RecordAgeProbes(config(broker), clock, lambda: False)
     try:
-        assert probes.round("west", EMPTY) == ()
+        assert probes.round("west", EMPTY_SNAPSHOT) == ()
         (read,) = probes.round("west", waiting())
         assert [answer.of[2].partition for answer in read.answers] == [0]
         clock.advance(4.9)
@@ -57,6 +59,6 @@ def test_a_round_with_nothing_to_read_costs_no_turn_and_one_with_something_does(
 
 
 def test_switched_off_nothing_is_read_and_nothing_is_connected_to(broker):
-    probes = Probes(config(broker, enabled=False), VirtualClock(), lambda: False)
+    probes = RecordAgeProbes(config(broker, enabled=False), VirtualClock(), lambda: False)
     assert probes.round("west", waiting()) == ()
     probes.close()

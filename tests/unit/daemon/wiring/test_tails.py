@@ -6,7 +6,11 @@ import threading
 from functools import partial
 
 from offsetwatch.daemon.wiring.tails import Tails
-from offsetwatch.ingest.topic_readers import ListingRole, SourceRole, SyncRole
+from offsetwatch.ingest.topic_readers import (
+    ListingTopicReader,
+    OffsetSyncsTopicReader,
+    SourceOffsetsTopicReader,
+)
 from offsetwatch.model.observations import InputId, InputRetired
 from offsetwatch.model.topology import (
     KafkaTopic,
@@ -82,12 +86,12 @@ def test_each_topic_has_one_tail_that_reads_it_by_its_role():
         for at, role in world.roles.items()
     }
     assert roles == {
-        "connect-offsets": SourceRole,
-        "own": SourceRole,
-        "syncs": SyncRole,
-        "configs": ListingRole,
-        "status": ListingRole,
-        "other-status": ListingRole,
+        "connect-offsets": SourceOffsetsTopicReader,
+        "own": SourceOffsetsTopicReader,
+        "syncs": OffsetSyncsTopicReader,
+        "configs": ListingTopicReader,
+        "status": ListingTopicReader,
+        "other-status": ListingTopicReader,
     }
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 import pytest
+
 from offsetwatch.cli import cli
-from offsetwatch.judge.findings.advice import RUNBOOKS, next_command, with_advice
+from offsetwatch.judge.findings.advice import RUNBOOKS, add_advice, build_next_command
 from offsetwatch.model.findings import Finding, FindingName, Severity
 
 RUNBOOKS_FOLDER = Path(__file__).parents[4] / "alerts" / "runbooks"
@@ -29,9 +30,9 @@ def test_every_finding_has_a_runbook_that_exists():
     "base", ["https://docs.example/runbooks", "https://docs.example/runbooks/"]
 )
 def test_a_runbook_is_named_where_they_are_published_and_only_then(base):
-    told = with_advice(finding(FindingName.TASK_FAILED), base, frozenset())
+    told = add_advice(finding(FindingName.TASK_FAILED), base, frozenset())
     assert told.runbook_url == "https://docs.example/runbooks/ConnectorOrTaskFailed.md"
-    assert with_advice(finding(FindingName.TASK_FAILED), None, frozenset()).runbook_url is None
+    assert add_advice(finding(FindingName.TASK_FAILED), None, frozenset()).runbook_url is None
 
 
 @pytest.mark.parametrize("has_rest", [True, False])
@@ -40,7 +41,7 @@ def test_a_runbook_is_named_where_they_are_published_and_only_then(base):
 def test_the_next_command_is_one_of_ours_and_names_the_connector(
     name, connector, has_rest, tmp_path
 ):
-    command, *words = shlex.split(next_command(finding(name, connector), has_rest=has_rest))
+    command, *words = shlex.split(build_next_command(finding(name, connector), has_rest=has_rest))
     assert command == "offsetwatch"
     given = parsed(cli, words, tmp_path)
     if given.keys() & {"connector", "name"} and connector is not None:
@@ -60,10 +61,10 @@ def parsed(command: click.Command, words: list[str], folder: Path) -> dict[str, 
 
 def test_what_has_no_rest_api_is_not_restarted():
     failed = finding(FindingName.TASK_FAILED)
-    assert next_command(failed, has_rest=True) == (
+    assert build_next_command(failed, has_rest=True) == (
         "offsetwatch connectors restart files --only-failed --connect lab"
     )
-    assert next_command(failed, has_rest=False) == "offsetwatch explain files --connect lab"
-    assert with_advice(failed, None, frozenset({"lab"})).next_command.startswith(
+    assert build_next_command(failed, has_rest=False) == "offsetwatch explain files --connect lab"
+    assert add_advice(failed, None, frozenset({"lab"})).next_command.startswith(
         "offsetwatch explain"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.findings.condition_age import Held
+from offsetwatch.judge.findings.condition_age import ConditionAges
 
 ONE, OTHER = ("lag", "lab", "mm2", "orders-0"), ("lag", "lab", "mm2", "orders-1")
 
 
 def test_it_has_been_so_since_it_was_first_asked_for_with_the_level_of_then():
-    held = Held()
+    held = ConditionAges()
     assert not held.has(ONE)
     assert held.since(ONE, 100.0, 7.0) == (100.0, 7.0)
     held.settle(lambda _: False)
@@ -17,7 +17,7 @@ def test_it_has_been_so_since_it_was_first_asked_for_with_the_level_of_then():
 
 
 def test_what_nobody_asked_for_since_the_last_time_is_so_no_longer():
-    held = Held()
+    held = ConditionAges()
     held.since(ONE, 100.0)
     held.since(OTHER, 100.0)
     held.settle(lambda _: False)
@@ -29,7 +29,7 @@ def test_what_nobody_asked_for_since_the_last_time_is_so_no_longer():
 
 
 def test_not_to_see_is_no_break():
-    held = Held()
+    held = ConditionAges()
     held.since(ONE, 100.0)
     held.since(OTHER, 100.0)
     for _ in range(2):
@@ -39,14 +39,14 @@ def test_not_to_see_is_no_break():
 
 
 def test_a_clock_that_was_set_back_leaves_no_beginning_in_the_future():
-    held = Held()
+    held = ConditionAges()
     held.since(ONE, 100.0, 7.0)
     assert held.since(ONE, 40.0) == (40.0, 7.0)
     assert held.since(ONE, 100.0) == (40.0, 7.0)
 
 
 def test_it_outlives_the_process():
-    held, later = Held(), Held()
+    held, later = ConditionAges(), ConditionAges()
     held.since(ONE, 100.0, 7.0)
     later.recall(held.remembered())
     assert later.remembered() == held.remembered() == ((ONE, 100.0, 7.0),)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+
 from offsetwatch.judge.findings.failure_history import (
-    CONNECTOR,
-    DIARIES_REMEMBERED,
-    FAILURES,
+    CONNECTOR_TASK_NUMBER,
+    FAILURES_MIN,
+    HISTORIES_MAX,
     POSITIONS_MAX,
-    RESTARTS_KEPT,
-    Failures,
+    RESTARTS_MAX,
+    FailureTracker,
 )
 from offsetwatch.model.connectors import (
     DELETED,
@@ -22,8 +23,7 @@ from offsetwatch.model.connectors import (
     Task,
 )
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.state.snapshot import EMPTY, ConnectorView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, Snapshot
 from tests.changed import replace
 
 BAD = "org.example.Bad in Files.poll"
@@ -64,8 +64,8 @@ class Watching:
     """Failures, and a clock that is set by whoever looks."""
 
     def __init__(self) -> None:
-        self.failures = Failures()
-        self.seen: Snapshot = EMPTY
+        self.failures = FailureTracker()
+        self.seen: Snapshot = EMPTY_SNAPSHOT
 
     def look(
         self,
@@ -76,7 +76,7 @@ class Watching:
         listed: Mapping[str, frozenset[str]] | None = None,
     ) -> tuple[FailureRun, ...]:
         """As the judge does: first whose positions are wanted, then what happened."""
-        self.seen = replace(EMPTY, at=at, connectors=connectors, histories=told)
+        self.seen = replace(EMPTY_SNAPSHOT, at=at, connectors=connectors, histories=told)
         return self.again(at, positions=positions, listed=listed)
 
     def again(
@@ -200,8 +200,8 @@ def test_of_who_was_polled_and_never_failed_nothing_is_kept(watching):
 
 
 def test_no_more_restarts_are_kept_than_that(watching):
-    watching.fail(0.0, RESTARTS_KEPT + 3, positions={"a": "1"})
-    assert len(watching.failures.of[FILES].restarts) == RESTARTS_KEPT
+    watching.fail(0.0, RESTARTS_MAX + 3, positions={"a": "1"})
+    assert len(watching.failures.of[FILES].restarts) == RESTARTS_MAX
 
 
 # --- who is over it ------------------------------------------------------------------------------
@@ -293,7 +293,8 @@ def test_who_is_seen_to_have_moved_on_only_after_it_failed_again_begins_anew_the
 
 
 @pytest.mark.parametrize(
-    ("times", "kept"), [(FAILURES - 1, FAILURES - 2), (FAILURES, 0), (FAILURES + 1, 0)]
+    ("times", "kept"),
+    [(FAILURES_MIN - 1, FAILURES_MIN - 2), (FAILURES_MIN, 0), (FAILURES_MIN + 1, 0)],
 )
 def test_who_gets_past_what_it_was_stuck_at_has_no_restarts_held_against_it(watching, times, kept):
     watching.fail(1.0, times, positions={"a": "1"})
@@ -305,13 +306,13 @@ def test_who_gets_past_what_it_was_stuck_at_has_no_restarts_held_against_it(watc
 
 def test_who_moved_in_part_was_not_stuck_and_its_restarts_count(watching):
     watching.fail(1.0, 1, positions={"a": "1", "b": "1"})
-    for number in range(2, FAILURES + 1):
+    for number in range(2, FAILURES_MIN + 1):
         positions = {"a": "1", "b": str(number)}
         watching.look(10.0 * number, polled(task("running")), positions=positions)
         watching.look(10.0 * number + 1, polled(task("failed")), positions=positions)
     watching.look(100.0, polled(task("paused")), positions={"a": "2", "b": "9"})
     assert watching.failures.runs() == ()
-    assert len(watching.failures.of[FILES].restarts) == FAILURES - 1
+    assert len(watching.failures.of[FILES].restarts) == FAILURES_MIN - 1
 
 
 def test_who_has_committed_nothing_stands_where_it_begins_until_it_commits(watching):
@@ -340,7 +341,7 @@ def test_what_a_status_topic_tells_is_not_told_by_polls_as_well(watching):
 def test_a_connectors_own_history_is_of_no_task(watching):
     (run,) = watching.look(2.0, told=(history(change(1.0, "failed"), number=None),))
     assert (run.task, run.first_at) == (None, 1.0)
-    assert ("lab", "files", CONNECTOR) in watching.failures.of
+    assert ("lab", "files", CONNECTOR_TASK_NUMBER) in watching.failures.of
 
 
 def test_a_failure_between_two_looks_is_missed_by_polls_and_told_by_a_status_topic(watching):
@@ -355,7 +356,7 @@ def test_new_changes_are_seen_although_the_list_of_connectors_is_the_very_same(w
     listed = (polled(task("running")),)
     for number, state in enumerate(("running", "failed")):
         told = (history(change(float(number + 1), state)),)
-        watching.seen = replace(EMPTY, at=9.0, connectors=listed, histories=told)
+        watching.seen = replace(EMPTY_SNAPSHOT, at=9.0, connectors=listed, histories=told)
         runs = watching.again(9.0)
     assert len(runs) == 1
 
@@ -496,7 +497,7 @@ def test_of_a_history_that_has_let_go_of_the_last_one_all_counts(watching):
 
 def test_positions_are_wanted_of_who_fails_and_of_nobody_else(watching):
     watching.seen = replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         at=1.0,
         connectors=(polled(task("failed")), polled(task("running"), name="well")),
         histories=(
@@ -578,7 +579,7 @@ def test_only_what_has_something_in_it_is_remembered(watching):
 
 
 def test_no_more_are_remembered_than_that_and_they_come_by_name(watching):
-    names = [f"{number:05}" for number in range(DIARIES_REMEMBERED + 1)]
+    names = [f"{number:05}" for number in range(HISTORIES_MAX + 1)]
     watching.look(1.0, *(polled(task("failed"), name=name) for name in reversed(names)))
     assert [told.whose[1] for told in watching.failures.remembered()] == names[1:]
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.judge.findings import incarnations as module
-from offsetwatch.judge.findings.incarnations import ABSENT_LISTS, SKEW_S_MAX, Life, Lives, Read
+from offsetwatch.judge.findings.incarnations import (
+    ABSENT_LISTS,
+    SKEW_S_MAX,
+    ConnectorIncarnation,
+    IncarnationTracker,
+    SnapshotFreshness,
+)
 from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.state.snapshot import (
-    EMPTY,
+    EMPTY_SNAPSHOT,
     ConnectorListView,
+    ConnectorWithoutState,
     SourcePartitionView,
-    WithoutState,
 )
-
 from tests.changed import replace
-
-from .watches import BEGAN, counted
+from tests.unit.judge.watches import BEGAN, counted
 
 FILES = ("lab", "files")
 TOPIC = "east/connect-offsets"
@@ -38,7 +43,7 @@ class Years:
     """
 
     def __init__(self, *, end: int = 100) -> None:
-        self.lives = Lives()
+        self.lives = IncarnationTracker()
         self.now = BEGAN
         self.listed_at: float | None = None
         self.names: frozenset[str] = frozenset()
@@ -57,14 +62,16 @@ class Years:
             for task, changes in ((0, self.task_history), (None, self.history))
             if changes
         )
-        stateless = (WithoutState("files", self.now, None),) if self.without_state else ()
+        stateless = (ConnectorWithoutState("files", self.now, None),) if self.without_state else ()
         lists = (ConnectorListView("lab", 0.0, (None, None), stateless, ()),)
-        snapshot = replace(EMPTY, at=self.now, histories=(*self.others, *histories), lists=lists)
+        snapshot = replace(
+            EMPTY_SNAPSHOT, at=self.now, histories=(*self.others, *histories), lists=lists
+        )
         listed = {"other": frozenset({"theirs"})}
         listed_at = {}
         if self.listed_at is not None:
             listed["lab"], listed_at["lab"] = self.names, self.listed_at
-        read = Read(listed_at, {TOPIC: {0: self.end}}, lambda _: self.topic)
+        read = SnapshotFreshness(listed_at, {TOPIC: {0: self.end}}, lambda _: self.topic)
         self.lives.observe(snapshot, listed, {} if offsets is None else {FILES: offsets}, read)
         return self
 
@@ -81,7 +88,7 @@ class Years:
         return self
 
     @property
-    def life(self) -> Life:
+    def life(self) -> ConnectorIncarnation:
         return self.lives.of[FILES]
 
 
@@ -92,7 +99,7 @@ def made_again(*offsets: SourcePartitionView) -> Years:
 
 def test_what_was_there_at_the_first_list_has_no_earlier_life():
     seen = Years().list("files", offsets=(at(1, 5),)).list("files")
-    assert seen.life == Life(born=0.0, left_over=None)
+    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
     assert seen.lives.remembered() == ()
     assert set(seen.lives.of) == {FILES, ("other", "theirs")}
 
@@ -100,7 +107,7 @@ def test_what_was_there_at_the_first_list_has_no_earlier_life():
 def test_what_was_read_before_the_last_list_without_it_was_asked_for_is_left_over():
     seen = made_again(at(1, 99, "old"), at(2, 100, "new"))
     born = seen.now - 1 - POLL_S
-    assert seen.life == Life(born=born, left_over={"old": '{"position":1}'})
+    assert seen.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
     assert [told.who for told in seen.lives.remembered()] == [FILES]
 
 
@@ -125,12 +132,12 @@ def test_a_connector_that_commits_before_it_is_listed_has_nothing_left_over(skew
 @pytest.mark.parametrize("lists", range(ABSENT_LISTS))
 def test_a_list_or_two_without_it_are_no_death(lists):
     seen = Years().list("files").gone(lists).list("files", offsets=(at(1, 5),))
-    assert seen.life == Life(born=0.0, left_over=None)
+    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_as_many_lists_as_it_takes_are_needed_after_a_start():
     seen = Years().gone(ABSENT_LISTS - 1).list("files", offsets=(at(1, 5),))
-    assert seen.life == Life(born=0.0, left_over=None)
+    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_what_its_status_topic_says_to_live_was_not_gone():
@@ -138,7 +145,7 @@ def test_what_its_status_topic_says_to_live_was_not_gone():
     seen = Years()
     seen.history = ((BEGAN, "running"),)
     seen.list("files").gone(5).list("files", offsets=(at(1, 5),))
-    assert seen.life == Life(born=0.0, left_over=None)
+    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_what_its_status_topic_says_to_be_deleted_was_gone():
@@ -154,7 +161,7 @@ def test_in_a_topic_that_was_not_read_then_only_what_is_older_by_any_skew_is_lef
     born = seen.listed_at
     old = at(1, 5, "old", born - SKEW_S_MAX - 1)
     seen.list("files", offsets=(old, at(2, 6, "new", born - SKEW_S_MAX)))
-    assert seen.life == Life(born=born, left_over={"old": '{"position":1}'})
+    assert seen.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
 
 
 def test_what_is_left_over_is_looked_at_once_and_once_it_can_be_seen():
@@ -165,7 +172,7 @@ def test_what_is_left_over_is_looked_at_once_and_once_it_can_be_seen():
     left_over = {"0": '{"position":1}'}
     assert seen.life.left_over == left_over
     seen.list("files", offsets=(at(5, 105),))
-    assert seen.life == Life(born=born, left_over=left_over)
+    assert seen.life == ConnectorIncarnation(born=born, left_over=left_over)
 
 
 def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
@@ -179,7 +186,7 @@ def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
 
 
 def test_of_what_is_left_over_the_first_are_kept(monkeypatch):
-    monkeypatch.setattr(module, "LEFT_OVER_MAX", 2)
+    monkeypatch.setattr(module, "LEFTOVER_OFFSETS_MAX", 2)
     seen = made_again(*(at(1, 5, label) for label in "cab"))
     assert list(seen.life.left_over or ()) == ["c", "a"]
 
@@ -207,7 +214,7 @@ def remade(*offsets: SourcePartitionView, began: float = 17.0, state: str = "run
 @pytest.mark.parametrize("state", ["running", "paused", "failed"])
 def test_what_was_deleted_and_begins_again_is_of_another_life(state):
     seen = remade(at(1, 5, when=BEGAN + 12), at(2, 6, "new", BEGAN + 18), state=state)
-    born = Life(born=BEGAN + 17, left_over={"0": '{"position":1}'})
+    born = ConnectorIncarnation(born=BEGAN + 17, left_over={"0": '{"position":1}'})
     assert seen.life == born
     assert seen.list("files", offsets=(at(5, 101, when=seen.now),)).life == born
 
@@ -221,13 +228,13 @@ def test_what_a_worker_commits_after_it_began_is_never_left_over(skew_s):
 
 @pytest.mark.parametrize("state", [DELETED, "unassigned"])
 def test_what_was_deleted_and_may_be_gone_is_not_yet(state):
-    assert remade(at(1, 5), state=state).life == Life()
+    assert remade(at(1, 5), state=state).life == ConnectorIncarnation()
 
 
 def test_what_has_no_task_that_began_is_not_yet():
     seen = remade(at(1, 5, when=BEGAN + 12), began=17.0, state="unassigned")
     seen.history = (*RAN, (BEGAN + 15, DELETED), (BEGAN + 17, "running"))
-    assert seen.list("files").life == Life()
+    assert seen.list("files").life == ConnectorIncarnation()
 
 
 @pytest.mark.parametrize("before", ["running", "paused", "stopped", "failed"])
@@ -242,7 +249,7 @@ def test_a_status_that_was_taken_back_while_a_worker_ran_it_is_no_death(before):
         (BEGAN + 16, DELETED),
         (BEGAN + 17, "running"),
     )
-    assert seen.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).life == Life()
+    assert seen.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).life == ConnectorIncarnation()
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
@@ -256,7 +263,10 @@ def test_what_connect_goes_on_listing_without_a_state_was_not_deleted_by_any_clo
     seen.list("files")
     seen.without_state = False
     seen.history = seen.task_history = (*seen.history, (BEGAN + 99 + skew_s, "running"))
-    assert seen.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),)).life == Life()
+    assert (
+        seen.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),)).life
+        == ConnectorIncarnation()
+    )
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
@@ -270,7 +280,7 @@ def test_what_is_deleted_after_it_had_no_state_for_a_while_is_of_another_life(sk
     began = BEGAN + 17 + skew_s
     seen.history = seen.task_history = (*seen.history, *gone, (began, "running"))
     seen.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),))
-    assert seen.life == Life(born=began, left_over={"0": '{"position":1}'})
+    assert seen.life == ConnectorIncarnation(born=began, left_over={"0": '{"position":1}'})
 
 
 def test_a_status_that_was_taken_back_in_a_second_life_begins_no_third():
@@ -287,13 +297,13 @@ def test_what_runs_and_was_never_deleted_goes_on():
     seen.list("files")
     seen.history = (*RAN, (BEGAN + 15, "failed"), (BEGAN + 16, "running"))
     seen.task_history = ((BEGAN, DELETED), (BEGAN + 19, "running"))
-    assert seen.list("files").life == Life()
+    assert seen.list("files").life == ConnectorIncarnation()
 
 
 def test_of_a_deletion_before_we_looked_compaction_may_have_left_half():
     seen = Years()
     seen.history = seen.task_history = ((BEGAN - 9, DELETED), (BEGAN - 8, "running"))
-    assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == Life()
+    assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
 
 
 def test_a_deletion_before_its_history_could_be_read_begins_no_life():
@@ -303,7 +313,7 @@ def test_a_deletion_before_its_history_could_be_read_begins_no_life():
     seen.list("files")
     changes = ((BEGAN - 10, "unassigned"), (BEGAN - 9, DELETED), (BEGAN - 8, "running"))
     seen.history = seen.task_history = changes
-    assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == Life()
+    assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
 
 
 # --- restarts ------------------------------------------------------------------------------------

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge.findings.memory import Memory, Told, decoded
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.snapshot_index import Look
+
+from offsetwatch.judge.findings.memory import RuleMemory, RuleMemoryState, decode_state
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.topology import Topology
-from offsetwatch.state.snapshot import EMPTY, MirrorPartitionView, Snapshot, SyncView
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, MirrorPartitionView, Snapshot, SyncView
 from tests.changed import replace
+from tests.unit.judge.watches import BEGAN, FLOW, WHERE, copied, sync
 
-from .watches import BEGAN, FLOW, WHERE, copied, sync
-
-SETTINGS = Settings(interval_s=60.0)
+SETTINGS = JudgeSettings(interval_s=60.0)
 
 
 class Looked:
     """Looks at what is given, and what stayed as it was."""
 
     def __init__(self) -> None:
-        self.memory = Memory()
-        self.snapshot: Snapshot = replace(EMPTY, at=BEGAN, topology=Topology((), (FLOW,)))
-        self.before: Look | None = None
+        self.memory = RuleMemory()
+        self.snapshot: Snapshot = replace(EMPTY_SNAPSHOT, at=BEGAN, topology=Topology((), (FLOW,)))
+        self.before: SnapshotIndex | None = None
 
-    def look(self, **changes: tuple[MirrorPartitionView, ...] | tuple[SyncView, ...]) -> Memory:
+    def look(self, **changes: tuple[MirrorPartitionView, ...] | tuple[SyncView, ...]) -> RuleMemory:
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + 5, **changes)
-        self.before = Look(self.snapshot, self.before)
+        self.before = SnapshotIndex(self.snapshot, self.before)
         self.memory.observe(self.before, SETTINGS)
         return self.memory
 
@@ -61,7 +60,7 @@ def test_all_that_rules_count_outlives_the_process():
     seen.look(mirror_partitions=(copied(100),))
     told = seen.look(mirror_partitions=(copied(10),)).remembered()
     assert (told.held, len(told.falls.recopies)) == (((key, BEGAN, 0.0),), 1)
-    later = Memory()
+    later = RuleMemory()
     later.recall(told)
     assert later.remembered() == told
     later.settle(lambda _: True)
@@ -73,4 +72,4 @@ def test_all_that_rules_count_outlives_the_process():
 @pytest.mark.parametrize("document", [b"", b"{", b"[]", b'{"held": 3}', b'{"held": "\xff"}'])
 def test_what_is_no_document_of_that_kind_is_refused_in_words(document):
     with pytest.raises(ValueError, match=r"\w"):
-        decoded(document, Told)
+        decode_state(document, RuleMemoryState)

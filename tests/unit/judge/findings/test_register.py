@@ -5,24 +5,21 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.judge.findings import register as registers
-from offsetwatch.judge.findings.rules.registry import EXPLAINS
-from offsetwatch.judge.judge import Judge
-from offsetwatch.judge.progress.verdict_rules import BLIND
+from offsetwatch.judge.findings.rules.registry import EFFECTS_BY_CAUSE
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.connectors import Condition, Task, TaskStatus
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.findings import Severity, Verdict
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
-from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.failover.groups import build_groups_input
 from offsetwatch.state.snapshot import Snapshot
-
 from tests.changed import replace
 from tests.evidence import pairs, texts
-from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
-
-from .plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, STATUS, Play, failed, task
-from .test_rules import (
+from tests.unit.judge.findings.rules.test_registry import (
     a_connector_is_made_again,
     a_flow_copies_again,
     a_flow_has_more_to_copy_than_ever,
@@ -40,6 +37,8 @@ from .test_rules import (
     the_syncs_are_deleted,
     three_connectors_go_back,
 )
+from tests.unit.judge.plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, STATUS, Play, failed, task
+from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")
 OFFSETS_TAIL = InputId.of_tail(OFFSETS)
@@ -136,7 +135,7 @@ def test_what_was_cut_is_among_what_the_snapshot_dropped(monkeypatch):
     monkeypatch.setattr(registers, "FINDINGS_MAX", 0)
     world = files()
     world.listed(failed())
-    judged = Judge(SETTINGS).judged(world.snapshot())
+    judged = SnapshotJudge(SETTINGS).judged(world.snapshot())
     assert [at.connector for at in judged.findings] == [failed().name]
     assert dict(judged.dropped) == {"findings_max": 1}
 
@@ -154,7 +153,7 @@ def test_many_partitions_of_one_connector_are_one_finding_with_the_first_five():
     assert play.only().evidence[-1] == EvidenceItem("and more", 3, "others")
 
 
-@pytest.mark.parametrize("cause", list(EXPLAINS), ids=str)
+@pytest.mark.parametrize("cause", list(EFFECTS_BY_CAUSE), ids=str)
 def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypatch):
     def said(name):
         def rule(seen):
@@ -162,14 +161,14 @@ def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypat
 
         return rule
 
-    names = (cause, *sorted(EXPLAINS[cause]))
+    names = (cause, *sorted(EFFECTS_BY_CAUSE[cause]))
     rules = tuple((number, said(name)) for number, name in enumerate(names))
     monkeypatch.setattr(registers, "RULES", rules)
     play = Play(files())
     play.look()
     assert play.names() == [cause.value]
     assert texts(play.only().evidence)["explains"] == ", ".join(
-        sorted(name.value for name in EXPLAINS[cause])
+        sorted(name.value for name in EFFECTS_BY_CAUSE[cause])
     )
 
 
@@ -392,7 +391,7 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
         pytest.param(
             InputId(TAIL, kafka="east", topic="west.checkpoints.internal"), id="checkpoints"
         ),
-        pytest.param(groups_input(("lab", "west", "east")), id="groups"),
+        pytest.param(build_groups_input(("lab", "west", "east")), id="groups"),
     ],
 )
 def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
@@ -411,7 +410,7 @@ def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
 @pytest.mark.parametrize("by_s", [5, 3600])
 def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
     play = checkpoints_stop()
-    hidden = groups_input(("lab", "west", "east"))
+    hidden = build_groups_input(("lab", "west", "east"))
     play.world.reads(hidden)
     (before,) = play.look()
     with play.hidden(hidden):
@@ -425,7 +424,9 @@ def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
 
 def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
     play = a_flow_is_silent()
-    play.judge(Verdict.UNKNOWN, "mm2", law=BLIND)  # every input is read, and tells too little
+    play.judge(
+        Verdict.UNKNOWN, "mm2", law=UNAVAILABLE_INPUT_RULE
+    )  # every input is read, and tells too little
     play.run(1)
     assert play.names() == ["mm2_silent_stall"]
     assert play.only().evidence[0].name == registers.LAST_SEEN
@@ -444,7 +445,7 @@ def test_what_was_mended_while_nobody_looked_is_gone_with_the_first_look():
 
 
 def test_a_finding_that_nobody_saw_for_a_day_is_forgotten(monkeypatch):
-    monkeypatch.setattr(registers, "BLIND_S_MAX", 5 * INTERVAL_S)
+    monkeypatch.setattr(registers, "UNAVAILABLE_S_MAX", 5 * INTERVAL_S)
     play = task_failed()
     with play.hidden(REST):
         assert "task_failed" in play.names()

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.findings.memory import Memory
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.snapshot_index import Look
+from offsetwatch.judge.findings.memory import RuleMemory
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
+from tests.unit.judge.watches import BEGAN, MM2
 
-from .watches import BEGAN, MM2
 
-
-def seen_at(now: float, memory: Memory) -> Seen:
-    return Seen(Look(replace(EMPTY, at=now)), Settings(interval_s=60.0), memory)
+def seen_at(now: float, memory: RuleMemory) -> RuleContext:
+    return RuleContext(
+        SnapshotIndex(replace(EMPTY_SNAPSHOT, at=now)), JudgeSettings(interval_s=60.0), memory
+    )
 
 
 def test_what_lasts_is_timed_by_what_it_is_whose_it_is_and_of_what():
-    memory = Memory()
+    memory = RuleMemory()
     assert seen_at(BEGAN, memory).lasts("lag", MM2) == 0.0
     later = seen_at(BEGAN + 90, memory)
     assert later.lasts("lag", MM2, "orders-0") == 0.0
@@ -30,11 +30,11 @@ def test_what_lasts_is_timed_by_what_it_is_whose_it_is_and_of_what():
 
 
 def test_what_happened_is_told_for_three_intervals():
-    assert seen_at(BEGAN, Memory()).told_s == 180.0
+    assert seen_at(BEGAN, RuleMemory()).told_s == 180.0
 
 
 def test_a_finding_is_of_now():
-    seen = seen_at(BEGAN, Memory())
+    seen = seen_at(BEGAN, RuleMemory())
     assert seen.found(FindingName.RECOPY, Severity.CRITICAL, MM2, "is so.") == Finding(
         name=FindingName.RECOPY,
         severity=Severity.CRITICAL,

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge.findings.memory import Memory
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.findings.rules.inputs import input_down
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.snapshot_index import Look
-from offsetwatch.judge.time_words import moment
+
+from offsetwatch.judge.findings.memory import RuleMemory
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.findings.rules.inputs import find_down_inputs
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.snapshot_index import SnapshotIndex
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
-from offsetwatch.state.failover.groups import groups_input
-from offsetwatch.state.snapshot import EMPTY, InputView
-
+from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView
 from tests.changed import replace
 from tests.evidence import pairs
 
 BEGAN = 1_800_000_000.0
 ENDS, SYNCS = InputId(LOG_ENDS, kafka="west"), InputId(TAIL, kafka="west", topic="syncs")
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
-SETTINGS = Settings(interval_s=60.0, addresses={("kafka", "west"): "127.0.0.1:29192"})
+SETTINGS = JudgeSettings(interval_s=60.0, addresses={("kafka", "west"): "127.0.0.1:29192"})
 
 
 def failing(of: InputId, reason: str, *, times: int = 9) -> InputView:
@@ -43,17 +43,17 @@ def answering(of: InputId) -> InputView:
 
 def told(*inputs: InputView) -> list[Finding]:
     """Return the findings of two looks, ninety seconds apart."""
-    memory = Memory()
+    memory = RuleMemory()
     found: list[Finding] = []
     for now in (BEGAN, BEGAN + 90.0):
-        topology = replace(EMPTY.topology, flows=(FLOW,))
+        topology = replace(EMPTY_SNAPSHOT.topology, flows=(FLOW,))
         assert isinstance(topology, Topology)
         shown = tuple(
             at if at.up or now == BEGAN else replace(at, errors=((str(at.last_reason), 20),))
             for at in inputs
         )
-        snapshot = replace(EMPTY, at=now, inputs=shown, topology=topology)
-        found = list(input_down(Seen(Look(snapshot), SETTINGS, memory)))
+        snapshot = replace(EMPTY_SNAPSHOT, at=now, inputs=shown, topology=topology)
+        found = list(find_down_inputs(RuleContext(SnapshotIndex(snapshot), SETTINGS, memory)))
     return found
 
 
@@ -63,7 +63,8 @@ def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
     assert found.severity is Severity.CRITICAL
     assert found.subject == "log_ends west"
     assert found.summary == (
-        f"Kafka cluster west (127.0.0.1:29192) has not answered since {moment(BEGAN - 30.0)}; "
+        f"Kafka cluster west (127.0.0.1:29192) has not answered since "
+        f"{format_moment(BEGAN - 30.0)}; "
         "replication west->east cannot be judged."
     )
     assert [what for what, _ in pairs(found.evidence)] == ["log_ends west", "tail west/syncs"]
@@ -88,7 +89,7 @@ def test_without_log_ends_every_input_has_to_fail_to_connect():
 
 
 def test_groups_of_a_flow_that_fail_with_its_cluster_are_no_finding_of_their_own():
-    groups = failing(groups_input(FLOW.key), "timeout")
+    groups = failing(build_groups_input(FLOW.key), "timeout")
     (found,) = told(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
     assert ("groups lab/west->east", "Local: Timed out") in pairs(found.evidence)
     (alone,) = told(answering(ENDS), groups)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge.findings.visibility import Blindness
-from offsetwatch.judge.snapshot_index import Look
+
+from offsetwatch.judge.findings.visibility import FindingVisibility
+from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, Topology
-from offsetwatch.state.failover.groups import groups_input
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-
-from .test_sight import ASKED, FILES, OFFSETS, READ, REST, heard, world
-from .watches import FLOW
+from tests.unit.judge.test_input_visibility import ASKED, FILES, OFFSETS, READ, REST, heard, world
+from tests.unit.judge.watches import FLOW
 
 SYNCS = InputId(TAIL, kafka="west", topic="syncs")
 ENDS = InputId(LOG_ENDS, kafka="west")
@@ -22,15 +21,22 @@ ENDS = InputId(LOG_ENDS, kafka="west")
 NORTH = replace(FLOW, connector="mm3", source="north", offset_syncs=KafkaTopic("north", "syncs"))
 
 
-ALL = (REST.id, ASKED.id, ENDS, InputId(LOG_ENDS, kafka="east"), SYNCS, groups_input(FLOW.key))
+ALL = (
+    REST.id,
+    ASKED.id,
+    ENDS,
+    InputId(LOG_ENDS, kafka="east"),
+    SYNCS,
+    build_groups_input(FLOW.key),
+)
 
 
 def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
     """With these inputs dead and all others read."""
     inputs = tuple(heard(of, live=of not in dead) for of in ALL)
     flows = Topology(offsets_topics=(), flows=(FLOW, NORTH))
-    snapshot = replace(EMPTY, ready=True, inputs=inputs, topology=flows)
-    return Blindness(Look(snapshot)).blinds(key)
+    snapshot = replace(EMPTY_SNAPSHOT, ready=True, inputs=inputs, topology=flows)
+    return FindingVisibility(SnapshotIndex(snapshot)).blinds(key)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
         (Name.MM2_RETENTION_NEAR, ("lab", "mm2"), "", ENDS),
         (Name.INTERNAL_TOPIC_PROBLEM, ("lab", ""), "west/syncs", ENDS),
         (Name.HANGING_TRANSACTION, ("lab", ""), "west/syncs", SYNCS),
-        (Name.CHECKPOINTS_STALE, ("lab", ""), "west->east", groups_input(FLOW.key)),
+        (Name.CHECKPOINTS_STALE, ("lab", ""), "west->east", build_groups_input(FLOW.key)),
         (Name.CHECKPOINTS_STALE, ("lab", ""), "west->east", SYNCS),
         ("ahead", ("lab", "mm2"), "orders-0", ENDS),
         ("checkpoints", ("lab", ""), "west->east g orders-0", SYNCS),
@@ -69,21 +75,23 @@ def test_another_kafka_clusters_log_ends_hide_nothing_of_a_topic_of_this_one():
 def test_what_offsets_tell_is_hidden_with_their_topic():
     key = (Name.DUPLICATE_KEYS, "lab", "files", "")
     seen = world(REST, READ, connectors=(FILES,))
-    assert not Blindness(Look(seen)).blinds(key)
+    assert not FindingVisibility(SnapshotIndex(seen)).blinds(key)
     blind = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
-    assert Blindness(Look(blind)).blinds(key)
+    assert FindingVisibility(SnapshotIndex(blind)).blinds(key)
 
 
 @pytest.mark.parametrize("name", [Name.INPUT_DOWN, Name.REWINDS_AT_ONCE])
 def test_what_is_seen_in_no_input_is_hidden_by_none_not_even_at_the_start(name):
     dead = (heard(REST.id, live=False), heard(ENDS, live=False), heard(SYNCS, live=False))
-    look = Look(replace(EMPTY, ready=False, inputs=dead))
-    assert not Blindness(look).hides((name, "lab", "", ""))
+    look = SnapshotIndex(replace(EMPTY_SNAPSHOT, ready=False, inputs=dead))
+    assert not FindingVisibility(look).hides((name, "lab", "", ""))
 
 
 def test_until_all_was_read_once_nothing_that_is_seen_in_an_input_is_mended():
-    look = Look(replace(EMPTY, ready=False, inputs=(REST,)))
+    look = SnapshotIndex(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
     key = (Name.TASK_FAILED, "lab", "files", "")
-    assert Blindness(look).hides(key)
-    assert not Blindness(look).blinds(key)
-    assert not Blindness(Look(replace(EMPTY, ready=True, inputs=(REST,)))).hides(key)
+    assert FindingVisibility(look).hides(key)
+    assert not FindingVisibility(look).blinds(key)
+    assert not FindingVisibility(
+        SnapshotIndex(replace(EMPTY_SNAPSHOT, ready=True, inputs=(REST,)))
+    ).hides(key)

@@ -5,50 +5,57 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.judge.input_visibility import Sight
-from offsetwatch.judge.progress.cases import NO_END, NO_POSITION, case_of, due_w, holds_until_w
-from offsetwatch.judge.progress.observation_window import Window
-from offsetwatch.judge.progress.subjects import Standing, Subject, Track
-from offsetwatch.judge.progress.verdict_rules import Case, decide
-from offsetwatch.judge.settings import Settings
+from offsetwatch.judge.input_visibility import InputVisibility
+from offsetwatch.judge.progress.cases import (
+    NO_LOG_END,
+    NO_POSITION,
+    build_case,
+    compute_patience_end_w,
+    compute_valid_until_w,
+)
+from offsetwatch.judge.progress.observation_window import ObservationWindow
+from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition, VerdictState
+from offsetwatch.judge.progress.verdict_rules import VerdictCase, decide_verdict
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
-from offsetwatch.model.topology import UNCONFIGURED, SinkGroup, Topology
-from offsetwatch.state.snapshot import EMPTY, SinkPartitionView
-
+from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, SinkGroup, Topology
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, SinkPartitionView
 from tests.changed import replace
+from tests.unit.judge.test_input_visibility import heard
+from tests.unit.judge.watches import FLOW, MM2, copied, counted
 
-from .test_sight import heard
-from .watches import FLOW, MM2, copied, counted
-
-SETTINGS = Settings(interval_s=60.0)
-CASE = Case(patience_s=180.0, rhythm_s=100.0)  # late after three times that
+SETTINGS = JudgeSettings(interval_s=60.0)
+CASE = VerdictCase(patience_s=180.0, rhythm_s=100.0)  # late after three times that
 
 
-def subject(**changes) -> Subject:
+def subject(**changes) -> JudgedPartition:
     fields = {"first_w": 0.0, "seen_w": 500.0, "still_w": 300.0, "waiting_w": 400.0, "sure": True}
-    window = Window(**{**fields, **changes})
-    return Subject(key=("lab", "mm2", "orders-0"), label="orders-0", window=window)
+    window = ObservationWindow(**{**fields, **changes})
+    return JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0", window=window)
 
 
-NOBODY = Subject(key=("lab", "mm2", "orders-0"), label="orders-0")
+NOBODY = JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0")
 
 
 @pytest.mark.parametrize(
-    ("kafka", "why"), [(None, UNCONFIGURED), ("east", "whether work waits is unknown")]
+    ("kafka", "why"), [(None, KAFKA_NOT_CONFIGURED), ("east", "whether work waits is unknown")]
 )
 def test_a_sink_that_rest_tells_of_has_no_lag_and_the_verdict_says_why(kafka, why):
     out = SinkGroup("lab", "out", "connect-out", kafka)
-    sight = Sight(replace(EMPTY, topology=replace(Topology((), ()), sinks=(out,))))
+    sight = InputVisibility(
+        replace(EMPTY_SNAPSHOT, topology=replace(Topology((), ()), sinks=(out,)))
+    )
     read = SinkPartitionView("lab", "out", "orders", 0, 5, None, None, from_rest=True)
-    asked = Subject(key=("lab", "out", "orders-0"), label="orders-0", sink=True)
+    asked = JudgedPartition(key=("lab", "out", "orders-0"), label="orders-0", sink=True)
     asked.number, asked.read = 1, read
-    case: Case | None = None
+    case: VerdictCase | None = None
     for w in range(0, 301, 30):
-        case = case_of(asked, Track(), sight, SETTINGS, number=1, w=w, at=w)
+        case = build_case(asked, JudgedConnector(), sight, SETTINGS, number=1, w=w, at=w)
     assert case is not None
-    decision = decide(case)
+    decision = decide_verdict(case)
     assert decision is not None
     assert decision.verdict is Verdict.UNKNOWN
     assert why in decision.reason
@@ -78,11 +85,11 @@ def test_a_sink_that_rest_tells_of_has_no_lag_and_the_verdict_says_why(kafka, wh
     ],
 )
 def test_patience_ends_three_intervals_after_it_stands_still_with_work(changes, w, due):
-    assert due_w(subject(**changes), w, SETTINGS) == due
+    assert compute_patience_end_w(subject(**changes), w, SETTINGS) == due
 
 
 def test_with_what_was_never_seen_there_is_no_patience():
-    assert due_w(NOBODY, 500.0, SETTINGS) is None
+    assert compute_patience_end_w(NOBODY, 500.0, SETTINGS) is None
 
 
 @pytest.mark.parametrize(
@@ -107,11 +114,11 @@ def test_with_what_was_never_seen_there_is_no_patience():
     ],
 )
 def test_a_decision_holds_until_time_alone_may_change_it(rule, changes, until):
-    assert holds_until_w(subject(**changes), CASE, rule) == until
+    assert compute_valid_until_w(subject(**changes), CASE, rule) == until
 
 
 def test_a_decision_about_what_was_never_seen_does_not_hold():
-    assert holds_until_w(NOBODY, CASE, 10) == 0.0
+    assert compute_valid_until_w(NOBODY, CASE, 10) == 0.0
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -127,7 +134,7 @@ def sunk(committed: int = 10, log_end: int | None = 20) -> SinkPartitionView:
     return SinkPartitionView("lab", "mm2", "orders", 0, committed, log_end, lag, caught_up=False)
 
 
-def looked(**changes) -> Window:
+def looked(**changes) -> ObservationWindow:
     """Of the sink, an interval ago: it has stood still since, and all is of another second."""
     fields = {
         "first_w": 100.0,
@@ -145,31 +152,35 @@ def looked(**changes) -> Window:
         "end_w": 320.0,
         "lag": 10,
     }
-    return Window(**{**fields, **changes})
+    return ObservationWindow(**{**fields, **changes})
 
 
-def sight(*inputs, flows=(FLOW,), **changes) -> Sight:
+def sight(*inputs, flows=(FLOW,), **changes) -> InputVisibility:
     topology = Topology((), tuple(flows))
-    return Sight(replace(EMPTY, inputs=inputs or INPUTS, topology=topology, **changes))
+    return InputVisibility(
+        replace(EMPTY_SNAPSHOT, inputs=inputs or INPUTS, topology=topology, **changes)
+    )
 
 
 def asked(
-    window: Window | None = None,
-    track: Track | None = None,
-    of: Sight | None = None,
-    settings: Settings = SETTINGS,
+    window: ObservationWindow | None = None,
+    track: JudgedConnector | None = None,
+    of: InputVisibility | None = None,
+    settings: JudgeSettings = SETTINGS,
     **views,
-) -> Case | None:
+) -> VerdictCase | None:
     """The case of a partition of which this is seen; of the sink, unless views are given."""
-    one = Subject(key=(*MM2, "orders-0"), label="orders-0", window=window, number=1)
-    one.standing = Standing(verdict=Verdict.SLOW)
+    one = JudgedPartition(key=(*MM2, "orders-0"), label="orders-0", window=window, number=1)
+    one.standing = VerdictState(verdict=Verdict.SLOW)
     for name, view in (views or {"read": sunk()}).items():
         setattr(one, name, view)
-    return case_of(one, track or Track(), of or sight(), settings, number=1, w=W, at=1000.0)
+    return build_case(
+        one, track or JudgedConnector(), of or sight(), settings, number=1, w=W, at=1000.0
+    )
 
 
 def test_a_case_says_for_how_long_each_thing_has_been_so():
-    case = asked(looked(repeats=2, repeated_w=420.0), Track(why_w=440.0, failed_w=450.0))
+    case = asked(looked(repeats=2, repeated_w=420.0), JudgedConnector(why_w=440.0, failed_w=450.0))
     assert case is not None
     assert (case.watched_s, case.still_s, case.moved_s) == (400.0, 200.0, 210.0)
     assert (case.waiting_s, case.sure, case.end_still_s) == (150.0, True, 180.0)
@@ -186,7 +197,7 @@ def test_of_what_is_seen_for_the_first_time_nothing_is_known_to_have_moved():
 
 
 def test_patience_with_what_rests_begins_anew_and_its_failures_are_over():
-    case = asked(looked(), Track(rests="the connector is paused", failed_w=450.0))
+    case = asked(looked(), JudgedConnector(rests="the connector is paused", failed_w=450.0))
     assert case is not None
     assert (case.rests, case.failed_s) == ("the connector is paused", None)
     assert (case.still_s, case.waiting_s, case.sure) == (0.0, None, False)
@@ -201,14 +212,14 @@ def test_patience_with_what_is_not_copied_any_more_begins_anew():
 
 def test_states_that_are_not_seen_count_neither_for_nor_against_it():
     hidden = {"rests": "the connector is paused", "why": "a task has failed", "failed_w": 450.0}
-    case = asked(looked(), Track(blind="no route", **hidden))
+    case = asked(looked(), JudgedConnector(blind="no route", **hidden))
     assert case is not None
     assert (case.states_blind, case.rests, case.why) == ("no route", None, None)
     assert (case.still_s, case.waiting_s, case.failed_s) == (200.0, 150.0, 50.0)
 
 
 def test_a_connector_that_was_restarted_is_given_time():
-    case = asked(looked(), Track(restarted_w=430.0))
+    case = asked(looked(), JudgedConnector(restarted_w=430.0))
     assert case is not None
     assert (case.still_s, case.moved_s) == (70.0, 210.0)
 
@@ -229,7 +240,9 @@ def test_what_cannot_work_is_not_called_slow(why, slow):
         moves=(320.0, 380.0, 440.0),
         samples=((320.0, 1000, 100), (380.0, 1500, 500), (440.0, 2000, 900)),
     )
-    case = asked(grows, Track(why=why), settings=Settings(window=3), read=sunk(1200, 2500))
+    case = asked(
+        grows, JudgedConnector(why=why), settings=JudgeSettings(window=3), read=sunk(1200, 2500)
+    )
     assert case is not None
     assert case.falls_behind is slow
 
@@ -260,10 +273,10 @@ NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))
 @pytest.mark.parametrize(
     ("view", "of", "blind"),
     [
-        pytest.param({"read": sunk(log_end=None)}, None, NO_END, id="the end of a sink's log"),
+        pytest.param({"read": sunk(log_end=None)}, None, NO_LOG_END, id="the end of a sink's log"),
         pytest.param({"mirror": copied(9, lag=None)}, None, NO_POSITION, id="no position"),
         pytest.param(
-            {"mirror": copied(9, lag=None, log_end=None)}, None, NO_END, id="no end of its log"
+            {"mirror": copied(9, lag=None, log_end=None)}, None, NO_LOG_END, id="no end of its log"
         ),
         pytest.param({"mirror": copied(9, lag=None)}, DEAD_ENDS, NO_ENDS, id="no log ends"),
         pytest.param({"mirror": copied(9)}, DEAD_ENDS, NO_ENDS, id="log ends of the past"),
@@ -300,9 +313,9 @@ def test_a_sink_whose_log_end_was_never_read_is_not_hidden_by_that():
 
 @pytest.mark.parametrize("ready", [True, False])
 def test_what_no_look_sees_is_gone_or_hidden(ready):
-    one = Subject(key=(*MM2, "orders-0"), label="orders-0", number=1)
+    one = JudgedPartition(key=(*MM2, "orders-0"), label="orders-0", number=1)
     seen = sight(ready=ready)
-    case = case_of(one, Track(), seen, SETTINGS, number=2, w=W, at=1000.0)
+    case = build_case(one, JudgedConnector(), seen, SETTINGS, number=2, w=W, at=1000.0)
     assert (case is None) is ready
     assert (one.hidden is None) is ready
     if case is not None:

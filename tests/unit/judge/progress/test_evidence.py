@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.judge.progress import evidence
-from offsetwatch.judge.progress.observation_window import Window
-from offsetwatch.judge.progress.subjects import Subject
-from offsetwatch.judge.time_words import moment
+from offsetwatch.judge.progress.observation_window import ObservationWindow
+from offsetwatch.judge.progress.subjects import JudgedPartition
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
-
 from tests.changed import replace
 from tests.evidence import pairs, texts
 
@@ -72,18 +72,20 @@ SOURCE = SourcePartitionView(
 )
 
 
-def told(*, window: Window | None = None, **views) -> dict[str, str]:
+def told(*, window: ObservationWindow | None = None, **views) -> dict[str, str]:
     """What stands in it, without the states, which always do."""
-    looked = Window(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
-    subject = Subject(key=("lab", "any", "at"), label="at", window=looked, **views)
-    *found, states = evidence.of(subject, "1 running")
+    looked = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
+    subject = JudgedPartition(key=("lab", "any", "at"), label="at", window=looked, **views)
+    *found, states = evidence.build_partition_evidence(subject, "1 running")
     assert states == EvidenceItem("states", "1 running")
     return texts(tuple(found))
 
 
 def test_what_nobody_looked_at_yet_has_its_states_alone():
-    nothing = Subject(key=("lab", "files", "at"), label="at", source=SOURCE)
-    assert evidence.of(nothing, "1 failed") == (EvidenceItem("states", "1 failed"),)
+    nothing = JudgedPartition(key=("lab", "files", "at"), label="at", source=SOURCE)
+    assert evidence.build_partition_evidence(nothing, "1 failed") == (
+        EvidenceItem("states", "1 failed"),
+    )
 
 
 def test_a_replicated_partition_is_told_with_the_position_that_its_lag_is_of():
@@ -113,55 +115,57 @@ def test_where_nothing_lags_nobody_asks_whether_it_could_be_read():
 
 def test_since_when_the_oldest_record_waits_is_told():
     waiting = replace(MIRROR, behind_since=NOW)
-    assert told(mirror=waiting)["oldest record waits since"] == moment(NOW)
+    assert told(mirror=waiting)["oldest record waits since"] == format_moment(NOW)
 
 
 @pytest.mark.parametrize("views", [{"mirror": MIRROR}, {"read": SINK, "sink": True}])
 def test_a_position_that_went_back_is_told_with_the_furthest_one(views):
-    window = Window(first_w=0.0, seen_w=0.0, still_w=0.0, position=90, high=120)
+    window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, position=90, high=120)
     assert window.behind
     assert told(window=window, **views)["went back from"] == "120"
-    ahead = Window(first_w=0.0, seen_w=0.0, still_w=0.0, position=120, high=120)
+    ahead = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, position=120, high=120)
     assert "went back from" not in told(window=ahead, **views)
 
 
 def test_a_source_is_told_with_its_offset_and_the_seconds_of_its_last_commit_and_advance():
     assert told(source=SOURCE) == {
         "offset": '{"position":3}',
-        "last commit": moment(NOW + 30),
-        "last advance": moment(NOW + 10),
+        "last commit": format_moment(NOW + 30),
+        "last advance": format_moment(NOW + 10),
     }
 
 
 def test_a_source_that_has_no_offset_or_went_back_is_told_so():
     never = replace(SOURCE, offset=None, committed_at=None, advanced_at=None)
     assert told(source=never) == {}
-    window = Window(first_w=0.0, seen_w=0.0, still_w=0.0, furthest='{"position":9}')
+    window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, furthest='{"position":9}')
     assert told(window=window, source=SOURCE)["went back from"] == '{"position":9}'
 
 
 def test_commits_that_say_the_same_are_counted():
-    window = Window(first_w=0.0, seen_w=0.0, still_w=0.0, repeats=3)
+    window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, repeats=3)
     assert told(window=window, source=SOURCE)["commits of the same offset"] == "3 times"
     assert "commits of the same offset" not in told(source=SOURCE)
 
 
 def test_a_replicated_partition_is_told_with_its_commits_times_as_well():
-    assert told(mirror=MIRROR, source=SOURCE)["last advance"] == moment(NOW + 10)
+    assert told(mirror=MIRROR, source=SOURCE)["last advance"] == format_moment(NOW + 10)
 
 
 def test_of_many_partitions_the_worst_verdicts_come_first_and_the_worst_of_them_with_its_own():
     counts = Counter({Verdict.OK: 7, Verdict.STALLED: 2})
-    assert pairs(evidence.of_many(counts, None)) == [
+    assert pairs(evidence.build_summary_evidence(counts, None)) == [
         ("stalled", "2 partitions"),
         ("ok", "7 partitions"),
     ]
     lag = EvidenceItem("lag", 10, "records")
-    assert evidence.of_many(counts, ("orders-0", (lag,)))[2:] == (
+    assert evidence.build_summary_evidence(counts, ("orders-0", (lag,)))[2:] == (
         EvidenceItem("for instance", "orders-0"),
         lag,
     )
 
 
 def test_of_no_partition_it_says_none():
-    assert pairs(evidence.of_many(Counter(), None)) == [("partitions", "0 partitions")]
+    assert pairs(evidence.build_summary_evidence(Counter(), None)) == [
+        ("partitions", "0 partitions")
+    ]

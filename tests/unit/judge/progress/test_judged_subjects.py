@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.progress.judged_subjects import Roll
+from offsetwatch.judge.progress.judged_subjects import JudgedPartitionRegistry
 from offsetwatch.state.snapshot import (
-    EMPTY,
+    EMPTY_SNAPSHOT,
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
 )
-
 from tests.changed import replace
-
-from .watches import MM2, copied, counted
+from tests.unit.judge.watches import MM2, copied, counted
 
 MIRRORED = '{"cluster":"west","partition":0,"topic":"orders"}'
 ORDERS = (*MM2, MIRRORED)
@@ -24,7 +22,7 @@ LAKE = ("lab", "lake", "orders-3")
 
 def shown(*views: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Snapshot:
     return replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         source_partitions=tuple(at for at in views if isinstance(at, SourcePartitionView)),
         mirror_partitions=tuple(at for at in views if isinstance(at, MirrorPartitionView)),
         sink_partitions=tuple(at for at in views if isinstance(at, SinkPartitionView)),
@@ -32,7 +30,7 @@ def shown(*views: SourcePartitionView | MirrorPartitionView | SinkPartitionView)
 
 
 def test_a_partition_is_one_subject_whatever_shows_it():
-    roll, mirror = Roll(), copied(9)
+    roll, mirror = JudgedPartitionRegistry(), copied(9)
     (found,) = roll.seen(shown(SOURCE, mirror), None, 1)
     assert (found.key, found.source, found.mirror, found.read) == (ORDERS, SOURCE, mirror, None)
     assert (found.label, found.number, found.sink) == ("0", 1, False)
@@ -42,7 +40,7 @@ def test_a_partition_is_one_subject_whatever_shows_it():
 
 
 def test_a_partition_of_which_nothing_was_ever_committed_is_told_by_its_name():
-    roll, mirror = Roll(), copied(None)
+    roll, mirror = JudgedPartitionRegistry(), copied(None)
     (found,) = roll.seen(shown(mirror), None, 1)
     assert (found.key, found.source, found.mirror) == (ORDERS, None, mirror)
     assert found.label == "cluster=west,partition=0,topic=orders"
@@ -52,7 +50,7 @@ def test_a_partition_of_which_nothing_was_ever_committed_is_told_by_its_name():
 
 
 def test_of_what_is_shown_no_more_nothing_is_kept():
-    roll, mirror = Roll(), copied(9)
+    roll, mirror = JudgedPartitionRegistry(), copied(9)
     roll.seen(shown(SOURCE, mirror), None, 1)
     (found,) = roll.seen(shown(SOURCE), None, 2)
     assert (found.source, found.mirror) == (SOURCE, None)
@@ -62,14 +60,14 @@ def test_of_what_is_shown_no_more_nothing_is_kept():
 
 
 def test_partitions_of_flows_that_read_elsewhere_are_others():
-    roll = Roll()
+    roll = JudgedPartitionRegistry()
     views = (copied(9), copied(9, source="north"), copied(9, partition=1), copied(9, topic="x"))
     assert len({found.key for found in roll.seen(shown(*views), None, 1)}) == 4
     assert len(roll.seen(shown(*views), None, 2)) == 4
 
 
 def test_what_a_sink_reads_is_a_subject_by_topic_and_partition():
-    roll = Roll()
+    roll = JudgedPartitionRegistry()
     (found,) = roll.seen(shown(SINK), None, 1)
     assert (found.key, found.label, found.sink, found.read) == (LAKE, "orders-3", True, SINK)
     assert roll.seen(shown(SINK), None, 2) == [found]
@@ -77,7 +75,10 @@ def test_what_a_sink_reads_is_a_subject_by_topic_and_partition():
 
 
 def test_at_a_glance_only_those_are_seen_that_are_asked_for():
-    roll, everything = Roll(), shown(SOURCE, copied(9), copied(9, partition=1), SINK)
+    roll, everything = (
+        JudgedPartitionRegistry(),
+        shown(SOURCE, copied(9), copied(9, partition=1), SINK),
+    )
     roll.seen(everything, None, 1)
     for key in (ORDERS, LAKE):
         (found,) = roll.seen(everything, {key}, 2)
@@ -88,14 +89,14 @@ def test_at_a_glance_only_those_are_seen_that_are_asked_for():
 
 
 def test_a_glance_that_does_not_ask_for_a_partition_leaves_what_was_seen_of_it():
-    roll, mirror = Roll(), copied(9)
+    roll, mirror = JudgedPartitionRegistry(), copied(9)
     (found,) = roll.seen(shown(SOURCE, mirror), None, 1)
     assert roll.seen(shown(SINK, replace(SOURCE, rewinds=1), copied(8)), {LAKE}, 2) != [found]
     assert (found.source, found.mirror) == (SOURCE, mirror)
 
 
 def test_a_partition_that_was_forgotten_and_comes_back_is_another_subject():
-    roll, views = Roll(), (copied(9), copied(9, partition=1))
+    roll, views = JudgedPartitionRegistry(), (copied(9), copied(9, partition=1))
     before, kept = roll.seen(shown(*views), None, 1)
     roll.seen(shown(views[1]), None, 2)
     assert roll.forget(2, 180.0, 180.0) == {ORDERS}

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.judge.progress.observation_window import Sample, Window
-from offsetwatch.judge.settings import Settings
 
-RHYTHM = Settings(interval_s=60.0)
+from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.judge.progress.observation_window import ObservationWindow, Sample
+from offsetwatch.judge.settings import JudgeSettings
+
+RHYTHM = JudgeSettings(interval_s=60.0)
 AT = 1_800_000_000.0
 
 
@@ -30,9 +31,9 @@ def copied(position: int, end: int, w: float, **changes) -> Sample:
     return Sample(**{**fields, **changes})
 
 
-def seen(*samples: tuple[int, int], every_s: float = 60.0, **changes) -> Window:
+def seen(*samples: tuple[int, int], every_s: float = 60.0, **changes) -> ObservationWindow:
     """Positions and log ends, one interval apart."""
-    window = Window.opened(copied(*samples[0], 0.0, **changes), 0.0)
+    window = ObservationWindow.opened(copied(*samples[0], 0.0, **changes), 0.0)
     for number, (position, end) in enumerate(samples[1:], start=1):
         w = number * every_s
         window.take(copied(position, end, w, **changes), w, RHYTHM)
@@ -40,7 +41,7 @@ def seen(*samples: tuple[int, int], every_s: float = 60.0, **changes) -> Window:
 
 
 def test_a_move_counts_from_its_commit_as_far_as_that_lies_between_two_looks():
-    window = Window.opened(copied(1, 9, 0.0), 0.0)
+    window = ObservationWindow.opened(copied(1, 9, 0.0), 0.0)
     window.take(copied(2, 9, 60.0, changed_at=AT + 45.0), 60.0, RHYTHM)
     assert (window.moved_w, window.still_w, window.waiting_w) == (45.0, 45.0, 60.0)
     window.take(copied(3, 9, 120.0, changed_at=AT + 45.0), 120.0, RHYTHM)
@@ -50,7 +51,7 @@ def test_a_move_counts_from_its_commit_as_far_as_that_lies_between_two_looks():
 
 
 def test_work_waits_since_the_oldest_record_that_waits():
-    window = Window.opened(copied(4, 5, 0.0), 0.0)
+    window = ObservationWindow.opened(copied(4, 5, 0.0), 0.0)
     assert window.waiting_w is None
     window.take(copied(4, 9, 60.0, behind_since=AT + 10.0), 60.0, RHYTHM)
     assert (window.waiting_w, window.sure) == (10.0, True)
@@ -112,7 +113,7 @@ def rows(number: int, w: float, *, commits: int = 0) -> Sample:
 
 
 def test_a_source_goes_back_as_far_as_its_dialect_knows_an_order():
-    window = Window.opened(rows(500, 0.0), 0.0)
+    window = ObservationWindow.opened(rows(500, 0.0), 0.0)
     for w, (number, behind) in enumerate(((100, True), (400, True), (500, False)), start=1):
         window.take(rows(number, w * 60.0), w * 60.0, RHYTHM)
         assert window.behind is behind
@@ -124,7 +125,7 @@ def test_a_number_orders_no_source_and_an_offset_no_log():
     window = seen((500, 900), (600, 900))
     window.take(rows(650, 120.0)._replace(dialect="unknown"), 120.0, RHYTHM)
     assert not window.behind
-    window = Window.opened(rows(500, 0.0), 0.0)
+    window = ObservationWindow.opened(rows(500, 0.0), 0.0)
     window.take(rows(100, 60.0), 60.0, RHYTHM)
     assert window.behind
     window.take(copied(100, 900, 120.0), 120.0, RHYTHM)
@@ -132,7 +133,7 @@ def test_a_number_orders_no_source_and_an_offset_no_log():
 
 
 def test_commits_of_one_offset_are_counted_until_it_moves():
-    window = Window.opened(rows(1, 0.0, commits=7), 0.0)
+    window = ObservationWindow.opened(rows(1, 0.0, commits=7), 0.0)
     window.take(rows(1, 60.0, commits=9), 60.0, RHYTHM)
     assert (window.repeats, window.repeated_w) == (2, 60.0)
     window.take(rows(2, 120.0, commits=10), 120.0, RHYTHM)
@@ -140,13 +141,13 @@ def test_commits_of_one_offset_are_counted_until_it_moves():
 
 
 def test_after_a_restart_the_first_count_is_only_where_to_count_from():
-    window = Window.opened(rows(1, 0.0, commits=7), 0.0)
+    window = ObservationWindow.opened(rows(1, 0.0, commits=7), 0.0)
     window.commits = None
     window.take(rows(1, 60.0, commits=900), 60.0, RHYTHM)
     assert window.repeats == 0
 
 
-def growing(*lags: int, arrived: int = 100) -> Window:
+def growing(*lags: int, arrived: int = 100) -> ObservationWindow:
     ends = [1000 + arrived * n for n in range(len(lags))]
     return seen(*((end - lag - 1, end) for end, lag in zip(ends, lags, strict=True)))
 
@@ -192,21 +193,21 @@ def test_a_window_is_bounded_and_comes_back_from_disk_as_it_was(steps):
     window = seen(*samples)
     assert len(window.samples) <= RHYTHM.window + 1
     assert len(window.moves) <= 2 * RHYTHM.window
-    assert msgspec.json.decode(msgspec.json.encode(window), type=Window) == window
+    assert msgspec.json.decode(msgspec.json.encode(window), type=ObservationWindow) == window
 
 
 # --- to the second, and one by one ----------------------------------------------------------------
 
 
 def test_the_first_look_knows_where_it_is_and_what_waits():
-    window = Window.opened(copied(4, 9, 0.0, behind_since=AT - 500.0), 0.0)
+    window = ObservationWindow.opened(copied(4, 9, 0.0, behind_since=AT - 500.0), 0.0)
     assert (window.high, window.waiting_w, window.sure) == (4, 0.0, True)
     window.take(copied(4, 9, 60.0), 60.0, RHYTHM)
     assert (window.moved_w, window.end_w) == (None, 0.0)
 
 
 def test_what_waits_waits_at_most_since_the_look_or_the_move_before():
-    window = Window.opened(copied(8, 9, 0.0), 0.0)
+    window = ObservationWindow.opened(copied(8, 9, 0.0), 0.0)
     window.take(copied(8, 9, 60.0), 60.0, RHYTHM)
     window.take(copied(8, 12, 120.0, behind_since=AT + 10.0), 120.0, RHYTHM)
     assert window.waiting_w == 60.0
@@ -224,7 +225,7 @@ def test_a_look_of_one_and_a_half_intervals_ago_is_no_absence_and_one_of_a_secon
 
 
 def test_all_that_is_timed_is_put_off_by_the_time_in_which_nobody_looked():
-    window = Window(
+    window = ObservationWindow(
         first_w=10.0,
         seen_w=300.0,
         still_w=120.0,
@@ -364,7 +365,7 @@ def test_what_a_probe_knew_of_is_not_sure_of_what_comes_after():
 
 def test_what_began_without_a_position_goes_back_as_well():
     nothing = copied(0, 900, 0.0)._replace(position=None, best=None, text=None)
-    window = Window.opened(nothing, 0.0)
+    window = ObservationWindow.opened(nothing, 0.0)
     assert not window.behind
     window.take(copied(500, 900, 60.0), 60.0, RHYTHM)
     window.take(copied(100, 900, 120.0), 120.0, RHYTHM)
@@ -379,13 +380,13 @@ def test_a_position_that_is_gone_of_a_log_of_which_nothing_is_left_is_not_behind
 
 
 def test_the_first_offset_of_a_source_is_no_step_back():
-    window = Window.opened(rows(0, 0.0)._replace(text=None, offset=None), 0.0)
+    window = ObservationWindow.opened(rows(0, 0.0)._replace(text=None, offset=None), 0.0)
     window.take(rows(7, 60.0), 60.0, RHYTHM)
     assert not window.behind
 
 
 def test_a_look_without_a_commit_counts_none():
-    window = Window.opened(rows(1, 0.0, commits=7), 0.0)
+    window = ObservationWindow.opened(rows(1, 0.0, commits=7), 0.0)
     window.take(rows(1, 60.0, commits=7), 60.0, RHYTHM)
     assert (window.repeats, window.repeated_w) == (0, None)
     window.take(rows(1, 120.0, commits=8), 120.0, RHYTHM)
@@ -410,13 +411,15 @@ def falling(
     burst: int = 0,
     moves: tuple[float, ...] = (0.0, 300.0, 600.0),
     lag: int | None = 1300,
-) -> Window:
+) -> ObservationWindow:
     """What is left at the beginning, at each third of ten intervals and at their end; `lag` now."""
     lags = [WRONG] * 11
     lags[0], lags[3], lags[6], lags[10] = thirds
     ends = [10**6 + arrived * n + (burst if n > 4 else 0) for n in range(11)]
     samples = tuple((60.0 * n, ends[n], lags[n]) for n in range(11))
-    return Window(first_w=0.0, seen_w=600.0, still_w=600.0, moves=moves, samples=samples, lag=lag)
+    return ObservationWindow(
+        first_w=0.0, seen_w=600.0, still_w=600.0, moves=moves, samples=samples, lag=lag
+    )
 
 
 STEADY = (100, 500, 900, 1300)
@@ -456,4 +459,4 @@ def test_of_a_shorter_window_the_thirds_are_shorter():
     lags = (100, WRONG, 500, WRONG, 900, WRONG, 1300)
     window.samples = tuple((60.0 * n, 10**6, lag) for n, lag in enumerate(lags))
     window.moves = (0.0, 120.0, 360.0)
-    assert window.falls_behind(Settings(interval_s=60.0, window=6))
+    assert window.falls_behind(JudgeSettings(interval_s=60.0, window=6))

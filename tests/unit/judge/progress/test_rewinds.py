@@ -5,12 +5,21 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from offsetwatch.judge.progress.rewinds import MEANT, Together
+
+from offsetwatch.judge.progress.rewinds import MANUAL_REWIND_INTERVALS, SharedRewind
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-
 from tests.changed import replace
-
-from .watches import BEGAN, INTERVAL_S, LOOK_S, MM2, Watch, counted, five, reset, watch
+from tests.unit.judge.watches import (
+    BEGAN,
+    INTERVAL_S,
+    LOOK_S,
+    MM2,
+    Watch,
+    counted,
+    five,
+    reset,
+    watch,
+)
 
 # --- who went back together ----------------------------------------------------------------------
 
@@ -23,7 +32,7 @@ def test_two_may_be_chance_and_three_within_an_interval_share_a_cause():
     seen = watch()
     assert seen.fall("c", "b").together == {}
     found = seen.fall("a", after_s=INTERVAL_S)
-    assert found.together == {"lab": Together("lab", ("a", "b", "c"), seen.now)}
+    assert found.together == {"lab": SharedRewind("lab", ("a", "b", "c"), seen.now)}
     seen = watch()
     seen.fall("c", "b")
     assert seen.fall("a", after_s=INTERVAL_S + 1).together == {}
@@ -62,7 +71,7 @@ def test_who_follows_within_an_interval_joins_those_who_went_back_before():
     seen.fall("d", "e", after_s=INTERVAL_S)
     assert seen.falls.together["lab"].connectors == ("a", "b", "c", "d", "e")
     seen.fall("a", after_s=INTERVAL_S)  # d and e are of an interval ago
-    assert seen.falls.together["lab"] == Together("lab", ("a", "b", "c", "d", "e"), seen.now)
+    assert seen.falls.together["lab"] == SharedRewind("lab", ("a", "b", "c", "d", "e"), seen.now)
     seen.look(after_s=INTERVAL_S + 1)
     seen.fall("c", "d", "e")
     assert seen.falls.together["lab"].connectors == ("c", "d", "e")
@@ -142,7 +151,7 @@ def test_a_person_is_waited_for_until_three_intervals_after_the_resume():
     seen.look(after_s=9 * INTERVAL_S)
     assert seen.falls.meant == {("lab", "a"): seen.now}
     seen.rests = {("lab", "a"): seen.now}
-    seen.look(after_s=MEANT * INTERVAL_S)
+    seen.look(after_s=MANUAL_REWIND_INTERVALS * INTERVAL_S)
     assert set(seen.falls.meant) == {("lab", "a")}
     seen.look(after_s=1.0)
     assert seen.falls.meant == {}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.judge.progress.judged_subjects import HIDDEN_KEPT_S, Roll
-from offsetwatch.judge.progress.observation_window import Window
-from offsetwatch.judge.progress.subjects import Standing, Subject, Track
-from offsetwatch.judge.progress.verdict_rules import BLIND, Decision
+from offsetwatch.judge.progress.judged_subjects import HIDDEN_RETENTION_S, JudgedPartitionRegistry
+from offsetwatch.judge.progress.observation_window import ObservationWindow
+from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition, VerdictState
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE, Decision
 from offsetwatch.model.findings import Verdict
 from offsetwatch.state.snapshot import SinkPartitionView
-
 from tests.changed import replace
+from tests.unit.judge.watches import BEGAN, copied, counted
 
-from .watches import BEGAN, copied, counted
-
-UNSEEN = Decision(Verdict.UNKNOWN, BLIND, "an input tells nothing")
+UNSEEN = Decision(Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE, "an input tells nothing")
 MOVES = Decision(Verdict.OK, 8, "it advances")
 SILENT = Decision(Verdict.SILENT, 5, "no state shows a failure")
 KEY = ("lab", "mm2", "orders-0")
@@ -27,10 +26,14 @@ OFFSET = decode_value(b'{"offset":90}')
 
 
 def test_what_an_input_hides_is_unknown_since_then_and_goes_on_afterwards():
-    standing = Standing()
+    standing = VerdictState()
     assert standing.settle(SILENT, 100.0)
     assert standing.settle(UNSEEN, 200.0)
-    assert (standing.verdict, standing.since, standing.rule) == (Verdict.UNKNOWN, 200.0, BLIND)
+    assert (standing.verdict, standing.since, standing.rule) == (
+        Verdict.UNKNOWN,
+        200.0,
+        UNAVAILABLE_INPUT_RULE,
+    )
     assert standing.before is Verdict.SILENT
     assert not standing.settle(UNSEEN, 300.0)
     assert (standing.since, standing.before) == (200.0, Verdict.SILENT)
@@ -39,13 +42,13 @@ def test_what_an_input_hides_is_unknown_since_then_and_goes_on_afterwards():
 
 
 def test_what_was_unknown_already_is_so_for_as_long_as_it_was():
-    standing = Standing(since=50.0)
+    standing = VerdictState(since=50.0)
     assert not standing.settle(UNSEEN, 200.0)
     assert standing.since == 50.0
 
 
 def test_a_verdict_that_is_said_again_is_as_old_as_it_was_and_rests_on_the_newer_law():
-    standing = Standing()
+    standing = VerdictState()
     standing.settle(MOVES, 100.0)
     assert not standing.settle(MOVES._replace(rule=9), 200.0)
     assert (standing.since, standing.rule) == (100.0, 9)
@@ -56,8 +59,8 @@ def test_a_verdict_that_is_said_again_is_as_old_as_it_was_and_rests_on_the_newer
 # --- what is seen ---------------------------------------------------------------------------------
 
 
-def subject(**views) -> Subject:
-    return Subject(key=KEY, label="orders-0", **views)
+def subject(**views) -> JudgedPartition:
+    return JudgedPartition(key=KEY, label="orders-0", **views)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ def subject(**views) -> Subject:
     ],
 )
 def test_another_decision_may_come_of_another_view_and_of_news_of_the_connector(what, before, now):
-    track, at = Track(), subject(**{what: before})
+    track, at = JudgedConnector(), subject(**{what: before})
     at.until_w = 100.0
     assert at.changed(track, 10.0)  # for the first time
     assert not at.changed(track, 20.0)
@@ -82,7 +85,7 @@ def test_another_decision_may_come_of_another_view_and_of_news_of_the_connector(
 
 
 def test_another_decision_may_come_when_the_time_is_over_for_which_one_holds():
-    track, at = Track(), subject(source=counted())
+    track, at = JudgedConnector(), subject(source=counted())
     at.until_w = 100.0
     at.changed(track, 10.0)
     assert not at.changed(track, 99.0)
@@ -107,7 +110,7 @@ def test_a_replicated_partition_is_sampled_with_the_commits_of_its_source_partit
 
 
 def test_a_failure_is_as_old_as_the_clock_says_and_only_a_newer_one_counts():
-    track = Track()
+    track = JudgedConnector()
     track.fail(100.0, 130.0, 500.0)
     assert (track.failed_at, track.failed_w, track.version) == (100.0, 470.0, 1)
     for at in (100.0, 90.0):
@@ -120,7 +123,7 @@ def test_a_failure_is_as_old_as_the_clock_says_and_only_a_newer_one_counts():
 
 
 def test_a_connector_was_restarted_when_it_can_work_again_or_is_resumed():
-    track = Track()
+    track = JudgedConnector()
     track.see(None, "task 0 has failed", why_all=True, w=10.0)
     assert (track.why_w, track.restarted_w, track.version) == (10.0, None, 1)
     track.see(None, "task 1 has failed", why_all=True, w=20.0)
@@ -136,7 +139,7 @@ def test_a_connector_was_restarted_when_it_can_work_again_or_is_resumed():
 
 
 def test_a_pause_that_gets_longer_is_no_news():
-    track = Track()
+    track = JudgedConnector()
     track.look("connector running", None, None)
     seen = track.version
     track.look("connector running", None, "for an hour")
@@ -150,19 +153,21 @@ def test_a_pause_that_gets_longer_is_no_news():
 # --- who is gone ---------------------------------------------------------------------------------
 
 
-def rolled(*, hidden: str | None = None, window: Window | None = None) -> Roll:
+def rolled(
+    *, hidden: str | None = None, window: ObservationWindow | None = None
+) -> JudgedPartitionRegistry:
     """One partition that the look before this, the second, saw."""
-    roll = Roll()
-    roll.add(Subject(key=KEY, label="orders-0", number=1, hidden=hidden, window=window))
+    roll = JudgedPartitionRegistry()
+    roll.add(JudgedPartition(key=KEY, label="orders-0", number=1, hidden=hidden, window=window))
     return roll
 
 
 SEEN_W = 1000.0
-WINDOW = Window(first_w=0.0, seen_w=SEEN_W, still_w=0.0)
+WINDOW = ObservationWindow(first_w=0.0, seen_w=SEEN_W, still_w=0.0)
 
 
 @pytest.mark.parametrize(
-    ("hidden", "kept_s"), [(None, 180.0), ("the tail tells nothing", HIDDEN_KEPT_S)]
+    ("hidden", "kept_s"), [(None, 180.0), ("the tail tells nothing", HIDDEN_RETENTION_S)]
 )
 def test_who_is_not_seen_is_kept_for_as_long_as_patience_or_blindness_lasts(hidden, kept_s):
     roll = rolled(hidden=hidden, window=WINDOW)
@@ -173,7 +178,7 @@ def test_who_is_not_seen_is_kept_for_as_long_as_patience_or_blindness_lasts(hidd
 
 
 def test_who_is_seen_is_kept():
-    assert rolled(window=WINDOW).forget(1, SEEN_W + HIDDEN_KEPT_S, 180.0) == set()
+    assert rolled(window=WINDOW).forget(1, SEEN_W + HIDDEN_RETENTION_S, 180.0) == set()
 
 
 def test_who_never_had_a_window_is_forgotten_as_one_that_was_seen_at_the_beginning():

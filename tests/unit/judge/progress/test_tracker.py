@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge.progress.cases import NO_END
-from offsetwatch.judge.progress.tracker import Progress
-from offsetwatch.judge.progress.verdict_rules import BLIND
-from offsetwatch.judge.settings import Settings
-from offsetwatch.judge.time_words import moment
+
+from offsetwatch.judge.progress.cases import NO_LOG_END
+from offsetwatch.judge.progress.tracker import ProgressTracker
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
+from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.log_readings import FirstRecord
 from offsetwatch.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.evidence import texts
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady
@@ -29,7 +29,7 @@ from tests.unit.state.worlds import (
     source,
 )
 
-SETTINGS = Settings(interval_s=FLUSH_S)
+SETTINGS = JudgeSettings(interval_s=FLUSH_S)
 FOUND_S = 3 * FLUSH_S + FLUSH_S + 20.0
 
 
@@ -38,7 +38,7 @@ class Watch:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.progress = Progress(SETTINGS)
+        self.progress = ProgressTracker(SETTINGS)
         self.told: tuple[Judgement, ...] = ()
 
     def look(self, times: int = 1) -> None:
@@ -80,7 +80,11 @@ def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_told():
 def test_of_a_sink_whose_log_end_is_read_no_more_nothing_is_known():
     watch = sunk(11, None, watch=sunk(10, 20))
     found = watch.verdict("lake")
-    assert (found.verdict, found.rule, found.reason) == (Verdict.UNKNOWN, BLIND, NO_END)
+    assert (found.verdict, found.rule, found.reason) == (
+        Verdict.UNKNOWN,
+        UNAVAILABLE_INPUT_RULE,
+        NO_LOG_END,
+    )
     assert sunk(12, 22, watch=watch).verdict("lake").verdict is Verdict.OK
 
 
@@ -152,7 +156,7 @@ def test_no_moment_of_a_verdict_is_the_year_1970():
 def test_a_source_that_runs_and_never_commits_is_said_to():
     watch = Watch(files())
     watch.look(3)
-    began = moment(watch.world.now - 2 * FLUSH_S)
+    began = format_moment(watch.world.now - 2 * FLUSH_S)
     assert watch.verdict("files").rule == 0  # three intervals of running are not over yet
     watch.look()
     found = watch.verdict("files")
@@ -221,7 +225,10 @@ def test_a_partition_of_which_nothing_could_change_is_unknown_all_the_same_once_
     assert estate.verdict("mm2").verdict is Verdict.IDLE
     estate.blind.add(InputId.of_tail(OFFSETS))
     estate.go(3 * MINUTE)
-    assert (estate.verdict("mm2").verdict, estate.verdict("mm2").rule) == (Verdict.UNKNOWN, BLIND)
+    assert (estate.verdict("mm2").verdict, estate.verdict("mm2").rule) == (
+        Verdict.UNKNOWN,
+        UNAVAILABLE_INPUT_RULE,
+    )
 
 
 def test_a_partition_that_is_gone_is_told_no_more_at_once():
@@ -292,7 +299,7 @@ def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
     """States are looked at where they have changed, and a failure that lasts is a new one."""
     world = World()
     world.listed(source("files", tasks=(Task(0, "failed"),)))
-    progress = Progress(SETTINGS)
+    progress = ProgressTracker(SETTINGS)
     first = world.snapshot()
     for _ in range(3):
         world.now += 1.0
@@ -307,8 +314,8 @@ def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
 
 
 def test_a_connector_that_came_during_a_look_is_seen_although_that_look_forgets_it(monkeypatch):
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_AT_LEISURE", 1)
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.LEISURE_TICKS", 100)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.FULL_PASS_TICKS", 100)
     world = files()
     for number in range(3):
         world.commit("files", {"filename": str(number)}, {"position": 1})
@@ -325,12 +332,12 @@ def test_a_connector_that_came_during_a_look_is_seen_although_that_look_forgets_
 
 def watched(*steps_s: float, restart: bool = False) -> float:
     """Seconds of watching after these looks, the last one by a daemon that was started again."""
-    progress, snapshot = Progress(SETTINGS), replace(EMPTY, at=1000.0)
+    progress, snapshot = ProgressTracker(SETTINGS), replace(EMPTY_SNAPSHOT, at=1000.0)
     progress.judgements(snapshot)
     for number, step_s in enumerate(steps_s, start=1):
         if restart and number == len(steps_s):
             told = progress.remembered()
-            progress = Progress(SETTINGS)
+            progress = ProgressTracker(SETTINGS)
             progress.recall(told or b"")
         snapshot = replace(snapshot, at=snapshot.at + step_s)
         progress.judgements(snapshot)
@@ -357,7 +364,7 @@ def test_a_restart_forgets_neither_why_it_cannot_work_nor_counts_old_commits_ane
     watch.look(5)
     assert watch.verdict("files").verdict is Verdict.STALLED
     told = watch.progress.remembered()
-    watch.progress = Progress(SETTINGS)
+    watch.progress = ProgressTracker(SETTINGS)
     watch.progress.recall(told or b"")
     track = watch.progress._roll.tracks["lab", "files"]
     assert track.why is not None

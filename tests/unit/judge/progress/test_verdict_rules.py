@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.judge.progress.verdict_rules import (
-    LAWS,
     OBSERVED_ENOUGH_S,
-    WITH_A_HEAD,
-    WITHOUT_A_HEAD,
-    Case,
-    decide,
-    worst,
+    RULE_TEXTS,
+    RULES_WITH_LOG_END,
+    RULES_WITHOUT_LOG_END,
+    VerdictCase,
+    decide_verdict,
+    find_worst_verdict,
 )
 from offsetwatch.model.findings import Verdict
 
@@ -18,7 +19,7 @@ OK, IDLE, SLOW, STALLED, SILENT, REWOUND, HAS_FAILED, PAUSED, STOPPED, UNKNOWN =
 LONG, SHORT = 180.0, 179.0
 
 # An hour of watching; something has waited for three intervals and nothing moves.
-STUCK = Case(
+STUCK = VerdictCase(
     patience_s=LONG,
     before=OK,
     watched_s=3600.0,
@@ -30,7 +31,7 @@ STUCK = Case(
 )
 RUNS = STUCK._replace(still_s=30.0, moved_s=30.0, waiting_s=30.0)
 DONE = STUCK._replace(waiting_s=None, sure=False, moved_s=600.0, end_still_s=LONG)
-QUIET = Case(
+QUIET = VerdictCase(
     patience_s=LONG, before=OK, headed=False, watched_s=3600.0, still_s=600.0, why_s=3600.0
 )
 FAILED = "task 0 has failed"
@@ -210,12 +211,12 @@ TABLE = [
     ),
     (20, UNKNOWN, "runs again for three intervals", QUIET._replace(before=STALLED, why_s=LONG)),
     (20, UNKNOWN, "watched for three intervals, without a head", QUIET._replace(watched_s=LONG)),
-    (21, UNKNOWN, "seen only now", Case(patience_s=LONG, watched_s=30.0, still_s=30.0)),
+    (21, UNKNOWN, "seen only now", VerdictCase(patience_s=LONG, watched_s=30.0, still_s=30.0)),
     (
         21,
         UNKNOWN,
         "seen only now, without a head",
-        Case(patience_s=LONG, headed=False, watched_s=30.0, still_s=30.0),
+        VerdictCase(patience_s=LONG, headed=False, watched_s=30.0, still_s=30.0),
     ),
 ]
 
@@ -225,28 +226,34 @@ TABLE = [
     [pytest.param(rule, verdict, case, id=words) for rule, verdict, words, case in TABLE],
 )
 def test_each_case_is_decided_by_its_law(rule, verdict, case):
-    decided = decide(case)
+    decided = decide_verdict(case)
     assert decided is not None
     assert (decided.rule, decided.verdict) == (rule, verdict)
 
 
-@pytest.mark.parametrize("number", sorted({law[0] for law in (*WITH_A_HEAD, *WITHOUT_A_HEAD)}))
+@pytest.mark.parametrize(
+    "number", sorted({law[0] for law in (*RULES_WITH_LOG_END, *RULES_WITHOUT_LOG_END)})
+)
 def test_without_a_law_a_case_of_its_own_is_decided_otherwise(number, monkeypatch):
     """So that no law is in the table for show."""
-    for name, laws in (("WITH_A_HEAD", WITH_A_HEAD), ("WITHOUT_A_HEAD", WITHOUT_A_HEAD)):
+    for name, laws in (
+        ("RULES_WITH_LOG_END", RULES_WITH_LOG_END),
+        ("RULES_WITHOUT_LOG_END", RULES_WITHOUT_LOG_END),
+    ):
         left = tuple(law for law in laws if law[0] != number)
         monkeypatch.setattr(f"offsetwatch.judge.progress.verdict_rules.{name}", left)
     cases = [(verdict, case) for rule, verdict, _, case in TABLE if rule == number]
     assert cases
     assert any(
-        (decided := decide(case)) is None or (decided.rule, decided.verdict) != (number, verdict)
+        (decided := decide_verdict(case)) is None
+        or (decided.rule, decided.verdict) != (number, verdict)
         for verdict, case in cases
     )
 
 
 @pytest.mark.parametrize("repeated_s", [None, 30.0])
 def test_an_offset_that_is_not_there_is_not_called_a_reset(repeated_s):
-    decided = decide(QUIET._replace(placed=False, repeats=8, repeated_s=repeated_s))
+    decided = decide_verdict(QUIET._replace(placed=False, repeats=8, repeated_s=repeated_s))
     assert decided is not None
     assert decided.rule == 13
     assert "reset" not in decided.reason
@@ -263,12 +270,12 @@ def test_an_offset_that_is_not_there_is_not_called_a_reset(repeated_s):
     ],
 )
 def test_what_is_shorter_than_three_intervals_changes_nothing(case):
-    assert decide(case) is None or decide(case).verdict is case.before
+    assert decide_verdict(case) is None or decide_verdict(case).verdict is case.before
 
 
 def test_every_law_says_what_it_holds():
-    assert sorted(LAWS) == list(range(1, len(LAWS) + 1))
-    for number, words in LAWS.items():
+    assert sorted(RULE_TEXTS) == list(range(1, len(RULE_TEXTS) + 1))
+    for number, words in RULE_TEXTS.items():
         assert words.startswith(f"Rule {number}: ")
 
 
@@ -289,12 +296,12 @@ def test_every_law_says_what_it_holds():
     ],
 )
 def test_the_worst_partition_speaks_for_its_connector(verdicts, found):
-    assert worst(verdicts) is found
+    assert find_worst_verdict(verdicts) is found
 
 
 @pytest.mark.parametrize(("days", "verdict"), [(1, UNKNOWN), (7, UNKNOWN), (8, SILENT)])
 def test_a_source_that_is_watched_for_less_than_eight_days_is_never_out_of_character(days, verdict):
     case = QUIET._replace(watched_s=days * 86_400.0, moved_s=3601.0, longest_s=1200.0)
-    decision = decide(case)
+    decision = decide_verdict(case)
     assert decision is not None
     assert decision.verdict is verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.judge.progress.watch_time import MARKS_MAX, Stopwatch
 
 INTERVAL_S = 60.0

@@ -1,7 +1,18 @@
 import pytest
-from offsetwatch.errors import Denied, Refused
-from offsetwatch.remedy.drivers.delete_topic import TopicSteps, WithTopics, with_topics
-from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+
+from offsetwatch.errors import AccessDenied, RemoteRefusal
+from offsetwatch.remedy.drivers.delete_topic import (
+    DeleteTopicHandler,
+    TopicDeletionDriver,
+    add_topic_deletion,
+)
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
 from offsetwatch.remedy.model.plan import DeleteTopic, Freeze
 
 SYNCS = "mm2-offset-syncs.east.internal"
@@ -21,7 +32,7 @@ class Topics:
 
     def delete(self, topic: str) -> None:
         if self.denied:
-            raise Denied("west", "not allowed")
+            raise AccessDenied("west", "not allowed")
         del self.ids[topic]
 
     def close(self) -> None:
@@ -30,27 +41,27 @@ class Topics:
 
 def test_a_topic_that_is_there_can_be_deleted_and_then_it_is_done():
     topics = Topics({SYNCS: "old", "orders": "other"})
-    steps = TopicSteps(lambda _kafka: topics)
-    assert steps.look(STEP).standing is Standing.READY
-    assert steps.carry_out(STEP).answer is Answer.ACK
+    steps = DeleteTopicHandler(lambda _kafka: topics)
+    assert steps.look(STEP).standing is StepStatus.READY
+    assert steps.carry_out(STEP).answer is AttemptResult.ACK
     assert topics.ids == {"orders": "other"}
-    assert steps.look(STEP).standing is Standing.DONE
+    assert steps.look(STEP).standing is StepStatus.DONE
     assert topics.closed == 3
 
 
 def test_a_topic_of_the_same_name_that_was_created_since_is_left_alone():
     topics = Topics({SYNCS: "new"})
-    steps = TopicSteps(lambda _kafka: topics)
-    assert steps.look(STEP).standing is Standing.DONE
-    assert steps.carry_out(STEP).answer is Answer.NACK
+    steps = DeleteTopicHandler(lambda _kafka: topics)
+    assert steps.look(STEP).standing is StepStatus.DONE
+    assert steps.carry_out(STEP).answer is AttemptResult.NACK
     assert topics.ids == {SYNCS: "new"}
 
 
 def test_what_the_broker_refuses_has_not_happened():
     topics = Topics({SYNCS: "old"})
     topics.denied = True
-    with pytest.raises(Denied):
-        TopicSteps(lambda _kafka: topics).carry_out(STEP)
+    with pytest.raises(AccessDenied):
+        DeleteTopicHandler(lambda _kafka: topics).carry_out(STEP)
     assert topics.closed == 1
 
 
@@ -60,25 +71,25 @@ class Other:
     def identity(self) -> str:
         return "cluster"
 
-    def offsets(self) -> Found:
-        return Found(())
+    def offsets(self) -> DriverOffsets:
+        return DriverOffsets(())
 
-    def look(self, step, frozen) -> Look:
-        return Look(Standing.NOT_YET, type(step).__name__)
+    def look(self, step, frozen) -> StepInspection:
+        return StepInspection(StepStatus.NOT_YET, type(step).__name__)
 
     def carry_out(self, step, frozen) -> Outcome:
-        return Outcome(Answer.RETRY, type(step).__name__)
+        return Outcome(AttemptResult.RETRY, type(step).__name__)
 
 
 def test_a_driver_with_topics_does_all_else_as_before():
-    driver = WithTopics(Other(), TopicSteps(lambda _kafka: Topics({SYNCS: "old"})))
-    assert (driver.identity(), driver.offsets()) == ("cluster", Found(()))
-    assert driver.look(Freeze(), None) == (Standing.NOT_YET, "Freeze")
+    driver = TopicDeletionDriver(Other(), DeleteTopicHandler(lambda _kafka: Topics({SYNCS: "old"})))
+    assert (driver.identity(), driver.offsets()) == ("cluster", DriverOffsets(()))
+    assert driver.look(Freeze(), None) == (StepStatus.NOT_YET, "Freeze")
     assert driver.carry_out(Freeze(), None).said == "Freeze"
-    assert driver.look(STEP, None).standing is Standing.READY
-    assert driver.carry_out(STEP, None).answer is Answer.ACK
+    assert driver.look(STEP, None).standing is StepStatus.READY
+    assert driver.carry_out(STEP, None).answer is AttemptResult.ACK
 
 
 def test_a_cluster_that_is_not_configured_is_not_guessed_at():
-    with pytest.raises(Refused, match="west"):
-        with_topics(Other(), {}).look(STEP, None)
+    with pytest.raises(RemoteRefusal, match="west"):
+        add_topic_deletion(Other(), {}).look(STEP, None)

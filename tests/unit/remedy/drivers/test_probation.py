@@ -6,38 +6,40 @@ from contextlib import closing
 
 import httpx
 import pytest
+
 from offsetwatch.config import Connect
 from offsetwatch.errors import NotFound
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.factory import nothing_after
-from offsetwatch.remedy.drivers.probation import ProofSteps
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
-from offsetwatch.remedy.gather.broker_queries import First
-from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.plan import Pair, Prove, RecordAt
-
+from offsetwatch.remedy.drivers.factory import build_last_record_check
+from offsetwatch.remedy.drivers.probation import ProbationChecker
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
+from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
+from offsetwatch.remedy.model.plan import PartitionOffset, Prove, RecordLocation
 from tests.fakes.clock import VirtualClock
 
 PARTITION = '{"kafka_partition":0,"kafka_topic":"t"}'
-STEP = Prove(Pair(PARTITION, '{"kafka_offset":6}'), RecordAt("east", "t", "id", 0, 5), 5.0)
+STEP = Prove(
+    PartitionOffset(PARTITION, '{"kafka_offset":6}'), RecordLocation("east", "t", "id", 0, 5), 5.0
+)
 NO_ROUTE = httpx.Response(404, json={"error_code": 404, "message": "HTTP 404 Not Found"})
 NO_CONNECTOR = httpx.Response(
     404, json={"error_code": 404, "message": "No status found for connector c"}
 )
 
 
-def look(listed: httpx.Response, answer: httpx.Response) -> Look:
+def look(listed: httpx.Response, answer: httpx.Response) -> StepInspection:
     transport = httpx.MockTransport(
         lambda request: listed if request.url.path == "/connectors" else answer
     )
     connect = Connect.model_validate({"name": "lab", "kafka": "east", "url": "http://w:8083"})
-    with closing(Sight(connect, transport=transport)) as sight:
-        return ProofSteps(sight, "c", VirtualClock(), lambda _: True).look(STEP)
+    with closing(ConnectClient(connect, transport=transport)) as sight:
+        return ProbationChecker(sight, "c", VirtualClock(), lambda _: True).look(STEP)
 
 
 def test_a_connector_that_is_not_listed_any_more_was_deleted():
     found = look(httpx.Response(200, json={}), NO_CONNECTOR)
-    assert found.standing is Standing.DONE
+    assert found.standing is StepStatus.DONE
 
 
 def test_a_worker_that_is_still_starting_does_not_say_that_a_connector_was_deleted():
@@ -60,7 +62,7 @@ def test_a_connector_that_is_listed_and_not_yet_found_was_not_deleted():
             }
         },
     )
-    assert look(listed, NO_CONNECTOR).standing is Standing.NOT_YET
+    assert look(listed, NO_CONNECTOR).standing is StepStatus.NOT_YET
 
 
 # --- whether records wait behind the one that was skipped ----------------------------------------
@@ -72,10 +74,12 @@ class Log:
     def __init__(self, committed: list[int], everything: list[int]) -> None:
         self.offsets = {True: committed, False: everything}
 
-    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> First:
+    def first(
+        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
+    ) -> FirstExistingOffset:
         assert (kafka, at) == ("east", TopicPartition("t", 0))
         found = [number for number in self.offsets[committed] if number >= offset]
-        return First(min(found, default=None), 10)
+        return FirstExistingOffset(min(found, default=None), 10)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +88,8 @@ class Log:
     ids=["the skipped one is the last", "the next one", "a later one", "none at all"],
 )
 def test_only_records_behind_the_skipped_one_wait_behind_it(committed, expected):
-    assert nothing_after(Log(committed, committed))(STEP.record) is expected
+    assert build_last_record_check(Log(committed, committed))(STEP.record) is expected
 
 
 def test_a_record_of_an_open_transaction_does_not_wait_yet():
-    assert nothing_after(Log([5], [5, 6]))(STEP.record)
+    assert build_last_record_check(Log([5], [5, 6]))(STEP.record)

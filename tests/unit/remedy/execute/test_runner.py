@@ -7,11 +7,23 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from offsetwatch.errors import Busy, Denied, TimedOut, Unfinished, Unreachable
-from offsetwatch.remedy.model.driver import Answer, Outcome
-from offsetwatch.remedy.model.journal_records import Cause, Ending, Intended, Turned, Verified
-from offsetwatch.remedy.model.plan import Alter, State, ToState
 
+from offsetwatch.errors import (
+    AccessDenied,
+    ConnectorBusy,
+    PlanUnfinished,
+    ResponseTimeout,
+    TargetUnreachable,
+)
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome
+from offsetwatch.remedy.model.journal_records import (
+    PlanEnding,
+    PlanFailureCause,
+    RollbackStarted,
+    StepIntended,
+    StepVerified,
+)
+from offsetwatch.remedy.model.plan import Alter, RequestedState, ToState
 from tests.fakes.clock import SetClock
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of
@@ -24,13 +36,13 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_change_ends_with_its_offsets_read_back_and_the_connector_as_it_was(bench):
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code, result.definite) == (Ending.SUCCEEDED, 0, True)
+    assert (result.ending, result.exit_code, result.definite) == (PlanEnding.SUCCEEDED, 0, True)
     assert bench.world.offsets == AFTER
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
     assert [step for _, step in bench.world.writes] == [
-        ToState(State.STOPPED),
+        ToState(RequestedState.STOPPED),
         ALTER,
-        ToState(State.RUNNING),
+        ToState(RequestedState.RUNNING),
     ]
 
 
@@ -38,7 +50,7 @@ def test_a_change_is_written_down_before_it_is_tried(bench):
     seen = []
     bench.driver.misbehave = lambda step: seen.append(bench.journal.records("p1")[-1])
     bench.runner().run(plan_of())
-    assert all(isinstance(record, Intended) for record in seen)
+    assert all(isinstance(record, StepIntended) for record in seen)
     assert len(seen) == 3
 
 
@@ -53,56 +65,60 @@ def test_the_backup_holds_what_was_there_before(bench):
 
 def test_a_recheck_that_says_no_puts_the_connector_back_and_writes_no_offset(bench):
     result = bench.runner().run(plan_of(), lambda frozen: ("it has moved on",))
-    assert (result.ending, result.cause, result.exit_code) == (Ending.RESTORED, Cause.CHANGED, 4)
+    assert (result.ending, result.cause, result.exit_code) == (
+        PlanEnding.RESTORED,
+        PlanFailureCause.CHANGED,
+        4,
+    )
     assert bench.world.offsets == OLD
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
     assert "it has moved on" in result.said
 
 
 def test_a_refused_change_puts_the_connector_back(bench):
     bench.driver.misbehave = lambda step: (
-        Outcome(Answer.NACK, "wrong file") if isinstance(step, Alter) else None
+        Outcome(AttemptResult.NACK, "wrong file") if isinstance(step, Alter) else None
     )
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
     assert bench.world.offsets == OLD
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
     assert "wrong file" in result.said
 
 
 def test_nothing_was_changed_where_the_first_step_is_refused(bench):
-    bench.driver.misbehave = lambda step: Outcome(Answer.NACK, "no")
+    bench.driver.misbehave = lambda step: Outcome(AttemptResult.NACK, "no")
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.UNCHANGED, 3)
+    assert (result.ending, result.exit_code) == (PlanEnding.UNCHANGED, 3)
     assert bench.world.writes == []
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(Denied("lab", "403"), 6), (Unreachable("lab", "refused"), 7)]
+    ("error", "code"), [(AccessDenied("lab", "403"), 6), (TargetUnreachable("lab", "refused"), 7)]
 )
 def test_a_place_that_cannot_be_seen_is_left_alone(bench, error, code):
     bench.driver.blind = lambda: error
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.UNCHANGED, code)
+    assert (result.ending, result.exit_code) == (PlanEnding.UNCHANGED, code)
 
 
 def test_a_place_out_of_sight_for_a_moment_is_looked_at_again(bench):
-    errors = [Unreachable("lab", "refused")] * 2
+    errors = [TargetUnreachable("lab", "refused")] * 2
     bench.driver.blind = lambda: errors.pop() if errors else None
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
 
 
 def test_another_cluster_behind_the_same_address_is_left_alone(bench):
     bench.driver.id = "cluster-2"
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.UNCHANGED, 4)
+    assert (result.ending, result.exit_code) == (PlanEnding.UNCHANGED, 4)
     assert bench.world.writes == []
 
 
 def test_a_request_that_is_put_off_is_made_again(bench):
-    answers = [Outcome(Answer.RETRY, "rebalancing")] * 4
+    answers = [Outcome(AttemptResult.RETRY, "rebalancing")] * 4
     bench.driver.misbehave = lambda step: answers.pop() if answers else None
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     assert bench.clock.now() > 1_800_000_000.0
 
 
@@ -110,11 +126,11 @@ def test_a_change_without_an_answer_that_shows_is_made_once(bench):
     def applied_but_silent(step):
         if isinstance(step, Alter):
             bench.world.do(step)
-            return TimedOut("lab", "no answer")
+            return ResponseTimeout("lab", "no answer")
         return None
 
     bench.driver.misbehave = applied_but_silent
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     assert [step for _, step in bench.world.writes].count(ALTER) == 1
 
 
@@ -124,22 +140,22 @@ def test_a_change_without_an_answer_is_not_made_again_before_it_had_its_time(ben
     def lost(step):
         if isinstance(step, Alter):
             tried.append(bench.clock.now())
-            return TimedOut("lab", "no answer") if len(tried) == 1 else None
+            return ResponseTimeout("lab", "no answer") if len(tried) == 1 else None
         return None
 
     bench.driver.misbehave = lost
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     assert len(tried) == 2
     assert tried[1] - tried[0] >= 120.0
 
 
 def test_a_change_that_never_shows_stays_in_doubt_and_says_what_to_do(bench):
     bench.driver.misbehave = lambda step: (
-        TimedOut("lab", "no answer") if isinstance(step, Alter) else None
+        ResponseTimeout("lab", "no answer") if isinstance(step, Alter) else None
     )
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.IN_DOUBT, 5)
-    assert bench.world.state is State.STOPPED
+    assert (result.ending, result.exit_code) == (PlanEnding.IN_DOUBT, 5)
+    assert bench.world.state is RequestedState.STOPPED
     assert "offsetwatch plan recover p1 --config F --state-dir" in result.said
     assert 'offsetwatch plan resolve p1 --because "..." --config F --state-dir' in result.said
     assert result.backup in result.said
@@ -151,9 +167,9 @@ def test_offsets_that_somebody_else_changed_before_us_are_left_to_them(bench):
         return ()
 
     result = bench.runner().run(plan_of(), recheck)
-    assert (result.ending, result.exit_code) == (Ending.RESTORED, 4)
+    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 4)
     assert bench.world.offsets['{"file":"a"}'] == '{"position":777}'
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_offsets_that_somebody_else_changed_after_us_are_left_to_a_person(bench):
@@ -161,28 +177,28 @@ def test_offsets_that_somebody_else_changed_after_us_are_left_to_a_person(bench)
         if isinstance(step, Alter):
             bench.world.do(step)
             bench.world.offsets['{"file":"a"}'] = '{"position":777}'
-            return Outcome(Answer.ACK, "done")
+            return Outcome(AttemptResult.ACK, "done")
         return None
 
     bench.driver.misbehave = meddle
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
-    assert bench.world.state is State.STOPPED
-    assert not any(isinstance(record, Turned) for record in bench.journal.records("p1"))
+    assert (result.ending, result.exit_code) == (PlanEnding.PARKED, 5)
+    assert bench.world.state is RequestedState.STOPPED
+    assert not any(isinstance(record, RollbackStarted) for record in bench.journal.records("p1"))
 
 
 def test_a_connector_that_cannot_be_resumed_keeps_its_new_offsets_and_asks_for_a_person(bench):
     bench.driver.misbehave = lambda step: (
-        Outcome(Answer.NACK, "no") if step == ToState(State.RUNNING) else None
+        Outcome(AttemptResult.NACK, "no") if step == ToState(RequestedState.RUNNING) else None
     )
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
+    assert (result.ending, result.exit_code) == (PlanEnding.PARKED, 5)
     assert bench.world.offsets == AFTER
     assert "resume the connector: no" in result.said
 
 
 def test_a_change_that_lands_while_it_is_refused_the_second_time_is_seen_to_be_done(bench):
-    answers = [TimedOut("lab", "no answer"), Outcome(Answer.NACK, "no")]
+    answers = [ResponseTimeout("lab", "no answer"), Outcome(AttemptResult.NACK, "no")]
 
     def second_refused(step):
         if not isinstance(step, Alter) or not answers:
@@ -192,7 +208,7 @@ def test_a_change_that_lands_while_it_is_refused_the_second_time_is_seen_to_be_d
         return answers.pop(0)
 
     bench.driver.misbehave = second_refused
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     assert bench.world.offsets == AFTER
 
 
@@ -203,31 +219,31 @@ def test_a_sink_that_was_altered_by_half_before_it_was_refused_is_put_back(bench
     def by_half(step):
         if step == ALTER:
             bench.world.do(Alter(step.pairs[:1]))
-            return Outcome(Answer.NACK, "the other half")
+            return Outcome(AttemptResult.NACK, "the other half")
         return None
 
     bench.driver.misbehave = by_half
     result = bench.runner().run(msgspec.structs.replace(plan, subject=subject))
-    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
     assert bench.world.offsets == OLD
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_a_second_stop_that_lands_late_cannot_outlive_the_resume(bench):
-    delays = [(60.0, Outcome(Answer.ACK, "")), (70.0, TimedOut("lab", "no answer"))]
+    delays = [(60.0, Outcome(AttemptResult.ACK, "")), (70.0, ResponseTimeout("lab", "no answer"))]
 
     def slow(step):
-        if step == ToState(State.STOPPED) and delays:
+        if step == ToState(RequestedState.STOPPED) and delays:
             delay_s, answer = delays.pop(0)
             bench.world.do_later(delay_s, lambda: bench.world.do(step))
             return answer
         return None
 
     bench.driver.misbehave = slow
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     bench.clock.advance(1000.0)
     bench.world.settle()
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
 
 
 @pytest.mark.parametrize("set_by_s", [0.0, 3600.0, 90.0, -3600.0])
@@ -239,7 +255,7 @@ def test_a_stop_that_lands_after_its_process_has_ended_cannot_outlive_the_recove
         bench.world.do_later(100.0, lambda: bench.world.do(step))
         if when == "during the request":
             raise Killed
-        return TimedOut("lab", "no answer")
+        return ResponseTimeout("lab", "no answer")
 
     def killed(seconds):
         raise Killed
@@ -250,22 +266,22 @@ def test_a_stop_that_lands_after_its_process_has_ended_cannot_outlive_the_recove
     bench.driver.misbehave = lambda step: None
     bench.died()
     result = bench.runner(clock=SetClock(bench.clock, set_by_s)).recover("p1")
-    assert (result.ending, result.cause) == (Ending.RESTORED, Cause.INTERRUPTED)
+    assert (result.ending, result.cause) == (PlanEnding.RESTORED, PlanFailureCause.INTERRUPTED)
     bench.clock.advance(1000.0)
     bench.world.settle()
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_a_stop_that_was_waited_for_in_full_is_not_waited_for_again_by_the_next_process(bench):
     def silent(step):
-        if step == ToState(State.STOPPED):
+        if step == ToState(RequestedState.STOPPED):
             bench.world.do(step)
-            return TimedOut("lab", "no answer")
-        if step == ToState(State.RUNNING):
+            return ResponseTimeout("lab", "no answer")
+        if step == ToState(RequestedState.RUNNING):
             bench.world.do(step)
             raise Killed
         if isinstance(step, Alter) and bench.clock.now() - begun_at < 130.0:
-            return Outcome(Answer.RETRY, "rebalancing")
+            return Outcome(AttemptResult.RETRY, "rebalancing")
         return None
 
     begun_at = bench.clock.now()
@@ -291,7 +307,7 @@ def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(be
     bench.died()
     bench.clock.advance(-1_000_000.0)
     begun_at = bench.clock.now()
-    assert bench.runner().recover("p1").ending is Ending.SUCCEEDED
+    assert bench.runner().recover("p1").ending is PlanEnding.SUCCEEDED
     assert bench.clock.now() - begun_at < 300.0
 
 
@@ -309,22 +325,22 @@ def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(be
     asked = []
     bench.driver.look = stands_still_once
     bench.driver.misbehave = lambda step: asked.append(bench.clock.now()) if step == ALTER else None
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     assert len(asked) == 1
     assert seen[0] + 600.0 < seen[1] <= asked[0] < seen[1] + 30.0
 
 
 def test_who_stood_still_until_all_time_was_over_has_the_connector_run_again_all_the_same(bench):
     def stands_still(step):
-        if step != ToState(State.RUNNING):
+        if step != ToState(RequestedState.RUNNING):
             return None
         bench.clock.advance(600.0)
         bench.world.do_later(3.0, lambda: bench.world.do(step))
-        return Outcome(Answer.ACK, "accepted")
+        return Outcome(AttemptResult.ACK, "accepted")
 
     bench.driver.misbehave = stands_still
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
-    assert bench.world.state is State.RUNNING
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_an_interruption_before_the_change_puts_the_connector_back(bench):
@@ -337,11 +353,11 @@ def test_an_interruption_before_the_change_puts_the_connector_back(bench):
             raise KeyboardInterrupt
 
     bench.driver.misbehave = lambda step: (
-        Outcome(Answer.RETRY, "rebalancing") if isinstance(step, Alter) else None
+        Outcome(AttemptResult.RETRY, "rebalancing") if isinstance(step, Alter) else None
     )
     result = bench.runner(pause=pause).run(plan_of())
-    assert (result.ending, result.cause) == (Ending.RESTORED, Cause.INTERRUPTED)
-    assert bench.world.state is State.RUNNING
+    assert (result.ending, result.cause) == (PlanEnding.RESTORED, PlanFailureCause.INTERRUPTED)
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_an_interruption_after_the_change_has_begun_ends_with_it_done(bench):
@@ -354,9 +370,9 @@ def test_an_interruption_after_the_change_has_begun_ends_with_it_done(bench):
             raise KeyboardInterrupt
 
     bench.driver.misbehave = during
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     assert bench.world.offsets == AFTER
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_the_second_interruption_ends_the_process_and_the_journal_has_what_it_did(bench):
@@ -391,14 +407,14 @@ def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
 
     bench.driver.misbehave = full
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.PARKED, 5)
+    assert (result.ending, result.exit_code) == (PlanEnding.PARKED, 5)
     assert "cannot be written" in result.said
     assert "interrupted at the step: stop the connector, which may have happened" in result.said
-    assert [step for _, step in bench.world.writes] == [ToState(State.STOPPED)]
+    assert [step for _, step in bench.world.writes] == [ToState(RequestedState.STOPPED)]
     bench.driver.misbehave = lambda step: None
     bench.died()
-    assert bench.runner().recover("p1").ending is Ending.RESTORED
-    assert bench.world.state is State.RUNNING
+    assert bench.runner().recover("p1").ending is PlanEnding.RESTORED
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_a_reader_of_our_output_that_leaves_does_not_stop_a_change_half_way(bench):
@@ -406,13 +422,13 @@ def test_a_reader_of_our_output_that_leaves_does_not_stop_a_change_half_way(benc
         raise BrokenPipeError
 
     bench.told = type("Left", (), {"append": staticmethod(left)})()
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
 
 
 def test_a_backup_that_cannot_be_written_puts_the_connector_back(bench):
     (bench.folder / "backups").write_text("in the way")
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (Ending.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
     assert "could not be backed up" in result.said
     assert bench.world.offsets == OLD
 
@@ -420,43 +436,43 @@ def test_a_backup_that_cannot_be_written_puts_the_connector_back(bench):
 def test_a_place_that_goes_out_of_sight_half_way_is_left_to_a_recovery(bench):
     def gone(step):
         if isinstance(step, Alter):
-            bench.driver.blind = lambda: Unreachable("lab", "refused")
-            return TimedOut("lab", "no answer")
+            bench.driver.blind = lambda: TargetUnreachable("lab", "refused")
+            return ResponseTimeout("lab", "no answer")
         return None
 
     bench.driver.misbehave = gone
     result = bench.runner().run(plan_of())
     assert (result.ending, result.cause, result.exit_code) == (
-        Ending.PARKED,
-        Cause.UNREACHABLE,
+        PlanEnding.PARKED,
+        PlanFailureCause.UNREACHABLE,
         5,
     )
     bench.driver.blind, bench.driver.misbehave = (lambda: None), (lambda step: None)
-    assert bench.runner().recover("p1").ending is Ending.SUCCEEDED
+    assert bench.runner().recover("p1").ending is PlanEnding.SUCCEEDED
 
 
 def test_a_stop_without_an_answer_cannot_outlive_the_resume(bench):
     def late(step):
-        if step == ToState(State.STOPPED):
+        if step == ToState(RequestedState.STOPPED):
             bench.world.do_later(100.0, lambda: bench.world.do(step))
-            return TimedOut("lab", "no answer")
+            return ResponseTimeout("lab", "no answer")
         return None
 
     bench.driver.misbehave = late
     bench.driver.blind = lambda: None
     result = bench.runner().run(plan_of(), lambda frozen: ("no",))
-    assert result.ending is Ending.RESTORED
+    assert result.ending is PlanEnding.RESTORED
     bench.clock.advance(1000.0)
     bench.world.settle()
-    assert bench.world.state is State.RUNNING
+    assert bench.world.state is RequestedState.RUNNING
 
 
 def test_an_open_plan_keeps_others_from_its_connector(bench):
     bench.driver.misbehave = lambda step: (
-        TimedOut("lab", "no answer") if isinstance(step, Alter) else None
+        ResponseTimeout("lab", "no answer") if isinstance(step, Alter) else None
     )
     bench.runner().run(plan_of())
-    with pytest.raises(Unfinished) as caught:
+    with pytest.raises(PlanUnfinished) as caught:
         bench.runner().run(plan_of(plan_id="p2"))
     assert caught.value.plan_id == "p1"
 
@@ -465,16 +481,16 @@ def test_a_run_keeps_others_from_its_connector(bench):
     caught = []
 
     def second(step):
-        with pytest.raises(Busy) as info:
+        with pytest.raises(ConnectorBusy) as info:
             bench.runner().run(plan_of(plan_id="p2"))
         caught.append(str(info.value))
 
     bench.driver.misbehave = second
-    assert bench.runner().run(plan_of()).ending is Ending.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
     assert "orders (lab) is being changed by process" in caught[0]
 
 
 def test_a_verified_step_is_never_tried_again(bench):
     bench.runner().run(plan_of())
     records = bench.journal.records("p1")
-    assert [r.index for r in records if isinstance(r, Verified)] == [0, 1, 2, 3, 4]
+    assert [r.index for r in records if isinstance(r, StepVerified)] == [0, 1, 2, 3, 4]

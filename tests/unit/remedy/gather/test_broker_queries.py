@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.config import Kafka
-from offsetwatch.errors import ClientError, NotFound, TimedOut
+from offsetwatch.errors import ClientError, NotFound, ResponseTimeout
 from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource
 from offsetwatch.remedy.gather import broker_queries as brokers_module
 from offsetwatch.remedy.gather.broker_queries import IDLE_S, KafkaBrokers
-
 from tests.fakes.clock import VirtualClock
 
 
@@ -65,11 +65,13 @@ def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_wh
     assert [at.name for at in admins] == ["east", "west", "west"]
 
 
-@pytest.mark.parametrize("error", [TimedOut("east", "no answer"), NotFound("east", "orders")])
+@pytest.mark.parametrize(
+    "error", [ResponseTimeout("east", "no answer"), NotFound("east", "orders")]
+)
 def test_a_topic_that_is_not_described_in_time_is_not_known_to_be_gone(
     error: ClientError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KafkaFacts, "_descriptions", lambda _self, topics: {topics[0]: error})
+    monkeypatch.setattr(KafkaInspector, "_descriptions", lambda _self, topics: {topics[0]: error})
     cluster = Kafka(bootstrap="127.0.0.1:1")
     with pytest.raises(type(error)):
         KafkaBrokers({"east": cluster}).topic_id("east", "orders")

@@ -9,32 +9,50 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+
 from offsetwatch.config import Connect
 from offsetwatch.config.schema.root import Strimzi
 from offsetwatch.errors import NotFound
 from offsetwatch.model.observations import InputId
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.gather.broker_queries import Brokers
-from offsetwatch.remedy.gather.facts_collector import TAIL_S_MAX, Gatherer, Time
-from offsetwatch.remedy.gather.snapshot_queries import Case, Now
-from offsetwatch.remedy.locate.search import Identified
+from offsetwatch.remedy.gather.facts_collector import TAIL_S_MAX, FactsCollector, TimeSources
+from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
+from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import fleet_state
-from offsetwatch.remedy.model.plan import Action, Pair, RecordAt
+from offsetwatch.remedy.model.plan import Action, PartitionOffset, RecordLocation
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.state.snapshot import EMPTY, InputView, Snapshot, SourcePartitionView, TailView
-
+from offsetwatch.state.snapshot import (
+    EMPTY_SNAPSHOT,
+    InputView,
+    Snapshot,
+    SourcePartitionView,
+    TailView,
+)
 from tests.fakes.clock import VirtualClock
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
 OF = '{"cluster":"east","partition":0,"topic":"orders"}'
-POISON = RecordAt("east", "orders", "topic-1", 0, 7)
-SKIP = Identified(POISON, Pair(OF, '{"offset":6}'), Pair(OF, '{"offset":7}'), "size", "0" * 64, 9)
-SINKS = Identified(
-    POISON, Pair(OF, '{"kafka_offset":7}'), Pair(OF, '{"kafka_offset":8}'), "size", "0" * 64, 9
+POISON = RecordLocation("east", "orders", "topic-1", 0, 7)
+SKIP = IdentifiedRecord(
+    POISON,
+    PartitionOffset(OF, '{"offset":6}'),
+    PartitionOffset(OF, '{"offset":7}'),
+    "size",
+    "0" * 64,
+    9,
+)
+SINKS = IdentifiedRecord(
+    POISON,
+    PartitionOffset(OF, '{"kafka_offset":7}'),
+    PartitionOffset(OF, '{"kafka_offset":8}'),
+    "size",
+    "0" * 64,
+    9,
 )
 PIPES = Strimzi(namespace="kafka", name="pipes")
-CASE = Case("lab", "mirror", Action.SKIP_ONE, found=SKIP, altering=True)
+CASE = RemediationCase("lab", "mirror", Action.SKIP_ONE, found=SKIP, altering=True)
 
 
 class Ends:
@@ -63,7 +81,7 @@ def read_to(
     *positions: int, committed_at: float | None = None, read_at: float | None = None
 ) -> Snapshot:
     tail = TailView(OFFSETS, True, 0, 0, 0, 0, tuple(enumerate(positions)))
-    topology = replace(EMPTY.topology, offsets_topics=(OffsetsTopic("lab", OFFSETS),))
+    topology = replace(EMPTY_SNAPSHOT.topology, offsets_topics=(OffsetsTopic("lab", OFFSETS),))
     view = InputView(
         InputId("offsets", kafka="east", topic="connect-offsets"), True, True, None, (), None, tail
     )
@@ -71,7 +89,7 @@ def read_to(
         "lab", "mirror", OF, OF, "mirror", None, 0, 9, committed_at, committed_at, 1, 1, 0, 0, 0
     )
     source = msgspec.structs.replace(source, read_at=read_at)
-    return replace(EMPTY, topology=topology, inputs=(view,), source_partitions=(source,))
+    return replace(EMPTY_SNAPSHOT, topology=topology, inputs=(view,), source_partitions=(source,))
 
 
 class Looker:
@@ -79,14 +97,14 @@ class Looker:
 
     def __init__(self, looks: Iterator[Snapshot]) -> None:
         self.clock, self.more, self._now = VirtualClock(), looks, next(looks)
-        self.gatherer = Gatherer(
+        self.gatherer = FactsCollector(
             sight_of=cast(Any, lambda _: NoSight()),
             brokers=cast(Brokers, Ends()),
             snapshot=lambda: self._now,
-            past=fleet_state.Fleet(),
+            past=fleet_state.FleetState(),
             policy=Policy(),
             state_dir=Path(),
-            time=Time(self.clock, self.clock, self.pause),
+            time=TimeSources(self.clock, self.clock, self.pause),
             resource_problem=no_problem,
         )
 
@@ -94,7 +112,7 @@ class Looker:
         self.clock.advance(seconds)
         self._now = next(self.more, self._now)
 
-    def behind(self, case: Case) -> int | None:
+    def behind(self, case: RemediationCase) -> int | None:
         return self.gatherer._behind(case)
 
 
@@ -141,11 +159,11 @@ def test_what_an_entry_says_that_strimzi_owns_is_known_to_be_put_back(
     strimzi: Strimzi | None, managed: bool | None
 ):
     connect = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=strimzi)
-    gatherer = Looker(iter([EMPTY])).gatherer
-    gatherer._sight_of = lambda _: Sight(connect)
-    now = Now(None, None, None, None, 0.0)
+    gatherer = Looker(iter([EMPTY_SNAPSHOT])).gatherer
+    gatherer._sight_of = lambda _: ConnectClient(connect)
+    now = LiveConnectorState(None, None, None, None, 0.0)
     gatherer._resource_problem_of = lambda *_: "somebody holds it"
-    told = gatherer._connector(EMPTY, replace(CASE, altering=False), now)
+    told = gatherer._connector(EMPTY_SNAPSHOT, replace(CASE, altering=False), now)
     assert told.operator_managed is managed
     assert told.resource_problem == ("somebody holds it" if managed else None)
-    assert gatherer._connector(EMPTY, CASE, now).resource_problem is None
+    assert gatherer._connector(EMPTY_SNAPSHOT, CASE, now).resource_problem is None

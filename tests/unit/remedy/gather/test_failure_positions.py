@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.remedy.gather.failure_positions import KEPT_MAX, Stood
-from offsetwatch.remedy.locate.search import Place
-
+from offsetwatch.remedy.gather.failure_positions import OBSERVATIONS_MAX, FailurePositions
+from offsetwatch.remedy.locate.search import ReadPosition
 from tests.unit.remedy.standstills import AT
 
 WHOSE = ("west", "c")
-AT_7, AT_9 = Place(AT, 7), Place(AT, 9)
+AT_7, AT_9 = ReadPosition(AT, 7), ReadPosition(AT, 9)
 
 
 def run(count: int, *same: str, first_at: float = 100.0, moved: bool = False) -> FailureRun:
@@ -31,7 +30,7 @@ def run(count: int, *same: str, first_at: float = 100.0, moved: bool = False) ->
 
 
 def test_failures_count_from_when_a_configuration_was_first_seen():
-    stood = Stood()
+    stood = FailurePositions()
     assert stood.failures_under(WHOSE, "batches", run(3)) == 0
     assert stood.failures_under(WHOSE, "one by one", run(3)) == 0
     assert stood.failures_under(WHOSE, "one by one", run(3)) == 0
@@ -39,19 +38,19 @@ def test_failures_count_from_when_a_configuration_was_first_seen():
 
 
 def test_all_failures_of_a_run_that_began_after_that_count():
-    stood = Stood()
+    stood = FailurePositions()
     stood.failures_under(WHOSE, "one by one", run(9))
     assert stood.failures_under(WHOSE, "one by one", run(2, first_at=801.0)) == 2
 
 
 def test_a_run_that_began_after_that_by_another_clock_may_be_older():
-    stood = Stood()
+    stood = FailurePositions()
     stood.failures_under(WHOSE, "one by one", run(9))
     assert stood.failures_under(WHOSE, "one by one", run(2, first_at=300.0)) == 0
 
 
 def test_failures_of_before_do_not_count_because_another_task_has_more_of_them_now():
-    stood = Stood()
+    stood = FailurePositions()
     stood.failures_under(WHOSE, "one by one", run(3))
     others = run(6, first_at=150.0)  # while the first task failed as well: run() fails until 200
     assert stood.failures_under(WHOSE, "one by one", others) == 0
@@ -59,44 +58,44 @@ def test_failures_of_before_do_not_count_because_another_task_has_more_of_them_n
 
 
 def test_after_a_restart_failures_are_waited_for_again():
-    before = Stood()
+    before = FailurePositions()
     before.failures_under(WHOSE, "one by one", run(3))
     before.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
     failed_again = run(6, "orders-1", moved=True)
     assert before.failures_under(WHOSE, "one by one", failed_again) == 3
     assert before.moved(WHOSE, failed_again, AT_7) is False
-    after = Stood()
+    after = FailurePositions()
     assert after.failures_under(WHOSE, "one by one", failed_again) == 0
     assert after.moved(WHOSE, failed_again, AT_7) is True
 
 
 def test_a_configuration_that_was_another_one_in_between_is_new_again():
-    stood = Stood()
+    stood = FailurePositions()
     for config in ("one by one", "batches"):
         stood.failures_under(WHOSE, config, run(3))
     assert stood.failures_under(WHOSE, "one by one", run(6)) == 0
 
 
 def test_connectors_are_told_apart():
-    stood = Stood()
+    stood = FailurePositions()
     stood.failures_under(WHOSE, "one by one", run(1))
     assert stood.failures_under(("west", "d"), "one by one", run(5)) == 0
 
 
 def test_nothing_failed_nothing_counts():
-    assert Stood().failures_under(WHOSE, "one by one", None) == 0
-    assert Stood().moved(WHOSE, None, AT_7) is None
-    assert Stood().moved(WHOSE, run(3), None) is None
+    assert FailurePositions().failures_under(WHOSE, "one by one", None) == 0
+    assert FailurePositions().moved(WHOSE, None, AT_7) is None
+    assert FailurePositions().moved(WHOSE, run(3), None) is None
 
 
 def test_what_is_where_it_was_at_the_first_failure_has_not_moved():
-    assert Stood().moved(WHOSE, run(3, "orders-0", moved=True), AT_7) is False
-    assert Stood().moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
-    assert Stood().moved(WHOSE, run(3, "orders-1"), AT_7) is None
+    assert FailurePositions().moved(WHOSE, run(3, "orders-0", moved=True), AT_7) is False
+    assert FailurePositions().moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
+    assert FailurePositions().moved(WHOSE, run(3, "orders-1"), AT_7) is None
 
 
 def test_what_moved_once_and_failed_again_where_it_is_has_not_moved():
-    stood = Stood()
+    stood = FailurePositions()
     assert stood.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
     assert stood.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
     assert stood.moved(WHOSE, run(4, "orders-1", moved=True), AT_9) is True
@@ -104,14 +103,14 @@ def test_what_moved_once_and_failed_again_where_it_is_has_not_moved():
 
 
 def test_a_new_run_begins_anew():
-    stood = Stood()
+    stood = FailurePositions()
     stood.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
     assert stood.moved(WHOSE, run(5, "x", first_at=300.0, moved=True), AT_7) is True
     assert stood.moved(WHOSE, run(6, "x", first_at=300.0, moved=True), AT_7) is False
 
 
 def test_what_is_kept_is_bounded():
-    stood = Stood()
-    for number in range(KEPT_MAX + 5):
+    stood = FailurePositions()
+    for number in range(OBSERVATIONS_MAX + 5):
         stood.failures_under(("west", str(number)), "x", run(1))
-    assert len(stood._since) <= KEPT_MAX
+    assert len(stood._since) <= OBSERVATIONS_MAX

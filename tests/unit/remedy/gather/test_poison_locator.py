@@ -9,22 +9,22 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
+
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.records import IncompleteRead, Window
+from offsetwatch.model.records import IncompleteRead, LogWindow
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.classify import Failure, FailureKind
-from offsetwatch.remedy.gather.poison_locator import WindowFinder
-from offsetwatch.remedy.gather.snapshot_queries import Case, Now
+from offsetwatch.remedy.gather.poison_locator import PoisonLocator
+from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.locate import recommendations
-from offsetwatch.remedy.locate.search import Identified, NotIdentified
-from offsetwatch.remedy.model.incidents import Incident, What
-from offsetwatch.remedy.model.plan import Action, Pair
+from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
+from offsetwatch.remedy.model.incidents import Incident, IncidentKind
+from offsetwatch.remedy.model.plan import Action, PartitionOffset
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.state.snapshot import EMPTY, ConnectorView, MirrorPartitionView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, MirrorPartitionView, Snapshot
 from tests.changed import replace
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import MockBroker
@@ -70,14 +70,14 @@ def broker() -> Iterator[MockBroker]:
     running.stop()
 
 
-def finder(broker: MockBroker, **worker: object) -> WindowFinder:
+def finder(broker: MockBroker, **worker: object) -> PoisonLocator:
     connect = Connect(name="lab", kafka="east", urls=["http://unused:1"])
     config = Config(
         kafka={"east": Kafka(bootstrap=broker.bootstrap), "west": Kafka(bootstrap="unused:1")},
         connect=[connect.model_copy(update=worker)],
     )
     policy = Policy(skip_safe=(SINK,))
-    return WindowFinder(config, Brokers(broker), policy, VirtualClock())  # type: ignore[arg-type]
+    return PoisonLocator(config, Brokers(broker), policy, VirtualClock())  # type: ignore[arg-type]
 
 
 def written(broker: MockBroker, *values: bytes, partition: int = 0) -> None:
@@ -98,15 +98,15 @@ BY_VALUE = failed(FailureKind.DESERIALIZATION, "converter_value")
 BY_PUT = failed(FailureKind.SINK_DATA, "put")
 
 
-def case(failure: Failure | None = BY_VALUE, *runs: FailureRun) -> Case:
-    what = What.FROZEN if failure is None else What.FAILED
+def case(failure: Failure | None = BY_VALUE, *runs: FailureRun) -> RemediationCase:
+    what = IncidentKind.FROZEN if failure is None else IncidentKind.FAILED
     made = () if failure is None else runs or (run(),)
     incident = Incident("key", what, "lab", "c", "found", "said", 1.0, made)
-    return Case("lab", "c", Action.SKIP_ONE, incident=incident, failure=failure)
+    return RemediationCase("lab", "c", Action.SKIP_ONE, incident=incident, failure=failure)
 
 
-def now(*pairs: Pair, config: dict[str, str] = CONVERTERS) -> Now:
-    return Now(None, None, dict(config), pairs, 3.0)
+def now(*pairs: PartitionOffset, config: dict[str, str] = CONVERTERS) -> LiveConnectorState:
+    return LiveConnectorState(None, None, dict(config), pairs, 3.0)
 
 
 def view(kind: ConnectorKind, class_name: str = SINK) -> ConnectorView:
@@ -116,7 +116,7 @@ def view(kind: ConnectorKind, class_name: str = SINK) -> ConnectorView:
 def sinks() -> Snapshot:
     group = SinkGroup("lab", "c", "connect-c", "east")
     return replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         connectors=(view(ConnectorKind.SINK),),
         topology=Topology((), (), sinks=(group,)),
     )
@@ -137,7 +137,7 @@ def mirrors(lag: int | None = 3) -> Snapshot:
         }
     )
     return replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         connectors=(view(ConnectorKind.MIRROR, "MirrorSourceConnector"),),
         mirror_partitions=(partition,),
         topology=Topology((), (flow,)),
@@ -147,20 +147,23 @@ def mirrors(lag: int | None = 3) -> Snapshot:
 def test_a_sinks_bad_record_is_found_from_what_the_daemon_shows(broker):
     written(broker, GOOD, BAD, GOOD)
     answer = finder(broker).find(case(), now(sink_pair(1)), sinks())
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.record.topic_id) == (1, "id-1")
 
 
 def test_a_sink_that_names_no_converters_goes_by_those_of_its_worker(broker, tmp_path):
     written(broker, GOOD, BAD, GOOD)
     untold = finder(broker).find(case(), now(sink_pair(1), config={}), sinks())
-    assert isinstance(untold, NotIdentified)
-    assert (untold.reason, untold.recommend[-1]) == ("not_decoded", recommendations.TELL_DEFAULTS)
+    assert isinstance(untold, NoIdentification)
+    assert (untold.reason, untold.recommend[-1]) == (
+        "not_decoded",
+        recommendations.GIVE_WORKER_PROPERTIES,
+    )
     worker = tmp_path / "worker.properties"
     worker.write_text("".join(f"{name}={value}\n" for name, value in CONVERTERS.items()))
     looking = finder(broker, worker_properties_file=worker)
     answer = looking.find(case(), now(sink_pair(1), config={}), sinks())
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "decode")
 
 
@@ -174,20 +177,20 @@ def test_a_workers_log_names_a_record_where_the_sink_has_it_name_records(broker,
     transform = case(failed(FailureKind.TRANSFORM, "transform"))
     answer = looking.find(transform, now(sink_pair(1), config=CONVERTERS | shows), sinks())
     if shown:
-        assert isinstance(answer, Identified), answer
+        assert isinstance(answer, IdentifiedRecord), answer
         assert (answer.record.offset, answer.method) == (1, "error_log")
     else:
-        assert isinstance(answer, NotIdentified)
+        assert isinstance(answer, NoIdentification)
         assert answer.reason == "ambiguous_window"
 
 
 def test_a_topic_that_was_created_again_since_the_first_look_names_nothing(broker):
     written(broker, GOOD, BAD, GOOD)
     looking = finder(broker)
-    assert isinstance(looking.find(case(), now(sink_pair(1)), sinks()), Identified)
+    assert isinstance(looking.find(case(), now(sink_pair(1)), sinks()), IdentifiedRecord)
     looking._brokers.topic = "id-2"
     answer = looking.find(case(), now(sink_pair(1)), sinks())
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert answer.reason == "topic_recreated"
 
 
@@ -195,15 +198,15 @@ def test_failures_of_before_it_took_one_record_at_a_time_do_not_count(broker):
     written(broker, GOOD, GOOD, GOOD)
     looking = finder(broker)
 
-    def found(config: dict[str, str], count: int) -> Identified | NotIdentified:
+    def found(config: dict[str, str], count: int) -> IdentifiedRecord | NoIdentification:
         return looking.find(case(BY_PUT, run(count)), now(sink_pair(1), config=config), sinks())
 
-    assert isinstance(found(CONVERTERS, 3), NotIdentified)
+    assert isinstance(found(CONVERTERS, 3), NoIdentification)
     # The configuration is another one by now, and the trace is still that of before.
-    assert isinstance(found(ONE_BY_ONE, 3), NotIdentified)
-    assert isinstance(found(ONE_BY_ONE, 4), NotIdentified)
+    assert isinstance(found(ONE_BY_ONE, 3), NoIdentification)
+    assert isinstance(found(ONE_BY_ONE, 4), NoIdentification)
     answer = found(ONE_BY_ONE, 5)
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert answer.method == "one_at_a_time"
 
 
@@ -211,22 +214,28 @@ def test_a_sink_that_moved_once_more_up_to_its_record_stands_there(broker):
     written(broker, GOOD, GOOD, GOOD)
     looking = finder(broker)
 
-    def found(config: dict[str, str], committed: int, count: int) -> Identified | NotIdentified:
+    def found(
+        config: dict[str, str], committed: int, count: int
+    ) -> IdentifiedRecord | NoIdentification:
         stuck = run(count, f"{TOPIC}-9", moved=True)  # another position never moved
         return looking.find(case(BY_PUT, stuck), now(sink_pair(committed), config=config), sinks())
 
     for config, committed, count in ((CONVERTERS, 0, 3), (ONE_BY_ONE, 0, 3), (ONE_BY_ONE, 1, 4)):
-        assert isinstance(found(config, committed, count), NotIdentified)
+        assert isinstance(found(config, committed, count), NoIdentification)
     answer = found(ONE_BY_ONE, 1, 5)
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert answer.record.offset == 1
 
 
 def test_what_put_throws_may_be_about_any_record_of_a_sink_that_is_not_known(broker):
     written(broker, GOOD, GOOD)
     others = replace(sinks(), connectors=(view(ConnectorKind.SINK, "com.example.Unheard"),))
-    assert isinstance(finder(broker).find(case(BY_PUT), now(sink_pair(1)), others), NotIdentified)
-    assert isinstance(finder(broker).find(case(BY_PUT), now(sink_pair(1)), sinks()), Identified)
+    assert isinstance(
+        finder(broker).find(case(BY_PUT), now(sink_pair(1)), others), NoIdentification
+    )
+    assert isinstance(
+        finder(broker).find(case(BY_PUT), now(sink_pair(1)), sinks()), IdentifiedRecord
+    )
 
 
 def test_a_mirror_that_claims_to_run_is_held_against_the_bytes_it_reads(broker):
@@ -237,10 +246,10 @@ def test_a_mirror_that_claims_to_run_is_held_against_the_bytes_it_reads(broker):
     pair = mirror_pair(0)
     config = {"source.cluster.alias": "east"}
     answer = finder(broker).find(case(None), now(pair, config=config), mirrors())
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "checksum")
     caught_up = finder(broker).find(case(None), now(pair, config=config), mirrors(lag=0))
-    assert isinstance(caught_up, NotIdentified)
+    assert isinstance(caught_up, NoIdentification)
 
 
 def test_a_mirrors_large_record_is_held_against_the_topic_that_it_copies_to(broker):
@@ -249,22 +258,22 @@ def test_a_mirrors_large_record_is_held_against_the_topic_that_it_copies_to(brok
     large = failed(FailureKind.PRODUCER_SIZE, "producer_send")
     stuck = run(3, f"cluster=east,partition=0,topic={TOPIC}")
     answer = finder(broker).find(case(large, stuck), now(mirror_pair(0), config=config), mirrors())
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "size")
 
 
 def test_what_connect_does_not_tell_names_nothing(broker):
-    nothing = Now(None, None, None, None, 3.0)
+    nothing = LiveConnectorState(None, None, None, None, 3.0)
     answer = finder(broker).find(case(), nothing, sinks())
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert answer.reason == "not_told"
 
 
 def test_a_source_of_its_own_kind_is_left_to_a_person(broker):
-    pair = Pair('{"filename":"/data/in.txt"}', '{"position":7}')
-    snapshot = replace(EMPTY, connectors=(view(ConnectorKind.SOURCE),))
+    pair = PartitionOffset('{"filename":"/data/in.txt"}', '{"position":7}')
+    snapshot = replace(EMPTY_SNAPSHOT, connectors=(view(ConnectorKind.SOURCE),))
     answer = finder(broker).find(case(), now(pair), snapshot)
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert answer.reason == "person_must_say"
 
 
@@ -275,18 +284,18 @@ def test_a_source_of_its_own_kind_is_left_to_a_person(broker):
 def test_what_a_person_names_is_one_record_that_is_there(broker, target, reason):
     written(broker, GOOD, GOOD, GOOD)
     answer = finder(broker).named(case(), now(sink_pair(1)), sinks(), sink_pair(target))
-    assert (None if isinstance(answer, Identified) else answer.reason) == reason
+    assert (None if isinstance(answer, IdentifiedRecord) else answer.reason) == reason
 
 
 class StallingReader:
     """A reader to which nothing comes in time."""
 
-    def window(self, *_args: object, **_more: object) -> Window:
-        raise IncompleteRead("east/orders-0", "read up to 1 of 3 in 20 s", Window((), 1, 3, 0))
+    def window(self, *_args: object, **_more: object) -> LogWindow:
+        raise IncompleteRead("east/orders-0", "read up to 1 of 3 in 20 s", LogWindow((), 1, 3, 0))
 
 
 def test_what_a_person_names_and_cannot_be_read_in_time_is_not_known_to_be_no_record(broker):
     asked = finder(broker)
     asked._readers = lambda *_, **__: nullcontext(StallingReader())
     answer = asked.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))
-    assert answer == NotIdentified("timeout", "east/orders-0: read up to 1 of 3 in 20 s")
+    assert answer == NoIdentification("timeout", "east/orders-0: read up to 1 of 3 in 20 s")

@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+
 from offsetwatch.config import Kafka
-from offsetwatch.errors import Denied, Refused, TimedOut, Unreachable
+from offsetwatch.errors import AccessDenied, RemoteRefusal, ResponseTimeout, TargetUnreachable
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.gather.record_window import Finder, FindLimits, KafkaReaders
+from offsetwatch.remedy.gather.record_window import FindLimits, KafkaReaders, WindowSearch
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
-from offsetwatch.remedy.locate.search import Identified, NotIdentified, OpaqueSubject
-from offsetwatch.remedy.model.plan import Pair
-
+from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification, OpaqueSubject
+from offsetwatch.remedy.model.plan import PartitionOffset
 from tests.fakes.batches import batch, store
 from tests.fakes.batches import record as in_batch
 from tests.fakes.broker import MockBroker
@@ -118,7 +118,7 @@ class _Reader:
         count_max: int,
         bytes_max: int,
         timeout_s: float,
-    ) -> Window:
+    ) -> LogWindow:
         self.world.asked.append((at, start, count_max, bytes_max, timeout_s, self.committed))
         self.world.clock.advance(self.world.read_s)
         log = self.world.logs[at]
@@ -128,24 +128,24 @@ class _Reader:
             if one.offset < start or (self.committed and one.offset in log.aborted):
                 continue
             if log.stalls_at is not None and one.offset >= log.stalls_at:
-                partial = Window(tuple(found), one.offset, end, log.start)
+                partial = LogWindow(tuple(found), one.offset, end, log.start)
                 raise IncompleteRead("east", f"read up to {one.offset} of {end}", partial)
             if self.check_crcs and one.offset in log.corrupt:
-                return Window(tuple(found), one.offset, end, log.start, one.offset)
+                return LogWindow(tuple(found), one.offset, end, log.start, one.offset)
             bytes_max -= one.size_bytes
             if len(found) == count_max or one.offset >= end or (bytes_max < 0 and found):
                 position = min(end, one.offset)
-                return Window(tuple(found), position, end, log.start)
+                return LogWindow(tuple(found), position, end, log.start)
             found.append(one)
-        return Window(tuple(found), end, end, log.start)
+        return LogWindow(tuple(found), end, end, log.start)
 
 
 def of(start: int, *bodies: bytes | None, at: TopicPartition = AT, **odd: object) -> Log:
     return Log([record(start + n, body, at=at) for n, body in enumerate(bodies)], **odd)  # type: ignore[arg-type]
 
 
-def finder(world: World, **limits: object) -> Finder:
-    return Finder(world, world, world.clock, FindLimits(**limits))  # type: ignore[arg-type]
+def finder(world: World, **limits: object) -> WindowSearch:
+    return WindowSearch(world, world, world.clock, FindLimits(**limits))  # type: ignore[arg-type]
 
 
 UNCOMMITTED_ONLY = SinkFacts(converters=BY_JSON, read_committed=False)
@@ -156,13 +156,13 @@ STILL = sink(standing(sink_pair(2)), facts=UNCOMMITTED_ONLY)
 def found(world: World, subject: object = STILL, **limits: object) -> str:
     """The method, or the reason."""
     answer = finder(world, **limits).find(subject)  # type: ignore[arg-type]
-    return answer.method if isinstance(answer, Identified) else answer.reason
+    return answer.method if isinstance(answer, IdentifiedRecord) else answer.reason
 
 
 def test_a_sinks_window_is_read_from_what_is_committed():
     world = World({AT: of(0, BAD, BAD, BAD, GOOD, GOOD)})
     answer = finder(world).find(STILL)
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     assert answer.record.offset == 2
     ((at, start, count, *_),) = world.asked
     assert (at, start, count) == (AT, 2, 500)
@@ -180,14 +180,14 @@ def test_every_reader_is_closed():
     [
         sink(standing(sink_pair(2)), failure=None),
         sink(standing(sink_pair(2)), failure=Failed(veto="auth")),
-        sink(standing(Pair("{}", "{}"))),
+        sink(standing(PartitionOffset("{}", "{}"))),
         mirror(standing(mirror_pair(2)), failure=Failed("timeout")),
-        OpaqueSubject("c", "x", Pair('{"filename":"f"}', '{"position":1}')),
+        OpaqueSubject("c", "x", PartitionOffset('{"filename":"f"}', '{"position":1}')),
     ],
 )
 def test_nothing_is_read_where_no_record_would_be_named_anyway(subject):
     world = World({AT: of(0, GOOD, GOOD, BAD)}, failing=AssertionError("nothing is to be asked"))
-    assert isinstance(finder(world).find(subject), NotIdentified)
+    assert isinstance(finder(world).find(subject), NoIdentification)
     assert world.asked == []
 
 
@@ -253,14 +253,14 @@ def test_where_too_many_stand_still_none_is_looked_at():
 @pytest.mark.parametrize(
     ("error", "word"),
     [
-        (Unreachable("east", "x"), "unreachable"),
-        (TimedOut("east", "x"), "timeout"),
-        (Denied("east", "x"), "denied"),
+        (TargetUnreachable("east", "x"), "unreachable"),
+        (ResponseTimeout("east", "x"), "timeout"),
+        (AccessDenied("east", "x"), "denied"),
     ],
 )
 def test_what_cannot_be_read_is_said(error, word):
     answer = finder(World({AT: of(0, GOOD)}, failing=error)).find(STILL)
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert answer.reason == "window_not_read"
     assert answer.said.endswith(word)
 
@@ -282,7 +282,7 @@ def test_a_corrupt_record_of_which_bytes_or_followers_do_not_come_is_not_known_t
 ):
     torn = of(0, GOOD, GOOD, b"torn", GOOD, corrupt=frozenset({2}), stalls_at=stalls_at)
     answer = finder(World({AT: torn})).find(mirror(standing(mirror_pair(1))))
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert (answer.reason, answer.said) == (
         "window_not_read",
         "orders-0 could not be read: timeout",
@@ -362,7 +362,7 @@ def test_the_newest_dead_letters_are_asked():
     assert world.asked[-1][:3] == (LETTERS, 2, 1)
     world.logs[LETTERS].stalls_at = 2
     answer = finder(world, letters=1).find(subject)
-    assert isinstance(answer, NotIdentified)
+    assert isinstance(answer, NoIdentification)
     assert EvidenceItem("dead letters", "could not be read") in answer.evidence
 
 
@@ -375,7 +375,7 @@ def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
         target_kafka="west",
     )
     answer = finder(world).find(subject)
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     assert (answer.record.offset, answer.method) == (2, "size")
     assert ("message_bytes_max", "west", "east.orders") in world.asked
     world.largest = None
@@ -385,7 +385,7 @@ def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
 def test_what_cannot_be_read_is_read_without_its_checksum_and_what_follows_with_it():
     world = World({AT: of(0, GOOD, GOOD, b"torn", GOOD, corrupt=frozenset({2}))})
     answer = finder(world).find(mirror(standing(mirror_pair(1))))
-    assert isinstance(answer, Identified)
+    assert isinstance(answer, IdentifiedRecord)
     assert (answer.record.offset, answer.method) == (2, "checksum")
     assert answer.sha256 == world.logs[AT].records[2].sha256
 
@@ -439,16 +439,16 @@ class _MockLogs:
         return None
 
 
-def real(broker: MockBroker) -> Finder:
+def real(broker: MockBroker) -> WindowSearch:
     clusters = {"east": Kafka(bootstrap=broker.bootstrap)}
-    return Finder(KafkaReaders(clusters), _MockLogs(broker), VirtualClock())
+    return WindowSearch(KafkaReaders(clusters), _MockLogs(broker), VirtualClock())
 
 
 def test_real_readers_find_a_bad_record_in_a_real_log(broker):
     for value in (GOOD, GOOD, BAD, GOOD):
         broker.produce("orders", b"k", value)
     answer = real(broker).find(sink(standing(sink_pair(2))))
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.to.offset) == (2, '{"kafka_offset":3}')
 
 
@@ -458,10 +458,10 @@ def test_real_readers_find_a_corrupt_record_in_a_real_log(broker):
     for stored in (torn, batch(in_batch(b"k", b"after"))):
         store(broker.bootstrap, "orders", 0, stored)
     answer = real(broker).find(mirror(standing(mirror_pair(0))))
-    assert isinstance(answer, Identified), answer
+    assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "checksum")
 
 
 def test_real_readers_know_no_cluster_that_is_not_configured():
-    with pytest.raises(Refused):
+    with pytest.raises(RemoteRefusal):
         KafkaReaders({})("east", committed=True)

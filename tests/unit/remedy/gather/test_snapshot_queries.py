@@ -6,15 +6,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.remedy.execute.incarnation_pins import StatePin, compare_state, pin_state
-from offsetwatch.remedy.gather.journal_facts import in_vain
-from offsetwatch.remedy.gather.snapshot_queries import Case, alike, changes_of, incarnation
-from offsetwatch.remedy.model.fleet_state import Fleet, Restarted
+from offsetwatch.remedy.gather.journal_facts import count_ineffective_restarts
+from offsetwatch.remedy.gather.snapshot_queries import (
+    RemediationCase,
+    compute_incarnation,
+    find_similar_failures,
+    find_state_changes,
+)
+from offsetwatch.remedy.model.fleet_state import ConnectorRestart, FleetState
 from offsetwatch.remedy.model.plan import Action
-from offsetwatch.state.snapshot import EMPTY, ConnectorListView, Snapshot
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorListView, Snapshot
 from tests.changed import replace
 
 RUNS = StateChange(1.0, "running", worker="a:8083", generation=3)
@@ -27,16 +32,16 @@ BEGUN = StateChange(4.0, "unassigned", worker="b:8083", generation=4)
 def told(*changes: StateChange, deleted_at: dict[str, float] | None = None) -> Snapshot:
     lists = ConnectorListView("lab", 0.0, (None, None), (), (), deleted_at=deleted_at or {})
     history = StateHistory("lab", "files", None, changes)
-    return replace(EMPTY, histories=(history,) if changes else (), lists=(lists,))
+    return replace(EMPTY_SNAPSHOT, histories=(history,) if changes else (), lists=(lists,))
 
 
 def life(snapshot: Snapshot) -> str:
-    return incarnation(snapshot, "lab", "files")
+    return compute_incarnation(snapshot, "lab", "files")
 
 
 def asked(snapshot: Snapshot) -> StatePin | None:
     pin = pin_state("running", (RUNS,))
-    return compare_state(pin, "running", changes_of(snapshot, "lab", "files"))
+    return compare_state(pin, "running", find_state_changes(snapshot, "lab", "files"))
 
 
 @pytest.mark.parametrize("changes", [(RUNS, GONE), (RUNS, GONE, BACK), (GONE,)])
@@ -72,10 +77,10 @@ def test_another_start_is_somebodys_wish(later):
 @pytest.mark.parametrize(("now", "count"), [(1600.0, 1), (1601.0, 0)])
 def test_others_failed_lately_by_when_that_was_read(skew_s, now, count):
     other = FailureRun("lab", "b", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
-    snapshot = replace(EMPTY, failure_runs=(other,))
+    snapshot = replace(EMPTY_SNAPSHOT, failure_runs=(other,))
     mine: Any = SimpleNamespace(runs=(replace(other, connector="a"),))
-    case = Case("lab", "a", Action.SKIP_ONE, incident=mine)
-    assert len(alike(snapshot, case, now) or ()) == count
+    case = RemediationCase("lab", "a", Action.SKIP_ONE, incident=mine)
+    assert len(find_similar_failures(snapshot, case, now) or ()) == count
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
@@ -87,10 +92,10 @@ def test_a_restart_of_ours_is_in_vain_after_the_last_failure_was_read(skew_s, re
         worst=run, shows=True, key="k", connect_cluster="lab", connector="files"
     )
     for answers, by_hand in (("k", 0), ("", 0), ("another", -count)):
-        past = Fleet(
+        past = FleetState(
             restarts=[
-                Restarted(restarted_at, ("lab", "files"), answers),
-                Restarted(restarted_at, ("lab", "other"), answers),
+                ConnectorRestart(restarted_at, ("lab", "files"), answers),
+                ConnectorRestart(restarted_at, ("lab", "other"), answers),
             ]
         )
-        assert in_vain(past, incident, 2000.0) == count + by_hand
+        assert count_ineffective_restarts(past, incident, 2000.0) == count + by_hand

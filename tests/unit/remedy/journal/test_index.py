@@ -6,56 +6,56 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.remedy.journal.index import Ledger
-from offsetwatch.remedy.model.approval import Stands, dossier
-from offsetwatch.remedy.model.fleet_state import Fleet
-from offsetwatch.remedy.model.journal_records import (
-    Approved,
-    Cause,
-    Ended,
-    Ending,
-    Lapsed,
-    Opened,
-    Parked,
-    Proposed,
-    Rejected,
-    Resumed,
-)
 
+from offsetwatch.remedy.journal.index import JournalIndex
+from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
+from offsetwatch.remedy.model.fleet_state import FleetState
+from offsetwatch.remedy.model.journal_records import (
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanLapsed,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+)
 from tests.unit.remedy.plans import skip_of
 
 AT = 1_800_000_000.0
 
 
-def proposed(plan_id: str, **more: str) -> Proposed:
-    return Proposed(at=AT, plan=skip_of(plan_id), mode="propose", expires_at=AT + 600.0, **more)
+def proposed(plan_id: str, **more: str) -> PlanProposed:
+    return PlanProposed(at=AT, plan=skip_of(plan_id), mode="propose", expires_at=AT + 600.0, **more)
 
 
-PARKED = Parked(at=AT, ending=Ending.PARKED, cause=Cause.CHANGED, said="look")
+PARKED = PlanParked(at=AT, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="look")
 
 LIVES = {
     "waits": (),
-    "rejected": (Rejected(at=AT, by="ada", because="no"),),
-    "expired": (Lapsed(at=AT, void=False, said="no operator approved it"),),
-    "void": (Lapsed(at=AT, void=True, said="its incident is over"),),
-    "approved": (Approved(at=AT, by="ada", plan_sha256="s"),),
-    "running": (Approved(at=AT, by="ada", plan_sha256="s"), "opened"),
+    "rejected": (PlanRejected(at=AT, by="ada", because="no"),),
+    "expired": (PlanLapsed(at=AT, void=False, said="no operator approved it"),),
+    "void": (PlanLapsed(at=AT, void=True, said="its incident is over"),),
+    "approved": (PlanApproved(at=AT, by="ada", plan_sha256="s"),),
+    "running": (PlanApproved(at=AT, by="ada", plan_sha256="s"), "opened"),
     "parked": ("opened", PARKED),
-    "resumed": ("opened", PARKED, Resumed(at=AT)),
-    "ended": ("opened", Ended(at=AT, ending=Ending.RESTORED, said="as before")),
+    "resumed": ("opened", PARKED, PlanResumed(at=AT)),
+    "ended": ("opened", PlanEnded(at=AT, ending=PlanEnding.RESTORED, said="as before")),
 }
 OVER = {"rejected", "expired", "void", "ended"}
 
 
-def written(folder: Path, lives: list[str]) -> Ledger:
+def written(folder: Path, lives: list[str]) -> JournalIndex:
     """A journal of plans that each led such a life, read on."""
-    ledger = Ledger(folder)
+    ledger = JournalIndex(folder)
     for number, life in enumerate(lives):
         plan_id, journal = f"p{number}", ledger.journal
         journal.append(plan_id, [proposed(plan_id)])
         for record in LIVES[life]:
             # Nothing here holds a lock on the connector, of which there is one for all plans.
-            opened = Opened(at=AT, plan=skip_of(plan_id))
+            opened = PlanOpened(at=AT, plan=skip_of(plan_id))
             journal.append(plan_id, [opened if record == "opened" else record])
             if life not in OVER and record == "opened":
                 journal._db.execute("DELETE FROM open_plans")
@@ -67,13 +67,13 @@ def written(folder: Path, lives: list[str]) -> Ledger:
 def test_every_plan_is_told_of_and_only_those_not_over_are_kept(lives, tmp_path_factory):
     ledger = written(tmp_path_factory.mktemp("ledger"), lives)
     try:
-        whole = [dossier(ledger.journal.records(f"p{at}")) for at in range(len(lives))]
+        whole = [build_plan_history(ledger.journal.records(f"p{at}")) for at in range(len(lives))]
         assert list(ledger.newest()) == whole[::-1]
         assert [ledger.dossier(f"p{at}") for at in range(len(lives))] == whole
         kept = [at for at in whole if not at.stands.over]
         assert list(ledger.dossiers.values()) == kept
         assert ledger.over.total() == len(lives) - len(kept) == sum(at in OVER for at in lives)
-        for stands in Stands:
+        for stands in PlanStatus:
             assert ledger.over[stands] == sum(at.stands is stands and stands.over for at in whole)
     finally:
         ledger.journal.close()
@@ -82,26 +82,26 @@ def test_every_plan_is_told_of_and_only_those_not_over_are_kept(lives, tmp_path_
 def test_a_hundred_plans_that_are_over_leave_a_fold_as_small_as_none(tmp_path):
     ledger = written(tmp_path, ["rejected", "expired", "void"] * 33)
     assert ledger.dossiers == {}
-    assert ledger.fleet == Fleet(seq=ledger.fleet.seq)
+    assert ledger.fleet == FleetState(seq=ledger.fleet.seq)
     ledger.journal.close()
 
 
 def test_a_wish_is_known_by_its_key_when_its_plan_is_over(tmp_path):
-    ledger = Ledger(tmp_path)
-    by, no = skip_of().created_by, Rejected(at=AT, by="ada", because="no")
+    ledger = JournalIndex(tmp_path)
+    by, no = skip_of().created_by, PlanRejected(at=AT, by="ada", because="no")
     ledger.journal.append("p1", [proposed("p1", key="k"), no])
     ledger.journal.append("p2", [proposed("p2", key="k")])
     ledger.read_on()
     found = ledger.wish("k", by)
     assert found is not None
-    assert (found.plan.plan_id, found.stands) == ("p1", Stands.REJECTED)
+    assert (found.plan.plan_id, found.stands) == ("p1", PlanStatus.REJECTED)
     assert ledger.wish("k", by + "?") is None
     assert ledger.wish("other", by) is None
     ledger.journal.close()
 
 
 def test_there_is_nothing_to_tell_of_a_plan_that_is_none(tmp_path):
-    ledger = Ledger(tmp_path)
+    ledger = JournalIndex(tmp_path)
     assert ledger.dossier("p1") is None
     assert list(ledger.newest()) == []
     ledger.journal.close()

@@ -12,44 +12,44 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from offsetwatch.errors import Busy, JournalDamaged, Overtaken, Unfinished
-from offsetwatch.remedy.journal.journal import NAME, VERSION, VERSION_ALONE, Journal
+
+from offsetwatch.errors import ConnectorBusy, JournalDamaged, PlanStateConflict, PlanUnfinished
+from offsetwatch.remedy.journal.journal import FILE_NAME, STANDALONE_VERSION, VERSION, Journal
 from offsetwatch.remedy.model import plan
-from offsetwatch.remedy.model.driver import Answer
+from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
-    Answered,
-    Approved,
-    Cause,
-    Ended,
-    Ending,
-    Intended,
-    Kept,
-    Opened,
-    Parked,
-    Proposed,
-    Rejected,
-    Resumed,
-    Turned,
-    Verified,
-    decoded,
-    encoded,
+    OffsetsBackedUp,
+    PlanApproved,
+    PlanEnded,
+    PlanEnding,
+    PlanFailureCause,
+    PlanOpened,
+    PlanParked,
+    PlanProposed,
+    PlanRejected,
+    PlanResumed,
+    RollbackStarted,
+    StepAnswered,
+    StepIntended,
+    StepVerified,
+    decode_record,
+    encode_record,
 )
 from offsetwatch.remedy.model.plan import (
     Create,
     Delete,
     DeleteTopic,
-    Frozen,
-    Pair,
-    RawFound,
-    State,
+    FrozenOffsets,
+    LocatedRawRecord,
+    PartitionOffset,
+    RequestedState,
     ToState,
 )
 from offsetwatch.remedy.replicas import topic_copy
-
 from tests.unit.remedy.plans import plan_of
 
-INTENDED = Intended(at=1.0, index=0, undoing=False)
-ENDED = Ended(at=2.0, ending=Ending.SUCCEEDED, said="done")
+INTENDED = StepIntended(at=1.0, index=0, undoing=False)
+ENDED = PlanEnded(at=2.0, ending=PlanEnding.SUCCEEDED, said="done")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 def begun(folder: Path, plan_id: str = "p1") -> Journal:
     journal = Journal(folder)
     plan = plan_of(plan_id=plan_id)
-    journal.open(plan, Opened(at=0.5, plan=plan))
+    journal.open(plan, PlanOpened(at=0.5, plan=plan))
     return journal
 
 
@@ -68,27 +68,37 @@ def test_what_was_written_is_there_for_the_next_process(folder):
     with closing(begun(folder)) as journal:
         journal.append("p1", (INTENDED,))
     with closing(Journal(folder)) as journal:
-        assert journal.records("p1") == (Opened(at=0.5, plan=plan_of()), INTENDED)
+        assert journal.records("p1") == (PlanOpened(at=0.5, plan=plan_of()), INTENDED)
         assert journal.open_plan("lab", "orders") == "p1"
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        Opened(at=0.5, plan=plan_of(Create("c"), Delete(), DeleteTopic("east", "t", "id"))),
-        Resumed(at=1.0),
-        Kept(at=1.0, frozen=Frozen((Pair("{}", None),), "b", "s", (RawFound("a", None, 3),))),
+        PlanOpened(at=0.5, plan=plan_of(Create("c"), Delete(), DeleteTopic("east", "t", "id"))),
+        PlanResumed(at=1.0),
+        OffsetsBackedUp(
+            at=1.0,
+            frozen=FrozenOffsets(
+                (PartitionOffset("{}", None),), "b", "s", (LocatedRawRecord("a", None, 3),)
+            ),
+        ),
         INTENDED,
-        Answered(at=1.0, answer=Answer.IN_DOUBT, said="HTTP 500", definite=None),
-        Verified(at=1.0, index=3, undoing=True, said="ok"),
-        Turned(at=1.0, steps=(ToState(State.PAUSED),), cause=Cause.CHANGED, said="moved"),
-        Parked(at=1.0, ending=Ending.IN_DOUBT, cause=Cause.TIMED_OUT, said="no"),
+        StepAnswered(at=1.0, answer=AttemptResult.IN_DOUBT, said="HTTP 500", definite=None),
+        StepVerified(at=1.0, index=3, undoing=True, said="ok"),
+        RollbackStarted(
+            at=1.0,
+            steps=(ToState(RequestedState.PAUSED),),
+            cause=PlanFailureCause.CHANGED,
+            said="moved",
+        ),
+        PlanParked(at=1.0, ending=PlanEnding.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="no"),
         ENDED,
     ],
     ids=lambda record: type(record).__name__,
 )
 def test_every_record_reads_back_as_it_was(record):
-    assert decoded(encoded(record)) == record
+    assert decode_record(encode_record(record)) == record
 
 
 def test_a_plan_that_has_ended_lets_go_of_its_connector(folder):
@@ -96,21 +106,21 @@ def test_a_plan_that_has_ended_lets_go_of_its_connector(folder):
         journal.append("p1", (ENDED,))
         assert journal.open_plan("lab", "orders") is None
         plan = plan_of(plan_id="p2")
-        journal.open(plan, Opened(at=3.0, plan=plan))
+        journal.open(plan, PlanOpened(at=3.0, plan=plan))
 
 
 def test_two_plans_for_one_connector_cannot_both_be_open(folder):
     with closing(begun(folder)), closing(Journal(folder)) as other:
         plan = plan_of(plan_id="p2")
-        with pytest.raises(Unfinished, match="plan p1 for orders"):
-            other.open(plan, Opened(at=1.0, plan=plan))
+        with pytest.raises(PlanUnfinished, match="plan p1 for orders"):
+            other.open(plan, PlanOpened(at=1.0, plan=plan))
         assert other.records("p2") == ()
 
 
 def test_the_data_base_itself_refuses_a_second_open_plan(folder):
     with (
         closing(begun(folder)),
-        closing(sqlite3.connect(folder / NAME)) as db,
+        closing(sqlite3.connect(folder / FILE_NAME)) as db,
         pytest.raises(sqlite3.IntegrityError),
     ):
         db.execute("INSERT INTO open_plans VALUES ('p2', 'lab', 'orders')")
@@ -124,7 +134,7 @@ def test_the_data_base_itself_refuses_a_second_open_plan(folder):
 def test_records_cannot_be_changed_by_a_statement(folder, statement):
     with (
         closing(begun(folder)),
-        closing(sqlite3.connect(folder / NAME)) as db,
+        closing(sqlite3.connect(folder / FILE_NAME)) as db,
         pytest.raises(sqlite3.IntegrityError, match="append-only"),
     ):
         db.execute(statement)
@@ -133,7 +143,7 @@ def test_records_cannot_be_changed_by_a_statement(folder, statement):
 def tampered(folder: Path, *statements: str) -> None:
     with closing(begun(folder)) as journal:
         journal.append("p1", (INTENDED, ENDED))
-    with closing(sqlite3.connect(folder / NAME, isolation_level=None)) as db:
+    with closing(sqlite3.connect(folder / FILE_NAME, isolation_level=None)) as db:
         db.execute("DROP TRIGGER never_changed")
         db.execute("DROP TRIGGER never_deleted")
         for statement in statements:
@@ -153,8 +163,8 @@ def tampered(folder: Path, *statements: str) -> None:
             "record 1 was written by a newer offsetwatch",
         ),
         (
-            f"UPDATE records SET v = {VERSION_ALONE - 1} WHERE seq = 1",
-            f"record 1 has version {VERSION_ALONE - 1} of the journal",
+            f"UPDATE records SET v = {STANDALONE_VERSION - 1} WHERE seq = 1",
+            f"record 1 has version {STANDALONE_VERSION - 1} of the journal",
         ),
     ],
     ids=["body", "plan", "from the middle", "from the end", "all", "newer", "not read"],
@@ -167,7 +177,7 @@ def test_a_journal_that_was_tampered_with_is_refused_and_says_where(folder, stat
 
 def test_a_file_that_is_no_journal_is_refused(folder):
     folder.mkdir()
-    (folder / NAME).write_bytes(b"not a data base at all" * 100)
+    (folder / FILE_NAME).write_bytes(b"not a data base at all" * 100)
     with pytest.raises(JournalDamaged, match="cannot be used"):
         Journal(folder)
 
@@ -185,7 +195,7 @@ BESIDE = ("", "-wal", "-shm")
 @pytest.mark.parametrize("mode", [0o602, 0o620, 0o666], ids=oct)
 def test_a_journal_that_others_can_write_to_is_refused(folder, suffix, mode):
     begun(folder).close()
-    path = folder / f"{NAME}{suffix}"
+    path = folder / f"{FILE_NAME}{suffix}"
     path.touch()
     path.chmod(mode)
     with pytest.raises(JournalDamaged, match="cannot be used: other users can write to it"):
@@ -198,14 +208,14 @@ def test_a_journal_that_is_a_link_is_refused_and_what_it_leads_to_is_not_touched
 ):
     folder.mkdir()
     elsewhere = tmp_path / "elsewhere"
-    (folder / f"{NAME}{suffix}").symlink_to(elsewhere)
+    (folder / f"{FILE_NAME}{suffix}").symlink_to(elsewhere)
     with pytest.raises(JournalDamaged, match="cannot be used: it is a link"):
         Journal(folder)
     assert not elsewhere.exists()
 
 
 def test_a_journal_that_is_no_plain_file_is_refused(folder):
-    (folder / NAME).mkdir(parents=True)
+    (folder / FILE_NAME).mkdir(parents=True)
     with pytest.raises(JournalDamaged, match="cannot be used: it is no plain file"):
         Journal(folder)
 
@@ -214,7 +224,7 @@ def test_a_journal_that_is_no_plain_file_is_refused(folder):
 @pytest.mark.parametrize("suffix", BESIDE)
 def test_a_journal_of_another_user_is_refused(folder, suffix):
     begun(folder).close()
-    path = folder / f"{NAME}{suffix}"
+    path = folder / f"{FILE_NAME}{suffix}"
     path.touch(mode=0o600)
     os.chown(path, 65_534, 65_534)
     with pytest.raises(JournalDamaged, match="cannot be used: it belongs to another user"):
@@ -223,7 +233,7 @@ def test_a_journal_of_another_user_is_refused(folder, suffix):
 
 def test_nobody_else_may_read_it(folder):
     with closing(begun(folder)):
-        assert stat.S_IMODE((folder / NAME).stat().st_mode) == 0o600
+        assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -255,7 +265,7 @@ def test_a_process_at_work_is_told_from_one_that_has_ended(folder):
             assert journal.busy("lab", "orders")
             assert not journal.busy("lab", "others")
             with (
-                pytest.raises(Busy, match=f"by process {process.pid} on .* since noon"),
+                pytest.raises(ConnectorBusy, match=f"by process {process.pid} on .* since noon"),
                 journal.at_work("lab", "orders", "later"),
             ):
                 pass
@@ -318,16 +328,16 @@ def test_who_comes_and_goes_elsewhere_takes_nothing_away_from_two_who_have_it_op
 
 
 PLAN = plan_of()
-PROPOSED = Proposed(at=1.0, plan=PLAN, mode="propose", expires_at=9.0)
-APPROVED = Approved(at=2.0, by="ada", plan_sha256=PLAN.sha256)
-OPENED = Opened(at=3.0, plan=PLAN)
+PROPOSED = PlanProposed(at=1.0, plan=PLAN, mode="propose", expires_at=9.0)
+APPROVED = PlanApproved(at=2.0, by="ada", plan_sha256=PLAN.sha256)
+OPENED = PlanOpened(at=3.0, plan=PLAN)
 
 
 @pytest.mark.parametrize(
     "written",
     [
         (PROPOSED,),
-        (PROPOSED, APPROVED, Rejected(at=3.0, by="bob", because="no")),
+        (PROPOSED, APPROVED, PlanRejected(at=3.0, by="bob", because="no")),
         (PROPOSED, APPROVED, OPENED, ENDED),
     ],
     ids=["not approved", "rejected since", "carried out since"],
@@ -335,7 +345,7 @@ OPENED = Opened(at=3.0, plan=PLAN)
 def test_a_plan_is_begun_only_while_it_is_approved(folder, written):
     with closing(Journal(folder)) as journal:
         journal.append("p1", written)
-        with pytest.raises(Overtaken):
+        with pytest.raises(PlanStateConflict):
             journal.open(PLAN, OPENED)
         assert journal.records("p1") == written
         assert journal.open_plan("lab", "orders") is None
@@ -348,7 +358,7 @@ def test_a_plan_that_is_approved_is_begun(folder):
         assert journal.open_plan("lab", "orders") == "p1"
 
 
-@pytest.mark.parametrize("read", [decoded, plan.decoded, topic_copy.line_of])
+@pytest.mark.parametrize("read", [decode_record, plan.decode_plan, topic_copy.decode_line])
 @pytest.mark.parametrize(
     "document",
     [b"", b"[]", b'{"record":"\xff","plan_id":"\xff"}', b'{"x":' + b"[" * 100_000],

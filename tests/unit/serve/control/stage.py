@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from offsetwatch.config import Control
-from offsetwatch.model.observations import ControlSeen
-from offsetwatch.serve.control.connection import Bounds
-from offsetwatch.serve.control.listener_thread import ControlServer
-from offsetwatch.state.snapshot import EMPTY, Snapshot
 
+from offsetwatch.config import Control
+from offsetwatch.model.observations import ControlRequestsCounted
+from offsetwatch.serve.control.connection import ControlConnectionBounds
+from offsetwatch.serve.control.listener_thread import ControlServer
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row
@@ -93,11 +93,11 @@ class Stage:
     """
 
     configured: Control
-    bounds: Bounds
+    bounds: ControlConnectionBounds
     at_end: Callable[[], None] = lambda: None
     clock: VirtualClock = field(default_factory=VirtualClock)
-    shown: Snapshot = EMPTY
-    reported: list[ControlSeen] = field(default_factory=list)
+    shown: Snapshot = EMPTY_SNAPSHOT
+    reported: list[ControlRequestsCounted] = field(default_factory=list)
     follows: str | None = None
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class Stage:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server.port}"
 
-    def take(self, seen: ControlSeen) -> None:
+    def take(self, seen: ControlRequestsCounted) -> None:
         self.reported.append(seen)
         self.shown = replace(self.shown, hooks_received=seen.hooks, control_refused=seen.refused)
 
@@ -176,10 +176,10 @@ def _received(connection: socket.socket) -> bytes:
 @contextmanager
 def serving(
     configured: Control | None = None,
-    bounds: Bounds | None = None,
+    bounds: ControlConnectionBounds | None = None,
     at_end: Callable[[], None] = lambda: None,
 ) -> Iterator[Stage]:
-    stage = Stage(configured or control(), bounds or Bounds(), at_end)
+    stage = Stage(configured or control(), bounds or ControlConnectionBounds(), at_end)
     stage.server.start()
     try:
         yield stage

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from offsetwatch.remedy.model.service_api import Hint
-from offsetwatch.serve.control.alertmanager_webhook import read
 from structlog.testing import capture_logs
 
+from offsetwatch.remedy.model.service_api import AlertHint
+from offsetwatch.serve.control.alertmanager_webhook import parse_payload
 from tests.waiting import until
 
 from .stage import ALERT, Stage, alert, payload
 
-HINT = Hint(
+HINT = AlertHint(
     fingerprint="1a30ba71cca2921f",
     starts_at="2026-08-17T07:52:26.739266876Z",
     firing=True,
@@ -45,20 +45,20 @@ def test_an_alert_about_a_known_connector_is_a_hint(stage: Stage, body):
 
 
 def test_the_place_that_an_alert_names_goes_with_it():
-    found = read(payload(alert(labels={"topic": "orders", "partition": "3"})), known)
+    found = parse_payload(payload(alert(labels={"topic": "orders", "partition": "3"})), known)
     assert (found.hints[0].topic, found.hints[0].partition) == ("orders", 3)
 
 
 def test_an_alert_that_has_ended_says_so():
-    found = read(payload(alert(status="resolved")), known)
+    found = parse_payload(payload(alert(status="resolved")), known)
     assert not found.hints[0].firing
 
 
 def test_alerts_about_nothing_that_is_known_are_counted_and_passed_over():
     nameless = {**ALERT, "labels": {"alertname": "Watchdog"}}
-    found = read(payload(nameless, alert(labels={"connector": "other"}), alert()), known)
+    found = parse_payload(payload(nameless, alert(labels={"connector": "other"}), alert()), known)
     assert (found.hints, found.unknown) == ((HINT,), 2)
-    assert read(payload(alerts=[]), known) == ((), 0)
+    assert parse_payload(payload(alerts=[]), known) == ((), 0)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_alerts_about_nothing_that_is_known_are_counted_and_passed_over():
     ],
 )
 def test_a_moment_is_the_same_in_every_time_zone_and_to_the_nanosecond(said, meant):
-    (hint,) = read(payload(alert(startsAt=said)), known).hints
+    (hint,) = parse_payload(payload(alert(startsAt=said)), known).hints
     assert hint.starts_at == meant
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.config import Patterns
-from offsetwatch.errors import JournalDamaged, NotLeader
-from offsetwatch.serve.control.access import Principal, Principals, Role
-from offsetwatch.serve.control.routes import ROUTES
-from offsetwatch.serve.http.auth_failures import FAILURES_MAX, WINDOW_S, Failures
 from structlog.testing import capture_logs
 
+from offsetwatch.config import Patterns
+from offsetwatch.errors import JournalDamaged, NotLeader
+from offsetwatch.serve.control.access import AuthenticatedPrincipal, Principals, UserRole
+from offsetwatch.serve.control.routes import ROUTES
+from offsetwatch.serve.http.auth_failures import FAILURES_MAX, WINDOW_S, AuthFailureCounter
 from tests.waiting import until
 
 from .stage import BECAUSE, ROLES, Stage, control, sha256, token
@@ -74,7 +74,7 @@ def test_failures_are_logged_with_their_address_until_there_are_too_many(stage: 
 
 
 def test_each_address_has_failures_of_its_own_and_only_so_many_are_remembered():
-    failures = Failures()
+    failures = AuthFailureCounter()
     for _ in range(FAILURES_MAX):
         assert not failures.again("a", 0.0)
     assert failures.again("a", 1.0)
@@ -86,7 +86,7 @@ def test_each_address_has_failures_of_its_own_and_only_so_many_are_remembered():
 
 
 def test_a_clock_that_is_set_back_locks_nobody_out():
-    failures = Failures()
+    failures = AuthFailureCounter()
     for _ in range(FAILURES_MAX + 1):
         failures.again("a", 1000.0)
     assert not failures.again("a", 10.0)
@@ -96,17 +96,17 @@ def test_a_clock_that_is_set_back_locks_nobody_out():
 
 
 def test_roles_hold_those_below_them_and_a_hook_holds_nothing_else():
-    ladder = [Role(role) for role in ROLES if role != "hook"]
+    ladder = [UserRole(role) for role in ROLES if role != "hook"]
     for number, role in enumerate(ladder):
         assert [needed for needed in ladder if role.allows(needed)] == ladder[: number + 1]
-        assert not role.allows(Role.HOOK)
-        assert not Role.HOOK.allows(role)
-    assert Role.HOOK.allows(Role.HOOK)
+        assert not role.allows(UserRole.HOOK)
+        assert not UserRole.HOOK.allows(role)
+    assert UserRole.HOOK.allows(UserRole.HOOK)
 
 
 def test_whoever_is_held_to_connectors_sees_those_that_match_wholly():
     (one, *_) = control().tokens
-    held = Principal(
+    held = AuthenticatedPrincipal(
         one.model_copy(
             update={"connect": ["lab"], "connectors": Patterns.model_validate({"include": ["a"]})}
         )
@@ -114,7 +114,7 @@ def test_whoever_is_held_to_connectors_sees_those_that_match_wholly():
     assert held.sees("lab", "a")
     assert not held.sees_all
     assert not any(held.sees(*at) for at in (("lab", "ab"), ("lab", "a\n"), ("east", "a")))
-    assert Principal(one).sees_all
+    assert AuthenticatedPrincipal(one).sees_all
 
 
 @pytest.mark.parametrize("header", ["Bearer {}", "bearer {}", "Bearer   {}"])
@@ -185,7 +185,7 @@ def test_a_bug_is_told_by_its_place_and_never_by_its_text(stage: Stage):
             assert "s3cret" not in found.text
     told = [event for event in events if event["event"] == "control_failed"]
     assert [event["kind"] for event in told] == ["RuntimeError"] * 3
-    assert all("test_listener:" in event["at"] for event in told)
+    assert all("test_dispatcher:" in event["at"] for event in told)
     assert "s3cret" not in str(events)
     stage.desk.before = lambda _: None
     assert stage.call("GET", "/plans", "viewer").status_code == 200

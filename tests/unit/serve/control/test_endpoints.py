@@ -6,22 +6,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
+
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.service_api import (
     BackupRow,
-    Breaker,
-    Damaged,
+    BreakerRow,
+    JournalCheckFailed,
     JournalLine,
     Mode,
-    NotFound,
     PlanState,
+    ProposalRefused,
     QuarantineRow,
-    Refused,
+    RequestTargetNotFound,
     Wish,
 )
 from offsetwatch.serve.control import openapi, routes
 from offsetwatch.serve.control.routes import ROUTES
-
 from tests.fakes.desk import GUARD
 
 from .stage import BECAUSE, ROLES, SKIP, V1, Stage, control, serving
@@ -89,7 +89,7 @@ def test_every_action_can_be_asked_for(stage: Stage, body, wish):
 
 
 def test_what_cannot_be_planned_is_answered_with_the_guards_that_do_not_let_it(stage: Stage):
-    stage.desk.refuse = Refused(said="not now", guards=(GUARD,))
+    stage.desk.refuse = ProposalRefused(said="not now", guards=(GUARD,))
     found = stage.propose()
     assert found.status_code == 422
     assert found.json() == {
@@ -97,7 +97,7 @@ def test_what_cannot_be_planned_is_answered_with_the_guards_that_do_not_let_it(s
         "message": "not now",
         "guards": [msgspec.to_builtins(GUARD)],
     }
-    stage.desk.refuse = NotFound()
+    stage.desk.refuse = RequestTargetNotFound()
     assert stage.propose().status_code == 404
 
 
@@ -177,7 +177,7 @@ def test_a_pause_says_until_when(stage: Stage, body):
 
 def test_an_open_breaker_is_shown_and_closed(stage: Stage):
     scope = "connector/lab/orders"
-    stage.desk.breakers = (Breaker(scope=scope, opened_at=Moment(1.5), said="twice"),)
+    stage.desk.breakers = (BreakerRow(scope=scope, opened_at=Moment(1.5), said="twice"),)
     assert stage.call("GET", "/mode", "viewer").json()["breakers"] == [
         {"scope": scope, "opened_at": "1970-01-01T00:00:01.500000Z", "said": "twice"}
     ]
@@ -224,7 +224,7 @@ def test_the_journal_is_answered_in_pieces_that_fit_and_never_in_none(stage: Sta
 def test_verifying_says_whether_the_journal_is_intact(stage: Stage):
     stage.desk.lines = (line(1),)
     assert stage.call("GET", "/journal/verify", "viewer").json() == {"intact": True, "records": 1}
-    stage.desk.damaged = Damaged(said="record 3 is not what was written")
+    stage.desk.damaged = JournalCheckFailed(said="record 3 is not what was written")
     assert stage.call("GET", "/journal/verify", "viewer").json() == {
         "intact": False,
         "said": "record 3 is not what was written",
@@ -316,7 +316,7 @@ def test_who_is_held_to_some_connectors_sees_and_does_nothing_else():
         sha256 = stage.with_plan("p2", connector="files")
         stage.with_plan("p3", connect_cluster="other")
         stage.desk.set_aside = (kept(), kept("files"), kept(connect_cluster="other"))
-        stage.desk.breakers = (Breaker(scope="fleet", opened_at=1.0, said="no"),)
+        stage.desk.breakers = (BreakerRow(scope="fleet", opened_at=1.0, said="no"),)
         rows = stage.call("GET", "/plans", "viewer").json()["plans"]
         assert [row["plan_id"] for row in rows] == ["p1"]
         listed = stage.call("GET", "/connectors", "viewer").json()["connectors"]

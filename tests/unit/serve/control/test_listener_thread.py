@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from offsetwatch.errors import ConfigError, Unreachable
-from offsetwatch.model.observations import ControlSeen
-from offsetwatch.serve.control.connection import Bounds
-from offsetwatch.serve.control.dispatcher import _names
-from offsetwatch.serve.control.tls import ServerTls
 from structlog.testing import capture_logs
 
 from lab.certificates import Authority
+from offsetwatch.errors import ConfigError, TargetUnreachable
+from offsetwatch.model.observations import ControlRequestsCounted
+from offsetwatch.serve.control.connection import ControlConnectionBounds
+from offsetwatch.serve.control.dispatcher import _list_host_names
+from offsetwatch.serve.control.tls import ServerTls
 from tests.waiting import until
 
 from .bad.table import status_of
@@ -29,10 +29,10 @@ def test_the_port_is_free_again_when_it_has_stopped():
     with serving() as stage:
         port = stage.server.port
         taken = control().model_copy(update={"listen": f"127.0.0.1:{port}"})
-        with pytest.raises(Unreachable):
-            Stage(taken, Bounds()).server.start()
+        with pytest.raises(TargetUnreachable):
+            Stage(taken, ControlConnectionBounds()).server.start()
         stage.server.stop()
-        again = Stage(taken, Bounds())
+        again = Stage(taken, ControlConnectionBounds())
         again.server.start()
         assert again.call("GET", "/plans", "viewer").status_code == 200
         again.server.stop()
@@ -116,7 +116,7 @@ def test_alerts_and_whoever_must_stop_something_do_not_wait_for_what_takes_its_t
 
 
 def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
-    lost: list[ControlSeen] = []
+    lost: list[ControlRequestsCounted] = []
     take, stage.server._report = stage.take, lost.append
     stage.hook()
     until(lambda: len(lost) >= 2 and dict(lost[-1].hooks) == {"new": 1}, "told twice")
@@ -125,10 +125,10 @@ def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
 
 
 def test_off_loopback_any_name_may_lead_to_us_because_a_certificate_tells():
-    assert _names("0.0.0.0:9641") is None
-    assert _names("control.example.com:9641") is None
-    assert _names("127.0.0.1:9641") == {"127.0.0.1", "localhost", "[::1]"}
-    assert _names("127.0.0.9:1") == {"127.0.0.1", "127.0.0.9", "localhost", "[::1]"}
+    assert _list_host_names("0.0.0.0:9641") is None
+    assert _list_host_names("control.example.com:9641") is None
+    assert _list_host_names("127.0.0.1:9641") == {"127.0.0.1", "localhost", "[::1]"}
+    assert _list_host_names("127.0.0.9:1") == {"127.0.0.1", "127.0.0.9", "localhost", "[::1]"}
 
 
 # --- TLS ------------------------------------------------------------------------------------------
@@ -185,14 +185,14 @@ def test_tls_that_cannot_be_used_is_a_mistake_before_anything_listens(tmp_path: 
     own = authority.issue("listener")
     bad = {"cert_file": tmp_path / "nothing.pem"}
     with pytest.raises(ConfigError, match=r"control\.tls\.cert_file"):
-        Stage(control(tls=bad), Bounds())
+        Stage(control(tls=bad), ControlConnectionBounds())
     bad = {
         "cert_file": own.cert,
         "key_file": own.key,
         "client_ca_file": tmp_path / "nothing.pem",
     }
     with pytest.raises(ConfigError, match=r"control\.tls\.client_ca_file"):
-        Stage(control(tls=bad, clients=CLIENTS), Bounds())
+        Stage(control(tls=bad, clients=CLIENTS), ControlConnectionBounds())
 
 
 def test_a_configuration_that_cannot_be_followed_changes_nothing(tmp_path: Path):

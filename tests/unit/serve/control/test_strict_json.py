@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from offsetwatch.serve.control.strict_json import DEPTH_MAX, Wrong, parsed
+
+from offsetwatch.serve.control.strict_json import DEPTH_MAX, MalformedRequest, parse_json
 
 
 @pytest.mark.parametrize(
@@ -25,8 +26,8 @@ from offsetwatch.serve.control.strict_json import DEPTH_MAX, Wrong, parsed
     ids=repr,
 )
 def test_what_is_plain_is_read(value):
-    assert parsed(json.dumps(value).encode()) == value
-    assert parsed(json.dumps(value, ensure_ascii=False, indent=1).encode()) == value
+    assert parse_json(json.dumps(value).encode()) == value
+    assert parse_json(json.dumps(value, ensure_ascii=False, indent=1).encode()) == value
 
 
 @pytest.mark.parametrize("kind", ["[{}]", '{{"a":{}}}'])
@@ -37,9 +38,9 @@ def test_nesting_is_bounded_and_brackets_in_text_do_not_count(kind):
             text = kind.format(text)
         return text.encode()
 
-    parsed(nested(DEPTH_MAX))
-    with pytest.raises(Wrong, match="nested deeper"):
-        parsed(nested(DEPTH_MAX + 1))
+    parse_json(nested(DEPTH_MAX))
+    with pytest.raises(MalformedRequest, match="nested deeper"):
+        parse_json(nested(DEPTH_MAX + 1))
 
 
 @pytest.mark.parametrize(
@@ -70,5 +71,5 @@ def test_nesting_is_bounded_and_brackets_in_text_do_not_count(kind):
     ],
 )
 def test_what_could_be_read_in_two_ways_is_refused(text, said):
-    with pytest.raises(Wrong, match=said):
-        parsed(text.encode())
+    with pytest.raises(MalformedRequest, match=said):
+        parse_json(text.encode())

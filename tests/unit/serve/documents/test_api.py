@@ -4,11 +4,9 @@ from offsetwatch import documents
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.serve.documents import api
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-
-from .worlds import FORGOTTEN, MIRROR, SINK, SYNC, full, number, source
+from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, SYNC, full, number, source
 
 INPUTS = [
     {
@@ -43,11 +41,11 @@ INPUTS = [
 
 
 def connectors(snapshot):
-    return json.loads(api.connectors(snapshot))
+    return json.loads(api.encode_connectors(snapshot))
 
 
 def flows(snapshot):
-    return json.loads(api.flows(snapshot))
+    return json.loads(api.encode_flows(snapshot))
 
 
 def by_name(document):
@@ -130,7 +128,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
 
 
 def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
-    snapshot = replace(EMPTY, source_partitions=(FORGOTTEN,), sink_partitions=(SINK,))
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(FORGOTTEN,), sink_partitions=(SINK,))
     found = by_name(connectors(snapshot))
     assert found["out"]["sink_partitions"] == [
         {
@@ -140,7 +138,7 @@ def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
             "log_end": 25,
             "lag_records": 15,
             "from": "group",
-            **json.loads(documents.encode(api.age(SINK, snapshot.at))),
+            **json.loads(documents.encode(api.build_lag_age(SINK, snapshot.at))),
         }
     ]
     assert len(found["files"].pop("source_partitions")) == 1
@@ -158,7 +156,7 @@ def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
 
 def test_connectors_of_one_name_in_two_connect_clusters_stay_apart():
     other = replace(FORGOTTEN, connect_cluster="prod")
-    rows = connectors(replace(EMPTY, source_partitions=(FORGOTTEN, other)))["connectors"]
+    rows = connectors(replace(EMPTY_SNAPSHOT, source_partitions=(FORGOTTEN, other)))["connectors"]
     assert [(row["connect_cluster"], len(row["source_partitions"])) for row in rows] == [
         ("lab", 1),
         ("prod", 1),
@@ -170,7 +168,7 @@ def test_numbers_of_any_size_are_written_in_full():
     offset = SourceOffset(text=f'{{"scn":{huge}}}', numbers=(("scn", huge),))
     view = source(f'{{"id":{huge}}}', f"id={huge}", offset)
     mirror = replace(MIRROR, committed=huge, replicated=huge)
-    snapshot = replace(EMPTY, source_partitions=(view,), mirror_partitions=(mirror,))
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(view,), mirror_partitions=(mirror,))
     (row,) = connectors(snapshot)["connectors"]
     assert row["source_partitions"][0]["offset"] == {"scn": huge}
     assert row["source_partitions"][0]["source_partition"] == {"id": huge}
@@ -182,7 +180,7 @@ def test_two_source_partitions_with_one_label_are_both_listed():
         source('{"p":0}', "p=0", number("n", 1)),
         source('{"p":"0"}', "p=0", number("n", 2)),
     )
-    (row,) = connectors(replace(EMPTY, source_partitions=views))["connectors"]
+    (row,) = connectors(replace(EMPTY_SNAPSHOT, source_partitions=views))["connectors"]
     assert [at["source_partition"] for at in row["source_partitions"]] == [{"p": 0}, {"p": "0"}]
 
 
@@ -292,7 +290,7 @@ def test_a_flow_without_upstream_or_syncs_says_null():
         offset_syncs=None,
     )
     topology = Topology(offsets_topics=(), flows=(flow,))
-    (row,) = flows(replace(EMPTY, topology=topology))["flows"]
+    (row,) = flows(replace(EMPTY_SNAPSHOT, topology=topology))["flows"]
     assert (row["upstream"], row["offset_syncs"]) == (None, None)
 
 
@@ -318,13 +316,13 @@ def test_an_empty_snapshot_gives_empty_documents():
         "recorded": [],
         "inputs": [],
     }
-    assert connectors(EMPTY) == {**head, "connectors": []}
-    assert flows(EMPTY) == {**head, "flows": []}
+    assert connectors(EMPTY_SNAPSHOT) == {**head, "connectors": []}
+    assert flows(EMPTY_SNAPSHOT) == {**head, "flows": []}
 
 
 def test_a_flow_whose_every_lag_is_known_shows_their_sum():
     views = (replace(MIRROR, lag=3), replace(MIRROR, partition=8, lag=4))
-    (flow,) = flows(replace(EMPTY, mirror_partitions=views))["flows"]
+    (flow,) = flows(replace(EMPTY_SNAPSHOT, mirror_partitions=views))["flows"]
     assert flow["lag_records"] == 7
 
 

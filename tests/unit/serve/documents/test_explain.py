@@ -1,8 +1,9 @@
 import msgspec
 import pytest
+
 from offsetwatch import documents
 from offsetwatch.cli.inspect import explain as cli_explain
-from offsetwatch.decode.javamap import connect_key
+from offsetwatch.decode.javamap import build_connect_key
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import SinkSettings, Task
 from offsetwatch.model.findings import FindingName as Name
@@ -10,15 +11,14 @@ from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import SinkOffset, TopicFactsRead
 from offsetwatch.model.topology import (
-    UNCONFIGURED,
+    KAFKA_NOT_CONFIGURED,
+    InternalTopicRole,
     KafkaTopic,
     TopicFacts,
     TopicPartition,
-    TopicRole,
     TopicRouter,
 )
-from offsetwatch.serve.documents.explain import document, find
-
+from offsetwatch.serve.documents.explain import build_explained_connector, find_connector
 from tests.changed import replace
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
@@ -31,7 +31,7 @@ def rfc3339(at: float) -> str:
 def explained(world: World, name: str) -> dict:
     """As a program reads it."""
     snapshot = world.snapshot()
-    found = document(snapshot, find(snapshot, name, None))
+    found = build_explained_connector(snapshot, find_connector(snapshot, name, None))
     return msgspec.json.decode(documents.encode(found))
 
 
@@ -79,7 +79,7 @@ def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFi
     )
     world.listed(mirror(routers=routers))
     snapshot = world.snapshot()
-    found = document(snapshot, find(snapshot, "mm2", None))
+    found = build_explained_connector(snapshot, find_connector(snapshot, "mm2", None))
     assert found["flow"]["routers"] == [
         {
             "class": "RegexRouter",
@@ -107,7 +107,7 @@ def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFi
         },
     ]
     cli_explain._print_head(found)
-    cli_explain._print(found)
+    cli_explain._print_tables(found)
     said = capsys.readouterr().out
     assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in said
     assert "have other names, which are unknown (TimestampRouter)" in said
@@ -187,7 +187,7 @@ def test_a_source_partition_has_its_offset_exact_and_its_history():
 def test_another_raw_key_is_explained_and_not_used():
     world = files()
     world.commit("files", FILE, {"position": 1})
-    raw_key = connect_key("files", FILE).replace(b":", b": ")
+    raw_key = build_connect_key("files", FILE).replace(b":", b": ")
     world.commit("files", FILE, {"position": 999}, raw_key=raw_key)
     found = explained(world, "files")
     assert found["source_partitions"][0]["offset"] == {"position": 1}
@@ -234,7 +234,7 @@ def test_offsets_on_a_cluster_that_is_not_configured_are_not_known():
 
 def test_the_offsets_topic_itself_may_be_the_problem():
     world = files()
-    facts = TopicFacts(OFFSETS, TopicRole.OFFSETS, "delete", 25, 1, 1)
+    facts = TopicFacts(OFFSETS, InternalTopicRole.OFFSETS, "delete", 25, 1, 1)
     world.see(TopicFactsRead(kafka="east", facts=(facts,), at=world.now))
     (problem,) = explained(world, "files")["problems"]
     assert problem.startswith(f"topic {OFFSETS}: not_compacted:")
@@ -282,7 +282,7 @@ def test_a_sink_on_a_kafka_cluster_that_is_not_configured_says_why_it_has_no_lag
     settings = SinkSettings(group="connect-out", addresses=frozenset({"far:9092"}))
     world.listed(replace(sink("out"), sink=settings))
     group = explained(world, "out")["group"]
-    assert (group["kafka"], group["lag_unknown"]) == (None, UNCONFIGURED)
+    assert (group["kafka"], group["lag_unknown"]) == (None, KAFKA_NOT_CONFIGURED)
 
 
 def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong_with_it():
@@ -293,7 +293,7 @@ def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong
         findings=(FOUND, replace(FOUND, connector=None)),
     )
     (view,) = snapshot.connectors
-    found = document(snapshot, view)
+    found = build_explained_connector(snapshot, view)
     ((judged,), (wrong,)) = (found["judgements"], found["findings"])
     assert (judged.verdict, judged.rule, judged.reason) == ("silent", 5, "work waits")
     assert judged.law.startswith("Rule 5: work waits")
@@ -314,7 +314,7 @@ def test_what_a_finding_says_is_not_said_again(name, wrong):
     said = replace(FOUND, name=name, connector="files")
     snapshot = replace(world.snapshot(), findings=(said,))
     (view,) = snapshot.connectors
-    left = document(snapshot, view)["problems"]
+    left = build_explained_connector(snapshot, view)["problems"]
     assert len(before) == 1 + 2 * bool(wrong)
     assert len(left) == len(before) - (2 if wrong else 1)
 
@@ -325,13 +325,13 @@ def test_a_position_beyond_the_end_that_was_found_is_not_said_again():
     said = replace(FOUND, name=Name.MM2_POSITION_AHEAD)
     snapshot = replace(world.snapshot(), findings=(said,))
     (view,) = snapshot.connectors
-    assert document(snapshot, view)["problems"] == []
+    assert build_explained_connector(snapshot, view)["problems"] == []
 
 
 def test_a_name_that_nobody_has_is_answered_with_the_nearest():
     snapshot = files().snapshot()
     with pytest.raises(ConfigError, match=r'no connector file in .*, did you mean "files"'):
-        find(snapshot, "file", None)
+        find_connector(snapshot, "file", None)
 
 
 def test_a_name_that_two_clusters_have_asks_which():
@@ -339,10 +339,10 @@ def test_a_name_that_two_clusters_have_asks_which():
     (view,) = snapshot.connectors
     both = replace(snapshot, connectors=(view, replace(view, connect_cluster="other")))
     with pytest.raises(ConfigError, match="say --connect"):
-        find(both, "files", None)
-    assert find(both, "files", "other").connect_cluster == "other"
+        find_connector(both, "files", None)
+    assert find_connector(both, "files", "other").connect_cluster == "other"
     with pytest.raises(ConfigError, match="in Connect cluster none"):
-        find(both, "files", "none")
+        find_connector(both, "files", "none")
 
 
 def test_what_a_flow_lost_is_told_with_its_ranges_and_its_topics_ids():

@@ -8,10 +8,9 @@ from offsetwatch.cli.inspect import status as verbs
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.serve.documents import explain as serve_explain
 from offsetwatch.serve.documents import failover
-from offsetwatch.serve.documents.explain import document
-from offsetwatch.serve.documents.status import status
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.serve.documents.explain import build_explained_connector
+from offsetwatch.serve.documents.status import encode_status
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.serve.worlds import GROUP
 from tests.unit.state.failover.test_groups import (
@@ -41,7 +40,7 @@ def moving() -> World:
 
 def explained(world: World, name: str) -> dict:
     snapshot = world.snapshot()
-    return document(snapshot, serve_explain.find(snapshot, name, None))
+    return build_explained_connector(snapshot, serve_explain.find_connector(snapshot, name, None))
 
 
 def test_the_flows_connector_and_its_checkpoint_connector_tell_of_its_groups():
@@ -64,7 +63,7 @@ def test_a_flow_without_checkpoints_rests_on_no_groups():
 
 
 def test_explain_prints_a_table_of_them(capsys):
-    explain._print(explained(moving(), "ckpt"))
+    explain._print_tables(explained(moving(), "ckpt"))
     printed = capsys.readouterr().out
     assert "Failover" in printed
     assert "2699" in printed
@@ -73,8 +72,8 @@ def test_explain_prints_a_table_of_them(capsys):
 def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
     unknown = replace(GROUP, group="reports", best=None, reread=None, skip=None)
     flows = moving().snapshot().topology
-    shown = replace(EMPTY, groups=(GROUP, unknown), topology=flows)
-    verbs._print_status(documents.decode(status(shown), verbs.StatusDocument))
+    shown = replace(EMPTY_SNAPSHOT, groups=(GROUP, unknown), topology=flows)
+    verbs._print_tables(documents.decode(encode_status(shown), verbs.StatusDocument))
     lines = capsys.readouterr().out.splitlines()
     (billing,) = [line.split() for line in lines if "billing" in line]
     (reports,) = [line.split() for line in lines if "reports" in line]
@@ -83,5 +82,5 @@ def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
 
 
 def test_a_row_has_a_cell_for_every_heading():
-    row = failover.table_row({"flow": "west->east", **failover.group(GROUP)})
+    row = failover.format_table_row({"flow": "west->east", **failover.build_group_row(GROUP)})
     assert len(row) == len(failover.HEADINGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch import documents
 from offsetwatch.cli.inspect.finding_tables import print_findings
 from offsetwatch.model.evidence import EvidenceItem
@@ -18,17 +19,16 @@ from offsetwatch.model.findings import (
     Verdict,
 )
 from offsetwatch.serve.documents.findings import (
-    finding_row,
-    finding_rows,
-    findings,
-    judgement_row,
-    read,
+    build_finding_row,
+    build_finding_rows,
+    build_judgement_row,
+    decode_findings,
+    encode_findings,
 )
-from offsetwatch.serve.documents.overview import overview
+from offsetwatch.serve.documents.overview import encode_overview
 from offsetwatch.serve.metrics import catalog
-from offsetwatch.serve.metrics.families import collect
-from offsetwatch.state.snapshot import EMPTY
-
+from offsetwatch.serve.metrics.families import collect_families
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED
 
@@ -55,7 +55,7 @@ JUDGED = Judgement(
     evidence=(EvidenceItem("silent", 1, "partitions"),),
 )
 SNAPSHOT = replace(
-    EMPTY,
+    EMPTY_SNAPSHOT,
     at=1_763_712_006.5,
     ready=True,
     waiting_for=(),
@@ -65,7 +65,7 @@ SNAPSHOT = replace(
 
 
 def test_the_document_says_everything_of_a_finding_and_of_a_judgement():
-    assert json.loads(findings(SNAPSHOT)) == {
+    assert json.loads(encode_findings(SNAPSHOT)) == {
         "at": "2025-11-21T08:00:06.500000Z",
         "ready": True,
         "waiting_for": [],
@@ -122,39 +122,39 @@ def test_of_too_many_every_place_lists_the_first_and_says_how_many_it_leaves_out
     slight = replace(TOPIC, severity=Severity.INFO)
     many = [replace(slight, subject=str(number)) for number in range(FINDINGS_MAX + 6)]
     snapshot = replace(SNAPSHOT, findings=(FOUND, *many))
-    for document in (findings(snapshot), overview(snapshot, version="1", alive=True)):
+    for document in (encode_findings(snapshot), encode_overview(snapshot, version="1", alive=True)):
         shown = json.loads(document)
         assert len(shown["findings"]) == FINDINGS_MAX
         assert shown["findings"][0]["severity"] == "critical"
         assert shown["findings_left_out"] == 7
-    families = collect(snapshot, BUILD, RELOADED)
+    families = collect_families(snapshot, BUILD, RELOADED)
     (counted,) = (family for family in families if family.spec is catalog.FINDINGS)
     assert sum(counted.numbers) == FINDINGS_MAX + 7
 
 
 def test_a_command_says_how_many_findings_it_does_not_list(capsys: pytest.CaptureFixture[str]):
-    print_findings((finding_row(FOUND),), "the daemon", left_out=7)
+    print_findings((build_finding_row(FOUND),), "the daemon", left_out=7)
     assert "7 more findings, none of them more severe, are not listed" in capsys.readouterr().err
 
 
 def test_what_a_daemon_answered_is_read_back_as_it_was():
-    told = read(findings(SNAPSHOT))
+    told = decode_findings(encode_findings(SNAPSHOT))
     assert told is not None
-    assert told.findings == finding_rows(SNAPSHOT)
-    assert told.judgements == tuple(judgement_row(at) for at in SNAPSHOT.judgements)
+    assert told.findings == build_finding_rows(SNAPSHOT)
+    assert told.judgements == tuple(build_judgement_row(at) for at in SNAPSHOT.judgements)
 
 
 def test_an_answer_of_something_else_is_none():
-    assert read(b"<html>") is None
-    assert read(b'{"at": 1}') is None
-    assert read(b'{"at": "\xff"}') is None
-    assert read(b'{"at": ' + b"[" * 100_000) is None
+    assert decode_findings(b"<html>") is None
+    assert decode_findings(b'{"at": 1}') is None
+    assert decode_findings(b'{"at": "\xff"}') is None
+    assert decode_findings(b'{"at": ' + b"[" * 100_000) is None
 
 
 @pytest.mark.parametrize("known", ["mm2_silent_stall", "critical", "silent", "flow"])
 def test_a_name_that_only_a_newer_daemon_knows_is_read_as_it_is(known: str):
-    body = findings(SNAPSHOT).replace(f'"{known}"'.encode(), b'"unheard_of"')
-    told = read(body)
+    body = encode_findings(SNAPSHOT).replace(f'"{known}"'.encode(), b'"unheard_of"')
+    told = decode_findings(body)
     assert told is not None
     assert len(told.findings) == len(SNAPSHOT.findings)
     assert b"unheard_of" in documents.encode(told)
@@ -162,7 +162,7 @@ def test_a_name_that_only_a_newer_daemon_knows_is_read_as_it_is(known: str):
 
 def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_them():
     cause = replace(FOUND, explains=(FindingName.TASK_FAILED,))
-    body = findings(replace(SNAPSHOT, findings=(cause,)))
+    body = encode_findings(replace(SNAPSHOT, findings=(cause,)))
     assert json.loads(body)["findings"][0]["supersedes"] == ["task_failed"]
     assert json.loads(body)["superseded"] == [
         {
@@ -177,6 +177,6 @@ def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_the
             },
         }
     ]
-    told = read(body)
+    told = decode_findings(body)
     assert told is not None
-    assert told.findings[0] == finding_row(cause)
+    assert told.findings[0] == build_finding_row(cause)

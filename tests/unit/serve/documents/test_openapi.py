@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from offsetwatch.model.connectors import Task
-from offsetwatch.serve.documents import openapi as read_openapi
-from offsetwatch.state.snapshot import EMPTY
 from schemathesis.openapi.checks import JsonSchemaError
 
+from offsetwatch.model.connectors import Task
+from offsetwatch.serve.documents import openapi as read_openapi
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.serve.http.test_read_listener import World, serving
 from tests.unit.serve.worlds import connector, full
@@ -33,7 +33,7 @@ def strict(document: Any) -> Any:
     return found
 
 
-SCHEMA = schemathesis.openapi.from_dict(strict(deepcopy(read_openapi.document())))
+SCHEMA = schemathesis.openapi.from_dict(strict(deepcopy(read_openapi.build_document())))
 DOCUMENTS = [path for path in read_openapi.PATHS if not path.endswith("explain")]
 
 
@@ -60,7 +60,7 @@ def test_every_path_is_described_and_no_other(client):
     served = {*client.get(read_openapi.PREFIX).json()["documents"], read_openapi.PREFIX}
     described = client.get(read_openapi.DOCUMENT_PATH).json()
     assert {*described["paths"]} == served
-    assert described == json.loads(read_openapi.text())
+    assert described == json.loads(read_openapi.format_document())
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
@@ -92,7 +92,7 @@ def test_a_refusal_is_described(client, query, status):
 
 @pytest.mark.parametrize("path", [at for at in DOCUMENTS if at != read_openapi.PREFIX])
 def test_that_nothing_has_been_read_yet_is_described(client, world, monkeypatch, path):
-    monkeypatch.setattr(world, "now", EMPTY)
+    monkeypatch.setattr(world, "now", EMPTY_SNAPSHOT)
     assert held(client.get(path), path).status_code == 503
 
 
@@ -114,7 +114,7 @@ def test_a_field_that_is_not_described_would_be_found(client, world, monkeypatch
 
 
 def test_a_required_parameter_is_marked():
-    parameters = read_openapi.document()["paths"]["/api/v1/explain"]["get"]["parameters"]
+    parameters = read_openapi.build_document()["paths"]["/api/v1/explain"]["get"]["parameters"]
     assert {at["name"]: at["required"] for at in parameters} == {
         "connect_cluster": False,
         "connector": True,

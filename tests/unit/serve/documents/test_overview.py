@@ -8,25 +8,24 @@ import shlex
 
 import httpx
 import pytest
+
 from offsetwatch.cli.plans.commands import plan_approve
-from offsetwatch.model.connector_conditions import urgency
+from offsetwatch.model.connector_conditions import compute_urgency
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.serve.documents import overview, trends
 from offsetwatch.serve.http import page_files
-from offsetwatch.state.snapshot import EMPTY, RestConnector, Snapshot
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, RestConnector, Snapshot
 from offsetwatch.state.trends import Trends
-
 from tests.browser import worlds as mornings
 from tests.changed import replace
-
-from .test_http import World, serving
-from .worlds import FOUND, JUDGED, MIRROR, SINK, full
+from tests.unit.serve.http.test_read_listener import World, serving
+from tests.unit.serve.worlds import FOUND, JUDGED, MIRROR, SINK, full
 
 OPTIONS = "--config /etc/offsetwatch.yaml"
 
 
 def document(snapshot: Snapshot, *, alive: bool = True):
-    body = overview.overview(snapshot, version="1.2.3", alive=alive, options=OPTIONS)
+    body = overview.encode_overview(snapshot, version="1.2.3", alive=alive, options=OPTIONS)
     return json.loads(body)
 
 
@@ -70,7 +69,7 @@ def test_what_is_paused_comes_before_what_is_well():
         row(replace(seen, connectors=(replace(first, state=state, tasks=()),)), first.name)
         for state in ("paused", "stopped")
     ]
-    assert all(at["urgency"] < urgency("running", "ok") for at in rows)
+    assert all(at["urgency"] < compute_urgency("running", "ok") for at in rows)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ def test_a_long_position_is_cut():
     view = replace(full().source_partitions[0], connector="long")
     assert view.offset is not None
     long = replace(view, offset=replace(view.offset, text="9" * 10_000))
-    found = row(replace(EMPTY, at=1.0, source_partitions=(long,)), "long")
+    found = row(replace(EMPTY_SNAPSHOT, at=1.0, source_partitions=(long,)), "long")
     assert len(found["position"]) == overview.POSITION_CHARS_MAX + 1
 
 
@@ -182,8 +181,8 @@ def test_every_minute_has_a_value_or_null():
     seen, marks = Trends(), ()
     for minute, lag in enumerate((4, None, 6)):
         sink = replace(SINK, lag=lag, behind_since=None)
-        marks = seen.see(replace(EMPTY, at=60.0 * minute, sink_partitions=(sink,)))
-    found = json.loads(trends.trends(replace(EMPTY, trends=marks)))
+        marks = seen.see(replace(EMPTY_SNAPSHOT, at=60.0 * minute, sink_partitions=(sink,)))
+    found = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
     assert (found["since"], found["at"], found["minutes"]) == (
         "1970-01-01T00:00:00Z",
         "1970-01-01T00:02:00Z",
@@ -203,15 +202,15 @@ def test_every_minute_has_a_value_or_null():
 def test_who_comes_later_has_gaps_before_and_who_is_gone_has_no_row():
     seen = Trends()
     gone, stays, new = (replace(MIRROR, connector=name) for name in ("gone", "stays", "new"))
-    seen.see(replace(EMPTY, at=0.0, mirror_partitions=(gone, stays)))
-    marks = seen.see(replace(EMPTY, at=60.0, mirror_partitions=(stays, new)))
-    found = json.loads(trends.trends(replace(EMPTY, trends=marks)))
+    seen.see(replace(EMPTY_SNAPSHOT, at=0.0, mirror_partitions=(gone, stays)))
+    marks = seen.see(replace(EMPTY_SNAPSHOT, at=60.0, mirror_partitions=(stays, new)))
+    found = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
     lags = {at["connector"]: at["lag_records"] for at in found["flows"]}
     assert lags == {"new": [None, 379], "stays": [379, 379]}
 
 
 def test_before_the_first_minute_there_is_nothing():
-    found = json.loads(trends.trends(replace(EMPTY, at=1.0)))
+    found = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, at=1.0)))
     assert (found["since"], found["minutes"], found["connectors"]) == (None, [], [])
 
 
@@ -260,7 +259,7 @@ def test_the_overview_says_when_the_main_loop_has_stopped(client, world):
 def test_everything_that_the_page_names_is_served_and_nothing_else(client):
     text = client.get("/").text
     named = set(re.findall(r'(?:src|href)="static/([^"]+)"', text))
-    served = page_files.assets("1")[1]
+    served = page_files.load_assets("1")[1]
     for script in (name for name in served if name.endswith(".js")):
         named |= set(re.findall(r'from "\./([^"]+)"', served[script].body.decode()))
     assert named == set(served)
@@ -289,7 +288,7 @@ def test_the_page_allows_nothing_inline_and_no_other_host(client):
 
 
 def test_no_script_of_the_page_parses_html_or_names_a_host():
-    for name, asset in page_files.assets("1")[1].items():
+    for name, asset in page_files.load_assets("1")[1].items():
         text = asset.body.decode()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
         hosts = [found for found in re.findall(r"https?://[^\"' ]+", text) if name != "icon.svg"]
@@ -303,5 +302,5 @@ def test_what_asks_for_the_page_is_answered_by_reading_alone(client):
 
 def test_the_address_of_the_boards_is_in_the_overview():
     for address in (None, "https://grafana.example.com"):
-        body = overview.overview(EMPTY, version="1", alive=True, boards_url=address)
+        body = overview.encode_overview(EMPTY_SNAPSHOT, version="1", alive=True, boards_url=address)
         assert json.loads(body)["boards_url"] == address

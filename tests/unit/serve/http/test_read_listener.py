@@ -10,20 +10,19 @@ from datetime import datetime
 
 import httpx
 import pytest
-from offsetwatch.errors import ConfigError, Unreachable
-from offsetwatch.serve.http.read_listener import Pulse, ReadServer
-from offsetwatch.serve.metrics.render_cache import RENDERS_MAX
-from offsetwatch.state.snapshot import EMPTY, Snapshot
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from structlog.testing import capture_logs
 
+from offsetwatch.errors import ConfigError, TargetUnreachable
+from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
+from offsetwatch.serve.metrics.render_cache import RENDERS_MAX
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
+from tests.unit.serve.worlds import BUILD, RELOADED, expected, full
 from tests.waiting import DEADLINE_S, until
-
-from .worlds import BUILD, RELOADED, expected, full
 
 DOCUMENTS = ("/api/v1/connectors", "/api/v1/flows", "/api/v1/findings")
 OF_THE_PAGE = ("/api/v1/overview", "/api/v1/trends")
@@ -65,8 +64,8 @@ class World:
     def is_fresh(self) -> bool:
         return self.fresh
 
-    def pulse(self) -> Pulse:
-        return Pulse(self.is_alive, self.is_fresh)
+    def pulse(self) -> LoopHeartbeat:
+        return LoopHeartbeat(self.is_alive, self.is_fresh)
 
     def reload(self) -> Future[tuple[str, ...]]:
         done: Future[tuple[str, ...]] = Future()
@@ -229,7 +228,7 @@ def test_whether_the_loop_turns_is_asked_once_the_snapshot_is_fresh(world):
 
 
 def test_a_loop_that_never_ticks_again_does_not_keep_requests_for_good(client, world, monkeypatch):
-    monkeypatch.setattr("offsetwatch.serve.http.read_listener.PICTURE_LOOKS_MAX", 3)
+    monkeypatch.setattr("offsetwatch.serve.http.read_listener.SNAPSHOT_POLLS_MAX", 3)
     world.fresh = False
     assert without_process(samples(client.get("/metrics").text)) == expected_here(world.now)
 
@@ -244,7 +243,7 @@ def test_healthy_tells_whether_the_loop_turns(client, world):
 
 
 def test_healthy_has_nothing_to_do_with_readiness(client, world):
-    world.now = EMPTY
+    world.now = EMPTY_SNAPSHOT
     assert client.get("/-/healthy").status_code == 200
 
 
@@ -257,7 +256,7 @@ def test_ready_tells_line_by_line_what_is_waited_for(client, world):
 
 
 def test_metrics_and_api_answer_before_anything_is_ready(client, world):
-    world.now = replace(EMPTY, at=1.0)
+    world.now = replace(EMPTY_SNAPSHOT, at=1.0)
     assert all(client.get(path).status_code == 200 for path in ROUTES if path != "/-/ready")
 
 
@@ -292,8 +291,8 @@ def test_a_version_with_markup_does_not_reach_the_page():
     listen = f"127.0.0.1:{free_port()}"
     server = ReadServer(
         listen,
-        lambda: EMPTY,
-        Pulse(lambda: True),
+        lambda: EMPTY_SNAPSHOT,
+        LoopHeartbeat(lambda: True),
         build=replace(BUILD, version="<script>"),
         **RELOADING,
     )
@@ -559,12 +558,12 @@ def test_a_taken_address_is_unreachable_and_named(world):
     port = free_port()
     with socket.create_server(("127.0.0.1", port)):
         listen = f"127.0.0.1:{port}"
-        with pytest.raises(Unreachable, match=f"listen {listen}: .*[Aa]ddress"):
+        with pytest.raises(TargetUnreachable, match=f"listen {listen}: .*[Aa]ddress"):
             ReadServer(listen, world.snapshot, world.pulse(), **RELOADING).start()
 
 
 def test_an_address_of_another_machine_is_unreachable(world):
-    with pytest.raises(Unreachable):
+    with pytest.raises(TargetUnreachable):
         ReadServer("192.0.2.1:0", world.snapshot, world.pulse(), **RELOADING).start()
 
 
@@ -626,6 +625,6 @@ def test_a_refused_configuration_is_answered_with_its_mistakes():
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_before_the_first_tick_there_is_no_document(path):
     world = World()
-    world.now = EMPTY
+    world.now = EMPTY_SNAPSHOT
     with serving(world) as client:
         assert client.get(path).status_code == 503

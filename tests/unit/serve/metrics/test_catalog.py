@@ -1,10 +1,10 @@
 import re
 
 import pytest
-from offsetwatch.serve.metrics.catalog import CATALOG, describe
-from offsetwatch.serve.metrics.families import collect
 
-from .worlds import BUILD, RELOADED, full
+from offsetwatch.serve.metrics.catalog import CATALOG, describe_metrics
+from offsetwatch.serve.metrics.families import collect_families
+from tests.unit.serve.worlds import BUILD, RELOADED, full
 
 BY_NAME = {spec.name: spec for spec in CATALOG}
 
@@ -26,17 +26,19 @@ def test_a_row_keeps_the_conventions_of_prometheus(spec):
 
 
 def test_every_row_of_the_catalogue_is_filled_and_nothing_else_is():
-    filled = {family.spec.name for family in collect(full(), BUILD, RELOADED) if family.labels}
+    filled = {
+        family.spec.name for family in collect_families(full(), BUILD, RELOADED) if family.labels
+    }
     assert filled == set(BY_NAME)
 
 
 def test_a_family_has_as_many_values_per_row_as_its_spec_has_labels():
-    for family in collect(full(), BUILD, RELOADED):
+    for family in collect_families(full(), BUILD, RELOADED):
         assert {len(labels) for labels, _ in family.rows()} == {len(family.spec.labels)}
 
 
 def test_the_printed_catalogue_says_what_the_catalogue_says():
-    rows = {row.name: row for row in describe()}
+    rows = {row.name: row for row in describe_metrics()}
     assert len(rows) == len(CATALOG)
     assert rows["offsetwatch_mm2_replicated_offset"].labels == (
         "connect_cluster",

@@ -8,7 +8,8 @@ from itertools import pairwise
 from aiohttp.abc import AbstractStreamWriter
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.serve.metrics.chunked_body import PIECE_BYTES, Pieces, gathered
+
+from offsetwatch.serve.metrics.chunked_body import PIECE_BYTES, ChunkedBody, merge_small_parts
 
 SMALL = b"a line\n"
 LARGE = bytes(PIECE_BYTES)
@@ -41,24 +42,24 @@ class Writer(AbstractStreamWriter):
 
 
 def test_small_parts_go_out_together_and_in_order() -> None:
-    assert list(gathered([SMALL, b"", b"another\n"])) == [SMALL + b"another\n"]
+    assert list(merge_small_parts([SMALL, b"", b"another\n"])) == [SMALL + b"another\n"]
 
 
 def test_what_is_large_is_not_copied_and_waits_for_what_comes_before_it() -> None:
-    found = list(gathered([SMALL, LARGE, SMALL, LARGE]))
+    found = list(merge_small_parts([SMALL, LARGE, SMALL, LARGE]))
     assert found == [SMALL, LARGE, SMALL, LARGE]
     assert found[1] is LARGE
     assert found[3] is LARGE
 
 
 def test_of_nothing_there_are_no_pieces() -> None:
-    assert list(gathered([b"", b""])) == []
+    assert list(merge_small_parts([b"", b""])) == []
 
 
 @given(st.lists(st.sampled_from([0, 1, 999, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1])))
 def test_the_bytes_are_the_same_and_no_two_neighbours_would_fit_into_one(sizes: list[int]) -> None:
     parts = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
-    found = list(gathered(parts))
+    found = list(merge_small_parts(parts))
     assert b"".join(found) == b"".join(parts)
     assert all(found)
     assert all(len(piece) + len(after) > PIECE_BYTES for piece, after in pairwise(found))
@@ -67,7 +68,7 @@ def test_the_bytes_are_the_same_and_no_two_neighbours_would_fit_into_one(sizes: 
 def test_any_number_of_answers_send_the_same_pieces() -> None:
     body = (SMALL, LARGE)
     for _ in range(2):
-        pieces, writer = Pieces(body, "text/plain; version=0.0.4"), Writer()
+        pieces, writer = ChunkedBody(body, "text/plain; version=0.0.4"), Writer()
         asyncio.run(pieces.write(writer))
         assert writer.written == [SMALL, LARGE]
         assert pieces.size == len(SMALL) + len(LARGE)

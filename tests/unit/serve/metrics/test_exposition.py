@@ -3,21 +3,6 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from offsetwatch.model.connectors import Task
-from offsetwatch.serve.metrics.catalog import CATALOG
-from offsetwatch.serve.metrics.exposition import Encoder, Exposition, _header
-from offsetwatch.serve.metrics.families import collect
-from offsetwatch.serve.metrics.metric import Spec
-from offsetwatch.serve.metrics.negotiate import (
-    FORMATS,
-    OPENMETRICS_0_0_1,
-    OPENMETRICS_1_0_0,
-    TEXT_0_0_4,
-    TEXT_1_0_0,
-)
-from offsetwatch.serve.metrics.series_table import Columns, Family
-from offsetwatch.serve.metrics.series_table import family as family_of
-from offsetwatch.state.snapshot import EMPTY
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
@@ -27,9 +12,23 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from offsetwatch.model.connectors import Task
+from offsetwatch.serve.metrics.catalog import CATALOG
+from offsetwatch.serve.metrics.exposition import Encoder, Exposition, _format_header
+from offsetwatch.serve.metrics.families import collect_families
+from offsetwatch.serve.metrics.metric import MetricSpec
+from offsetwatch.serve.metrics.negotiate import (
+    FORMATS,
+    OPENMETRICS_0_0_1,
+    OPENMETRICS_1_0_0,
+    TEXT_0_0_4,
+    TEXT_1_0_0,
+)
+from offsetwatch.serve.metrics.series_table import Family, LabelColumns
+from offsetwatch.serve.metrics.series_table import build_family as family_of
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-
-from .worlds import (
+from tests.unit.serve.worlds import (
     BUILD,
     FORGOTTEN,
     MIRROR,
@@ -109,13 +108,13 @@ def test_text_has_no_end_marker_and_names_counter_families_with_total():
 
 @every_format
 def test_the_process_metrics_of_prometheus_client_are_appended(form):
-    names = {name for name, _ in parsed(rendered(EMPTY, form), form)}
+    names = {name for name, _ in parsed(rendered(EMPTY_SNAPSHOT, form), form)}
     assert {"process_cpu_seconds_total", "process_resident_memory_bytes"} <= names
 
 
 def test_integers_stay_integers_and_timestamps_keep_their_milliseconds():
     view = source("{}", "p", number("n", 2**53), commits=0)
-    lines = rendered(replace(EMPTY, source_partitions=(view,))).decode().splitlines()
+    lines = rendered(replace(EMPTY_SNAPSHOT, source_partitions=(view,))).decode().splitlines()
     at = 'connect_cluster="lab",connector="files",source_partition="p"'
     assert f'offsetwatch_source_offset_position{{{at},field="n"}} 9007199254740992' in lines
     assert f"offsetwatch_source_offset_commits_total{{{at}}} 0" in lines
@@ -134,7 +133,7 @@ class Reference:
         self._snapshot = snapshot
 
     def collect(self):
-        for family in collect(self._snapshot, BUILD, RELOADED):
+        for family in collect_families(self._snapshot, BUILD, RELOADED):
             make = CounterMetricFamily if family.spec.kind == "counter" else GaugeMetricFamily
             metric = make(family.spec.name, family.spec.help, labels=family.spec.labels)
             for labels, value in family.rows():
@@ -162,14 +161,14 @@ nasty = st.text(alphabet=st.sampled_from('\\"\n\r\t ,={}#%nä€𝄞\x00\x85\u20
 @given(values=st.lists(nasty, min_size=1, max_size=4, unique=True))
 def test_a_label_value_comes_back_as_it_went_in(form, values):
     views = tuple(source("{}", value, number("n", 1)) for value in values)
-    snapshot = replace(EMPTY, source_partitions=views)
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=views)
     assert ours(rendered(snapshot, form), form) == expected(snapshot)
 
 
 @given(name=nasty, topic=nasty, state=nasty, reason=nasty)
 def test_every_kind_of_label_is_escaped(name, topic, state, reason):
     snapshot = replace(
-        EMPTY,
+        EMPTY_SNAPSHOT,
         connectors=(connector(name, state, (Task(0, state),)),),
         mirror_partitions=(replace(MIRROR, connector=name, topic=topic),),
         syncs=(replace(SYNC, topic=topic),),
@@ -182,22 +181,22 @@ def test_every_kind_of_label_is_escaped(name, topic, state, reason):
 
 @given(text=st.text(alphabet=st.sampled_from('\\"\n nab"'), max_size=12))
 def test_a_help_text_comes_back_as_it_went_in(text):
-    spec = Spec(name="x_total", kind="counter", help=f"a{text}z", labels=())
+    spec = MetricSpec(name="x_total", kind="counter", help=f"a{text}z", labels=())
     for form, parse in ((TEXT_0_0_4, parse_text), (OPENMETRICS_1_0_0, parse_openmetrics)):
         end = "# EOF\n" if form.openmetrics else ""
-        (family,) = parse(_header(spec, form).decode() + "x_total 1\n" + end)
+        (family,) = parse(_format_header(spec, form).decode() + "x_total 1\n" + end)
         assert family.documentation == spec.help
 
 
 def test_a_quote_in_a_help_text_is_escaped_in_openmetrics_alone():
-    spec = Spec(name="x", kind="gauge", help='a "b" \\ c.', labels=())
-    assert _header(spec, TEXT_0_0_4).startswith(b'# HELP x a "b" \\\\ c.\n')
-    assert _header(spec, OPENMETRICS_1_0_0).startswith(b'# HELP x a \\"b\\" \\\\ c.\n')
+    spec = MetricSpec(name="x", kind="gauge", help='a "b" \\ c.', labels=())
+    assert _format_header(spec, TEXT_0_0_4).startswith(b'# HELP x a "b" \\\\ c.\n')
+    assert _format_header(spec, OPENMETRICS_1_0_0).startswith(b'# HELP x a \\"b\\" \\\\ c.\n')
 
 
 def test_a_lone_surrogate_costs_its_own_character_and_nothing_else():
     views = (source("{}", "a\ud800b", number("n", 1)), source("{}", "a\udfffb", number("n", 2)))
-    snapshot = replace(EMPTY, source_partitions=views)
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=views)
     found = ours(rendered(snapshot), TEXT_0_0_4)
     labels = {dict(key[1]).get("source_partition") for key in found} - {None}
     assert labels == {"a\N{REPLACEMENT CHARACTER}b"}
@@ -209,7 +208,7 @@ def written(family: Family) -> str:
 
 
 def test_numbers_that_are_no_numbers_have_the_names_of_the_format():
-    spec = Spec(name="x", kind="gauge", help="h.", labels=("at",))
+    spec = MetricSpec(name="x", kind="gauge", help="h.", labels=("at",))
     numbers = [math.nan, math.inf, -math.inf, 1, 0.5]
     labels = [(str(n),) for n in range(len(numbers))]
     body = written(Family(spec, labels, numbers))
@@ -218,7 +217,7 @@ def test_numbers_that_are_no_numbers_have_the_names_of_the_format():
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53))
 def test_a_number_comes_back_exactly(value):
-    family = Family(Spec(name="x", kind="gauge", help="h.", labels=()), [()], [value])
+    family = Family(MetricSpec(name="x", kind="gauge", help="h.", labels=()), [()], [value])
     (found,) = parse_text(written(family))
     assert found.samples[0].value == value
 
@@ -231,7 +230,7 @@ def test_two_source_partitions_with_one_label_are_shown_as_the_first_of_them(for
     first = source('{"p":0}', "p=0", number("n", 10), commits=1)
     second = source('{"p":"0"}', "p=0", number("n", 20), commits=2)
     other = source('{"p":1}', "p=1", number("n", 30), commits=3)
-    snapshot = replace(EMPTY, source_partitions=(first, second, other))
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(first, second, other))
     exposition = Exposition(BUILD, lambda: RELOADED)
     for _ in range(2):
         assert ours(exposition.render(snapshot, form), form) == expected(snapshot)
@@ -247,7 +246,7 @@ def test_two_source_partitions_with_one_label_are_shown_as_the_first_of_them(for
 def test_a_forgotten_twin_leaves_its_place_to_the_other():
     forgotten = replace(FORGOTTEN, label="p=0", commits=1)
     held = source('{"p":"0"}', "p=0", number("n", 20), commits=2)
-    snapshot = replace(EMPTY, source_partitions=(forgotten, held))
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(forgotten, held))
     found = ours(rendered(snapshot), TEXT_0_0_4)
     values = {key[0].removeprefix("offsetwatch_source_offset_"): found[key] for key in found}
     assert values["position"] == 20
@@ -286,21 +285,21 @@ def test_any_sequence_of_snapshots_renders_as_each_would_alone(sequence):
             source(str(n), f"p={label}", number("n", value) if value else None, commits=value)
             for n, (label, value) in enumerate(step)
         )
-        snapshot = replace(EMPTY, source_partitions=views)
+        snapshot = replace(EMPTY_SNAPSHOT, source_partitions=views)
         assert ours(exposition.render(snapshot, TEXT_0_0_4), TEXT_0_0_4) == expected(snapshot)
 
 
 def test_the_cache_holds_the_series_of_the_last_render_and_no_more():
     exposition = Exposition(BUILD, lambda: RELOADED)
-    exposition.render(EMPTY, TEXT_0_0_4)
+    exposition.render(EMPTY_SNAPSHOT, TEXT_0_0_4)
     empty = exposition.series()
     for generation in range(20):
         views = tuple(
             source("{}", f"generation={generation},p={n}", number("n", n)) for n in range(50)
         )
-        exposition.render(replace(EMPTY, source_partitions=views), TEXT_0_0_4)
+        exposition.render(replace(EMPTY_SNAPSHOT, source_partitions=views), TEXT_0_0_4)
         assert exposition.series() == empty + 7 * 50
-    exposition.render(EMPTY, TEXT_0_0_4)
+    exposition.render(EMPTY_SNAPSHOT, TEXT_0_0_4)
     assert exposition.series() == empty
 
 
@@ -331,10 +330,10 @@ def test_a_filtered_render_does_not_spoil_the_next_full_one():
 
 
 def test_each_family_that_is_asked_for_alone_has_the_rows_that_it_has_among_all():
-    whole = {found.spec: list(found.rows()) for found in collect(full(), BUILD, RELOADED)}
+    whole = {found.spec: list(found.rows()) for found in collect_families(full(), BUILD, RELOADED)}
     assert set(CATALOG) <= whole.keys()
     for spec, rows in whole.items():
-        alone = collect(full(), BUILD, RELOADED, lambda at, spec=spec: at is spec)
+        alone = collect_families(full(), BUILD, RELOADED, lambda at, spec=spec: at is spec)
         assert [(found.spec, list(found.rows())) for found in alone] == [(spec, rows)]
 
 
@@ -357,7 +356,7 @@ def test_what_nobody_asked_for_is_not_even_looked_at():
 
 
 def test_columns_are_the_rows_that_they_hold():
-    columns = Columns(["a", "b", "c"], ["x", "y", "z"])
+    columns = LabelColumns(["a", "b", "c"], ["x", "y", "z"])
     assert list(columns.kept([True, False, True])) == [("a", "x"), ("c", "z")]
     assert list(columns.repeated([0, 2, 1])) == [("b", "y"), ("b", "y"), ("c", "z")]
     assert list(columns.beside(["1", "2", "3"])) == [
@@ -365,13 +364,13 @@ def test_columns_are_the_rows_that_they_hold():
         ("b", "y", "2"),
         ("c", "z", "3"),
     ]
-    assert columns == Columns(["a", "b", "c"], ["x", "y", "z"])
-    assert columns != Columns(["a", "b", "c"], ["x", "y", "other"])
+    assert columns == LabelColumns(["a", "b", "c"], ["x", "y", "z"])
+    assert columns != LabelColumns(["a", "b", "c"], ["x", "y", "other"])
 
 
 def test_a_row_without_a_number_leaves_its_columns():
-    spec = Spec(name="x", kind="gauge", help="h.", labels=("at",))
-    found = family_of(spec, Columns(["a", "b", "c"]), [1, None, 2**53 + 1])
+    spec = MetricSpec(name="x", kind="gauge", help="h.", labels=("at",))
+    found = family_of(spec, LabelColumns(["a", "b", "c"]), [1, None, 2**53 + 1])
     assert list(found.rows()) == [(("a",), 1)]
 
 
@@ -387,9 +386,9 @@ NUMBERS = st.one_of(
 
 @given(st.lists(NUMBERS, max_size=8))
 def test_a_family_has_the_rows_of_which_a_sample_holds_the_number_exactly(numbers):
-    spec = Spec(name="m", kind="gauge", help="", labels=("a",))
+    spec = MetricSpec(name="m", kind="gauge", help="", labels=("a",))
     labels = [str(at) for at in range(len(numbers))]
-    found = family_of(spec, Columns(labels), numbers)
+    found = family_of(spec, LabelColumns(labels), numbers)
     exact = [
         ((label,), number)
         for label, number in zip(labels, numbers, strict=True)
@@ -408,7 +407,7 @@ def test_what_is_known_of_label_sets_changes_nothing_that_is_written(before, aft
 
     def families(scrape):
         for at, rows in enumerate(scrape):
-            spec = Spec(name=f"m{at}", kind="gauge", help="", labels=("a", "b"))
+            spec = MetricSpec(name=f"m{at}", kind="gauge", help="", labels=("a", "b"))
             yield Family(spec, rows, list(range(len(rows))))
 
     def written(encoder, scrape):

@@ -1,37 +1,52 @@
 import dataclasses
 
 import pytest
+
 from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
     InputId,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.serve.metrics import catalog, catalog_mirrors
-from offsetwatch.serve.metrics.families import collect
+from offsetwatch.serve.metrics.families import collect_families
 from offsetwatch.serve.metrics.metric import INPUT
-from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.baseline_view import BaselinesView
 from offsetwatch.state.pipeline_status import PipelineView
-from offsetwatch.state.snapshot import EMPTY, InputView
-
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView
 from tests.changed import replace
-
-from .worlds import BUILD, FORGOTTEN, FOUND, MIRROR, RELOADED, connector, full, number, source
+from tests.unit.serve.worlds import (
+    BUILD,
+    FORGOTTEN,
+    FOUND,
+    MIRROR,
+    RELOADED,
+    connector,
+    full,
+    number,
+    source,
+)
 
 
 def rows_of(spec, snapshot):
     """{label values: number} of one family."""
-    found = [family for family in collect(snapshot, BUILD, RELOADED) if family.spec is spec]
+    found = [
+        family for family in collect_families(snapshot, BUILD, RELOADED) if family.spec is spec
+    ]
     assert len(found) == 1
     return dict(found[0].rows())
 
 
 def test_an_empty_snapshot_has_only_the_build_and_the_configuration():
-    filled = [family.spec.name for family in collect(EMPTY, BUILD, RELOADED) if family.labels]
+    filled = [
+        family.spec.name
+        for family in collect_families(EMPTY_SNAPSHOT, BUILD, RELOADED)
+        if family.labels
+    ]
     assert filled == [
         "offsetwatch_build_info",
         "offsetwatch_config_last_reload_successful",
@@ -44,7 +59,7 @@ def test_an_empty_snapshot_has_only_the_build_and_the_configuration():
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_state_set_has_one_1_and_every_other_state_as_0(state):
-    snapshot = replace(EMPTY, connectors=(connector("files", state, (Task(4, state),)),))
+    snapshot = replace(EMPTY_SNAPSHOT, connectors=(connector("files", state, (Task(4, state),)),))
     of_connector = rows_of(catalog.CONNECTOR_STATE, snapshot)
     of_task = rows_of(catalog.TASK_STATE, snapshot)
     assert of_connector == {("lab", "files", known): int(known == state) for known in STATES}
@@ -53,7 +68,7 @@ def test_a_state_set_has_one_1_and_every_other_state_as_0(state):
 
 def test_a_state_that_connect_may_invent_is_a_row_of_its_own():
     tasks = (Task(0, "hibernating"), Task(1, "running"))
-    snapshot = replace(EMPTY, connectors=(connector("files", "hibernating", tasks),))
+    snapshot = replace(EMPTY_SNAPSHOT, connectors=(connector("files", "hibernating", tasks),))
     states = rows_of(catalog.CONNECTOR_STATE, snapshot)
     assert states.pop(("lab", "files", "hibernating")) == 1
     assert states == {("lab", "files", known): 0 for known in STATES}
@@ -62,7 +77,7 @@ def test_a_state_that_connect_may_invent_is_a_row_of_its_own():
 
 
 def test_a_connector_without_tasks_has_zero_tasks_in_every_state():
-    snapshot = replace(EMPTY, connectors=(connector("files"),))
+    snapshot = replace(EMPTY_SNAPSHOT, connectors=(connector("files"),))
     assert rows_of(catalog.CONNECTOR_TASKS, snapshot) == {
         ("lab", "files", state): 0 for state in STATES
     }
@@ -72,7 +87,7 @@ def test_a_connector_without_tasks_has_zero_tasks_in_every_state():
 def test_a_forgotten_source_partition_keeps_its_counters_and_nothing_else():
     stale_times = replace(FORGOTTEN, committed_at=5.0, advanced_at=5.0)
     for view in (FORGOTTEN, stale_times):
-        snapshot = replace(EMPTY, source_partitions=(view,))
+        snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(view,))
         for spec in (catalog.POSITION, catalog.LAST_COMMIT, catalog.LAST_ADVANCE):
             assert rows_of(spec, snapshot) == {}
         at = ("lab", "files", "filename=/gone")
@@ -84,21 +99,21 @@ def test_a_forgotten_source_partition_keeps_its_counters_and_nothing_else():
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 0, 0.5, -1.25])
 def test_an_exact_number_is_shown_as_it_is(value):
-    snapshot = replace(EMPTY, source_partitions=(source("{}", "", number("n", value)),))
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(source("{}", "", number("n", value)),))
     assert rows_of(catalog.POSITION, snapshot) == {("lab", "files", "", "n"): value}
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, 10**30, 1e300, float("inf")])
 def test_a_number_beyond_2_to_the_53_is_left_out_and_its_neighbours_are_not(value):
     offset = SourceOffset(text="{}", numbers=(("big", value), ("small", 7)))
-    snapshot = replace(EMPTY, source_partitions=(source("{}", "p", offset),))
+    snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(source("{}", "p", offset),))
     assert rows_of(catalog.POSITION, snapshot) == {("lab", "files", "p", "small"): 7}
 
 
 def test_an_inexact_number_is_left_out_of_every_metric():
     big = 2**53 + 2
     beyond = replace(MIRROR, partition=8, replicated=big, log_start=big, log_end=big, ahead=big)
-    snapshot = replace(EMPTY, mirror_partitions=(beyond, MIRROR))
+    snapshot = replace(EMPTY_SNAPSHOT, mirror_partitions=(beyond, MIRROR))
     for spec in (
         catalog_mirrors.REPLICATED,
         catalog_mirrors.LOG_START,
@@ -111,7 +126,7 @@ def test_an_inexact_number_is_left_out_of_every_metric():
 
 def test_what_is_unknown_has_no_row():
     unknown = replace(MIRROR, log_start=None, log_end=None, lag=None, ahead=None)
-    snapshot = replace(EMPTY, mirror_partitions=(unknown,))
+    snapshot = replace(EMPTY_SNAPSHOT, mirror_partitions=(unknown,))
     for spec in (
         catalog_mirrors.LOG_START,
         catalog_mirrors.LOG_END,
@@ -151,15 +166,15 @@ def test_what_is_usual_is_told_of_connectors_that_there_are_and_of_hours_that_ha
 
 def test_whether_what_is_usual_counts_is_told_where_anything_was_published():
     for valid, told in ((True, {(): 1}), (False, {(): 0}), (None, {})):
-        snapshot = replace(full(), usual=UsualView(valid=valid))
+        snapshot = replace(full(), usual=BaselinesView(valid=valid))
         assert rows_of(catalog.HISTORY_BASELINES, snapshot) == told
 
 
 def test_without_the_pipelines_file_only_unreadable_ones_are_counted():
-    lost = replace(full(), pipeline=PipelineView(status=None, unreadable=4), usual=UsualView())
+    lost = replace(full(), pipeline=PipelineView(status=None, unreadable=4), usual=BaselinesView())
     history = [
         (family.spec.name, dict(family.rows()))
-        for family in collect(lost, BUILD, RELOADED)
+        for family in collect_families(lost, BUILD, RELOADED)
         if "_history_" in family.spec.name and family.labels
     ]
     assert rows_of(catalog.HISTORY_BATCH_AT, lost) == {}
@@ -170,7 +185,7 @@ def test_the_labels_of_an_input_are_its_fields_one_each_so_that_no_two_inputs_sh
     assert set(INPUT) == {field.name for field in dataclasses.fields(InputId)}
     inputs = (
         InputId.of_tail(KafkaTopic("lab", "files")),
-        rest_offsets_input("lab", "files"),
+        build_rest_offsets_input("lab", "files"),
         InputId(LOG_ENDS, kafka="lab"),
         InputId(CONNECT_REST, connect_cluster="lab"),
         InputId(GROUPS, connect_cluster="lab"),
@@ -178,7 +193,7 @@ def test_the_labels_of_an_input_are_its_fields_one_each_so_that_no_two_inputs_sh
         InputId(GROUPS, connect_cluster="lab", source="east", target="west"),
     )
     views = tuple(InputView(at, False, False, None, (), None, None) for at in inputs)
-    rows = rows_of(catalog.INPUT_UP, replace(EMPTY, inputs=views))
+    rows = rows_of(catalog.INPUT_UP, replace(EMPTY_SNAPSHOT, inputs=views))
     assert rows == {
         ("tail", "lab", "", "files", "", "", ""): 0,
         ("rest_offsets", "", "lab", "", "files", "", ""): 0,
@@ -192,7 +207,7 @@ def test_the_labels_of_an_input_are_its_fields_one_each_so_that_no_two_inputs_sh
 
 def test_findings_are_counted_for_each_connector_and_for_what_has_none():
     of_cluster = replace(FOUND, connector=None)
-    rows = rows_of(catalog.FINDINGS, replace(EMPTY, findings=(FOUND, FOUND, of_cluster)))
+    rows = rows_of(catalog.FINDINGS, replace(EMPTY_SNAPSHOT, findings=(FOUND, FOUND, of_cluster)))
     name, severity = FOUND.name.value, FOUND.severity.value
     assert rows == {
         (FOUND.connect_cluster, FOUND.connector, name, severity): 2,
@@ -201,7 +216,7 @@ def test_findings_are_counted_for_each_connector_and_for_what_has_none():
 
 
 def test_only_optional_labels_are_empty():
-    for shown in collect(full(), BUILD, RELOADED):
+    for shown in collect_families(full(), BUILD, RELOADED):
         for values, _ in shown.rows():
             empty = {
                 name for name, value in zip(shown.spec.labels, values, strict=True) if not value

@@ -1,12 +1,13 @@
 import pytest
+
 from offsetwatch.serve.metrics.negotiate import (
     OPENMETRICS_0_0_1,
     OPENMETRICS_1_0_0,
     RANGES_MAX,
     TEXT_0_0_4,
     TEXT_1_0_0,
-    choose,
-    gzip_accepted,
+    choose_format,
+    is_gzip_accepted,
 )
 
 OM = "application/openmetrics-text"
@@ -68,7 +69,7 @@ CASES = {
 
 @pytest.mark.parametrize(("accept", "form"), CASES.values(), ids=CASES.keys())
 def test_the_best_acceptable_format_is_chosen(accept, form):
-    assert choose(accept).format is form
+    assert choose_format(accept).format is form
 
 
 @pytest.mark.parametrize(
@@ -94,11 +95,11 @@ def test_the_best_acceptable_format_is_chosen(accept, form):
     ],
 )
 def test_the_content_type_names_only_what_is_written(accept, content_type):
-    assert choose(accept).content_type == content_type
+    assert choose_format(accept).content_type == content_type
 
 
 def test_a_header_of_thousands_of_ranges_is_cut():
-    assert choose("a/b," * RANGES_MAX + OM).format is TEXT_0_0_4
+    assert choose_format("a/b," * RANGES_MAX + OM).format is TEXT_0_0_4
 
 
 @pytest.mark.parametrize(
@@ -119,4 +120,4 @@ def test_a_header_of_thousands_of_ranges_is_cut():
     ],
 )
 def test_gzip_is_sent_only_to_those_who_accept_it(accept_encoding, accepted):
-    assert gzip_accepted(accept_encoding) is accepted
+    assert is_gzip_accepted(accept_encoding) is accepted

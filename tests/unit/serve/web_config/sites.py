@@ -13,10 +13,10 @@ from typing import Any
 
 import bcrypt
 import yaml
-from offsetwatch.serve.http.read_listener import Pulse, ReadServer
-from offsetwatch.serve.metrics.families import Reload
 
 from lab.certificates import Authority, Certificate
+from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
+from offsetwatch.serve.metrics.families import ConfigReloadStatus
 from tests.unit.serve.worlds import full
 
 DEADLINE_S = 60.0
@@ -65,9 +65,9 @@ class Site:
         server = ReadServer(
             "127.0.0.1:0",
             full,
-            Pulse(lambda: True),
+            LoopHeartbeat(lambda: True),
             reload=Future,
-            reloaded=lambda: Reload(successful=True, at=0.0),
+            reloaded=lambda: ConfigReloadStatus(successful=True, at=0.0),
             web_config=self.file,
         )
         server.start()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from offsetwatch.serve.web_config.current import Current
 from structlog.testing import capture_logs
 
 from lab.certificates import Authority
+from offsetwatch.serve.web_config.current import WebConfigReloader
 
 from .sites import ADA, OTHER_HASH, Site, basic, status
 
@@ -137,9 +137,9 @@ def test_what_is_right_again_is_taken_up(site: Site):
 
 def test_a_file_that_does_not_change_is_read_once(site: Site, monkeypatch: pytest.MonkeyPatch):
     site.write(site.tls(), ADA)
-    current = Current(site.file, "read")
+    current = WebConfigReloader(site.file, "read")
     monkeypatch.setattr(
-        "offsetwatch.serve.web_config.current._read", lambda _: pytest.fail("read again")
+        "offsetwatch.serve.web_config.current._read_web_config", lambda _: pytest.fail("read again")
     )
     first = current.get()
     assert all(current.get() is first for _ in range(3))

@@ -9,10 +9,16 @@ from collections.abc import Iterator
 
 import bcrypt
 import pytest
-from offsetwatch.serve.http.auth_failures import FAILURES_MAX, WINDOW_S, Failures
-from offsetwatch.serve.web_config import passwords
-from offsetwatch.serve.web_config.passwords import REMEMBERED_MAX, WAITING_MAX, No, Passwords
 from pydantic import SecretStr
+
+from offsetwatch.serve.http.auth_failures import FAILURES_MAX, WINDOW_S, AuthFailureCounter
+from offsetwatch.serve.web_config import passwords
+from offsetwatch.serve.web_config.passwords import (
+    REMEMBERED_MAX,
+    WAITING_MAX,
+    PasswordChecker,
+    PasswordRejection,
+)
 
 from .sites import HASH, PASSWORD
 
@@ -38,14 +44,16 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 @pytest.fixture
-def known() -> Iterator[Passwords]:
-    made = Passwords(Failures(), "test")
+def known() -> Iterator[PasswordChecker]:
+    made = PasswordChecker(AuthFailureCounter(), "test")
     yield made
     made.end()
 
 
-def ask(known: Passwords, *headers: list[str], now: float = 0.0, users=USERS) -> list[str | No]:
-    async def all_of_them() -> list[str | No]:
+def ask(
+    known: PasswordChecker, *headers: list[str], now: float = 0.0, users=USERS
+) -> list[str | PasswordRejection]:
+    async def all_of_them() -> list[str | PasswordRejection]:
         return [await known.who(at, users, "a", now) for at in headers]
 
     return asyncio.run(all_of_them())
@@ -57,7 +65,7 @@ def test_who_was_right_is_checked_once(known, checked):
 
 
 def test_who_was_wrong_is_never_remembered(known, checked):
-    assert ask(known, *[header(password=b"x")] * 3) == [No.WRONG] * 3
+    assert ask(known, *[header(password=b"x")] * 3) == [PasswordRejection.WRONG] * 3
     assert len(checked) == 3
 
 
@@ -71,14 +79,14 @@ def test_what_is_remembered_holds_no_password_and_no_hash(known):
 
 def test_an_unknown_user_is_checked_against_a_hash_of_the_dearest_cost(known, checked):
     dear = {**USERS, "bob": SecretStr(HASH.replace("$04$", "$05$"))}
-    assert ask(known, header("nobody"), users=dear) == [No.WRONG]
+    assert ask(known, header("nobody"), users=dear) == [PasswordRejection.WRONG]
     (decoy,) = checked
     assert decoy.startswith(b"$2b$05$")
 
 
 def test_ten_wrong_ones_of_an_address_are_enough_for_a_minute(known, checked):
     ask(known, *[header(password=b"x")] * FAILURES_MAX)
-    assert ask(known, header(), header(password=b"x")) == [No.THROTTLED] * 2
+    assert ask(known, header(), header(password=b"x")) == [PasswordRejection.THROTTLED] * 2
     assert len(checked) == FAILURES_MAX
     assert ask(known, header(), now=WINDOW_S + 1) == ["ada"]
 
@@ -100,28 +108,30 @@ def test_only_so_many_wait_and_the_loop_is_free_meanwhile(known, monkeypatch):
     def slow(_password: bytes, _hashed: bytes) -> bool:
         return go.wait(20)
 
-    monkeypatch.setattr(passwords, "_matches", slow)
+    monkeypatch.setattr(passwords, "_is_correct_password", slow)
 
-    async def storm() -> list[str | No]:
+    async def storm() -> list[str | PasswordRejection]:
         asked = [
             asyncio.create_task(known.who(header(), USERS, f"a{number}", 0.0))
             for number in range(WAITING_MAX + 3)
         ]
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-        assert {task.result() for task in done} == {No.THROTTLED}  # while all others wait
+        assert {task.result() for task in done} == {
+            PasswordRejection.THROTTLED
+        }  # while all others wait
         go.set()
         return list(await asyncio.gather(*asked))
 
     answers = asyncio.run(storm())
     assert answers.count("ada") == WAITING_MAX
-    assert answers.count(No.THROTTLED) == 3
+    assert answers.count(PasswordRejection.THROTTLED) == 3
 
 
 def test_as_everywhere_only_72_bytes_count_and_any_byte_may_be_one(known):
     long = b"\x00\xff" + b"x" * 100
     users = {"ada": SecretStr(bcrypt.hashpw(long[:72], bcrypt.gensalt(4)).decode())}
     assert ask(known, header(password=long), users=users) == ["ada"]
-    assert ask(known, header(password=long[:71]), users=users) == [No.WRONG]
+    assert ask(known, header(password=long[:71]), users=users) == [PasswordRejection.WRONG]
 
 
 @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2y$"])
@@ -131,5 +141,7 @@ def test_every_kind_of_hash_that_others_make_is_understood(known, prefix):
 
 
 def test_without_a_header_nothing_is_counted(known):
-    assert ask(known, *[[]] * (FAILURES_MAX * 2)) == [No.NOTHING] * (FAILURES_MAX * 2)
+    assert ask(known, *[[]] * (FAILURES_MAX * 2)) == [PasswordRejection.NOTHING] * (
+        FAILURES_MAX * 2
+    )
     assert ask(known, header()) == ["ada"]

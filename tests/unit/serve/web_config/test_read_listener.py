@@ -6,11 +6,11 @@ import contextlib
 import ssl
 
 import pytest
-from offsetwatch.errors import ConfigError
-from offsetwatch.serve.http.auth_failures import FAILURES_MAX
 from structlog.testing import capture_logs
 
 from lab.certificates import Authority
+from offsetwatch.errors import ConfigError
+from offsetwatch.serve.http.auth_failures import FAILURES_MAX
 from tests.waiting import until
 
 from .sites import ADA, HASH, OTHER_HASH, PASSWORD, Site, ask, basic, status

@@ -19,13 +19,11 @@ from offsetwatch.model.observations import (
     TailRead,
 )
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, TopicPartition
-from offsetwatch.state.connect.connect_cluster import ConnectSite, Site
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings, ConnectClusterState
 from offsetwatch.state.inputs import Inputs
-
 from tests.changed import replace
-
-from .test_listing import CONFIGS, FILES, MM2, STATUS, condition
-from .worlds import FILE, NOW, OFFSETS, STALE_S, World, mirror, record, source
+from tests.unit.state.connect.test_topic_listing import CONFIGS, FILES, MM2, STATUS, condition
+from tests.unit.state.worlds import FILE, NOW, OFFSETS, STALE_S, World, mirror, record, source
 
 OWN, MORE = KafkaTopic("east", "own-offsets"), KafkaTopic("east", "more-offsets")
 ADDRESSES = {"east": frozenset({"east:9092"})}
@@ -34,12 +32,12 @@ TRANSLATOR = replace(
 )
 
 
-def made(inputs: Inputs | None = None, **changes) -> Site:
-    of = ConnectSite(**{"name": "lab", "kafka": "east", **changes})
-    return Site(of, Inputs(STALE_S) if inputs is None else inputs, 100)
+def made(inputs: Inputs | None = None, **changes) -> ConnectClusterState:
+    of = ConnectClusterSettings(**{"name": "lab", "kafka": "east", **changes})
+    return ConnectClusterState(of, Inputs(STALE_S) if inputs is None else inputs, 100)
 
 
-def with_connectors(*connectors: Connector, inputs: Inputs | None = None) -> Site:
+def with_connectors(*connectors: Connector, inputs: Inputs | None = None) -> ConnectClusterState:
     site = made(inputs)
     site.home = OFFSETS
     site.enlist(connectors)
@@ -49,7 +47,7 @@ def with_connectors(*connectors: Connector, inputs: Inputs | None = None) -> Sit
 
 def restless(*, configs: KafkaTopic | None = CONFIGS, status: KafkaTopic | None = STATUS) -> World:
     """One Connect cluster without a REST API, which is to be listed from these topics."""
-    world = World(sites=(ConnectSite(name="lab", kafka="east", rest=False),))
+    world = World(sites=(ConnectClusterSettings(name="lab", kafka="east", rest=False),))
     world.found()
     world.tail(whole=True)
     world.see(ListingTopicsFound(ListingTopics("lab", configs, status)))
@@ -83,7 +81,7 @@ def tail(
     )
 
 
-def listed(site: Site) -> list[str]:
+def listed(site: ConnectClusterState) -> list[str]:
     return [at.name for at in site.listed or ()]
 
 
@@ -196,7 +194,7 @@ def test_of_a_cluster_without_a_rest_api_the_topic_that_lists_states_tells_their
     assert [change.state for change in history.changes] == ["running"]
 
 
-def translating() -> Site:
+def translating() -> ConnectClusterState:
     """It has a MirrorCheckpointConnector, whose tasks are known."""
     site = made(status=STATUS)
     site.enlist((TRANSLATOR, source("files")))

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind, Task
 from offsetwatch.model.observations import ConnectorsListed
 from offsetwatch.state.connect.connector_list import (
+    ALTERNATION_RETURNS,
     CONFIGURATION_INTERVALS,
     DELETED_MAX,
     MISSED_ANSWERS,
-    RETURNS,
-    STRANGERS_MAX,
+    UNLISTED_CONNECTORS_MAX,
     ConnectorList,
 )
-from offsetwatch.state.snapshot import WithoutState
-
+from offsetwatch.state.snapshot import ConnectorWithoutState
 from tests.changed import replace
-
-from .worlds import mirror, source
+from tests.unit.state.worlds import mirror, source
 
 INTERVAL_S = 60.0
 POLL_S = 10.0
@@ -151,7 +150,7 @@ def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_tel
 
 def test_who_is_listed_by_turns_is_told_of_and_one_blip_or_two_are_not():
     answers = known(A, B)
-    for _ in range(RETURNS - 1):
+    for _ in range(ALTERNATION_RETURNS - 1):
         answers.answer(B)
         answers.answer(A, B)
     assert answers.view.alternating == ()
@@ -232,7 +231,9 @@ def test_a_task_without_a_state_has_that_of_before_for_two_answers_and_is_named_
     assert answers.view.without_state == ()
     answers.answer(hole)
     assert answers.shown == (hole,)
-    assert answers.view.without_state == (WithoutState("a", seen_at + POLL_S, seen_at, (0,)),)
+    assert answers.view.without_state == (
+        ConnectorWithoutState("a", seen_at + POLL_S, seen_at, (0,)),
+    )
     answers.answer(failed)
     assert answers.shown == (failed,)
     assert answers.view.without_state == ()
@@ -379,10 +380,10 @@ def test_a_clock_that_is_set_back_makes_nobody_deleted_too_soon():
 
 def test_what_is_kept_of_strangers_and_of_the_deleted_is_bounded():
     answers = Answers()
-    answers.answer(A, commits=tuple(f"s{number}" for number in range(STRANGERS_MAX + 10)))
+    answers.answer(A, commits=tuple(f"s{number}" for number in range(UNLISTED_CONNECTORS_MAX + 10)))
     answers.answer(A, times=20)
     answers.answer(A, commits=tuple(answers.commits))
-    assert len(answers.unlisted) == STRANGERS_MAX
+    assert len(answers.unlisted) == UNLISTED_CONNECTORS_MAX
     many = known(*(source(f"c{number:05}") for number in range(DELETED_MAX + 10)))
     many.answer(times=19)
     assert len(many.view.deleted) == DELETED_MAX

@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 from msgspec.structs import replace
-from offsetwatch.decode.javamap import hash_map_order
-from offsetwatch.state.connect.raw_keys import KeySpellings, spellings_of
 
+from offsetwatch.decode.javamap import compute_hash_map_order
+from offsetwatch.state.connect.raw_keys import KeySpellings, collect_spellings
 from tests.unit.state.worlds import record
 
 FIELDS = ("name", "path")
-REST = hash_map_order(FIELDS)
+REST = compute_hash_map_order(FIELDS)
 OWN = REST[::-1]
 
 
@@ -162,9 +162,9 @@ def test_of_a_connector_that_is_known_a_hash_map_is_believed_at_a_start():
     stray = b'["jdbc",{"table":"orders","protocol":"1"}]'
     older = record("jdbc", partition, {"incrementing": 5}, log_offset=1, at=1.0, raw_key=stray)
     newer = record("jdbc", partition, {"incrementing": 9}, log_offset=2, at=2.0)
-    known = spellings_of(replace(at, live=False) for at in (older, newer))
+    known = collect_spellings(replace(at, live=False) for at in (older, newer))
     assert known.in_use(newer.key.identity).spelling.raw_key == newer.raw_key
-    known = spellings_of(
+    known = collect_spellings(
         replace(at, live=False) for at in (newer, replace(older, log_offset=3, at=3.0))
     )
     assert known.in_use(newer.key.identity).spelling is None
@@ -174,7 +174,7 @@ def test_the_order_in_which_a_topic_is_read_does_not_matter():
     log = Log().write(OWN, 159, live=False).write(REST, 27, live=False).write(OWN, 28, live=False)
     kept = [log.records[1], log.records[2]]
     for records in itertools.permutations(kept):
-        found = spellings_of(records).in_use(kept[0].key.identity)
+        found = collect_spellings(records).in_use(kept[0].key.identity)
         assert found.spelling.value.text == '{"position":28}'
 
 
@@ -233,6 +233,6 @@ def test_the_newest_commit_across_kafka_partitions_goes_by_timestamps_far_apart(
     third = replace(second, log_offset=4, at=730.0)
     last = replace(third, log_offset=5, at=740.0)
     at_once = [replace(at, at=at.at - 150.0) for at in (second, third, last)]
-    assert spellings_of([*at_once, first]).in_use(first.key.identity).spelling is None
-    known = spellings_of([second, third, last, first])
+    assert collect_spellings([*at_once, first]).in_use(first.key.identity).spelling is None
+    known = collect_spellings([second, third, last, first])
     assert known.in_use(first.key.identity).spelling.raw_key == second.raw_key

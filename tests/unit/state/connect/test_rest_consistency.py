@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.observations import RestOffsetsAsked, RestOffsetsRead
+from offsetwatch.model.observations import RestOffsetsRead, RestOffsetsRequested
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.connect.rest_consistency import ANSWER_MAX_S, EXAMPLES_MAX, GRACE_S
-
-from .worlds import FILE, STALE_S, World, files, orders, source
+from tests.unit.state.worlds import FILE, STALE_S, World, files, orders, source
 
 IDENTITY = '{"filename":"/data/in.txt"}'
 
@@ -119,7 +118,7 @@ def test_any_offset_since_the_asking_may_be_the_one_that_rest_saw():
     """Exactly-once connectors commit many times between REST's reading and our hearing of it."""
     world = files()
     world.commit("files", FILE, {"position": 1})
-    world.see(RestOffsetsAsked("lab", "files"))
+    world.see(RestOffsetsRequested("lab", "files"))
     for number in range(2, 20):
         world.commit("files", FILE, {"position": number})
         world.snapshot()
@@ -167,7 +166,7 @@ def test_an_offset_without_a_partition_is_never_listed_by_rest_and_no_difference
 
 def test_a_first_commit_after_the_asking_is_no_difference():
     world = files()
-    world.see(RestOffsetsAsked("lab", "files"))
+    world.see(RestOffsetsRequested("lab", "files"))
     world.commit("files", FILE, {"position": 7})
     world.see(RestOffsetsRead("lab", "files", ()))
     assert settled(world) == 0
@@ -176,7 +175,7 @@ def test_a_first_commit_after_the_asking_is_no_difference():
 def test_a_tombstone_after_the_asking_is_no_difference():
     world = files()
     world.commit("files", FILE, {"position": 7})
-    world.see(RestOffsetsAsked("lab", "files"))
+    world.see(RestOffsetsRequested("lab", "files"))
     world.commit("files", FILE, None)
     world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":7}'),)))
     assert settled(world) == 0
@@ -197,7 +196,7 @@ def test_a_partition_that_the_bound_cut_is_no_difference():
     world = files(source_partitions_max=1)
     world.commit("files", orders(), {"offset": 7})
     world.commit("files", FILE, {"position": 7})
-    world.see(RestOffsetsAsked("lab", "files"))
+    world.see(RestOffsetsRequested("lab", "files"))
     answer = (
         (IDENTITY, '{"position":7}'),
         (next(iter(world.snapshot().source_partitions)).identity, '{"offset":7}'),
@@ -220,7 +219,7 @@ def test_a_tail_that_is_away_confirms_nothing_and_counts_nothing():
 def test_an_asking_that_is_never_answered_is_forgotten():
     world = files()
     world.commit("files", FILE, {"position": 1})
-    world.see(RestOffsetsAsked("lab", "files"))
+    world.see(RestOffsetsRequested("lab", "files"))
     world.commit("files", FILE, {"position": 2})
     world.now += ANSWER_MAX_S + 1
     world.tail()

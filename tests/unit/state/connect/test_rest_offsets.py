@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from offsetwatch.model.connectors import SinkSettings
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -17,9 +18,8 @@ from offsetwatch.model.observations import (
     SinkOffsetsRead,
 )
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.connect.rest_offsets import RESET_AFTER_POLLS
-
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source, sync
 
 OTHER = {"filename": "/data/other.txt"}
@@ -28,7 +28,7 @@ POLL_S = 60.0
 
 def alone(*connectors, **more) -> World:
     """A Connect cluster of which only the REST API is known."""
-    world = World(sites=(ConnectSite(name="lab", kafka=None),), **more)
+    world = World(sites=(ConnectClusterSettings(name="lab", kafka=None),), **more)
     world.listed(*connectors)
     world.snapshot()
     return world
@@ -106,7 +106,7 @@ def test_an_entry_without_an_offset_is_no_reset_as_the_task_may_have_one_under_a
 
 
 def test_a_failing_api_takes_its_series_down_and_no_others():
-    world = World(sites=(ConnectSite(name="lab", kafka=None), "prod"))
+    world = World(sites=(ConnectClusterSettings(name="lab", kafka=None), "prod"))
     world.listed(source("files"))
     world.listed(source("files"), site="prod")
     world.found(site="prod")
@@ -266,7 +266,7 @@ def test_nothing_polled_is_compared_with_a_topic_that_is_not_read():
 
 
 def test_a_site_without_an_api_is_never_polled():
-    world = World(sites=(ConnectSite(name="lab", kafka="east", rest=False),))
+    world = World(sites=(ConnectClusterSettings(name="lab", kafka="east", rest=False),))
     world.found()
     world.tail_failed("denied")
     world.now += 100

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.log_readings import FirstRecord, NothingUpTo, Probed, ProbesRead
+
+from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore, ProbeResult, ProbeRoundRead
 from offsetwatch.model.observations import (
     GROUPS,
     ConnectorsListed,
@@ -12,10 +13,8 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.mirror.oldest_record_age import LOG_ENDS, RECORD
-
 from tests.changed import replace
-
-from .worlds import NOW, STALE_S, World, sink, source
+from tests.unit.state.worlds import NOW, STALE_S, World, sink, source
 
 
 def offset(
@@ -93,9 +92,9 @@ def test_an_answer_replaces_the_last_one():
     assert [(at.partition, at.lag) for at in world.sunk()] == [(0, 5)]
 
 
-def probed(world: World, start: int, found: FirstRecord | NothingUpTo) -> None:
+def probed(world: World, start: int, found: FirstRecord | NoRecordBefore) -> None:
     who = ("lab", "s", TopicPartition("orders", 0))
-    world.see(ProbesRead(kafka="west", at=world.now, answers=(Probed(who, start, found),)))
+    world.see(ProbeRoundRead(kafka="west", at=world.now, answers=(ProbeResult(who, start, found),)))
 
 
 def told(world: World) -> tuple[bool | None, float | None, str | None]:
@@ -115,7 +114,7 @@ def test_a_sink_that_rests_behind_a_marker_is_caught_up_although_it_lags_by_one(
     world = sinking()
     world.sinks(offset(committed=99))
     assert world.sunk()[0].probe_from == 99
-    probed(world, 99, NothingUpTo(100))
+    probed(world, 99, NoRecordBefore(100))
     assert told(world) == (True, None, None)
     assert world.sunk()[0].lag == 1
 

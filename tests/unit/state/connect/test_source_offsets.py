@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.observations import TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic
-
-from .worlds import FILE, NOW, OFFSETS, World, files, mirror, orders, record, source
+from tests.unit.state.worlds import FILE, NOW, OFFSETS, World, files, mirror, orders, record, source
 
 
 def counters(view) -> tuple[int, int, int, int]:

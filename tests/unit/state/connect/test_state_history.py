@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.connectors import (
     Condition,
     ConnectorStatus,
@@ -11,14 +12,16 @@ from offsetwatch.model.connectors import (
     TopicUse,
 )
 from offsetwatch.model.observations import ListingRecord, TopicFactsRead
-from offsetwatch.model.topology import KafkaTopic, StatusTopic, TopicFacts, TopicRole
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, StatusTopic, TopicFacts
 from offsetwatch.state.connect import state_history
-from offsetwatch.state.connect.connect_cluster import ConnectSite
-from offsetwatch.state.connect.state_history import CHANGES_KEPT, Histories, deletions
-
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
+from offsetwatch.state.connect.state_history import (
+    CHANGES_MAX,
+    ConnectorStateHistories,
+    find_deletions,
+)
 from tests.changed import replace
-
-from .worlds import World, files, source
+from tests.unit.state.worlds import World, files, source
 
 STATUS = KafkaTopic("east", "connect-status")
 BAD = "org.example.Bad in Files.poll"
@@ -30,7 +33,7 @@ def found(*topics: KafkaTopic) -> TopicFactsRead:
         facts=tuple(
             TopicFacts(
                 at=at,
-                role=TopicRole.STATUS,
+                role=InternalTopicRole.STATUS,
                 policy="compact",
                 partitions=5,
                 replication=1,
@@ -97,7 +100,9 @@ def test_what_is_not_certainly_its_status_topic_is_not_followed(topics):
 
 
 def test_a_status_topic_that_is_named_is_followed_whatever_is_found():
-    site = ConnectSite(name="lab", kafka="east", status=KafkaTopic("east", "how-they-are"))
+    site = ConnectClusterSettings(
+        name="lab", kafka="east", status=KafkaTopic("east", "how-they-are")
+    )
     world = files(sites=(site,))
     world.see(found(STATUS))
     assert [str(at.at) for at in world.snapshot().topology.statuses] == ["east/how-they-are"]
@@ -144,32 +149,32 @@ def test_every_change_is_kept_that_a_poll_would_miss():
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_deletion_is_the_last_word_although_the_worker_lets_go_after_it(skew_s):
     """As Kafka 4.3.1 wrote it with two workers: the leader deletes, and another lets go."""
-    known = Histories("lab")
+    known = ConnectorStateHistories("lab")
     heard(known, connector("running"), connector(None), at=1000.0)
     for _ in range(2):  # once more where the topic is read again
         states = heard(known, connector("unassigned"), at=1000.0 + skew_s)
         assert states == [["running", "unassigned", "deleted"]]
-    assert deletions(known.views()[0].changes) == (2,)
+    assert find_deletions(known.views()[0].changes) == (2,)
     states = heard(known, connector("running"), at=1002.0)
     assert states == [["running", "unassigned", "deleted", "running"]]
 
 
 def test_a_worker_that_lets_go_long_after_a_status_was_lost_is_in_a_rebalance():
-    known = Histories("lab")
+    known = ConnectorStateHistories("lab")
     heard(known, connector("running"), connector(None), at=1000.0)
     states = heard(known, connector("unassigned"), at=1601.0)
     assert states == [["running", "deleted", "unassigned"]]
-    assert deletions(known.views()[0].changes) == ()
+    assert find_deletions(known.views()[0].changes) == ()
 
 
 def test_a_long_history_ends_with_the_deletion_too():
-    known = Histories("lab")
-    for number in range(CHANGES_KEPT):
+    known = ConnectorStateHistories("lab")
+    for number in range(CHANGES_MAX):
         heard(known, connector("running", generation=number))
     heard(known, connector(None))
     (states,) = heard(known, connector("unassigned"))
     assert states[-3:] == ["running", "unassigned", "deleted"]
-    assert len(states) == CHANGES_KEPT
+    assert len(states) == CHANGES_MAX
 
 
 def test_what_a_worker_says_late_is_no_change():
@@ -188,11 +193,11 @@ def test_a_topic_read_again_repeats_nothing_and_forgets_who_is_gone():
 def test_a_history_is_bounded_and_the_newest_is_kept(monkeypatch):
     monkeypatch.setattr(state_history, "HISTORIES_MAX", 1)
     world = followed()
-    for number in range(state_history.CHANGES_KEPT):
+    for number in range(state_history.CHANGES_MAX):
         told(world, task("running", generation=number))
     told(world, task("failed"), connector("running"))
     kept = changes(world)["files", 0]
-    assert (len(kept), kept[-1]) == (state_history.CHANGES_KEPT, "failed")
+    assert (len(kept), kept[-1]) == (state_history.CHANGES_MAX, "failed")
     assert dict(world.snapshot().dropped)["histories_max"] == 1
 
 
@@ -224,7 +229,7 @@ def test_only_histories_in_a_partition_that_cannot_be_read_are_unknown():
 
 
 def test_a_connector_may_have_a_status_where_that_cannot_be_read():
-    known = Histories("lab")
+    known = ConnectorStateHistories("lab")
     known.apply((ListingRecord(connector("running"), partition=3),), whole=True)
     assert not known.may_hide("files")
     assert not known.may_hide("never read")
@@ -247,7 +252,7 @@ def test_the_same_histories_are_given_while_nothing_changes():
 
 
 def heard(
-    known: Histories, *says: StatusRecord, whole: bool = False, at: float = 0.0
+    known: ConnectorStateHistories, *says: StatusRecord, whole: bool = False, at: float = 0.0
 ) -> list[list[str]]:
     """The states of each, after these records."""
     known.apply(tuple(ListingRecord(record, at=at) for record in says), whole=whole)
@@ -258,7 +263,7 @@ LATE = task("unassigned", generation=1)
 
 
 def test_every_read_that_tells_something_is_told_and_no_other():
-    known = Histories("lab")
+    known = ConnectorStateHistories("lab")
     assert heard(known, task("running")) == [["running"]]
     before = known.views()
     assert heard(known, task("failed"), TopicUse("orders", "files", 0, 0.0)) == [
@@ -272,7 +277,7 @@ def test_every_read_that_tells_something_is_told_and_no_other():
 
 
 def test_a_picture_of_who_has_not_changed_stays():
-    known = Histories("lab")
+    known = ConnectorStateHistories("lab")
     heard(known, connector("running"), task("running"))
     first = known.views()[0]
     heard(known, task("failed"))
@@ -281,7 +286,7 @@ def test_a_picture_of_who_has_not_changed_stays():
 
 @pytest.mark.parametrize("how", ["another topic", "read again without it", "deleted"])
 def test_after_what_takes_it_away_no_generation_is_too_old(how):
-    known = Histories("lab")
+    known = ConnectorStateHistories("lab")
     assert heard(known, task("running", generation=5), LATE) == [["running"]]
     if how == "another topic":
         known.forget()

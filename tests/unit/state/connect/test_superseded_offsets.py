@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from offsetwatch.state.connect.source_offsets import SourceBook
-from offsetwatch.state.connect.superseded_offsets import Shadows
-
-from .worlds import record
+from offsetwatch.state.connect.superseded_offsets import SupersededOffsets
+from tests.unit.state.worlds import record
 
 A, B = {"filename": "/a"}, {"filename": "/b"}
 
@@ -23,7 +22,7 @@ def test_a_shadow_has_the_offset_that_its_connector_has_left_and_nothing_else_of
     home = book((A, 1), (A, None), (A, 9), (A, 5))
     (before,) = home.views_of("files")
     assert min(before.commits, before.advances, before.resets) > 0
-    (view,) = Shadows().of("files", book(), home)
+    (view,) = SupersededOffsets().of("files", book(), home)
     assert view.shadow == before.offset
     assert (view.commits, view.advances, view.rewinds, view.resets) == (0, 0, 0, 0)
     assert (view.offset, view.committed_at, view.advanced_at) == (None, None, None)
@@ -31,11 +30,11 @@ def test_a_shadow_has_the_offset_that_its_connector_has_left_and_nothing_else_of
 
 
 def test_what_was_forgotten_leaves_no_shadow():
-    assert Shadows().of("files", book(), book((A, 1), (A, None))) == ()
+    assert SupersededOffsets().of("files", book(), book((A, 1), (A, None))) == ()
 
 
 def test_shadows_are_the_very_same_until_a_book_has_changed_or_is_another_one():
-    shadows, own, home = Shadows(), book((B, 1)), book((A, 1))
+    shadows, own, home = SupersededOffsets(), book((B, 1)), book((A, 1))
     first = shadows.of("files", own, home)
     assert shadows.of("files", own, home) is first
     assert shadows.of("files", book((A, 1)), home) == ()  # as old, and another one

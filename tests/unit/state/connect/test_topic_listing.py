@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.connectors import (
     Condition,
     ConnectorConfigured,
@@ -17,10 +18,9 @@ from offsetwatch.model.connectors import (
 from offsetwatch.model.observations import ListingRecord, ListingTopicsFound
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, TopicPartition
 from offsetwatch.state.connect import topic_listing as listing_module
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.connect.topic_listing import Listing
-
-from .worlds import FILE, World, mirror, orders
+from tests.unit.state.worlds import FILE, World, mirror, orders
 
 CONFIGS = KafkaTopic("east", "mm2-configs")
 STATUS = KafkaTopic("east", "mm2-status")
@@ -54,7 +54,7 @@ def tell(world: World, *says, whole: bool = False) -> None:
 
 def restless(**changes) -> World:
     """Its offsets topic was read and is empty; nothing else is known."""
-    world = World(sites=(ConnectSite(name="lab", kafka="east", rest=False),), **changes)
+    world = World(sites=(ConnectClusterSettings(name="lab", kafka="east", rest=False),), **changes)
     world.found()
     world.tail(whole=True)
     return world
@@ -372,7 +372,7 @@ def test_a_status_topic_alone_is_no_list_of_connectors():
 
 
 def test_without_rest_and_without_an_offsets_topic_nothing_is_ready():
-    world = World(sites=(ConnectSite(name="lab", kafka="east", rest=False),))
+    world = World(sites=(ConnectClusterSettings(name="lab", kafka="east", rest=False),))
     assert "tail lab: waiting for its offsets topic" in "; ".join(world.snapshot().waiting_for)
 
 

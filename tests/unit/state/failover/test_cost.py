@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.state.failover.cost import OWN, Met, Standing, met
-from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
+from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.state.failover.cost import (
+    OWN_COMMIT,
+    FailoverCost,
+    GroupPosition,
+    compute_failover_cost,
+)
+from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 from tests.changed import replace
 
 
@@ -19,7 +24,7 @@ def syncs(*pairs: tuple[int, int]) -> PartitionSyncs:
 
 # A hundred records upstream, of which ten are not on the target any more.
 HERE = LogBounds(0, 100, 100)
-STANDING = Standing(
+STANDING = GroupPosition(
     upstream=100,
     own=60,
     checkpoint=None,
@@ -32,13 +37,13 @@ STANDING = Standing(
 
 
 def test_where_no_sync_was_read_nothing_is_known():
-    assert met(replace(STANDING, syncs=PartitionSyncs())) == Met()
+    assert compute_failover_cost(replace(STANDING, syncs=PartitionSyncs())) == FailoverCost()
 
 
 @pytest.mark.parametrize(("end", "best"), [(100, 100), (99, None)])
 def test_a_log_that_ends_at_its_newest_sync_was_cut(end, best):
     """The record of the sync lies at its offset, so the log ends after it at least."""
-    assert met(replace(STANDING, there=LogBounds(10, end, end))).best == best
+    assert compute_failover_cost(replace(STANDING, there=LogBounds(10, end, end))).best == best
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,6 @@ def test_a_log_that_ends_at_its_newest_sync_was_cut(end, best):
 )
 def test_a_consumer_can_start_at_either_end_of_a_log_and_nowhere_else(own, reread):
     standing = replace(STANDING, own=own)
-    assert standing.landing_from == OWN
+    assert standing.landing_from == OWN_COMMIT
     at_the_end = replace(standing, synced_before=False)
-    assert met(at_the_end).reread == reread
+    assert compute_failover_cost(at_the_end).reread == reread

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.connectors import Condition, ConnectorKind, Task, TaskStatus
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
@@ -15,15 +16,14 @@ from offsetwatch.model.observations import (
     InputId,
     InputSucceeded,
     ListingRecord,
-    TopicsSeen,
+    TopicsChecked,
 )
 from offsetwatch.model.offsets import Checkpoint, Heartbeat
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition, TopicRouter
-from offsetwatch.state.connect.connect_cluster import ConnectSite
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.failover import groups as failover
-from offsetwatch.state.failover.groups import groups_input
+from offsetwatch.state.failover.groups import build_groups_input
 from offsetwatch.state.snapshot import GroupView
-
 from tests.changed import replace
 from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, source, sync
 
@@ -42,7 +42,7 @@ def checkpoint(
 def readable(*connectors, **changes) -> World:
     """A world whose flow has a checkpoints topic, which was read and was empty."""
     world = mirrors(*connectors, **changes)
-    world.see(TopicsSeen("east", frozenset({CHECKPOINTS.topic, HEARTBEATS.topic})))
+    world.see(TopicsChecked("east", frozenset({CHECKPOINTS.topic, HEARTBEATS.topic})))
     world.tail(topic=CHECKPOINTS, whole=True)
     return world
 
@@ -69,7 +69,7 @@ def answered(
             upstream={} if up is None else {TopicPartition("orders", 0): up},
             downstream={} if down is None else {TopicPartition(remote, 0): down},
         ),
-        InputSucceeded(groups_input(FLOW), world.now),
+        InputSucceeded(build_groups_input(FLOW), world.now),
     )
 
 
@@ -278,13 +278,13 @@ def test_any_stale_input_takes_the_numbers_down(stale):
     for topic in {SYNCS, CHECKPOINTS} - {stale}:
         world.tail(topic=topic)
     if stale is not None:
-        world.see(InputSucceeded(groups_input(FLOW), world.now))
+        world.see(InputSucceeded(build_groups_input(FLOW), world.now))
     assert world.snapshot().groups == ()
 
 
 def test_checkpoints_go_with_their_tail_and_stay_without_the_groups():
     world = early_and_last()
-    world.see(InputFailed(groups_input(FLOW), "unreachable", "away"))
+    world.see(InputFailed(build_groups_input(FLOW), "unreachable", "away"))
     assert world.snapshot().checkpoints
     world.now += 31
     assert world.snapshot().checkpoints == ()
@@ -314,7 +314,7 @@ def test_a_flow_that_is_gone_takes_its_groups_with_it():
 def test_only_topics_that_exist_are_followed():
     world = mirrors()
     assert CHECKPOINTS not in world.snapshot().topology.tailed()
-    world.see(TopicsSeen("east", frozenset({CHECKPOINTS.topic, "orders"})))
+    world.see(TopicsChecked("east", frozenset({CHECKPOINTS.topic, "orders"})))
     topology = world.snapshot().topology
     assert (topology.checkpoints, topology.heartbeats) == ((CHECKPOINTS,), ())
     assert CHECKPOINTS in topology.tailed()
@@ -324,9 +324,9 @@ def test_only_topics_that_exist_are_followed():
 def test_a_missing_checkpoints_topic_keeps_nobody_waiting():
     world = mirrors()
     world.ends(10)
-    world.see(TopicsSeen("east", frozenset()))
+    world.see(TopicsChecked("east", frozenset()))
     assert world.snapshot().ready
-    world.see(TopicsSeen("east", frozenset({CHECKPOINTS.topic})))
+    world.see(TopicsChecked("east", frozenset({CHECKPOINTS.topic})))
     assert not world.snapshot().ready
     world.tail_failed("not_found", CHECKPOINTS)
     assert world.snapshot().ready
@@ -337,7 +337,7 @@ def test_ready_means_that_the_groups_were_asked_once():
     world.ends(10)
     world.tail(topic=HEARTBEATS, whole=True)
     assert world.snapshot().waiting_for == ("groups lab/west->east: waiting for a first attempt",)
-    world.see(InputFailed(groups_input(FLOW), "unreachable", "away"))
+    world.see(InputFailed(build_groups_input(FLOW), "unreachable", "away"))
     assert world.snapshot().ready
 
 
@@ -382,7 +382,7 @@ def test_a_checkpoints_topic_name_leads_back_to_the_upstream_topic(settings, rem
     if "separator" in settings:
         topic = KafkaTopic("east", "west_checkpoints_internal")
     world.tail(sync(0), topic=syncs, whole=True)
-    world.see(TopicsSeen("east", frozenset({topic.topic})))
+    world.see(TopicsChecked("east", frozenset({topic.topic})))
     world.tail(checkpoint(1, topic=remote), topic=topic, whole=True)
     (asked,) = world.snapshot().groups_to_ask
     assert [(at.topic, at.remote) for at in asked.partitions] == [("orders", remote)]
@@ -415,7 +415,7 @@ def test_a_group_is_asked_for_where_a_router_has_the_copies_written():
             upstream={TopicPartition("orders", 0): LOG},
             downstream={TopicPartition("copy-orders", 0): LOG},
         ),
-        InputSucceeded(groups_input(FLOW), world.now),
+        InputSucceeded(build_groups_input(FLOW), world.now),
     )
     found = met(world)
     assert (found.best, found.landing, found.landing_from) == (2700, 1, "checkpoint")
@@ -502,7 +502,7 @@ def test_more_heartbeats_than_can_be_kept_are_counted(monkeypatch):
 
 
 def test_more_partitions_than_can_be_asked_are_cut_by_whole_groups(monkeypatch):
-    monkeypatch.setattr(failover, "ASKED_MAX", 2)
+    monkeypatch.setattr(failover, "GROUP_PARTITIONS_MAX", 2)
     world = readable()
     newest = [checkpoint(1, topic=f"west.t{n}", group="newest", at=NOW + 2) for n in range(2)]
     checkpointed(world, *newest, checkpoint(1, group="older", at=NOW + 1))
@@ -529,13 +529,15 @@ def test_of_a_checkpoints_topic_that_is_gone_nothing_is_told_and_nobody_asked():
     world = early_and_last()
     answered(world)
     assert world.snapshot().groups
-    world.see(TopicsSeen("east", frozenset()))
+    world.see(TopicsChecked("east", frozenset()))
     seen = world.snapshot()
     assert (seen.groups, seen.checkpoints, seen.groups_to_ask) == ((), (), ())
 
 
 def test_groups_of_topics_that_nobody_asked_for_are_not_asked_for_either():
-    site = ConnectSite(name="lab", kafka="east", wants_topic=lambda topic: topic != "orders")
+    site = ConnectClusterSettings(
+        name="lab", kafka="east", wants_topic=lambda topic: topic != "orders"
+    )
     world = readable(sites=(site,))
     checkpointed(world, checkpoint(1), checkpoint(1, topic="west.payments"))
     (asked,) = world.snapshot().groups_to_ask
@@ -592,7 +594,7 @@ def test_a_checkpoint_task_that_may_have_begun_anew_has_nothing_to_be_held_again
 
 def test_a_restart_that_only_the_status_topic_tells_of_counts_too():
     status = KafkaTopic("east", "how-they-are")
-    world = followed(sites=(ConnectSite(name="lab", kafka="east", status=status),))
+    world = followed(sites=(ConnectClusterSettings(name="lab", kafka="east", status=status),))
     for connector, expected in (("mm2", True), ("ckpt", False)):
         running = TaskStatus(connector, 0, Condition("running", "worker:8083", 7, ""))
         world.tail(ListingRecord(running, at=world.now, live=True), topic=status)
@@ -610,7 +612,7 @@ def beat(source: str, target: str, at: float) -> HeartbeatRecord:
 def test_a_heartbeat_is_of_the_flow_that_its_key_names_wherever_it_is_found():
     world = mirrors()
     replicated = KafkaTopic("east", "west.heartbeats")
-    world.see(TopicsSeen("east", frozenset({HEARTBEATS.topic, replicated.topic})))
+    world.see(TopicsChecked("east", frozenset({HEARTBEATS.topic, replicated.topic})))
     world.tail(beat("east", "west", NOW + 9), topic=HEARTBEATS, whole=True)
     assert world.snapshot().heartbeats == ()
     world.tail(beat("west", "east", NOW + 1), topic=HEARTBEATS)
@@ -629,7 +631,7 @@ def test_a_heartbeats_topic_that_is_read_again_is_known_from_that_alone():
 
 def test_heartbeats_go_with_their_tail():
     world = mirrors()
-    world.see(TopicsSeen("east", frozenset({HEARTBEATS.topic})))
+    world.see(TopicsChecked("east", frozenset({HEARTBEATS.topic})))
     world.tail(beat("west", "east", NOW), topic=HEARTBEATS, whole=True)
     assert world.snapshot().heartbeats
     world.now += 21
@@ -646,7 +648,7 @@ def test_a_named_flow_knows_its_target():
 
 
 def test_groups_are_an_input_of_their_own():
-    assert groups_input(FLOW) == InputId(
+    assert build_groups_input(FLOW) == InputId(
         GROUPS, connect_cluster="lab", source="west", target="east"
     )
-    assert InputId.of_tail(CHECKPOINTS) != groups_input(FLOW)
+    assert InputId.of_tail(CHECKPOINTS) != build_groups_input(FLOW)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.loss.flow import LOSSES_MAX, TOLD_EVERY_S, UNSEEN_S, Fates, Round
+from offsetwatch.state.loss.flow import (
+    LOSSES_MAX,
+    SAVE_INTERVAL_MAX_S,
+    UNUSED_TOPIC_TTL_S,
+    FlowInspection,
+    LossAccounting,
+)
 from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.loss.sync_gaps import GAPS_MAX
 from offsetwatch.state.snapshot import Loss, TopicRecreation
-
 from tests.changed import replace
-
-from .worlds import SYNCS, World, mirror, mirrors, orders
+from tests.unit.state.worlds import SYNCS, World, mirror, mirrors, orders
 
 FLUSH_S = 60.0
 EVERY_S = 10.0
@@ -467,7 +472,7 @@ def test_what_looks_the_same_again_is_remembered_again_once_an_hour():
     assert book.remembered() is None
     flow.look(end=150)
     assert book.remembered() is not None
-    flow.world.now += TOLD_EVERY_S
+    flow.world.now += SAVE_INTERVAL_MAX_S
     flow.look(end=150)
     assert book.remembered() is not None
 
@@ -544,7 +549,7 @@ def test_a_topic_that_no_flow_copies_any_more_is_forgotten_after_a_week():
     flow.world.assigned(0)
     flow.world.commit("mm2", orders(topic="payments"), {"offset": 9})
     flow.world.see_assigned("payments")
-    flow.world.now += UNSEEN_S + 100
+    flow.world.now += UNUSED_TOPIC_TTL_S + 100
     flow.world.tail()
     flow.world.tail(topic=SYNCS)
     flow.world.ends({TopicPartition("payments", 0): LogBounds(0, 10, 10)}, ids={"payments": "p"})
@@ -555,7 +560,7 @@ def test_a_topic_that_no_flow_copies_any_more_is_forgotten_after_a_week():
 
 
 def test_no_more_ranges_are_kept_than_the_newest_so_many():
-    fates = Fates()
+    fates = LossAccounting()
     for number in range(LOSSES_MAX + 5):
         fates.keep(Loss("lab", "mm2", "w", "e", "t", 0, "retention", 10 * number, 10 * number, 0))
     assert len(fates.losses) == LOSSES_MAX
@@ -573,12 +578,12 @@ def test_losses_of_a_flow_that_is_gone_are_not_shown_and_come_back_with_it():
 
 
 def test_two_flows_into_two_targets_are_told_apart():
-    fates = Fates()
+    fates = LossAccounting()
     flow = copying(99).world.snapshot().topology.flows[0]
     where = TopicPartition("orders", 0)
     for now, start in ((0.0, 0), (10.0, 150), (80.0, 150)):
         fates.look(
-            Round(
+            FlowInspection(
                 now=now,
                 flow=flow,
                 known={where: 99},

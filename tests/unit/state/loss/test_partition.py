@@ -8,18 +8,18 @@ from math import inf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from offsetwatch.state.loss.partition import (
     ALTERED,
     NOTHING_LOST,
     RECREATED,
     RETENTION,
-    Account,
-    Look,
-    Lost,
+    LostRange,
+    PartitionInspection,
+    PartitionLossAccount,
 )
-from offsetwatch.state.loss.rates import JUMPS_MAX, Pace
-from offsetwatch.state.loss.sync_gaps import News
-
+from offsetwatch.state.loss.rates import JUMPS_MAX, PartitionRates
+from offsetwatch.state.loss.sync_gaps import SyncsSinceLastPoll
 from tests.changed import replace
 
 FLUSH_S = 60.0
@@ -32,12 +32,14 @@ class Watched:
     """
 
     def __init__(self, position: int, start: int = 0, end: int = 1000, *, now: float = 0.0) -> None:
-        self.seen = Look(now=now, position=position, start=start, end=end, patience_s=FLUSH_S)
-        self.account = Account.opened(self.seen)
-        self.lost: list[Lost] = list(self.account.look(self.seen))
+        self.seen = PartitionInspection(
+            now=now, position=position, start=start, end=end, patience_s=FLUSH_S
+        )
+        self.account = PartitionLossAccount.opened(self.seen)
+        self.lost: list[LostRange] = list(self.account.look(self.seen))
         self.rested = 0
 
-    def look(self, **changes) -> list[Lost]:
+    def look(self, **changes) -> list[LostRange]:
         """What this look found. `news` and `renewed` are of one look, the rest stays as it is."""
         plain = replace(self.seen, news=None, renewed=False, now=self.seen.now + EVERY_S)
         self.seen = seen = replace(plain, **changes)
@@ -50,7 +52,7 @@ class Watched:
         self.lost += found
         return found
 
-    def wait(self, seconds: float = FLUSH_S) -> list[Lost]:
+    def wait(self, seconds: float = FLUSH_S) -> list[LostRange]:
         """Nothing changes for so long."""
         return [at for _ in range(round(seconds / EVERY_S)) for at in self.look()]
 
@@ -153,8 +155,8 @@ def test_a_position_that_moved_has_its_patience_anew():
 # --- rule 2 --------------------------------------------------------------------------------------
 
 
-def synced(newest: int, *gaps: tuple[int, int], back_to: float = inf) -> News:
-    return News(newest=newest, came=True, back_to=back_to, gaps=gaps)
+def synced(newest: int, *gaps: tuple[int, int], back_to: float = inf) -> SyncsSinceLastPoll:
+    return SyncsSinceLastPoll(newest=newest, came=True, back_to=back_to, gaps=gaps)
 
 
 def test_a_jump_over_the_log_start_is_a_loss_of_what_the_syncs_say_was_passed_over():
@@ -519,7 +521,7 @@ def test_the_last_sync_of_the_old_topic_says_nothing_of_the_new_one():
     at.look(runs=True)
     at.look(renewed=True, end=0)
     at.wait()
-    at.look(news=News(newest=899))
+    at.look(news=SyncsSinceLastPoll(newest=899))
     at.look(position=4, end=50)
     at.look(start=20)
     at.wait()
@@ -603,7 +605,9 @@ def test_mm2_that_met_the_end_of_the_log_does_not_pass_over_anything(edited):
     assert at.lost == []
 
 
-@pytest.mark.parametrize("news", [None, News(newest=99)], ids=["no syncs", "syncs from before"])
+@pytest.mark.parametrize(
+    "news", [None, SyncsSinceLastPoll(newest=99)], ids=["no syncs", "syncs from before"]
+)
 @pytest.mark.parametrize("edited", [100, 499])
 def test_a_position_moved_forward_while_stopped_is_a_loss_when_mm2_goes_on_from_there(edited, news):
     at = Watched(99)
@@ -664,7 +668,7 @@ def test_moving_forward_again_over_what_was_copied_loses_nothing():
 def test_a_sync_of_the_mark_or_before_it_tells_that_mm2_began_before_it(lowest):
     at = Watched(99)
     at.look(position=1000)
-    at.look(position=1001, end=1003, news=News(newest=1001, came=True, lowest=lowest))
+    at.look(position=1001, end=1003, news=SyncsSinceLastPoll(newest=1001, came=True, lowest=lowest))
     at.wait(600)
     assert at.lost == []
 
@@ -710,7 +714,9 @@ def test_a_position_past_the_end_that_is_moved_to_the_very_end_counts_from_there
     assert at.lost == [(ALTERED, 100, 1000)]
 
 
-@pytest.mark.parametrize("news", [News(newest=4999), News(newest=300, came=True, lowest=0)])
+@pytest.mark.parametrize(
+    "news", [SyncsSinceLastPoll(newest=4999), SyncsSinceLastPoll(newest=300, came=True, lowest=0)]
+)
 def test_an_edit_that_mm2_has_not_come_up_to_hides_nothing_that_retention_takes(news):
     """It met the end of the log, and copies from its start."""
     at = Watched(99)
@@ -726,14 +732,14 @@ def test_an_edit_that_mm2_has_not_come_up_to_hides_nothing_that_retention_takes(
 def test_syncs_from_behind_the_mark_alone_tell_that_mm2_passed_over_what_lies_before_it():
     at = Watched(99)
     at.look(position=4999)
-    at.look(end=6000, news=News(newest=5005, came=True, lowest=5001))
+    at.look(end=6000, news=SyncsSinceLastPoll(newest=5005, came=True, lowest=5001))
     assert at.look(position=5999) == [(ALTERED, 100, 4999)]
 
 
 def test_mm2_that_copied_up_to_where_an_edit_had_put_it_is_where_it_says():
     at = Watched(99, end=100)
     at.look(position=100)
-    at.look(end=101, news=News(newest=100, came=True, lowest=0))
+    at.look(end=101, news=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
     at.look(renewed=True, end=0)
     at.wait(600)
     assert at.lost == []
@@ -856,12 +862,14 @@ def test_of_an_offset_that_was_reset_nothing_is_remembered_of_its_pace():
     at.look(position=200, start=10)
     assert at.account.pace.best > 0
     at.account.position_gone()
-    assert (at.account.position, at.account.pace) == (None, Pace())
+    assert (at.account.position, at.account.pace) == (None, PartitionRates())
 
 
 # --- looks that can say nothing new --------------------------------------------------------------
 
-NEWS = st.builds(News, newest=st.integers(0, 4), came=st.booleans(), lowest=st.integers(0, 4))
+NEWS = st.builds(
+    SyncsSinceLastPoll, newest=st.integers(0, 4), came=st.booleans(), lowest=st.integers(0, 4)
+)
 
 
 @given(

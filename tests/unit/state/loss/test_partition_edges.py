@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from offsetwatch.state.loss.partition import ALTERED, RECREATED, RETENTION
-from offsetwatch.state.loss.sync_gaps import News
-
-from .test_account import Watched, steady, synced
+from offsetwatch.state.loss.sync_gaps import SyncsSinceLastPoll
+from tests.unit.state.loss.test_partition import Watched, steady, synced
 
 # --- retention, and what was not decided yet -----------------------------------------------------
 
@@ -13,7 +12,7 @@ from .test_account import Watched, steady, synced
 def test_a_jump_that_waits_for_its_sync_is_no_edit_when_the_connector_is_stopped():
     at = Watched(99)
     at.look(position=320, start=150, news=synced(99))
-    at.look(quiet=True, news=News(newest=99))
+    at.look(quiet=True, news=SyncsSinceLastPoll(newest=99))
     found = at.look(quiet=False, news=synced(340, (100, 149)))
     assert found == [(RETENTION, 100, 149)]
 
@@ -50,7 +49,7 @@ def test_a_log_start_at_the_heels_of_a_topic_that_is_copied_anew_leaves_nothing_
     at = Watched(999)
     at.look(renewed=True, end=10)
     at.wait()
-    at.look(position=9, start=10, end=20, news=News(newest=9, came=True))
+    at.look(position=9, start=10, end=20, news=SyncsSinceLastPoll(newest=9, came=True))
     assert not at.account.waits
 
 
@@ -108,7 +107,7 @@ def test_a_sync_of_a_record_that_is_not_in_the_log_yet_ends_no_edit():
     """Syncs are read after the log ends."""
     at = Watched(99, end=100)
     at.look(position=100)
-    at.look(news=News(newest=100, came=True, lowest=0))
+    at.look(news=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
     at.look(position=101, end=103)
     at.wait(600)
     assert at.lost == []

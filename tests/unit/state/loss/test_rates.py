@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.state.loss.rates import JUMPS_MAX, JUMPS_S, WINDOW_S, Pace
+
+from offsetwatch.state.loss.rates import JUMPS_MAX, JUMPS_S, WINDOW_S, PartitionRates
 
 FLUSH_S = 60.0
 
 
-def deleting(*jumps: tuple[float, int]) -> Pace:
+def deleting(*jumps: tuple[float, int]) -> PartitionRates:
     """Of which a position is known since 0, at 1000 of a log of 5000."""
-    pace = Pace()
+    pace = PartitionRates()
     pace.position_seen(1000, 5000, 0.0)
     for at, start in jumps:
         pace.start_moved(start, at)
     return pace
 
 
-def left_s(pace: Pace, *, headroom: int = 600, position: int = 1000, now: float = 300.0):
+def left_s(pace: PartitionRates, *, headroom: int = 600, position: int = 1000, now: float = 300.0):
     return pace.seconds(headroom, position, now, over_s=FLUSH_S)
 
 
@@ -44,7 +45,7 @@ def test_a_position_that_moves_as_fast_is_never_reached():
 
 
 def test_the_pace_of_a_position_counts_from_when_it_was_first_seen():
-    pace = Pace()
+    pace = PartitionRates()
     pace.position_seen(1000, 5000, 100.0)
     pace.start_moved(0, 100.0)
     pace.start_moved(400, 300.0)
@@ -52,7 +53,7 @@ def test_the_pace_of_a_position_counts_from_when_it_was_first_seen():
 
 
 def test_a_pace_within_a_second_is_one():
-    pace = Pace()
+    pace = PartitionRates()
     pace.advanced(5, 0.5)
     assert pace.best == 10.0
 
@@ -63,14 +64,14 @@ def test_what_is_reached_is_reached_now(headroom, left):
 
 
 def test_what_is_reached_is_so_whatever_was_seen_of_a_pace():
-    assert left_s(Pace(), headroom=0) == 0.0
+    assert left_s(PartitionRates(), headroom=0) == 0.0
 
 
 def test_too_little_was_seen_of_a_position_before_a_flush_went_by():
     pace = deleting((0.0, 0), (50.0, 100))
     assert left_s(pace, now=59.0) is None
     assert left_s(pace, now=60.0) is not None
-    never = Pace()
+    never = PartitionRates()
     never.start_moved(0, 0.0)
     never.start_moved(400, 200.0)
     assert left_s(never) is None
@@ -92,14 +93,14 @@ def test_of_many_jumps_every_second_is_kept():
 
 
 def test_a_pace_is_over_half_a_window_at_least_once_that_has_passed():
-    pace = Pace()
+    pace = PartitionRates()
     for at, position in ((0.0, 0), (299.0, 10), (300.0, 20), (599.0, 30), (600.0, 40)):
         pace.position_seen(position, position + 5, at)
     assert (pace.anchor, pace.middle) == ((300.0, 20, 25), (600.0, 40, 45))
 
 
 def test_a_position_that_goes_back_begins_anew_and_one_that_stands_does_not():
-    pace = Pace()
+    pace = PartitionRates()
     pace.position_seen(100, 200, 0.0)
     pace.advanced(50, 10.0)
     pace.position_seen(100, 210, 10.0)
@@ -109,7 +110,7 @@ def test_a_position_that_goes_back_begins_anew_and_one_that_stands_does_not():
 
 
 def test_what_may_have_been_copied_is_three_times_the_greatest_pace_of_both_halves():
-    pace = Pace()
+    pace = PartitionRates()
     pace.position_seen(0, 100, 0.0)
     for records, seconds in ((50, 10.0), (1, 0.5), (30, 10.0), (900, 0.0)):
         pace.advanced(records, seconds)
@@ -122,7 +123,7 @@ def test_what_may_have_been_copied_is_three_times_the_greatest_pace_of_both_halv
 
 
 def test_how_far_it_came_is_not_known_of_what_did_not_wait_for_a_flush():
-    pace = Pace()
+    pace = PartitionRates()
     assert pace.reach(100, 20.0, 60.0, over_s=FLUSH_S) is None
     pace.position_seen(0, 100, 0.0)
     pace.advanced(50, 10.0)
@@ -135,12 +136,12 @@ def test_of_another_log_nothing_is_remembered():
     pace = deleting((100.0, 0), (300.0, 400))
     pace.advanced(50, 10.0)
     pace.restart()
-    assert pace == Pace()
+    assert pace == PartitionRates()
 
 
 def test_it_tells_the_same_in_our_days():
     began = 1_800_000_000.0
-    pace = Pace()
+    pace = PartitionRates()
     pace.position_seen(1000, 5000, began)
     pace.start_moved(0, began + 100)
     pace.start_moved(400, began + 300)
@@ -151,7 +152,7 @@ def test_it_tells_the_same_in_our_days():
 
 
 def test_a_pace_of_a_window_ago_is_none_any_more():
-    pace = Pace()
+    pace = PartitionRates()
     pace.position_seen(1000, 5000, 0.0)
     pace.advanced(50, 5.0)
     for at in (WINDOW_S / 2, WINDOW_S):

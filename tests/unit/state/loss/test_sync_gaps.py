@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.loss.sync_gaps import GAPS_MAX, News, Trail
+from offsetwatch.state.loss.sync_gaps import GAPS_MAX, SyncGapTracker, SyncsSinceLastPoll
 from offsetwatch.state.mirror.replicated_partitions import SyncBook
-
-from .worlds import sync
+from tests.unit.state.worlds import sync
 
 ORDERS = TopicPartition("orders", 0)
 
 
 class Syncs:
     def __init__(self, *pairs: tuple[int, int]) -> None:
-        self.book, self.trail = SyncBook(), Trail()
+        self.book, self.trail = SyncBook(), SyncGapTracker()
         self.see(*pairs, whole=True)
 
     def see(self, *pairs: tuple[int, int], whole: bool = False) -> None:
@@ -21,7 +20,7 @@ class Syncs:
         self.trail.apply(self.book.newest, records, whole=whole)
         self.book.apply(records, 0.0, whole=whole)
 
-    def news(self) -> News | None:
+    def news(self) -> SyncsSinceLastPoll | None:
         newest = self.book.seen(ORDERS)
         return self.trail.since(ORDERS, None if newest is None else newest.offset)
 
@@ -29,13 +28,13 @@ class Syncs:
 def test_records_copied_one_after_the_other_leave_no_gap():
     syncs = Syncs((10, 10))
     syncs.see((110, 110), (210, 210))
-    assert syncs.news() == News(newest=210, came=True, lowest=110)
+    assert syncs.news() == SyncsSinceLastPoll(newest=210, came=True, lowest=110)
 
 
 def test_a_gap_lies_directly_before_the_record_that_came_after_it():
     syncs = Syncs((10, 5))
     syncs.see((200, 20))  # 14 more were copied, 11 to 24
-    assert syncs.news() == News(newest=200, came=True, gaps=((25, 199),), lowest=200)
+    assert syncs.news() == SyncsSinceLastPoll(newest=200, came=True, gaps=((25, 199),), lowest=200)
 
 
 def test_two_gaps_in_one_batch_are_two():
@@ -47,7 +46,7 @@ def test_two_gaps_in_one_batch_are_two():
 def test_a_sync_further_back_says_that_records_are_copied_again():
     syncs = Syncs((1000, 1000))
     syncs.see((0, 1001), (100, 1101))
-    assert syncs.news() == News(newest=100, came=True, lowest=0, back_to=0)
+    assert syncs.news() == SyncsSinceLastPoll(newest=100, came=True, lowest=0, back_to=0)
 
 
 def test_a_sync_of_the_same_offset_again_is_of_another_topic():
@@ -66,22 +65,22 @@ def test_the_first_sync_of_all_has_nothing_before_it():
     syncs = Syncs()
     assert syncs.news() is None
     syncs.see((500, 3))
-    assert syncs.news() == News(newest=500, came=True, lowest=500)
+    assert syncs.news() == SyncsSinceLastPoll(newest=500, came=True, lowest=500)
 
 
 def test_a_topic_read_from_its_start_tells_of_no_way():
     syncs = Syncs((10, 10))
     syncs.see((500, 20), whole=True)
-    assert syncs.news() == News(newest=500)
+    assert syncs.news() == SyncsSinceLastPoll(newest=500)
 
 
 def test_what_was_looked_at_is_forgotten_and_the_newest_is_not():
     syncs = Syncs((10, 10))
     syncs.see((500, 20))
     syncs.trail.forget([ORDERS])
-    assert syncs.news() == News(newest=500)
+    assert syncs.news() == SyncsSinceLastPoll(newest=500)
     syncs.see((600, 120))
-    assert syncs.news() == News(newest=600, came=True, lowest=600)
+    assert syncs.news() == SyncsSinceLastPoll(newest=600, came=True, lowest=600)
 
 
 def test_of_many_gaps_the_largest_are_kept():
@@ -108,4 +107,4 @@ def test_of_a_topic_that_is_read_anew_what_came_before_is_not_told_again():
     assert ORDERS in syncs.trail.came
     syncs.see((10, 10), (200, 20), whole=True)
     assert ORDERS not in syncs.trail.came
-    assert syncs.news() == News(newest=200)
+    assert syncs.news() == SyncsSinceLastPoll(newest=200)

@@ -1,111 +1,117 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.observations import BrokersSeen
+
+from offsetwatch.model.observations import BrokerAddressesRead
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.state.mirror.flows import cluster_at, mirror_flows, named_over_found, sink_groups
-
+from offsetwatch.state.mirror.flows import (
+    build_mirror_flows,
+    build_sink_groups,
+    find_cluster_at,
+    merge_named_flows,
+)
 from tests.changed import replace
-
-from .worlds import SYNCS, mirror, mirrors, sink, source
+from tests.unit.state.worlds import SYNCS, mirror, mirrors, sink, source
 
 ADDRESSES = {"east": frozenset({"east:9092"}), "west": frozenset({"west:9092", "west:9093"})}
 
 
 def test_a_cluster_is_found_by_any_one_of_its_addresses():
-    assert cluster_at(frozenset({"gone:1", "west:9093"}), ADDRESSES) == "west"
+    assert find_cluster_at(frozenset({"gone:1", "west:9093"}), ADDRESSES) == "west"
 
 
 def test_no_address_and_no_known_address_are_no_cluster():
-    assert cluster_at(frozenset(), ADDRESSES) is None
-    assert cluster_at(frozenset({"west:1"}), ADDRESSES) is None
+    assert find_cluster_at(frozenset(), ADDRESSES) is None
+    assert find_cluster_at(frozenset({"west:1"}), ADDRESSES) is None
 
 
 def test_an_address_that_two_clusters_answer_to_is_not_guessed_at():
     """Two test clusters that both advertise localhost: the wrong end would be a wrong lag."""
     both = {name: known | {"localhost:9092"} for name, known in ADDRESSES.items()}
-    assert cluster_at(frozenset({"localhost:9092"}), both) is None
-    assert cluster_at(frozenset({"west:9092"}), both) == "west"
+    assert find_cluster_at(frozenset({"localhost:9092"}), both) is None
+    assert find_cluster_at(frozenset({"west:9092"}), both) == "west"
 
 
 def test_syncs_lie_upstream_or_downstream_as_the_connector_says():
-    (upstream,) = mirror_flows("lab", "east", (mirror(),), ADDRESSES)
+    (upstream,) = build_mirror_flows("lab", "east", (mirror(),), ADDRESSES)
     assert upstream.offset_syncs == SYNCS
-    (downstream,) = mirror_flows("lab", "east", (mirror(syncs_on_source=False),), ADDRESSES)
+    (downstream,) = build_mirror_flows("lab", "east", (mirror(syncs_on_source=False),), ADDRESSES)
     assert downstream.offset_syncs == KafkaTopic("east", SYNCS.topic)
 
 
 def test_syncs_on_an_unknown_upstream_are_not_looked_for():
     lost = mirror(source_addresses=frozenset({"gone:1"}))
-    (flow,) = mirror_flows("lab", "east", (lost,), ADDRESSES)
+    (flow,) = build_mirror_flows("lab", "east", (lost,), ADDRESSES)
     assert (flow.upstream, flow.offset_syncs) == (None, None)
 
 
 def test_a_target_without_a_known_address_is_the_connect_clusters_own():
     lost = mirror(target_addresses=frozenset(), syncs_on_source=False)
-    (flow,) = mirror_flows("lab", "east", (lost,), ADDRESSES)
+    (flow,) = build_mirror_flows("lab", "east", (lost,), ADDRESSES)
     assert flow.offset_syncs == KafkaTopic("east", SYNCS.topic)
 
 
 def test_only_mirror_source_connectors_make_flows_and_only_sinks_make_groups():
     connectors = (source("a"), sink("b"), mirror("c"))
-    assert [at.connector for at in mirror_flows("lab", "east", connectors, ADDRESSES)] == ["c"]
-    (group,) = sink_groups("lab", "east", connectors, ADDRESSES)
+    assert [at.connector for at in build_mirror_flows("lab", "east", connectors, ADDRESSES)] == [
+        "c"
+    ]
+    (group,) = build_sink_groups("lab", "east", connectors, ADDRESSES)
     assert (group.connector, group.group, group.kafka) == ("b", "connect-b", "east")
 
 
 def test_brokers_that_are_seen_are_addresses_to_know_a_cluster_by():
     world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
     assert world.snapshot().topology.flows[0].upstream is None
-    world.see(BrokersSeen("west", frozenset({"10.0.0.7:9092"})))
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.7:9092"})))
     assert world.snapshot().topology.flows[0].upstream == "west"
-    world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
+    world.see(BrokerAddressesRead("east", frozenset({"10.0.0.7:9092"})))
     assert world.snapshot().topology.flows[0].upstream is None
 
 
 def test_an_address_that_another_clusters_broker_has_now_is_that_clusters():
     world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
-    world.see(BrokersSeen("west", frozenset({"10.0.0.7:9092", "10.0.0.8:9092"})))
-    world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
-    world.see(BrokersSeen("west", frozenset({"10.0.0.8:9092", "10.0.0.9:9092"})))
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.7:9092", "10.0.0.8:9092"})))
+    world.see(BrokerAddressesRead("east", frozenset({"10.0.0.7:9092"})))
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.8:9092", "10.0.0.9:9092"})))
     assert world.snapshot().topology.flows[0].upstream == "east"
 
 
 @pytest.mark.parametrize(("after_s", "upstream"), [(86_399.0, "west"), (86_400.0, None)])
 def test_the_address_of_a_broker_that_is_gone_is_known_for_a_day(after_s, upstream):
     world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
-    world.see(BrokersSeen("west", frozenset({"10.0.0.7:9092"})))
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.7:9092"})))
     world.now += after_s
     assert world.snapshot().topology.flows[0].upstream == "west"  # while it does not answer
-    world.see(BrokersSeen("west", frozenset({"10.0.0.8:9092"})))
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.8:9092"})))
     assert world.snapshot().topology.flows[0].upstream == upstream
 
 
 def test_an_address_of_the_configuration_is_known_for_ever():
     world = mirrors(mirror(source_addresses=frozenset({"west:9092"})))
-    world.see(BrokersSeen("east", frozenset({"10.0.0.7:9092"})))
+    world.see(BrokerAddressesRead("east", frozenset({"10.0.0.7:9092"})))
     world.now += 90_000.0
-    world.see(BrokersSeen("west", frozenset({"10.0.0.8:9092"})))
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.8:9092"})))
     assert world.snapshot().topology.flows[0].upstream == "west"
 
 
 def test_a_target_with_a_known_address_is_that_cluster_wherever_the_connector_runs():
-    (flow,) = mirror_flows("lab", "west", (mirror(syncs_on_source=False),), ADDRESSES)
+    (flow,) = build_mirror_flows("lab", "west", (mirror(syncs_on_source=False),), ADDRESSES)
     assert (flow.downstream, flow.offset_syncs) == ("east", KafkaTopic("east", SYNCS.topic))
 
 
 def test_flows_are_told_in_order_those_that_are_named_among_those_that_are_found():
-    found = mirror_flows("lab", "east", (mirror("z"), mirror("b")), ADDRESSES)
+    found = build_mirror_flows("lab", "east", (mirror("z"), mirror("b")), ADDRESSES)
     named = [replace(found[0], connector=name) for name in ("y", "a")]
-    flows = named_over_found(named, found)
+    flows = merge_named_flows(named, found)
     assert [flow.connector for flow in flows] == ["a", "b", "y", "z"]
 
 
 def test_a_named_flow_without_offset_syncs_has_those_that_its_connector_names():
-    (found,) = mirror_flows("lab", "east", (mirror(),), ADDRESSES)
+    (found,) = build_mirror_flows("lab", "east", (mirror(),), ADDRESSES)
     named = replace(found, offset_syncs=None, copies=(("*", "copy-{topic}"),))
-    (flow,) = named_over_found([named], [found])
+    (flow,) = merge_named_flows([named], [found])
     assert (flow.offset_syncs, flow.copies) == (SYNCS, named.copies)
     elsewhere = KafkaTopic("east", "syncs")
-    (flow,) = named_over_found([replace(named, offset_syncs=elsewhere)], [found])
+    (flow,) = merge_named_flows([replace(named, offset_syncs=elsewhere)], [found])
     assert flow.offset_syncs == elsewhere

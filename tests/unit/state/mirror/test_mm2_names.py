@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
-from offsetwatch.state.mirror.mm2_names import DEFAULT, IDENTITY, beside, remote_topic
-
+from offsetwatch.state.mirror.mm2_names import (
+    DEFAULT_POLICY,
+    IDENTITY_POLICY,
+    find_remote_topic,
+    locate_internal_topics,
+)
 from tests.changed import replace
 
-FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)
+FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT_POLICY)
 
 
 def test_the_default_policy_puts_the_alias_before_it() -> None:
-    assert remote_topic(FLOW, "orders", ()) == "west.orders"
-    assert remote_topic(replace(FLOW, separator="_"), "orders", ()) == "west_orders"
+    assert find_remote_topic(FLOW, "orders", ()) == "west.orders"
+    assert find_remote_topic(replace(FLOW, separator="_"), "orders", ()) == "west_orders"
 
 
 def test_the_identity_policy_leaves_it_as_it_is() -> None:
-    assert remote_topic(replace(FLOW, policy=IDENTITY), "orders", ()) == "orders"
+    assert find_remote_topic(replace(FLOW, policy=IDENTITY_POLICY), "orders", ()) == "orders"
 
 
 def test_of_a_policy_that_nobody_knows_what_is_there_decides_if_it_is_one() -> None:
     unknown = replace(FLOW, policy=None)
-    assert remote_topic(unknown, "orders", ("west.orders", "lines")) == "west.orders"
-    assert remote_topic(unknown, "orders", ("orders",)) == "orders"
-    assert remote_topic(unknown, "orders", ("orders", "west.orders")) is None
-    assert remote_topic(unknown, "orders", ()) is None
+    assert find_remote_topic(unknown, "orders", ("west.orders", "lines")) == "west.orders"
+    assert find_remote_topic(unknown, "orders", ("orders",)) == "orders"
+    assert find_remote_topic(unknown, "orders", ("orders", "west.orders")) is None
+    assert find_remote_topic(unknown, "orders", ()) is None
 
 
 def test_checkpoints_and_heartbeats_of_either_name_may_lie_beside_what_is_copied() -> None:
     flow = replace(FLOW, downstream="east")
     names = ("west.checkpoints.internal", "heartbeats", "west.heartbeats")
-    assert beside(flow) == tuple(KafkaTopic("east", name) for name in names)
-    assert beside(FLOW) == ()
+    assert locate_internal_topics(flow) == tuple(KafkaTopic("east", name) for name in names)
+    assert locate_internal_topics(FLOW) == ()

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.state.mirror.offset_sync_store import (
     SYNCS_PER_PARTITION,
     TOO_FAR_BACK,

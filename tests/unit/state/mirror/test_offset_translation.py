@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
+
 from offsetwatch.state.mirror.offset_sync_store import TOO_FAR_BACK, OffsetSyncStore
-from offsetwatch.state.mirror.offset_translation import PIECES_MAX, PartitionSyncs, SyncHistory
+from offsetwatch.state.mirror.offset_translation import SEGMENTS_MAX, PartitionSyncs, SyncHistory
 
 END = 10**9
 
@@ -116,9 +117,9 @@ def test_a_sync_that_comes_twice_changes_nothing():
 
 
 def test_what_is_forgotten_is_the_oldest():
-    syncs = [(10 * n, n) for n in range(PIECES_MAX + 5)]
+    syncs = [(10 * n, n) for n in range(SEGMENTS_MAX + 5)]
     found = history(*syncs)
-    assert len(found.pieces) == PIECES_MAX
+    assert len(found.pieces) == SEGMENTS_MAX
     assert found.best(49, END) is None
     assert found.best(50, END) == 5
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo, Probed
+
+from offsetwatch.model.log_readings import FirstRecord, LogBounds, NoRecordBefore, ProbeResult
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.mirror import oldest_record_age as states_ages
-from offsetwatch.state.mirror.lag import lag_seconds
+from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.mirror.oldest_record_age import (
+    AGE_RATIO_MAX,
     ENDS_MAX,
     LOG_ENDS,
-    NOTHING_WAITS,
-    OLDER_BY,
+    NO_LATENESS,
     RECHECK_S,
     RECORD,
-    UNKNOWN,
-    Ages,
-    Stretch,
+    UNKNOWN_LATENESS,
+    OldestRecordAges,
+    UnreadRange,
 )
-
-from .worlds import NOW, SYNCS, World, mirror, mirrors, orders
+from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, orders
 
 ORDERS = TopicPartition("orders", 0)
 WHO = ("lab", "mm2", ORDERS)
@@ -70,7 +70,10 @@ def test_the_age_grows_with_the_clock_while_nothing_else_is_seen():
     world.ends(15)
     world.probed(10, FirstRecord(offset=10, at=NOW + 7))
     view = world.mirrored()
-    ages = [lag_seconds(view.behind_since, NOW + at, caught_up=view.caught_up) for at in (10, 130)]
+    ages = [
+        compute_lag_seconds(view.behind_since, NOW + at, caught_up=view.caught_up)
+        for at in (10, 130)
+    ]
     assert ages == [3, 123]
 
 
@@ -98,7 +101,7 @@ def test_a_record_of_the_future_has_age_0_and_is_still_waiting():
     world.ends(15)
     world.probed(10, FirstRecord(offset=10, at=NOW + 3600))
     view = world.mirrored()
-    assert lag_seconds(view.behind_since, world.now, caught_up=view.caught_up) == 0
+    assert compute_lag_seconds(view.behind_since, world.now, caught_up=view.caught_up) == 0
     assert view.caught_up is False
 
 
@@ -113,7 +116,7 @@ def test_a_record_without_a_timestamp_counts_from_when_it_was_seen_not_to_be_the
 def test_nothing_but_markers_before_the_end_is_caught_up_although_there_is_lag():
     world = replicating()
     world.ends(11)
-    world.probed(10, NothingUpTo(11))
+    world.probed(10, NoRecordBefore(11))
     assert told(world) == (True, None, None)
     assert world.mirrored().lag == 1
 
@@ -121,14 +124,14 @@ def test_nothing_but_markers_before_the_end_is_caught_up_although_there_is_lag()
 def test_after_nothing_was_found_only_what_is_new_is_to_be_read():
     world = replicating()
     world.ends(11)
-    world.probed(10, NothingUpTo(11))
+    world.probed(10, NoRecordBefore(11))
     seen_at = world.now = NOW + 5
     world.ends(11)
     world.now += 5
     world.ends(13)
     assert told(world) == (None, seen_at, LOG_ENDS)
     assert world.mirrored().probe_from == 11
-    world.probed(11, NothingUpTo(13))
+    world.probed(11, NoRecordBefore(13))
     assert told(world) == (True, None, None)
     world.ends(14)
     world.probed(13, FirstRecord(offset=13, at=NOW + 9))
@@ -138,8 +141,8 @@ def test_after_nothing_was_found_only_what_is_new_is_to_be_read():
 def test_a_read_that_comes_late_takes_nothing_back():
     world = replicating()
     world.ends(13)
-    world.probed(10, NothingUpTo(13))
-    world.probed(10, NothingUpTo(11))
+    world.probed(10, NoRecordBefore(13))
+    world.probed(10, NoRecordBefore(11))
     assert told(world) == (True, None, None)
 
 
@@ -177,7 +180,7 @@ def test_a_record_that_compaction_took_while_it_waited_is_found_to_be_gone_after
     world.tail()
     world.tail(topic=SYNCS)
     world.ends(20)
-    world.probed(15, NothingUpTo(20))
+    world.probed(15, NoRecordBefore(20))
     assert told(world) == (True, None, None)
 
 
@@ -270,17 +273,17 @@ def test_without_live_ends_nothing_is_known_and_nothing_is_to_be_read():
 # --- the samples by themselves -------------------------------------------------------------------
 
 
-def saw(ages: Ages, end: int, at: float, *, following: int = 0) -> None:
-    seen = Stretch(following=following, start=0, end=end)
+def saw(ages: OldestRecordAges, end: int, at: float, *, following: int = 0) -> None:
+    seen = UnreadRange(following=following, start=0, end=end)
     ages.saw("west", [(WHO, seen)], at=at, now=at)
 
 
-def since(ages: Ages, following: int, end: int) -> float | None:
-    return ages.behind("west", WHO, Stretch(following=following, start=0, end=end)).since
+def since(ages: OldestRecordAges, following: int, end: int) -> float | None:
+    return ages.behind("west", WHO, UnreadRange(following=following, start=0, end=end)).since
 
 
 def test_a_clock_that_is_set_back_takes_what_was_seen_in_the_future_with_it():
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 10, NOW + 3600)
     saw(ages, 20, NOW)
     assert since(ages, 10, 20) is None
@@ -289,7 +292,7 @@ def test_a_clock_that_is_set_back_takes_what_was_seen_in_the_future_with_it():
 
 
 def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
-    ages = Ages()
+    ages = OldestRecordAges()
     for step in range(20_000):
         saw(ages, 10 + step, NOW + step, following=10)
         (age,) = ages._groups["west"].ages.values()
@@ -298,7 +301,7 @@ def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
     for offset in (11, 500, 5000, 19_000, 19_990, 20_009):
         exact, known = NOW + offset - 10, since(ages, offset, 99_999)
         assert known <= exact
-        assert NOW + 20_000 - known <= OLDER_BY * (NOW + 20_000 - exact) + 1
+        assert NOW + 20_000 - known <= AGE_RATIO_MAX * (NOW + 20_000 - exact) + 1
 
 
 @pytest.mark.parametrize(
@@ -311,7 +314,7 @@ def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
 )
 def test_of_too_many_samples_those_go_whose_neighbours_are_near(seen, kept, monkeypatch):
     monkeypatch.setattr(states_ages, "ENDS_MAX", 4)
-    ages = Ages()
+    ages = OldestRecordAges()
     for moment in seen:
         saw(ages, 10 + moment, NOW + moment)
     (age,) = ages._groups["west"].ages.values()
@@ -319,7 +322,7 @@ def test_of_too_many_samples_those_go_whose_neighbours_are_near(seen, kept, monk
 
 
 def test_an_end_that_stands_is_one_sample():
-    ages = Ages()
+    ages = OldestRecordAges()
     for moment in range(4):
         saw(ages, 10, NOW + moment, following=5)
     (age,) = ages._groups["west"].ages.values()
@@ -327,7 +330,7 @@ def test_an_end_that_stands_is_one_sample():
 
 
 def test_who_is_no_longer_among_the_followers_is_forgotten():
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 10, NOW)
     ages.saw("west", [], at=NOW + 1, now=NOW + 1)
     assert ages._groups["west"].ages == {}
@@ -335,14 +338,14 @@ def test_who_is_no_longer_among_the_followers_is_forgotten():
 
 
 def test_a_log_that_could_not_be_asked_for_once_keeps_what_is_known():
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 10, NOW)
     ages.saw("west", [(WHO, None)], at=NOW + 1, now=NOW + 1)
     assert since(ages, 10, 20) == NOW
 
 
 def test_a_log_that_cannot_be_asked_for_is_not_taken_to_stand_where_it_stood():
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 10, NOW)
     for later in (1, 2, 3):
         ages.saw("west", [(WHO, None)], at=NOW + later, now=NOW + later)
@@ -350,7 +353,7 @@ def test_a_log_that_cannot_be_asked_for_is_not_taken_to_stand_where_it_stood():
 
 
 def test_of_what_a_follower_has_passed_only_the_newest_end_is_kept():
-    ages = Ages()
+    ages = OldestRecordAges()
     for step in range(4):
         saw(ages, 10 + step, NOW + step, following=10 + step)
     (age,) = ages._groups["west"].ages.values()
@@ -358,35 +361,35 @@ def test_of_what_a_follower_has_passed_only_the_newest_end_is_kept():
 
 
 def test_an_answer_counts_though_its_follower_could_not_be_asked_for_at_first():
-    ages = Ages()
+    ages = OldestRecordAges()
     ages.saw("west", [(WHO, None)], at=NOW, now=NOW)
     saw(ages, 20, NOW + 2)
     assert ages.told([answer(10, 12)], NOW + 1) == [WHO]
 
 
 def test_what_nobody_was_told_of_waits_only_if_there_is_anything():
-    ages = Ages()
+    ages = OldestRecordAges()
     for _ in range(2):
-        assert ages.behind("west", WHO, Stretch(10, 0, 20)) == UNKNOWN
-        assert ages.behind("west", WHO, Stretch(20, 0, 20)) == NOTHING_WAITS
-        ages.saw("west", [(OTHER, Stretch(10, 0, 20))], at=NOW, now=NOW)
+        assert ages.behind("west", WHO, UnreadRange(10, 0, 20)) == UNKNOWN_LATENESS
+        assert ages.behind("west", WHO, UnreadRange(20, 0, 20)) == NO_LATENESS
+        ages.saw("west", [(OTHER, UnreadRange(10, 0, 20))], at=NOW, now=NOW)
 
 
 # --- the answers by themselves -------------------------------------------------------------------
 
 
-def answer(start: int, offset: int, at: float = NOW) -> Probed:
-    return Probed(WHO, start, FirstRecord(offset, at))
+def answer(start: int, offset: int, at: float = NOW) -> ProbeResult:
+    return ProbeResult(WHO, start, FirstRecord(offset, at))
 
 
-def waits(ages: Ages, following: int) -> tuple[bool | None, float | None]:
-    found = ages.behind("west", WHO, Stretch(following, 0, 99))
+def waits(ages: OldestRecordAges, following: int) -> tuple[bool | None, float | None]:
+    found = ages.behind("west", WHO, UnreadRange(following, 0, 99))
     return (found.caught_up, found.since)
 
 
-def asked() -> Ages:
+def asked() -> OldestRecordAges:
     """Asked ten seconds ago, while the log ended where it began."""
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 0, NOW - 10)
     saw(ages, 99, NOW)
     return ages
@@ -402,7 +405,7 @@ def test_an_answer_that_begins_earlier_says_something_new():
 def test_an_answer_from_beyond_the_last_one_says_nothing_of_what_lies_between():
     ages = asked()
     ages.told([answer(10, 12)], NOW)
-    ages.told([Probed(WHO, 20, NothingUpTo(30))], NOW)
+    ages.told([ProbeResult(WHO, 20, NoRecordBefore(30))], NOW)
     assert waits(ages, 15)[0] is None
 
 
@@ -422,35 +425,35 @@ def test_what_was_read_of_a_log_before_it_was_cut_is_no_news():
 
 def test_an_answer_for_a_stranger_is_no_news():
     ages = asked()
-    assert ages.told([Probed(OTHER, 10, NothingUpTo(20))], NOW) == []
+    assert ages.told([ProbeResult(OTHER, 10, NoRecordBefore(20))], NOW) == []
 
 
 # --- all but a few as the last time --------------------------------------------------------------
 
 
-def saw_again(ages: Ages, at: float, *changed: tuple) -> bool:
+def saw_again(ages: OldestRecordAges, at: float, *changed: tuple) -> bool:
     return ages.saw_again("west", changed, at=at, now=at)
 
 
 def test_what_is_not_told_of_again_stood_where_it_stood():
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 10, NOW)
     assert saw_again(ages, NOW + 7)
     assert since(ages, 10, 20) == NOW + 7
 
 
 def test_of_what_is_told_of_again_the_last_time_counts_up_to_then():
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 10, NOW)
     assert saw_again(ages, NOW + 5)
-    assert saw_again(ages, NOW + 7, (WHO, Stretch(0, 0, 20)))
+    assert saw_again(ages, NOW + 7, (WHO, UnreadRange(0, 0, 20)))
     assert (since(ages, 10, 30), since(ages, 20, 30)) == (NOW + 5, NOW + 7)
     assert saw_again(ages, NOW + 9, (WHO, None))
     assert since(ages, 20, 30) == NOW + 7
 
 
 def test_where_the_clock_was_set_back_or_nothing_was_told_all_has_to_be():
-    ages = Ages()
+    ages = OldestRecordAges()
     assert not saw_again(ages, NOW)
     saw(ages, 10, NOW)
     assert saw_again(ages, NOW)
@@ -462,7 +465,7 @@ def test_where_the_clock_was_set_back_or_nothing_was_told_all_has_to_be():
 
 
 def test_a_topic_of_another_id_takes_its_samples_and_answers_with_it():
-    ages = Ages()
+    ages = OldestRecordAges()
     ages.identify("west", {"orders": "first"}, NOW)
     saw(ages, 10, NOW)
     ages.identify("west", {"orders": None, "payments": "other"}, NOW + 1)
@@ -473,7 +476,7 @@ def test_a_topic_of_another_id_takes_its_samples_and_answers_with_it():
 
 
 def test_ids_of_topics_that_nobody_follows_any_more_do_not_gather():
-    ages = Ages()
+    ages = OldestRecordAges()
     saw(ages, 10, NOW)
     ages.identify("west", {"orders": "first"}, NOW)
     for number in range(100):

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.connectors import Task
-from offsetwatch.model.log_readings import FirstRecord, LogBounds, NothingUpTo, Probed, ProbesRead
+from offsetwatch.model.log_readings import (
+    FirstRecord,
+    LogBounds,
+    NoRecordBefore,
+    ProbeResult,
+    ProbeRoundRead,
+)
 from offsetwatch.model.observations import LOG_ENDS, TAIL, ConnectorsListed
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.mirror import replicated_partitions as mirrors_module
 from offsetwatch.state.mirror.oldest_record_age import RECHECK_S
-from offsetwatch.state.mirror.replicated_partitions import ASKS_OPEN_MAX
-
+from offsetwatch.state.mirror.replicated_partitions import OPEN_REQUESTS_MAX
 from tests.changed import replace
-
-from .worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record
+from tests.unit.state.worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -113,7 +118,7 @@ def test_whatever_is_new_in_an_answer_is_shown_of_a_flow_that_has_read_all(happe
 def test_a_position_that_comes_to_the_end_of_what_was_known_to_be_empty_is_shown():
     world = replicating(97)
     world.ends(100)
-    world.probed(98, NothingUpTo(100))
+    world.probed(98, NoRecordBefore(100))
     assert (world.mirrored().caught_up, world.mirrored().lag) == (True, 2)
     world.commit("mm2", orders(), {"offset": 99})
     assert world.mirrored().lag == 2
@@ -200,7 +205,7 @@ def test_askings_that_are_never_answered_do_not_pile_up():
 
 
 @pytest.mark.parametrize(
-    ("askings", "believed"), [(ASKS_OPEN_MAX, True), (ASKS_OPEN_MAX + 1, False)]
+    ("askings", "believed"), [(OPEN_REQUESTS_MAX, True), (OPEN_REQUESTS_MAX + 1, False)]
 )
 def test_so_many_askings_may_be_under_way_and_no_more(askings, believed):
     world = replicating(10)
@@ -606,10 +611,12 @@ def test_while_both_stand_the_same_views_are_told():
 def test_single_reads_of_two_partitions_of_one_flow_are_both_seen():
     world = two(end=9)
     reads = tuple(
-        Probed(("lab", "mm2", MirrorPartition("west", "orders", at)), 6, FirstRecord(7, world.now))
+        ProbeResult(
+            ("lab", "mm2", MirrorPartition("west", "orders", at)), 6, FirstRecord(7, world.now)
+        )
         for at in (0, 1)
     )
-    world.see(ProbesRead(kafka="west", at=world.now, answers=reads))
+    world.see(ProbeRoundRead(kafka="west", at=world.now, answers=reads))
     assert [view.caught_up for view in world.snapshot().mirror_partitions] == [False, False]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.snapshot import MirrorPartitionView
-
-from .worlds import OFFSETS, SYNCS, World, mirror, mirrors, orders, sync
+from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, mirrors, orders, sync
 
 PROD = KafkaTopic("east", "prod-offsets")
 MORE = KafkaTopic("west", "mm2-offset-syncs.more.internal")

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from offsetwatch.model.topology import MirrorFlow, TopicRouter
 from offsetwatch.state.mirror.mm2_names import (
-    DEFAULT,
-    IDENTITY,
-    contradicted_copy,
-    copied_topic,
-    heartbeats_of,
-    merged_topics,
-    remote_topic,
-    source_topic,
+    DEFAULT_POLICY,
+    IDENTITY_POLICY,
+    find_copy_conflict,
+    find_merged_topics,
+    find_remote_topic,
+    find_source_topic,
+    locate_heartbeats,
+    resolve_checkpoint_topic,
 )
-from offsetwatch.state.mirror.routers import through
-
+from offsetwatch.state.mirror.routers import route_topic
 from tests.changed import replace
 
-FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT)
+FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT_POLICY)
 
 
 def regex(pattern: str, replacement: str, **more: Any) -> TopicRouter:
@@ -56,25 +56,25 @@ def regex(pattern: str, replacement: str, **more: Any) -> TopicRouter:
 def test_a_regex_router_is_followed_to_the_letter(
     pattern: str, replacement: str, name: str, expected: str | None
 ) -> None:
-    assert through((regex(pattern, replacement),), name) == expected
+    assert route_topic((regex(pattern, replacement),), name) == expected
 
 
 def test_several_routers_work_in_their_order() -> None:
     one, other = regex(r"west\.(.*)", "$1"), regex("(.*)", "copy-$1")
-    assert through((one, other), "west.orders") == "copy-orders"
-    assert through((other, one), "west.orders") == "copy-west.orders"
+    assert route_topic((one, other), "west.orders") == "copy-orders"
+    assert route_topic((other, one), "west.orders") == "copy-west.orders"
 
 
 def test_what_any_other_router_does_cannot_be_told() -> None:
     unknown = TopicRouter("TimestampRouter")
-    assert through((unknown,), "west.orders") is None
-    assert through((unknown, regex(".*", "all")), "west.orders") is None
+    assert route_topic((unknown,), "west.orders") is None
+    assert route_topic((unknown, regex(".*", "all")), "west.orders") is None
 
 
 def test_a_predicate_leaves_open_whether_a_name_changes_but_not_that_it_stays() -> None:
     router = regex(r"west\.(.*)", "copy-$1", conditional=True)
-    assert through((router,), "west.orders") is None
-    assert through((router,), "south.orders") == "south.orders"
+    assert route_topic((router,), "west.orders") is None
+    assert route_topic((router,), "south.orders") == "south.orders"
 
 
 @pytest.mark.parametrize(
@@ -94,64 +94,64 @@ def test_a_predicate_on_the_topic_decides_by_topic(
     pattern: str, negated: bool, expected: str | None
 ) -> None:
     router = regex(r"west\.(.*)", "copy-$1", topics=pattern, negated=negated)
-    assert through((router,), "west.orders") == expected
-    assert through((router,), "south.lines") == "south.lines"
+    assert route_topic((router,), "west.orders") == expected
+    assert route_topic((router,), "south.lines") == "south.lines"
 
 
 def test_what_an_unknown_router_never_sees_keeps_its_name() -> None:
     router = TopicRouter("TimestampRouter", topics=r"west\.metrics")
-    assert through((router,), "west.orders") == "west.orders"
-    assert through((router,), "west.metrics") is None
+    assert route_topic((router,), "west.orders") == "west.orders"
+    assert route_topic((router,), "west.metrics") is None
     chain = (regex(r"west\.(.*)", "$1"), router)
-    assert through(chain, "west.metrics") == "metrics"  # it sees the name that it has by then
+    assert route_topic(chain, "west.metrics") == "metrics"  # it sees the name that it has by then
 
 
 def test_a_router_of_logical_tables_names_copies_as_a_regex_router_does() -> None:
     router = TopicRouter("ByLogicalTableRouter", r"west\.shard\d+-(.*)", "all-$1")
-    assert through((router,), "west.shard7-orders") == "all-orders"
-    assert through((router,), "west.orders") == "west.orders"
+    assert route_topic((router,), "west.shard7-orders") == "all-orders"
+    assert route_topic((router,), "west.orders") == "west.orders"
     nowhere = TopicRouter("ByLogicalTableRouter", r"west\.(x?).*", "$1")
-    assert through((nowhere,), "west.orders") == "west.orders"
+    assert route_topic((nowhere,), "west.orders") == "west.orders"
 
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
-    [(DEFAULT, "copy-west.orders"), (IDENTITY, "copy-orders"), (None, "copy-orders")],
+    [(DEFAULT_POLICY, "copy-west.orders"), (IDENTITY_POLICY, "copy-orders"), (None, "copy-orders")],
 )
 def test_copies_go_through_the_routers_whatever_the_policy(
     policy: str | None, expected: str
 ) -> None:
     flow = replace(FLOW, policy=policy, routers=(regex("(.*)", "copy-$1"),))
-    assert remote_topic(flow, "orders", ("copy-orders",)) == expected
+    assert find_remote_topic(flow, "orders", ("copy-orders",)) == expected
 
 
 def test_a_router_that_cannot_be_followed_leaves_a_flow_without_the_names_of_its_copies() -> None:
-    for policy in (DEFAULT, IDENTITY, None):
+    for policy in (DEFAULT_POLICY, IDENTITY_POLICY, None):
         flow = replace(FLOW, policy=policy, routers=(TopicRouter("ExtractTopic$Value"),))
-        assert remote_topic(flow, "orders", ("west.orders", "orders")) is None
+        assert find_remote_topic(flow, "orders", ("west.orders", "orders")) is None
 
 
 def test_topics_that_are_copied_to_one_topic_are_told() -> None:
     flow = replace(FLOW, routers=(regex(r"west\.orders-.*", "orders"),))
     names = ("orders-a", "orders-b", "lines")
-    assert merged_topics(flow, names) == {"orders-a", "orders-b"}
-    assert merged_topics(FLOW, names) == frozenset()
+    assert find_merged_topics(flow, names) == {"orders-a", "orders-b"}
+    assert find_merged_topics(FLOW, names) == frozenset()
 
 
 @pytest.mark.parametrize("topic", ["heartbeats", "my-heartbeats"])
 def test_the_identity_policy_leaves_what_looks_like_heartbeats_to_the_default_one(
     topic: str,
 ) -> None:
-    flow = replace(FLOW, policy=IDENTITY, separator="_")
-    assert remote_topic(flow, topic) == f"west_{topic}"
-    assert source_topic(flow, f"west_{topic}", ()) == topic
-    assert source_topic(flow, topic, ()) is None
+    flow = replace(FLOW, policy=IDENTITY_POLICY, separator="_")
+    assert find_remote_topic(flow, topic) == f"west_{topic}"
+    assert find_source_topic(flow, f"west_{topic}", ()) == topic
+    assert find_source_topic(flow, topic, ()) is None
 
 
 def test_an_empty_alias_and_separator_leave_names_as_they_are() -> None:
     flow = replace(FLOW, source="", separator="")
-    assert remote_topic(flow, "orders") == "orders"
-    assert source_topic(flow, "orders", ()) == "orders"
+    assert find_remote_topic(flow, "orders") == "orders"
+    assert find_source_topic(flow, "orders", ()) == "orders"
 
 
 # --- names that the configuration states ----------------------------------------------------------
@@ -164,25 +164,25 @@ COPIES = (("orders", "orders-eu"), ("*", "copy-{topic}"))
 
 def test_copies_of_an_unknown_router_are_called_what_the_configuration_says() -> None:
     flow = replace(FLOW, routers=(UNKNOWN,), copies=COPIES)
-    assert remote_topic(flow, "orders") == "orders-eu"
-    assert remote_topic(flow, "lines") == "copy-lines"
+    assert find_remote_topic(flow, "orders") == "orders-eu"
+    assert find_remote_topic(flow, "lines") == "copy-lines"
     # A checkpoint names the topic that MM2 created.
-    assert copied_topic(flow, "west.lines", ()) == ("lines", "copy-lines")
+    assert resolve_checkpoint_topic(flow, "west.lines", ()) == ("lines", "copy-lines")
     named = replace(flow, copies=COPIES[:1])
-    assert remote_topic(named, "lines") is None
-    assert copied_topic(named, "west.lines", ()) is None
+    assert find_remote_topic(named, "lines") is None
+    assert resolve_checkpoint_topic(named, "west.lines", ()) is None
 
 
 def test_copies_under_a_policy_of_ones_own_are_called_what_the_configuration_says() -> None:
     flow = replace(FLOW, policy="com.example.ShortNames", copies=COPIES)
     known = ("orders", "lines")
-    assert remote_topic(flow, "lines") == "copy-lines"
+    assert find_remote_topic(flow, "lines") == "copy-lines"
     # A checkpoint names the topic that the copies are in.
-    assert copied_topic(flow, "copy-lines", known) == ("lines", "copy-lines")
-    assert copied_topic(flow, "orders-eu", known) == ("orders", "orders-eu")
-    assert copied_topic(flow, "copy-orders", known) is None
-    assert copied_topic(flow, "copy-gone", known) is None
-    assert copied_topic(replace(flow, copies=COPIES[:1]), "copy-lines", known) is None
+    assert resolve_checkpoint_topic(flow, "copy-lines", known) == ("lines", "copy-lines")
+    assert resolve_checkpoint_topic(flow, "orders-eu", known) == ("orders", "orders-eu")
+    assert resolve_checkpoint_topic(flow, "copy-orders", known) is None
+    assert resolve_checkpoint_topic(flow, "copy-gone", known) is None
+    assert resolve_checkpoint_topic(replace(flow, copies=COPIES[:1]), "copy-lines", known) is None
 
 
 def test_a_stated_name_that_the_connector_contradicts_is_not_used_and_neither_is_the_other() -> (
@@ -190,13 +190,13 @@ def test_a_stated_name_that_the_connector_contradicts_is_not_used_and_neither_is
 ):
     stated = (("orders", "orders-eu"), ("lines", "west.lines"))
     flow = replace(FLOW, copies=stated)
-    assert remote_topic(flow, "orders") is None
-    assert copied_topic(flow, "west.orders", ()) is None
-    assert contradicted_copy(flow, "orders") == ("orders-eu", "west.orders")
-    assert remote_topic(flow, "lines") == "west.lines"
-    assert contradicted_copy(flow, "lines") is None
+    assert find_remote_topic(flow, "orders") is None
+    assert resolve_checkpoint_topic(flow, "west.orders", ()) is None
+    assert find_copy_conflict(flow, "orders") == ("orders-eu", "west.orders")
+    assert find_remote_topic(flow, "lines") == "west.lines"
+    assert find_copy_conflict(flow, "lines") is None
     routed = replace(flow, routers=(regex(r"west\.(.*)", "$1-eu"),))
-    assert (remote_topic(routed, "orders"), contradicted_copy(routed, "orders")) == (
+    assert (find_remote_topic(routed, "orders"), find_copy_conflict(routed, "orders")) == (
         "orders-eu",
         None,
     )
@@ -205,9 +205,9 @@ def test_a_stated_name_that_the_connector_contradicts_is_not_used_and_neither_is
 def test_topics_that_the_configuration_merges_are_told() -> None:
     stated = (("orders-a", "orders"), ("orders-b", "orders"), ("*", "copy-{topic}"))
     flow = replace(FLOW, routers=(UNKNOWN,), copies=stated)
-    assert merged_topics(flow, ("orders-a", "orders-b", "lines")) == {"orders-a", "orders-b"}
+    assert find_merged_topics(flow, ("orders-a", "orders-b", "lines")) == {"orders-a", "orders-b"}
 
 
 def test_heartbeats_are_looked_for_under_the_stated_name() -> None:
     flow = replace(FLOW, routers=(UNKNOWN,), downstream="east", copies=(("*", "copy-{topic}"),))
-    assert [at.topic for at in heartbeats_of(flow)] == ["heartbeats", "copy-heartbeats"]
+    assert [at.topic for at in locate_heartbeats(flow)] == ["heartbeats", "copy-heartbeats"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.mirror.sync_lead import LEAD_INTERVALS, PartitionProgress, SyncLeads, SyncRun
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
-
-from .worlds import NOW, World, mirror, mirrors, orders
+from tests.unit.state.worlds import NOW, World, mirror, mirrors, orders
 
 ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
 BOUNDS = {ZERO: LogBounds(0, 100, 100), ONE: LogBounds(5, 50, 50), TWO: LogBounds(0, 7, 7)}

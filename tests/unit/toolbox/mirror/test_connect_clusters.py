@@ -3,13 +3,17 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from offsetwatch.config import parse
-from offsetwatch.errors import ClientError, NotFound, TimedOut
+from offsetwatch.errors import ClientError, NotFound, ResponseTimeout
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.remedy.model.plan import DeleteTopic
-from offsetwatch.toolbox.mirror.connect_clusters import _running, clearing, sites
-from offsetwatch.toolbox.mirror.sync_topic_users import Listed
-
+from offsetwatch.toolbox.mirror.connect_clusters import (
+    _describe_activity,
+    inspect_connect_clusters,
+    prepare_sync_deletion,
+)
+from offsetwatch.toolbox.mirror.sync_topic_users import ConnectClusterInventory
 from tests.fakes.worker import ok, serving
 from tests.unit.toolbox.mirror.test_copy_costs import mirror
 from tests.unit.toolbox.mirror.test_sync_topic_users import ADDRESSES, ME, SYNCS, connector
@@ -34,8 +38,10 @@ class Kafkas:
         return ADDRESSES
 
 
-def cleared(topic: KafkaTopic | None, topic_id: str | ClientError | None, *found: Listed):
-    return clearing(topic, found, Kafkas(topic_id), besides=ME)
+def cleared(
+    topic: KafkaTopic | None, topic_id: str | ClientError | None, *found: ConnectClusterInventory
+):
+    return prepare_sync_deletion(topic, found, Kafkas(topic_id), besides=ME)
 
 
 class Written:
@@ -59,19 +65,19 @@ def test_a_dedicated_mirrormaker_that_commits_runs_by_any_clock_of_its_workers(s
     entry = {"name": "mm2", "kafka": "east", "offsets_topic": "mm2-offsets.west.internal"}
     (connect,) = parse({"kafka": {"east": {"bootstrap": "e:1"}}, "connect": [entry]}, {}).connect
     now = 1_800_000_000.0
-    assert _running(connect, Written(now - 170.0 + skew_s), now)
-    assert not _running(connect, Written(now - 1400.0 + skew_s), now)
+    assert _describe_activity(connect, Written(now - 170.0 + skew_s), now)
+    assert not _describe_activity(connect, Written(now - 1400.0 + skew_s), now)
 
 
 def test_a_topic_that_nobody_else_uses_is_deleted_by_its_id():
-    found = cleared(SYNCS, "id-1", Listed("lab", "east", ()))
+    found = cleared(SYNCS, "id-1", ConnectClusterInventory("lab", "east", ()))
     assert found.step == DeleteTopic(kafka="west", topic=SYNCS.topic, topic_id="id-1")
     assert found.problems == ()
     assert "no other entry" in found.notes[1]
 
 
 def test_one_that_somebody_uses_who_runs_is_not():
-    again = Listed("lab", "east", (connector("again", mirror=mirror()),))
+    again = ConnectClusterInventory("lab", "east", (connector("again", mirror=mirror()),))
     assert "lab/again" in cleared(SYNCS, "id-1", again).problems[0].wrong
 
 
@@ -92,8 +98,8 @@ def test_where_there_is_none_there_is_nothing_to_be_done():
 
 
 def test_one_that_is_not_described_in_time_is_not_taken_for_none():
-    with pytest.raises(TimedOut):
-        cleared(SYNCS, TimedOut("west", "no answer"))
+    with pytest.raises(ResponseTimeout):
+        cleared(SYNCS, ResponseTimeout("west", "no answer"))
 
 
 def test_a_worker_is_asked_and_flows_that_the_configuration_names_are_known():
@@ -121,7 +127,7 @@ def test_a_worker_is_asked_and_flows_that_the_configuration_names_are_known():
             },
             {},
         )
-        (found,) = sites(loaded, Kafkas("id"), now=0.0)
+        (found,) = inspect_connect_clusters(loaded, Kafkas("id"), now=0.0)
     assert found.connectors is not None
     assert [at.name for at in found.connectors] == ["reader"]
     assert (found.home, found.running, found.named) == ("east", None, {SYNCS})

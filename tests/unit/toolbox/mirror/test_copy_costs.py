@@ -1,12 +1,13 @@
 import pytest
+
 from offsetwatch.model.connectors import MirrorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.mirror import copy_costs
-from offsetwatch.toolbox.mirror.copy_costs import Count
-from offsetwatch.toolbox.mirror.pairs import offset_text, partition_text
-from offsetwatch.toolbox.validation import LogBounds
+from offsetwatch.toolbox.mirror.copy_costs import CopyCost
+from offsetwatch.toolbox.mirror.pairs import format_offset, format_partition
+from offsetwatch.toolbox.validation import ReadableRange
 
 ORDERS = MirrorPartition("west", "orders", 0)
 AT = TopicPartition("orders", 0)
@@ -25,8 +26,8 @@ def mirror(*, from_start: bool = True) -> MirrorSettings:
     )
 
 
-def pair(stored: int | None, at: MirrorPartition = ORDERS) -> Pair:
-    return Pair(partition_text(at), offset_text(stored))
+def pair(stored: int | None, at: MirrorPartition = ORDERS) -> PartitionOffset:
+    return PartitionOffset(format_partition(at), format_offset(stored))
 
 
 @pytest.mark.parametrize(
@@ -42,13 +43,13 @@ def pair(stored: int | None, at: MirrorPartition = ORDERS) -> Pair:
     ],
 )
 def test_the_next_record_follows_the_last_one_copied_as_long_as_the_log_holds_it(stored, expected):
-    log = LogBounds(10, 100)
-    assert copy_costs.following(stored, log, from_start=True) == expected
+    log = ReadableRange(10, 100)
+    assert copy_costs.find_next_record(stored, log, from_start=True) == expected
 
 
 @pytest.mark.parametrize("stored", [None, 8, 100])
 def test_a_consumer_that_is_to_begin_at_the_end_does_so_wherever_it_has_to_begin(stored):
-    assert copy_costs.following(stored, LogBounds(10, 100), from_start=False) == 100
+    assert copy_costs.find_next_record(stored, ReadableRange(10, 100), from_start=False) == 100
 
 
 @pytest.mark.parametrize(
@@ -64,33 +65,35 @@ def test_a_consumer_that_is_to_begin_at_the_end_does_so_wherever_it_has_to_begin
     ],
 )
 def test_records_are_counted_from_next_to_next(before, after, again, skipped):
-    log = LogBounds(10, 100)
-    found = copy_costs.count(mirror(), ORDERS, log, before=before, after=after)
+    log = ReadableRange(10, 100)
+    found = copy_costs.compute_copy_cost(mirror(), ORDERS, log, before=before, after=after)
     assert (found.again, found.skipped) == (again, skipped)
 
 
 def test_no_offset_skips_to_the_end_where_the_consumer_begins_there():
-    found = copy_costs.count(
-        mirror(from_start=False), ORDERS, LogBounds(10, 100), before=59, after=None
+    found = copy_costs.compute_copy_cost(
+        mirror(from_start=False), ORDERS, ReadableRange(10, 100), before=59, after=None
     )
     assert (found.again, found.skipped) == (0, 40)
 
 
 def test_both_sums_are_said_with_what_they_mean_and_that_they_are_upper_bounds():
-    found = copy_costs.said([Count(ORDERS, 50, 10), Count(ORDERS, 9, 10), Count(ORDERS, 5, 5)])
+    found = copy_costs.describe_costs(
+        [CopyCost(ORDERS, 50, 10), CopyCost(ORDERS, 9, 10), CopyCost(ORDERS, 5, 5)]
+    )
     assert "40 records of 1 partition will be copied again" in found[0]
     assert "DUPLICATES" in found[0]
     assert "1 record of 1 partition will be skipped" in found[1]
     assert "LOST" in found[1]
-    assert found[2] == copy_costs.UPPER_BOUND
+    assert found[2] == copy_costs.UPPER_BOUND_NOTE
 
 
 def test_nothing_is_said_of_nothing():
-    assert copy_costs.said([Count(ORDERS, 5, 5)]) == ()
+    assert copy_costs.describe_costs([CopyCost(ORDERS, 5, 5)]) == ()
 
 
 def test_a_move_forward_is_refused_with_how_far_it_may_go():
-    (problem,) = copy_costs.skips([Count(ORDERS, 50, 10), Count(ORDERS, 50, 62)])
+    (problem,) = copy_costs.find_skips([CopyCost(ORDERS, 50, 10), CopyCost(ORDERS, 50, 62)])
     assert problem.where == "orders-0"
     assert "12 record(s)" in problem.wrong
     assert "at most 50" in problem.right
@@ -100,27 +103,27 @@ def test_a_move_forward_is_refused_with_how_far_it_may_go():
 @pytest.mark.parametrize(
     ("planned", "stored_now", "target", "log", "said"),
     [
-        (Count(ORDERS, 60, 40), 70, 39, LogBounds(0, 100), None),
-        (Count(ORDERS, 60, 80), 65, 79, LogBounds(0, 100), None),
-        (Count(ORDERS, 60, 80), 85, 79, LogBounds(0, 100), "copy 6 record(s) again"),
-        (Count(ORDERS, 60, 40), 19, 39, LogBounds(0, 100), "skip 20 record(s)"),
-        (Count(ORDERS, 60, 40), 70, 39, LogBounds(50, 100), "holds records 50 to 99"),
-        (Count(ORDERS, 60, 40), 70, 39, LogBounds(0, 30), "holds records 0 to 29"),
-        (Count(ORDERS, 60, 0), 70, None, LogBounds(50, 100), None),
+        (CopyCost(ORDERS, 60, 40), 70, 39, ReadableRange(0, 100), None),
+        (CopyCost(ORDERS, 60, 80), 65, 79, ReadableRange(0, 100), None),
+        (CopyCost(ORDERS, 60, 80), 85, 79, ReadableRange(0, 100), "copy 6 record(s) again"),
+        (CopyCost(ORDERS, 60, 40), 19, 39, ReadableRange(0, 100), "skip 20 record(s)"),
+        (CopyCost(ORDERS, 60, 40), 70, 39, ReadableRange(50, 100), "holds records 50 to 99"),
+        (CopyCost(ORDERS, 60, 40), 70, 39, ReadableRange(0, 30), "holds records 0 to 29"),
+        (CopyCost(ORDERS, 60, 0), 70, None, ReadableRange(50, 100), None),
     ],
 )
 def test_a_plan_holds_until_its_direction_or_its_log_has_changed(
     planned, stored_now, target, log, said
 ):
-    found = copy_costs.turned(
+    found = copy_costs.recheck_costs(
         mirror(), [planned], [pair(stored_now)], [pair(target)], {AT: log}, whole=False
     )
     assert (found == ()) if said is None else (said in found[0])
 
 
 def test_a_log_that_cannot_be_told_any_more_ends_a_plan():
-    found = copy_costs.turned(
-        mirror(), [Count(ORDERS, 60, 40)], [pair(59)], [pair(39)], {}, whole=False
+    found = copy_costs.recheck_costs(
+        mirror(), [CopyCost(ORDERS, 60, 40)], [pair(59)], [pair(39)], {}, whole=False
     )
     assert "no longer known" in found[0]
 
@@ -128,12 +131,12 @@ def test_a_log_that_cannot_be_told_any_more_ends_a_plan():
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_offset_that_came_meanwhile_ends_a_plan_that_was_to_forget_all(whole):
     later = MirrorPartition("west", "later", 0)
-    found = copy_costs.turned(
+    found = copy_costs.recheck_costs(
         mirror(),
-        [Count(ORDERS, 60, 0)],
+        [CopyCost(ORDERS, 60, 0)],
         [pair(59), pair(3, later)],
         [pair(None)],
-        {AT: LogBounds(0, 100)},
+        {AT: ReadableRange(0, 100)},
         whole=whole,
     )
     assert [text.partition(":")[0] for text in found] == (["later-0"] if whole else [])

@@ -1,14 +1,20 @@
 from dataclasses import replace
 
 import pytest
+
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.mirror.flow_request import Chosen, Target, choose, flow, want
-from offsetwatch.toolbox.mirror.pairs import mirrored, partition_text
-from offsetwatch.toolbox.validation import LogBounds
-
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.mirror.flow_request import (
+    FlowResetTarget,
+    PartitionSelection,
+    compute_flow_offsets,
+    find_flow_connectors,
+    select_partitions,
+)
+from offsetwatch.toolbox.mirror.pairs import format_partition, parse_mirror_pairs
+from offsetwatch.toolbox.validation import ReadableRange
 from tests.unit.toolbox.mirror.test_copy_costs import mirror, pair
 
 TOPICS = {"orders": 2, "payments": 1, "audit": 1}
@@ -17,20 +23,27 @@ PAYMENTS = MirrorPartition("west", "payments", 0)
 GONE = MirrorPartition("west", "gone", 0)
 PRESENT = (pair(59, ORDERS), pair(19, ORDERS_1), pair(9, PAYMENTS))
 LOGS = {
-    TopicPartition("orders", 0): LogBounds(0, 100),
-    TopicPartition("orders", 1): LogBounds(10, 30),
-    TopicPartition("payments", 0): LogBounds(0, 10),
+    TopicPartition("orders", 0): ReadableRange(0, 100),
+    TopicPartition("orders", 1): ReadableRange(10, 30),
+    TopicPartition("payments", 0): ReadableRange(0, 10),
 }
 
 
-def chosen(present=PRESENT, topics=None, *, complete=False, **more) -> Chosen:
+def chosen(present=PRESENT, topics=None, *, complete=False, **more) -> PartitionSelection:
     wanted = None if topics is None else frozenset(topics)
-    return choose(mirror(), present, TOPICS, wanted, complete=complete, **more)
+    return select_partitions(mirror(), present, TOPICS, wanted, complete=complete, **more)
 
 
-def wanted(target: Target, of: Chosen | None = None, *, settings=None, times=None, at=None):
+def wanted(
+    target: FlowResetTarget,
+    of: PartitionSelection | None = None,
+    *,
+    settings=None,
+    times=None,
+    at=None,
+):
     """What to write: times[offset] is when a record was written, at[moment] is its offset."""
-    return want(
+    return compute_flow_offsets(
         mirror() if settings is None else settings,
         chosen(complete=target.complete) if of is None else of,
         target,
@@ -42,8 +55,10 @@ def wanted(target: Target, of: Chosen | None = None, *, settings=None, times=Non
     )
 
 
-def values(pairs: tuple[Pair, ...]) -> dict[str, int | None]:
-    return {f"{at.topic}-{at.partition}": stored for at, stored in mirrored(pairs).items()}
+def values(pairs: tuple[PartitionOffset, ...]) -> dict[str, int | None]:
+    return {
+        f"{at.topic}-{at.partition}": stored for at, stored in parse_mirror_pairs(pairs).items()
+    }
 
 
 def test_a_flow_is_its_connectors_and_a_wrong_one_is_answered_with_those_there_are():
@@ -51,10 +66,10 @@ def test_a_flow_is_its_connectors_and_a_wrong_one_is_answered_with_those_there_a
     other = replace(one, mirror=replace(mirror(), source="north"))
     plain = ConnectorSettings(kind=ConnectorKind.SOURCE, class_name="F")
     listed = {"b": one, "a": one, "n": other, "f": plain}
-    assert flow("west", "east", listed) == ("a", "b")
-    found = flow("east", "west", listed)
+    assert find_flow_connectors("west", "east", listed) == ("a", "b")
+    found = find_flow_connectors("east", "west", listed)
     assert "west->east, north->east" in found.right
-    assert "none at all" in flow("west", "east", {"f": plain}).right
+    assert "none at all" in find_flow_connectors("west", "east", {"f": plain}).right
 
 
 # --- which partitions ----------------------------------------------------------------------------
@@ -82,8 +97,8 @@ def test_a_topic_that_nobody_knows_is_refused():
 
 
 def test_what_no_task_of_the_flow_reads_is_left_alone_and_said():
-    other = Pair(partition_text(MirrorPartition("north", "orders", 0)), '{"offset":1}')
-    found = chosen(present=(*PRESENT, other, Pair('{"a":1}', '{"b":2}')))
+    other = PartitionOffset(format_partition(MirrorPartition("north", "orders", 0)), '{"offset":1}')
+    found = chosen(present=(*PRESENT, other, PartitionOffset('{"a":1}', '{"b":2}')))
     assert len(found.stored) == 3
     assert "2 offset(s)" in found.notes[0]
 
@@ -93,7 +108,7 @@ def test_offsets_of_topics_that_are_gone_are_only_removed_by_a_complete_reset():
     some = chosen(present=present)
     assert GONE not in some.stored
     assert "2 partition(s)" in some.notes[0]
-    found = wanted(Target(), chosen(present=present, complete=True))
+    found = wanted(FlowResetTarget(), chosen(present=present, complete=True))
     assert values(found.pairs) == dict.fromkeys(
         ("orders-0", "orders-1", "orders-7", "payments-0", "gone-0")
     )
@@ -104,40 +119,40 @@ def test_offsets_of_topics_that_are_gone_are_only_removed_by_a_complete_reset():
 
 
 def test_a_complete_reset_removes_every_offset_and_copies_from_the_log_starts():
-    found = wanted(Target())
+    found = wanted(FlowResetTarget())
     assert values(found.pairs) == {"orders-0": None, "orders-1": None, "payments-0": None}
     assert [at.again for at in found.counts] == [60, 10, 10]
     assert found.problems == ()
 
 
 def test_the_next_record_is_written_as_the_one_before_it_and_the_log_start_as_none():
-    found = wanted(Target(offset=10))
+    found = wanted(FlowResetTarget(offset=10))
     assert values(found.pairs) == {"orders-0": 9, "orders-1": None, "payments-0": 9}
     assert [(at.before, at.after) for at in found.counts] == [(60, 10), (20, 10), (10, 10)]
 
 
 def test_an_offset_below_the_log_start_is_the_log_start():
-    assert values(wanted(Target(offset=3)).pairs)["orders-1"] is None
+    assert values(wanted(FlowResetTarget(offset=3)).pairs)["orders-1"] is None
 
 
 def test_the_end_of_a_log_is_the_furthest_that_can_be_next():
-    assert [at.where for at in wanted(Target(offset=30)).problems] == ["payments-0"]
-    assert values(wanted(Target(offset=30)).pairs) == {"orders-0": 29, "orders-1": 29}
-    (problem,) = wanted(Target(offset=11), chosen(topics=["payments"])).problems
+    assert [at.where for at in wanted(FlowResetTarget(offset=30)).problems] == ["payments-0"]
+    assert values(wanted(FlowResetTarget(offset=30)).pairs) == {"orders-0": 29, "orders-1": 29}
+    (problem,) = wanted(FlowResetTarget(offset=11), chosen(topics=["payments"])).problems
     assert "its log ends at 10" in problem.wrong
     assert "at most 10" in problem.right
 
 
 def test_a_moment_is_its_first_record_and_one_after_the_last_record_is_the_end():
-    found = wanted(Target(at=1000.0), at={1000.0: 40}, of=chosen(topics=["orders"]))
+    found = wanted(FlowResetTarget(at=1000.0), at={1000.0: 40}, of=chosen(topics=["orders"]))
     assert values(found.pairs) == {"orders-0": 39, "orders-1": 29}  # the log ends at 30 meanwhile
-    found = wanted(Target(at=2000.0))
+    found = wanted(FlowResetTarget(at=2000.0))
     assert values(found.pairs) == {"orders-0": 99, "orders-1": 29, "payments-0": 9}
 
 
 def test_a_span_is_measured_from_the_record_that_each_partition_stands_at():
     found = wanted(
-        Target(by_s=-60.0),
+        FlowResetTarget(by_s=-60.0),
         times={59: 1000.0, 19: 500.0, 9: 60.0},
         at={940.0: 50, 440.0: 11, 0.0: 0},
     )
@@ -146,21 +161,21 @@ def test_a_span_is_measured_from_the_record_that_each_partition_stands_at():
 
 def test_a_position_whose_record_is_gone_is_as_old_as_the_first_one_that_is_left():
     behind = chosen(present=(pair(3, ORDERS_1),))
-    found = wanted(Target(by_s=60.0), behind, times={10: 500.0}, at={560.0: 12})
+    found = wanted(FlowResetTarget(by_s=60.0), behind, times={10: 500.0}, at={560.0: 12})
     assert values(found.pairs) == {"orders-1": 11}
 
 
 def test_a_position_of_which_no_record_tells_the_time_cannot_be_moved_by_a_span():
-    found = wanted(Target(by_s=-60.0), times={59: 1000.0, 19: 500.0})
+    found = wanted(FlowResetTarget(by_s=-60.0), times={59: 1000.0, 19: 500.0})
     assert [at.where for at in found.problems] == ["payments-0"]
 
 
 def test_an_empty_log_has_nowhere_else_to_go():
-    logs = {TopicPartition("orders", 0): LogBounds(7, 7)}
-    found = want(
+    logs = {TopicPartition("orders", 0): ReadableRange(7, 7)}
+    found = compute_flow_offsets(
         mirror(),
         chosen(present=(pair(6, ORDERS),)),
-        Target(by_s=-60.0),
+        FlowResetTarget(by_s=-60.0),
         logs,
         moments=lambda asked: dict.fromkeys(asked, None),
         record_times=lambda _asked: {},
@@ -170,16 +185,20 @@ def test_an_empty_log_has_nowhere_else_to_go():
 
 def test_an_offset_that_says_what_is_wanted_already_stays():
     # 9 and none mean the same here, as record 10 is the first of its log.
-    found = wanted(Target(offset=10), chosen(present=(pair(9, ORDERS_1),)))
+    found = wanted(FlowResetTarget(offset=10), chosen(present=(pair(9, ORDERS_1),)))
     assert values(found.pairs) == {"orders-1": 9}
 
 
 def test_a_partition_without_an_offset_is_only_given_one_that_differs_from_none():
-    found = wanted(Target(offset=10), chosen(present=(pair(59, ORDERS),), topics=["orders"]))
+    found = wanted(
+        FlowResetTarget(offset=10), chosen(present=(pair(59, ORDERS),), topics=["orders"])
+    )
     assert values(found.pairs) == {"orders-0": 9}
 
 
-@pytest.mark.parametrize("target", [Target(), Target(offset=0), Target(at=0.0)])
+@pytest.mark.parametrize(
+    "target", [FlowResetTarget(), FlowResetTarget(offset=0), FlowResetTarget(at=0.0)]
+)
 def test_a_connector_that_begins_at_the_end_is_told_where_the_log_starts(target):
     latest = mirror(from_start=False)
     found = wanted(target, settings=latest, of=chosen(topics=["orders"]), at={0.0: 0})
@@ -190,7 +209,7 @@ def test_a_connector_that_begins_at_the_end_is_told_where_the_log_starts(target)
 
 def test_a_partition_whose_log_cannot_be_told_is_a_problem():
     found = wanted(
-        Target(), chosen(present=(*PRESENT, pair(1, MirrorPartition("west", "audit", 0))))
+        FlowResetTarget(), chosen(present=(*PRESENT, pair(1, MirrorPartition("west", "audit", 0))))
     )
     assert [at.where for at in found.problems] == ["audit-0"]
 
@@ -200,11 +219,11 @@ def test_a_partition_whose_log_cannot_be_told_is_a_problem():
     [(100, "beyond the end"), (3, "records 4 to 9 are gone"), (9, None), (99, None), (None, None)],
 )
 def test_what_is_lost_already_is_said(stored, said):
-    logs = {TopicPartition("orders", 0): LogBounds(10, 100)}
-    found = want(
+    logs = {TopicPartition("orders", 0): ReadableRange(10, 100)}
+    found = compute_flow_offsets(
         mirror(),
         chosen(present=(pair(stored, ORDERS),)),
-        Target(),
+        FlowResetTarget(),
         logs,
         moments=lambda _asked: {},
         record_times=lambda _asked: {},

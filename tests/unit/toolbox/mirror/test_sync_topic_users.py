@@ -1,10 +1,16 @@
 from dataclasses import replace
 
 import pytest
+
 from offsetwatch.model.connectors import Connector, ConnectorKind, Task
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.toolbox.mirror.sync_topic_users import Listed, in_the_way, said, topic_of, users
-
+from offsetwatch.toolbox.mirror.sync_topic_users import (
+    ConnectClusterInventory,
+    describe_deletion,
+    find_blocking_users,
+    find_syncs_topic,
+    find_topic_users,
+)
 from tests.unit.toolbox.mirror.test_copy_costs import mirror
 
 ADDRESSES = {"west": frozenset({"west:9092"}), "east": frozenset({"east:9092"})}
@@ -25,17 +31,17 @@ def connector(name: str, *, state: str = "running", tasks: int = 1, **settings) 
 
 
 def found(*connectors: Connector, site: str = "lab", **more) -> list[str]:
-    listed = Listed(site, home="east", connectors=connectors, **more)
-    return [str(user) for user in users(SYNCS, [listed], ADDRESSES, besides=ME)]
+    listed = ConnectClusterInventory(site, home="east", connectors=connectors, **more)
+    return [str(user) for user in find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME)]
 
 
 def test_the_syncs_are_on_the_side_that_the_connector_says():
-    assert topic_of(mirror(), "east", ADDRESSES) == SYNCS
+    assert find_syncs_topic(mirror(), "east", ADDRESSES) == SYNCS
     there = replace(mirror(), syncs_on_source=False, target_addresses=frozenset())
-    assert topic_of(there, "east", ADDRESSES) == replace(SYNCS, kafka="east")
-    assert topic_of(replace(mirror(), syncs_topic=None), "east", ADDRESSES) is None
-    assert topic_of(mirror(), "east", {"east": ADDRESSES["east"]}) is None
-    assert topic_of(there, None, ADDRESSES) is None
+    assert find_syncs_topic(there, "east", ADDRESSES) == replace(SYNCS, kafka="east")
+    assert find_syncs_topic(replace(mirror(), syncs_topic=None), "east", ADDRESSES) is None
+    assert find_syncs_topic(mirror(), "east", {"east": ADDRESSES["east"]}) is None
+    assert find_syncs_topic(there, None, ADDRESSES) is None
 
 
 def test_the_connector_itself_is_nobody_else():
@@ -67,17 +73,19 @@ def test_the_same_name_on_a_cluster_that_is_not_configured_may_be_the_same_topic
     [("stopped", 0, True), ("stopped", 1, False), ("paused", 0, False), ("failed", 1, False)],
 )
 def test_only_a_connector_without_tasks_that_is_to_have_none_is_stopped(state, tasks, stopped):
-    listed = Listed("lab", "east", (connector("again", state=state, tasks=tasks, mirror=mirror()),))
-    others = users(SYNCS, [listed], ADDRESSES, besides=ME)
-    assert bool(in_the_way(SYNCS, others)) is not stopped
+    listed = ConnectClusterInventory(
+        "lab", "east", (connector("again", state=state, tasks=tasks, mirror=mirror()),)
+    )
+    others = find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME)
+    assert bool(find_blocking_users(SYNCS, others)) is not stopped
 
 
 @pytest.mark.parametrize("running", ["group west-mm2 has members", ""])
 def test_a_dedicated_mirrormaker_is_stopped_when_its_process_is(running):
     again = connector("MirrorSourceConnector", mirror=mirror())
-    listed = Listed("mm2", "east", (again,), running=running)
-    others = users(SYNCS, [listed], ADDRESSES, besides=ME)
-    assert bool(in_the_way(SYNCS, others)) is bool(running)
+    listed = ConnectClusterInventory("mm2", "east", (again,), running=running)
+    others = find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME)
+    assert bool(find_blocking_users(SYNCS, others)) is bool(running)
 
 
 def test_a_flow_that_only_the_configuration_names_counts_once():
@@ -92,16 +100,19 @@ def test_a_flow_that_only_the_configuration_names_counts_once():
 
 
 def test_a_site_that_cannot_be_looked_into_may_use_it():
-    listed = Listed("mm2", "east", None, why="no config_topic", running="seen")
-    others = users(SYNCS, [listed], ADDRESSES, besides=ME)
+    listed = ConnectClusterInventory("mm2", "east", None, why="no config_topic", running="seen")
+    others = find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME)
     assert [str(user) for user in others] == [
         "mm2 (no config_topic) may use it (NOT stopped: seen)"
     ]
-    (problem,) = in_the_way(SYNCS, others)
+    (problem,) = find_blocking_users(SYNCS, others)
     assert problem.where == "--clear-syncs (west/mm2-offset-syncs.east.internal)"
 
 
 def test_it_is_said_whether_anybody_else_is_concerned():
-    assert "no other entry" in said(SYNCS, ())[1]
-    listed = Listed("lab", "east", (connector("again", mirror=mirror()),))
-    assert "lab/again writes it" in said(SYNCS, users(SYNCS, [listed], ADDRESSES, besides=ME))[1]
+    assert "no other entry" in describe_deletion(SYNCS, ())[1]
+    listed = ConnectClusterInventory("lab", "east", (connector("again", mirror=mirror()),))
+    assert (
+        "lab/again writes it"
+        in describe_deletion(SYNCS, find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME))[1]
+    )

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pytest
+
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.config.schema.root import Strimzi
-from offsetwatch.remedy.model.plan import Pair, State
-from offsetwatch.toolbox.change import Asked, Author, Standing, prepare
-from offsetwatch.toolbox.connector_facts import Kafkas
+from offsetwatch.remedy.model.plan import PartitionOffset, RequestedState
+from offsetwatch.toolbox.change import (
+    Author,
+    ConnectorChangeRequest,
+    StateBeforeChange,
+    prepare_change,
+)
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool
 from offsetwatch.toolbox.lifecycle import prepare_delete, prepare_state
-from offsetwatch.toolbox.store.changes import RestWay, StorageWay
-from offsetwatch.toolbox.validation import Problem, Request
-
+from offsetwatch.toolbox.store.changes import RestOffsetStore, WorkerOffsetStore
+from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
 from tests.fakes.clock import VirtualClock
 from tests.unit.toolbox.store.test_worker_storage import (
     SINK,
@@ -25,8 +30,8 @@ from tests.unit.toolbox.store.test_worker_storage import (
 __all__ = ["kafka", "properties"]  # fixtures
 
 
-def way_of(kafka, properties) -> StorageWay:
-    return StorageWay(place_of(kafka, properties), Kafkas({}), VirtualClock())
+def way_of(kafka, properties) -> WorkerOffsetStore:
+    return WorkerOffsetStore(place_of(kafka, properties), KafkaClusterPool({}), VirtualClock())
 
 
 def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafka, properties):
@@ -36,7 +41,7 @@ def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafk
     way = way_of(kafka, properties)
     for name, new in (("c", False), ("configured", False), ("reset", False), ("none", True)):
         standing = way.standing(name)
-        assert isinstance(standing, Standing)
+        assert isinstance(standing, StateBeforeChange)
         assert standing.new is new, name
         assert standing.state is None  # nothing that could be stopped
 
@@ -44,16 +49,16 @@ def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafk
 def test_a_sink_has_its_offsets_elsewhere(kafka, properties):
     configured(kafka, "sink", connector_class=SINK)
     problem = way_of(kafka, properties).standing("sink")
-    assert isinstance(problem, Problem)
+    assert isinstance(problem, ValidationProblem)
     assert "consumer group: go through Connect, --connect" in problem.right
 
 
 def test_while_a_worker_may_run_nothing_is_changed(kafka, properties):
     kafka.members["connect"] = ("worker-1",)
     kafka.produce("offsets", b'["c",{"filename":"/x"}]', b'{"position":1}', partition=0)
-    wanted = Pair('{"filename":"/x"}', '{"position":5}')
-    asked = Asked(Request("c", (wanted,), "$"), "import offsets")
-    found = prepare(way_of(kafka, properties), asked, Author("p", 0.0, "me"))
+    wanted = PartitionOffset('{"filename":"/x"}', '{"position":5}')
+    asked = ConnectorChangeRequest(OffsetsRequest("c", (wanted,), "$"), "import offsets")
+    found = prepare_change(way_of(kafka, properties), asked, Author("p", 0.0, "me"))
     assert found.plan is None
     assert "may be running" in found.problems[0].wrong
     assert [change.after for change in found.changes] == ['{"position":5}']
@@ -70,13 +75,13 @@ def linked() -> Connect:
 
 def test_what_strimzi_owns_is_not_changed_over_rest_and_the_way_that_works_is_said():
     config = Config(kafka={"east": Kafka(bootstrap="127.0.0.1:9")}, connect=[linked()])
-    problem = RestWay(config, linked()).standing("c")
-    assert isinstance(problem, Problem)
+    problem = RestOffsetStore(config, linked()).standing("c")
+    assert isinstance(problem, ValidationProblem)
     assert "offsets alter c --strimzi kafka/pipes" in problem.right
 
 
-@pytest.mark.parametrize("state", State)
-def test_nor_is_its_state(state: State):
+@pytest.mark.parametrize("state", RequestedState)
+def test_nor_is_its_state(state: RequestedState):
     author = Author("20260101-000000-000000", 0.0, "somebody")
     prepared = prepare_state(linked(), None, "c", state, author)
     assert prepared.plan is None

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.toolbox.store.client_properties import Untranslatable, client_properties
+
+from offsetwatch.toolbox.store.client_properties import (
+    UntranslatableSettings,
+    translate_client_settings,
+)
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -11,7 +15,7 @@ HERE = {"bootstrap.servers": "a:9092"}
 
 
 def test_a_file_without_security_is_plaintext():
-    assert client_properties({**HERE, "ssl.truststore.location": "x.jks"}) == {
+    assert translate_client_settings({**HERE, "ssl.truststore.location": "x.jks"}) == {
         "bootstrap.servers": "a:9092",
         "security.protocol": "plaintext",
     }
@@ -32,7 +36,7 @@ def test_pem_files_and_a_scram_login_are_translated():
         "sasl.jaas.config": f'{SCRAM} required\n username="me" password="a\\"b;c=d";',
         "offset.storage.topic": "offsets",
     }
-    assert client_properties(settings) == {
+    assert translate_client_settings(settings) == {
         "bootstrap.servers": "a:9092",
         "security.protocol": "sasl_ssl",
         "ssl.ca.location": "/ca.pem",
@@ -47,7 +51,7 @@ def test_pem_files_and_a_scram_login_are_translated():
 
 
 def test_pem_that_stands_in_the_file_itself_is_translated():
-    found = client_properties(
+    found = translate_client_settings(
         {
             **HERE,
             "security.protocol": "SSL",
@@ -64,7 +68,7 @@ def test_pem_that_stands_in_the_file_itself_is_translated():
 
 
 def test_a_pkcs12_keystore_is_one_that_librdkafka_reads_too():
-    found = client_properties(
+    found = translate_client_settings(
         {
             **HERE,
             "security.protocol": "SSL",
@@ -98,16 +102,16 @@ def test_a_pkcs12_keystore_is_one_that_librdkafka_reads_too():
     ],
 )
 def test_what_cannot_be_said_is_refused_by_name_and_never_quoted(more, named):
-    with pytest.raises(Untranslatable) as refused:
-        client_properties({**HERE, **more})
+    with pytest.raises(UntranslatableSettings) as refused:
+        translate_client_settings({**HERE, **more})
     assert len(refused.value.mistakes) == 1
     assert refused.value.mistakes[0].startswith(named)
     assert "hush" not in str(refused.value)
 
 
 def test_everything_that_cannot_be_said_is_named_at_once():
-    with pytest.raises(Untranslatable) as refused:
-        client_properties(
+    with pytest.raises(UntranslatableSettings) as refused:
+        translate_client_settings(
             {
                 **HERE,
                 "security.protocol": "SASL_SSL",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from offsetwatch.config import Connect as ConnectConfig
-from offsetwatch.errors import ConfigError, Refused
-from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.store.rest import RestPlace
 
+from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.errors import ConfigError, RemoteRefusal
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.store.rest import RestOffsetReader
 from tests.fakes import connect as fake
 
 
@@ -20,8 +20,8 @@ def worker() -> Iterator[fake.Connect]:
         yield served
 
 
-def place_of(worker: fake.Connect) -> RestPlace:
-    return RestPlace(ConnectConfig(name="cc", kafka="k", url=worker.url))
+def place_of(worker: fake.Connect) -> RestOffsetReader:
+    return RestOffsetReader(ConnectConfig(name="cc", kafka="k", url=worker.url))
 
 
 def test_pairs_come_in_order_and_as_they_are(worker):
@@ -29,8 +29,8 @@ def test_pairs_come_in_order_and_as_they_are(worker):
     worker.commit("src", {"topic": "b", "partition": 1}, {"offset": 2**63 - 1})
     worker.commit("src", {"topic": "a", "partition": 1}, {"offset": 1.5})
     assert place_of(worker).pairs("src") == (
-        Pair('{"partition":1,"topic":"a"}', '{"offset":1.5}'),
-        Pair('{"partition":1,"topic":"b"}', '{"offset":9223372036854775807}'),
+        PartitionOffset('{"partition":1,"topic":"a"}', '{"offset":1.5}'),
+        PartitionOffset('{"partition":1,"topic":"b"}', '{"offset":9223372036854775807}'),
     )
 
 
@@ -79,10 +79,10 @@ def test_a_dedicated_topic_is_said_to_hide_the_workers(worker):
 
 
 def test_connect_has_no_past_to_show(worker):
-    with pytest.raises(Refused, match="--worker-config"):
+    with pytest.raises(RemoteRefusal, match="--worker-config"):
         place_of(worker).from_beginning(None)
 
 
 def test_a_cluster_without_an_address_cannot_be_asked():
     with pytest.raises(ConfigError, match="cc"):
-        RestPlace(ConnectConfig(name="cc", kafka="k"))
+        RestOffsetReader(ConnectConfig(name="cc", kafka="k"))

@@ -8,17 +8,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 from offsetwatch.clients.kafka.whole_topic import LogRecord
 from offsetwatch.config import Config, Kafka
 from offsetwatch.config import Connect as ConnectConfig
-from offsetwatch.errors import Denied
+from offsetwatch.errors import AccessDenied
 from offsetwatch.model.connectors import Connector, ConnectorKind
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.store.tombstones import Around, around, transactional
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.store.tombstones import (
+    DirectTopicWrites,
+    is_transactional,
+    plan_direct_writes,
+)
 
 PARTITION = '{"filename":"/a"}'
 KEY = b'["src",{"filename":"/a"}]'
-GONE = (Pair(PARTITION, None),)
+GONE = (PartitionOffset(PARTITION, None),)
 
 
 def record(koffset: int, *, kpartition: int = 0, ours: bool = False) -> LogRecord:
@@ -37,7 +42,7 @@ def record(koffset: int, *, kpartition: int = 0, ours: bool = False) -> LogRecor
     ],
 )
 def test_markers_are_told_from_the_end_of_a_log(records, end, expected):
-    assert transactional(records, {0: end}) is expected
+    assert is_transactional(records, {0: end}) is expected
 
 
 @dataclass
@@ -50,7 +55,7 @@ class FakeLog:
 
     def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
         if self.failing:
-            raise Denied("k", "not authorised")
+            raise AccessDenied("k", "not authorised")
         return {0: self.end}, self.records
 
     def close(self) -> None:
@@ -65,7 +70,7 @@ def asked(
     pairs: Any = GONE,
     shared: FakeLog | None = None,
     **more: Any,
-) -> Around:
+) -> DirectTopicWrites:
     connect = ConnectConfig(
         name="cc", kafka="k", url="http://x", offsets_topic=more.pop("worker_topic", None)
     )
@@ -87,7 +92,9 @@ def asked(
         assert found is not None, "nothing is to be read"
         return found
 
-    return around(config, connect, "src", known, pairs, version=version, whole=whole, opened=opened)
+    return plan_direct_writes(
+        config, connect, "src", known, pairs, version=version, whole=whole, opened=opened
+    )
 
 
 def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_very_keys():
@@ -110,24 +117,24 @@ def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_ver
     ],
 )
 def test_connect_is_asked_where_it_can(more):
-    assert asked(None, **more) == Around()
+    assert asked(None, **more) == DirectTopicWrites()
 
 
 def test_connect_is_asked_where_nothing_is_removed_there_and_back():
-    assert asked(pairs=(Pair(PARTITION, '{"position":2}'),)) == Around()
-    new = (Pair('{"filename":"/new"}', '{"position":2}'),)
+    assert asked(pairs=(PartitionOffset(PARTITION, '{"position":2}'),)) == DirectTopicWrites()
+    new = (PartitionOffset('{"filename":"/new"}', '{"position":2}'),)
     assert asked(pairs=new).writes  # to go back would be to remove it
 
 
 def test_what_a_namesake_left_is_removed_with_the_first_offsets():
-    found = asked(pairs=(Pair('{"filename":"/new"}', '{"position":2}'),), whole=True)
+    found = asked(pairs=(PartitionOffset('{"filename":"/new"}', '{"position":2}'),), whole=True)
     (write,) = found.writes
-    assert write.pairs == (*GONE, Pair('{"filename":"/new"}', '{"position":2}'))
+    assert write.pairs == (*GONE, PartitionOffset('{"filename":"/new"}', '{"position":2}'))
     assert [raw.value is None for raw in write.records] == [True, False]
 
 
 def test_connect_is_asked_where_no_transactions_are():
-    assert asked(FakeLog((record(0),), end=1)) == Around()
+    assert asked(FakeLog((record(0),), end=1)) == DirectTopicWrites()
 
 
 def test_what_cannot_be_looked_at_is_said():
@@ -151,7 +158,7 @@ def shared_log(*keys: bytes, failing: bool = False) -> FakeLog:
     return FakeLog(records, len(keys), "k/connect-offsets", failing)
 
 
-def tombstones_of(found: Around) -> dict[str, list[bytes]]:
+def tombstones_of(found: DirectTopicWrites) -> dict[str, list[bytes]]:
     assert all(raw.value is None for write in found.writes for raw in write.records)
     return {
         write.where: [base64.b64decode(raw.key) for raw in write.records] for write in found.writes
@@ -201,5 +208,5 @@ def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, 
 
 
 def test_the_workers_topic_is_left_alone_where_nothing_is_removed():
-    new = (Pair('{"filename":"/new"}', '{"position":2}'),)
+    new = (PartitionOffset('{"filename":"/new"}', '{"position":2}'),)
     assert asked(pairs=new, worker_topic="connect-offsets").topics == ("own",)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.errors import ConfigError
 from offsetwatch.toolbox.store.worker_config import (
-    Converters,
-    Distributed,
-    Standalone,
+    DistributedStorage,
+    OffsetEnvelopes,
+    StandaloneStorage,
     has_flows,
-    mirror_clusters,
-    worker_config,
+    read_mirror_clusters,
+    read_worker_config,
 )
 
 DISTRIBUTED = """
@@ -44,7 +45,7 @@ def read(tmp_path: Path):
     def of(text: str, flow: str | None = None, *, translate: bool = True):
         path = tmp_path / "worker.properties"
         path.write_text(text)
-        return worker_config(path, flow=flow, translate=translate)
+        return read_worker_config(path, flow=flow, translate=translate)
 
     return of
 
@@ -57,12 +58,12 @@ def mistakes(read, text: str, flow: str | None = None) -> str:
 
 def test_a_distributed_worker_keeps_its_offsets_in_a_topic(read):
     found = read(DISTRIBUTED)
-    assert isinstance(found, Distributed)
+    assert isinstance(found, DistributedStorage)
     assert found.offsets_topic == "connect-offsets"
     assert found.config_topic == "connect-configs"
     assert found.group == "connect"
     assert found.flush_s == 65.0
-    assert found.converters == Converters()
+    assert found.converters == OffsetEnvelopes()
     assert found.client == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
 
 
@@ -93,7 +94,7 @@ def test_a_flow_is_enabled_by_the_text_as_it_is_written(read):
 
 def test_a_standalone_worker_keeps_its_offsets_in_a_file(read):
     found = read(STANDALONE)
-    assert isinstance(found, Standalone)
+    assert isinstance(found, StandaloneStorage)
     assert found.offsets_file == Path("/var/lib/connect.offsets")
     assert found.urls == ("http://127.0.0.1:8083",)
 
@@ -159,14 +160,14 @@ def test_of_several_flows_one_has_to_be_named(read):
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ("", Converters()),
+        ("", OffsetEnvelopes()),
         (
             f"internal.key.converter={JSON}\ninternal.key.converter.schemas.enable=false",
-            Converters(),
+            OffsetEnvelopes(),
         ),
-        (f"internal.key.converter={JSON}", Converters(keys=True)),
-        (f"internal.value.converter={JSON}", Converters(values=True)),
-        ("internal.key.converter.schemas.enable=true", Converters(keys=True)),
+        (f"internal.key.converter={JSON}", OffsetEnvelopes(keys=True)),
+        (f"internal.value.converter={JSON}", OffsetEnvelopes(values=True)),
+        ("internal.key.converter.schemas.enable=true", OffsetEnvelopes(keys=True)),
     ],
 )
 def test_envelopes_are_possible_where_a_worker_before_3_0_would_write_them(read, more, expected):
@@ -200,7 +201,7 @@ def test_a_file_that_does_not_say_it_is_a_mistake_with_its_name(read, text, said
 
 def test_a_file_that_is_not_there_is_a_mistake(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
-        worker_config(tmp_path / "none", flow=None, translate=True)
+        read_worker_config(tmp_path / "none", flow=None, translate=True)
 
 
 def test_with_a_configured_cluster_its_clients_are_not_looked_at(read):
@@ -253,7 +254,7 @@ def test_a_mirror_maker_says_where_both_ends_of_its_flows_are(tmp_path):
         "far.bootstrap.servers = f:9092\nfar.security.protocol = SSL\n"
         "far.ssl.truststore.location = /far.jks\n"
     )
-    found = mirror_clusters(path)
+    found = read_mirror_clusters(path)
     assert sorted(found) == ["east", "west"]
     assert found["west"].addresses == {"w1:9092", "w2:9092"}
     assert found["east"].properties["security.protocol"] == "ssl"
@@ -262,7 +263,7 @@ def test_a_mirror_maker_says_where_both_ends_of_its_flows_are(tmp_path):
 def test_a_workers_file_names_no_cluster_by_an_alias(tmp_path):
     path = tmp_path / "worker.properties"
     path.write_text(DISTRIBUTED)
-    assert mirror_clusters(path) == {}
+    assert read_mirror_clusters(path) == {}
     assert not has_flows(path)
     path.write_text(MIRROR)
     assert has_flows(path)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from offsetwatch.clients.kafka.whole_topic import HEADER
+
+from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
 from offsetwatch.config import Kafka
 from offsetwatch.decode.standalone import write_offsets_file
-from offsetwatch.errors import ConfigError, NotFound, Refused
+from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
 from offsetwatch.model.connectors import ConnectorKind
-from offsetwatch.remedy.model.plan import Pair
-from offsetwatch.toolbox.store.worker_config import Distributed, worker_config
+from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.store.worker_config import DistributedStorage, read_worker_config
 from offsetwatch.toolbox.store.worker_storage import (
-    StoragePlace,
-    _DistributedSite,
+    WorkerOffsetReader,
+    _DistributedWorkerStorage,
+    open_worker_storage,
     plan_write,
-    storage_of,
 )
-
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 WORKER = """
@@ -49,12 +49,12 @@ def properties(tmp_path: Path) -> Path:
     return path
 
 
-def place_of(kafka: FakeKafka, properties: Path, **more) -> StoragePlace:
-    worker = worker_config(properties, flow=None, translate=True)
-    assert isinstance(worker, Distributed)
+def place_of(kafka: FakeKafka, properties: Path, **more) -> WorkerOffsetReader:
+    worker = read_worker_config(properties, flow=None, translate=True)
+    assert isinstance(worker, DistributedStorage)
     admin = FakeAdmin(kafka)
-    site = _DistributedSite(worker, "east", {}, admin, lambda: FakeReader(kafka))  # type: ignore[arg-type,return-value]
-    return StoragePlace(site, **more)
+    site = _DistributedWorkerStorage(worker, "east", {}, admin, lambda: FakeReader(kafka))  # type: ignore[arg-type,return-value]
+    return WorkerOffsetReader(site, **more)
 
 
 def configured(kafka: FakeKafka, name: str, **settings: str) -> None:
@@ -70,7 +70,7 @@ def test_connectors_are_those_with_offsets_and_those_that_are_configured(kafka, 
     place = place_of(kafka, properties)
     assert place.name == "east/offsets"
     assert place.connectors() == ("c", "new")
-    assert place.pairs("c") == (Pair(FILE, '{"position":1}'),)
+    assert place.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
     assert place.pairs("new") == ()
     assert place.notes("c") == ()
 
@@ -91,7 +91,7 @@ def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties
     configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
     kafka.produce("offsets", b'["c",{"filename":"/y"}]', b'{"position":4}', partition=1)
     place = place_of(kafka, properties)
-    assert place.pairs("c") == (Pair('{"filename":"/y"}', '{"position":5}'),)
+    assert place.pairs("c") == (PartitionOffset('{"filename":"/y"}', '{"position":5}'),)
     assert "1 offset(s) under its name in east/offsets are not used" in place.notes("c")[0]
     assert place.plan_reset("c").where == "east/own"
     assert place.subject("c").place == "id-of-east/own"
@@ -102,8 +102,8 @@ def test_a_topic_of_its_own_that_is_not_there_yet_has_nothing_and_takes_nothing(
     place = place_of(kafka, properties)
     assert place.pairs("c") == ()
     assert "not there yet" in place.notes("c")[0]
-    with pytest.raises(Refused, match="no such topic"):
-        place.plan_write("c", (Pair(FILE, '{"position":2}'),))
+    with pytest.raises(RemoteRefusal, match="no such topic"):
+        place.plan_write("c", (PartitionOffset(FILE, '{"position":2}'),))
 
 
 def test_offsets_on_another_cluster_are_refused(kafka, properties):
@@ -115,7 +115,7 @@ def test_offsets_on_another_cluster_are_refused(kafka, properties):
         producer_override_bootstrap_servers="west-1:9092",
     )
     place = place_of(kafka, properties)
-    with pytest.raises(Refused, match="another Kafka cluster"):
+    with pytest.raises(RemoteRefusal, match="another Kafka cluster"):
         place.pairs("c")
 
 
@@ -128,10 +128,13 @@ def test_the_workers_own_topic_has_to_be_there(kafka, properties):
 def test_without_a_config_topic_nobody_knows_where_to_write(kafka, properties):
     kafka.delete("configs")
     place = place_of(kafka, properties)
-    assert place.pairs("c") == (Pair(FILE, '{"position":1}'),)
+    assert place.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
     assert "may keep its offsets in another one" in place.notes("c")[0]
-    for step in (place.plan_reset, lambda name: place.plan_write(name, (Pair(FILE, None),))):
-        with pytest.raises(Refused, match=r"config\.storage\.topic"):
+    for step in (
+        place.plan_reset,
+        lambda name: place.plan_write(name, (PartitionOffset(FILE, None),)),
+    ):
+        with pytest.raises(RemoteRefusal, match=r"config\.storage\.topic"):
             step("c")
 
 
@@ -141,7 +144,7 @@ def test_the_past_is_every_record_that_is_still_there(kafka, properties):
     configured(kafka, "d", connector_class=SOURCE, offsets_storage_topic="own")
     kafka.produce("offsets", b'["d",{"filename":"/y"}]', b'{"position":4}', at=20.0)
     kafka.produce("offsets", b'["c", {"filename":"/x"}]', b'{"position":7}')
-    kafka.produce("offsets", KEY, None, partition=2, at=40.0, headers=((HEADER, b"1"),))
+    kafka.produce("offsets", KEY, None, partition=2, at=40.0, headers=((OWN_RECORD_HEADER, b"1"),))
     told: list[int] = []
     place = place_of(kafka, properties, progress=lambda done, _total: told.append(done))
     found = list(place.from_beginning(None))
@@ -157,7 +160,7 @@ def test_the_past_is_every_record_that_is_still_there(kafka, properties):
 
 def test_a_plan_says_what_is_written_and_what_is_to_be_seen(kafka, properties):
     place = place_of(kafka, properties)
-    wanted = (Pair(FILE, '{"position":2}'),)
+    wanted = (PartitionOffset(FILE, '{"position":2}'),)
     step = plan_write(place, "c", wanted)
     assert step.where == "east/offsets"
     assert step.pairs == wanted
@@ -179,11 +182,11 @@ def test_a_mirrors_place_names_its_flow(tmp_path):
     path.write_text(
         "clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\n"
     )
-    place = storage_of(path)
+    place = open_worker_storage(path)
     assert place.flow == ("A", "B")
     assert place.name == "b:1/mm2-offsets.A.internal"
     place.close()
-    named = storage_of(path, kafka=Kafka(bootstrap="c:1"), kafka_name="east", flow="B->A")
+    named = open_worker_storage(path, kafka=Kafka(bootstrap="c:1"), kafka_name="east", flow="B->A")
     assert named.name == "east/mm2-offsets.B.internal"
     named.close()
 
@@ -198,32 +201,32 @@ def standalone(tmp_path: Path) -> Path:
 
 
 def test_a_standalone_workers_place_is_its_file(standalone):
-    place = storage_of(standalone)
+    place = open_worker_storage(standalone)
     assert place.name == str(standalone.with_name("connect.offsets"))
     assert place.connectors() == ("c",)
-    assert place.pairs("c") == (Pair(FILE, '{"position":1}'),)
+    assert place.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
     assert place.state("c") is None
     assert place.identity() is None
     assert place.subject("c").place == place.name
     assert place.subject("c").kind == ConnectorKind.SOURCE
-    assert place.plan_write("c", (Pair(FILE, None),)).records[0].kpartition is None
-    with pytest.raises(Refused, match="no past"):
+    assert place.plan_write("c", (PartitionOffset(FILE, None),)).records[0].kpartition is None
+    with pytest.raises(RemoteRefusal, match="no past"):
         list(place.from_beginning(None))
 
 
 def test_a_worker_that_has_not_written_its_file_yet_has_no_offsets(standalone):
     standalone.with_name("connect.offsets").unlink()
-    place = storage_of(standalone)
+    place = open_worker_storage(standalone)
     assert place.connectors() == ()
-    assert len(place.plan_write("c", (Pair(FILE, '{"position":1}'),)).records) == 1
+    assert len(place.plan_write("c", (PartitionOffset(FILE, '{"position":1}'),)).records) == 1
 
 
 def test_a_file_in_a_folder_that_is_not_there_is_not_an_empty_one(standalone):
     standalone.write_text("offset.storage.file.filename=/no/such/folder/connect.offsets")
     with pytest.raises(NotFound):
-        storage_of(standalone).connectors()
+        open_worker_storage(standalone).connectors()
 
 
 def test_a_standalone_worker_has_no_flows(standalone):
     with pytest.raises(ConfigError):
-        storage_of(standalone, flow="A->B")
+        open_worker_storage(standalone, flow="A->B")

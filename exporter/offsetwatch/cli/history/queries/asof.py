@@ -16,15 +16,15 @@ import msgspec
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.time_arguments import parse_time
-from offsetwatch.cli.inspect.status import rest_offsets
+from offsetwatch.cli.inspect.status import read_rest_offsets
 from offsetwatch.clock import SystemClock
-from offsetwatch.decode.dialects import compare, dialect_in
-from offsetwatch.decode.javamap import connect_key_of
+from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
+from offsetwatch.decode.javamap import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
-from offsetwatch.model.commands import connector_command
+from offsetwatch.model.commands import format_connector_command
 from offsetwatch.model.offsets import SourceOffset, Undecodable
-from offsetwatch.remedy.engine.requests import entry_of
+from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.toolbox import connector_facts
 
 OK, MISSING = 0, 1
@@ -38,7 +38,7 @@ except ImportError as exc:  # the extra
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AsOfOptions:
     """The options, as they were given."""
 
     config_path: Path
@@ -51,13 +51,13 @@ class Asked:
     verbose: bool
 
 
-def print_as_of(asked: Asked) -> int:
+def print_as_of(asked: AsOfOptions) -> int:
     """Answer on standard output; the exit code."""
     loaded = config.load(asked.config_path)
     if asked.form == "patch" and asked.connector is None:
         raise ConfigError(("--format patch: a body is for one connector; name it: --connector",))
     at = parse_time(asked.moment, SystemClock().now())
-    question = asof.Question(
+    question = asof.AsOfQuery(
         at=at,
         connect_cluster=asked.connect_cluster,
         connector=asked.connector,
@@ -65,58 +65,64 @@ def print_as_of(asked: Asked) -> int:
         with_now=asked.diff or asked.form == "patch",
     )
     try:
-        answer = asof.as_of(Path(loaded.history.path), question)
-    except asof.Unanswerable as exc:
-        output.error(str(exc))
+        answer = asof.read_as_of(Path(loaded.history.path), question)
+    except asof.UnanswerableQuery as exc:
+        output.print_error(str(exc))
         return MISSING
-    complete = _explain(answer, verbose=asked.verbose)
+    complete = _explain_answer(answer, verbose=asked.verbose)
     if not answer.connectors:
         return MISSING
     if asked.diff:
         _print_diff(answer, loaded)
     elif asked.form == "patch":
         (only,) = answer.connectors
-        output.json_text(patch(only, _now(only, answer.connect_cluster, loaded)))
+        output.print_json(
+            build_patch(only, _read_current_offsets(only, answer.connect_cluster, loaded))
+        )
     elif asked.form == "table":
         _print_table(answer)
     else:
-        output.json_text({at.connector: kip199(at) for at in answer.connectors})
+        output.print_json({at.connector: build_kip199(at) for at in answer.connectors})
     return OK if complete else MISSING
 
 
-def body_back_to(
+def build_restoring_patch(
     loaded: config.Config, moment: str, connect_cluster: str, connector: str
 ) -> bytes | None:
     """The PATCH body that brings one connector back, or None where the tables cannot tell all of
     it; why is said on standard error.
     """
     at = parse_time(moment, SystemClock().now(), "--to")
-    question = asof.Question(
+    question = asof.AsOfQuery(
         at=at, connect_cluster=connect_cluster, connector=connector, with_now=True
     )
     try:
-        answer = asof.as_of(Path(loaded.history.path), question)
-    except asof.Unanswerable as exc:
-        output.error(str(exc))
+        answer = asof.read_as_of(Path(loaded.history.path), question)
+    except asof.UnanswerableQuery as exc:
+        output.print_error(str(exc))
         return None
-    complete = _explain(answer, verbose=False)
+    complete = _explain_answer(answer, verbose=False)
     unread = answer.at > max(answer.read_at, answer.newest_at)
     if unread or not complete or not answer.connectors:
         return None
     (only,) = answer.connectors
-    return msgspec.json.encode(patch(only, _now(only, answer.connect_cluster, loaded)))
+    return msgspec.json.encode(
+        build_patch(only, _read_current_offsets(only, answer.connect_cluster, loaded))
+    )
 
 
-def kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
+def build_kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
     """What a task would have been handed. What was forgotten is not in it."""
     return [
-        entry_of(entry.source_partition, entry.source_offset, _own_key(of.connector, entry))
+        build_offset_entry(
+            entry.source_partition, entry.source_offset, _find_raw_key(of.connector, entry)
+        )
         for entry in of.then
         if entry.source_offset is not None
     ]
 
 
-def patch(
+def build_patch(
     of: asof.ConnectorOffsets, now: Mapping[str, str | None]
 ) -> dict[str, list[dict[str, msgspec.Raw]]]:
     """The body that brings the connector back (KIP-875; it must be stopped).
@@ -125,14 +131,14 @@ def patch(
     had none then, is in it with null; else it would stay ahead of the others.
     """
     pairs = [
-        entry_of(name, offset)
-        for name, offset in sorted({**_taken_back(of, now), **_offsets(of.then)}.items())
+        build_offset_entry(name, offset)
+        for name, offset in sorted({**_list_removals(of, now), **_index_offsets(of.then)}.items())
         if name != _NO_PARTITION
     ]
     return {"offsets": pairs}
 
 
-def _taken_back(of: asof.ConnectorOffsets, now: Mapping[str, str | None]) -> dict[str, None]:
+def _list_removals(of: asof.ConnectorOffsets, now: Mapping[str, str | None]) -> dict[str, None]:
     # What could not be decoded had some offset, nobody knows which: it is no reason to remove one.
     had = {
         entry.source_partition
@@ -142,7 +148,7 @@ def _taken_back(of: asof.ConnectorOffsets, now: Mapping[str, str | None]) -> dic
     return {name: None for name, offset in now.items() if offset is not None and name not in had}
 
 
-def _offsets(entries: tuple[asof.Entry, ...]) -> dict[str, str | None]:
+def _index_offsets(entries: tuple[asof.AsOfOffset, ...]) -> dict[str, str | None]:
     return {
         entry.source_partition: entry.source_offset
         for entry in entries
@@ -150,85 +156,94 @@ def _offsets(entries: tuple[asof.Entry, ...]) -> dict[str, str | None]:
     }
 
 
-def _explain(answer: asof.AsOf, *, verbose: bool) -> bool:
+def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
     """Say on standard error what the answer is worth. False if something is missing from it."""
     if answer.at > max(answer.read_at, answer.newest_at):
-        output.error(
-            f"{answer.connect_cluster} was last read at {asof.iso(answer.read_at)}, with records "
-            f"up to {asof.iso(answer.newest_at)}: what was committed after that, up to "
-            f"{asof.iso(answer.at)}, may not have been read yet"
+        output.print_error(
+            f"{answer.connect_cluster} was last read at {asof.format_iso(answer.read_at)}, "
+            "with records "
+            f"up to {asof.format_iso(answer.newest_at)}: what was committed after that, up to "
+            f"{asof.format_iso(answer.at)}, may not have been read yet"
         )
     for name, reason in answer.unknown:
-        output.error(f"{name}: {reason}")
+        output.print_error(f"{name}: {reason}")
     for at in answer.connectors:
         if any(entry.source_partition == _NO_PARTITION for entry in at.then):
-            output.error(
+            output.print_error(
                 f"{at.connector}: has an offset without a source partition; no PATCH sets it"
             )
     for at in answer.connectors:
-        unreachable = [entry for entry in at.then if _own_key(at.connector, entry)]
+        unreachable = [entry for entry in at.then if _find_raw_key(at.connector, entry)]
         if unreachable:
-            alter = connector_command("offsets alter", at.connector, "--worker-config", "FILE")
-            output.error(
+            alter = format_connector_command(
+                "offsets alter", at.connector, "--worker-config", "FILE"
+            )
+            output.print_error(
                 f"{at.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
                 f"{len(at.then)} source partitions, {unreachable[0].source_partition} for one: "
-                f"its task looks up the raw key {_own_key(at.connector, unreachable[0])}. "
+                f"its task looks up the raw key {_find_raw_key(at.connector, unreachable[0])}. "
                 f"Set them with `{alter}` while the worker is stopped"
             )
-    undecodable = [(at.connector, entry) for at in answer.connectors for entry in _broken(at)]
+    undecodable = [
+        (at.connector, entry) for at in answer.connectors for entry in _list_undecodable(at)
+    ]
     for name, entry in undecodable:
-        output.error(
+        output.print_error(
             f"{name}: {entry.source_partition} is left out, its value cannot be decoded: "
             f"{entry.error}"
         )
     for at in answer.connectors:
-        if not _offsets(at.then):
-            output.error(f"{at.connector}: all {len(at.then)} source partitions had no offset then")
+        if not _index_offsets(at.then):
+            output.print_error(
+                f"{at.connector}: all {len(at.then)} source partitions had no offset then"
+            )
     if verbose:
         for name in answer.files:
-            output.error(f"opened {name}")
-        output.error(f"opened {len(answer.files)} files, skipped {answer.files_skipped}")
+            output.print_error(f"opened {name}")
+        output.print_error(f"opened {len(answer.files)} files, skipped {answer.files_skipped}")
     return not answer.unknown and not undecodable
 
 
-def _own_key(connector: str, entry: asof.Entry) -> str | None:
+def _find_raw_key(connector: str, entry: asof.AsOfOffset) -> str | None:
     """Return the raw key that its task looked up; None where it is the one that REST looks up."""
-    looked_up = connect_key_of(connector, entry.source_partition)
+    looked_up = build_connect_key_from_json(connector, entry.source_partition)
     return None if entry.raw_key == looked_up else entry.raw_key.decode()
 
 
-def _broken(at: asof.ConnectorOffsets) -> Iterator[asof.Entry]:
+def _list_undecodable(at: asof.ConnectorOffsets) -> Iterator[asof.AsOfOffset]:
     return (entry for entry in at.then if entry.error is not None)
 
 
-def _now(
+def _read_current_offsets(
     of: asof.ConnectorOffsets, connect_cluster: str, loaded: config.Config
 ) -> dict[str, str | None]:
     """What Connect would hand out now; where it cannot be asked, the newest in the tables."""
-    in_tables: dict[str, str | None] = dict(_offsets(of.now))
+    in_tables: dict[str, str | None] = dict(_index_offsets(of.now))
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
             try:
-                found, odd = rest_offsets(connect, of.connector)
+                found, odd = read_rest_offsets(connect, of.connector)
                 if odd is None:
                     return dict(found)
-                output.client_error(odd, "compared with the newest in the tables in their place")
+                output.print_client_error(
+                    odd, "compared with the newest in the tables in their place"
+                )
                 return in_tables | dict(found)
             except ClientError as exc:
-                output.client_error(exc, "compared with the newest in the tables instead")
+                output.print_client_error(exc, "compared with the newest in the tables instead")
     return in_tables
 
 
-def _print_table(answer: asof.AsOf) -> None:
-    output.table(
-        f"Offsets of {answer.connect_cluster} as of {asof.iso(answer.at)}",
+def _print_table(answer: asof.AsOfResult) -> None:
+    output.print_table(
+        f"Offsets of {answer.connect_cluster} as of {asof.format_iso(answer.at)}",
         ("connector", "source partition", "offset", "committed", "topic", "partition#", "record#"),
         (
             (
                 at.connector,
                 entry.source_partition,
                 entry.source_offset,
-                asof.iso(entry.committed_at),
+                asof.format_iso(entry.committed_at),
                 at.topic,
                 entry.kpartition,
                 entry.koffset,
@@ -239,46 +254,48 @@ def _print_table(answer: asof.AsOf) -> None:
     )
 
 
-def _print_diff(answer: asof.AsOf, loaded: config.Config) -> None:
+def _print_diff(answer: asof.AsOfResult, loaded: config.Config) -> None:
     rows: list[tuple[str, str, str | None, str | None, str]] = []
     for at in answer.connectors:
-        now = _now(at, answer.connect_cluster, loaded)
-        then = _offsets(at.then)
-        class_name = _class_of(at.connector, answer.connect_cluster, loaded)
+        now = _read_current_offsets(at, answer.connect_cluster, loaded)
+        then = _index_offsets(at.then)
+        class_name = _read_class_name(at.connector, answer.connect_cluster, loaded)
         shapes = {entry.source_partition: entry.dialect for entry in (*at.now, *at.then)}
         for name in sorted({*then, *(name for name, offset in now.items() if offset is not None)}):
             before, after = then.get(name), now.get(name)
             if before != after:
-                dialect = dialect_in(shapes.get(name, "generic"), class_name)
-                change = _change(dialect, before, after)
+                dialect = resolve_dialect(shapes.get(name, "generic"), class_name)
+                change = _describe_change(dialect, before, after)
                 rows.append((at.connector, name, before, after, change))
     title = (
-        f"Since {asof.iso(answer.at)}" if rows else f"Nothing changed since {asof.iso(answer.at)}"
+        f"Since {asof.format_iso(answer.at)}"
+        if rows
+        else f"Nothing changed since {asof.format_iso(answer.at)}"
     )
-    output.table(title, ("connector", "source partition", "then", "now", "is"), rows)
+    output.print_table(title, ("connector", "source partition", "then", "now", "is"), rows)
 
 
-def _class_of(connector: str, connect_cluster: str, loaded: config.Config) -> str:
+def _read_class_name(connector: str, connect_cluster: str, loaded: config.Config) -> str:
     """Return its class as Connect tells it, "" where it cannot be asked: then nobody knows what its
     offsets mean, and only that they changed is told.
     """
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
             with suppress(ClientError):
-                return connector_facts.one_of(connect, connector).class_name
+                return connector_facts.find_connector(connect, connector).class_name
     return ""
 
 
-def _change(dialect: str, before: str | None, after: str | None) -> str:
+def _describe_change(dialect: str, before: str | None, after: str | None) -> str:
     """What the later offset is to the earlier one, as far as the connector keeps an order."""
     if before is None:
         return "new"
     if after is None:
         return "gone"
-    return compare(dialect, _decoded(before), _decoded(after)).value
+    return compare_offsets(dialect, _decode_offset(before), _decode_offset(after)).value
 
 
-def _decoded(text: str) -> SourceOffset | None:
+def _decode_offset(text: str) -> SourceOffset | None:
     offset = decode_value(text.encode())
     assert not isinstance(offset, Undecodable)  # the text is one that decode made
     return offset

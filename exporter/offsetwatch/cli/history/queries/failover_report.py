@@ -24,15 +24,19 @@ OK, NOTHING_KNOWN = 0, 1
 try:
     from offsetwatch.history.failover_report import files as moves_file
     from offsetwatch.history.failover_report import load as moves_read
-    from offsetwatch.history.failover_report.html import page
-    from offsetwatch.history.failover_report.labels import CURVES, REASONS, figure
-    from offsetwatch.history.failover_report.replay import replayed
+    from offsetwatch.history.failover_report.html import render_page
+    from offsetwatch.history.failover_report.labels import (
+        CURVE_LABELS,
+        REASON_LABELS,
+        format_figure,
+    )
+    from offsetwatch.history.failover_report.replay import replay_samples
     from offsetwatch.history.failover_report.summary import (
+        FailoverSummary,
         Figures,
         Report,
-        Told,
-        minutes_of,
-        report,
+        build_report,
+        list_minutes,
     )
     from offsetwatch.history.tables import flows
 except ImportError as exc:  # the extra
@@ -40,7 +44,7 @@ except ImportError as exc:  # the extra
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FailoverReportOptions:
     """The options, as they were given."""
 
     config_path: Path
@@ -54,7 +58,7 @@ class Asked:
     output_format: OutputFormat
 
 
-def print_report(asked: Asked) -> int:
+def print_report(asked: FailoverReportOptions) -> int:
     """Answer on standard output; the exit code."""
     loaded = config.load(asked.config_path)
     now = SystemClock().now()
@@ -62,41 +66,41 @@ def print_report(asked: Asked) -> int:
     until = now if asked.until is None else parse_time(asked.until, now, "--to")
     if since > until:
         raise ConfigError((f"--from {asked.since}: is after the end",))
-    made = _made(Path(loaded.history.path), asked, since, min(until, now))
+    made = _build_report(Path(loaded.history.path), asked, since, min(until, now))
     if asked.html is not None:
-        moves_file.write_page(asked.html, page(made))
+        moves_file.write_page(asked.html, render_page(made))
     if asked.parquet is not None:
         moves_file.write_rows(asked.parquet, made)
-    for note in (*made.notes, *_absent(asked, made), *_unknown(made)):
-        output.error(note)
+    for note in (*made.notes, *_describe_absent_groups(asked, made), *_describe_unknown(made)):
+        output.print_error(note)
     if asked.output_format is not OutputFormat.TABLE:
-        output.document(asked.output_format, _document(made))
+        output.print_document(asked.output_format, _build_document(made))
     else:
-        _print(made)
+        _print_table(made)
     known = (at.known for told in (made.flow, *made.groups) for at in told.figures.values())
     return OK if any(known) else NOTHING_KNOWN
 
 
-def _made(base: Path, asked: Asked, since: float, until: float) -> Report:
-    minutes = minutes_of(since, until)
-    flow = flows.named(base, asked.flow, asked.connect_cluster)
-    window = moves_read.Window(minutes[0], minutes[-1], frozenset(asked.groups))
-    known = moves_read.known(base, flow, window)
-    return report(known, minutes, *replayed(known, window.since, window.until))
+def _build_report(base: Path, asked: FailoverReportOptions, since: float, until: float) -> Report:
+    minutes = list_minutes(since, until)
+    flow = flows.find_flow(base, asked.flow, asked.connect_cluster)
+    window = moves_read.ReportWindow(minutes[0], minutes[-1], frozenset(asked.groups))
+    known = moves_read.load_inputs(base, flow, window)
+    return build_report(known, minutes, *replay_samples(known, window.since, window.until))
 
 
-def _absent(asked: Asked, made: Report) -> Iterator[str]:
+def _describe_absent_groups(asked: FailoverReportOptions, made: Report) -> Iterator[str]:
     for group in sorted(set(asked.groups) - {told.group for told in made.groups}):
         yield f"{group}: no position of it was sampled in a topic that the flow copies"
 
 
-def _unknown(made: Report) -> Iterator[str]:
+def _describe_unknown(made: Report) -> Iterator[str]:
     for told in made.groups:
         for reason, count in sorted(told.unknown.items()):
-            yield f"{told.group}: not known: {REASONS[reason]} ({count} times)"
+            yield f"{told.group}: not known: {REASON_LABELS[reason]} ({count} times)"
 
 
-def _document(made: Report) -> dict[str, Any]:
+def _build_document(made: Report) -> dict[str, Any]:
     return {
         "connect_cluster": made.connect_cluster,
         "source": made.source,
@@ -104,17 +108,17 @@ def _document(made: Report) -> dict[str, Any]:
         "from": Moment(made.minutes[0]),
         "to": Moment(made.minutes[-1]),
         "minutes": len(made.minutes),
-        "flow": _told(made.flow),
-        "groups": [_told(told) for told in made.groups],
+        "flow": _build_group_document(made.flow),
+        "groups": [_build_group_document(told) for told in made.groups],
         "notes": made.notes,
     }
 
 
-def _told(told: Told) -> dict[str, Any]:
+def _build_group_document(told: FailoverSummary) -> dict[str, Any]:
     return {
         "group": told.group,
         "partitions": told.partitions,
-        "figures": {name: _figures(at) for name, at in told.figures.items()},
+        "figures": {name: _build_figures_document(at) for name, at in told.figures.items()},
         "worst": {
             name: [{"at": Moment(one.at), "value": one.value} for one in worst]
             for name, worst in told.worst.items()
@@ -123,7 +127,7 @@ def _told(told: Told) -> dict[str, Any]:
     }
 
 
-def _figures(at: Figures) -> dict[str, float | None]:
+def _build_figures_document(at: Figures) -> dict[str, float | None]:
     return {
         "known": at.known,
         "of": at.of,
@@ -133,18 +137,18 @@ def _figures(at: Figures) -> dict[str, float | None]:
     }
 
 
-def _print(made: Report) -> None:
-    begin, end = output.moment(made.minutes[0]), output.moment(made.minutes[-1])
-    output.table(
+def _print_table(made: Report) -> None:
+    begin, end = output.format_moment(made.minutes[0]), output.format_moment(made.minutes[-1])
+    output.print_table(
         f"{made.source}->{made.target} of {made.connect_cluster}, {begin} to {end}",
         ("group", "at a failover", "minutes known", "median#", "95 %#", "most#", "worst at"),
         (
             (
                 told.group or "(the flow)",
-                CURVES[name],
+                CURVE_LABELS[name],
                 f"{at.known} of {at.of}",
-                *(figure(name, value) for value in (at.median, at.p95, at.most)),
-                ", ".join(str(output.moment(one.at)) for one in told.worst[name]) or None,
+                *(format_figure(name, value) for value in (at.median, at.p95, at.most)),
+                ", ".join(str(output.format_moment(one.at)) for one in told.worst[name]) or None,
             )
             for told in (*made.groups, made.flow)
             for name, at in told.figures.items()

@@ -7,31 +7,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.judge.findings.list_phrases import examples, few, time_of
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.time_words import moment
+from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_names
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
-from offsetwatch.state.connect.rest_consistency import ROUNDS
-from offsetwatch.state.snapshot import ConnectorListView, UnlistedConnector, WithoutState
+from offsetwatch.state.connect.rest_consistency import DIFFERING_ROUNDS_MIN
+from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 
-TASKS_NAMED: Final = 5
+TASKS_NAMED_MAX: Final = 5
 
 
-def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
+def find_changed_connect_clusters(seen: RuleContext) -> Iterator[Finding]:
     """Rule 27: the address of a Connect cluster leads to another one: a worker says that it uses
     another Kafka cluster, or it lists none of the connectors that are at work. Or it leads to
     several: connectors are listed, and are not, by turns.
     """
     for view in seen.snapshot.lists:
-        if view.believed_at is not None and not _leads_elsewhere(view):
+        if view.believed_at is not None and not _has_other_kafka_cluster(view):
             if view.alternating:
-                yield _alternates(seen, view)
+                yield _build_alternating_lists_finding(seen, view)
             continue
         before, now = view.kafka_cluster_ids
-        told: Evidence = examples([_work(at, at.connector) for at in view.unlisted])
+        told: Evidence = build_examples(
+            [_build_work_evidence(at, at.connector) for at in view.unlisted]
+        )
         other = "which lists none of the connectors that work here"
-        if _leads_elsewhere(view):
+        if _has_other_kafka_cluster(view):
             other = "whose workers use another Kafka cluster"
             told = (
                 EvidenceItem("kafka_cluster_id before", before or "unknown"),
@@ -48,22 +50,22 @@ def connect_cluster_changed(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _alternates(seen: Seen, view: ConnectorListView) -> Finding:
+def _build_alternating_lists_finding(seen: RuleContext, view: ConnectorListView) -> Finding:
     return seen.found(
         FindingName.CONNECT_CLUSTER_CHANGED,
         Severity.CRITICAL,
         (view.connect_cluster, None),
         f"Connect cluster {view.connect_cluster} alternates between different lists of connectors: "
         "its address leads to several Connect clusters, or its workers disagree.",
-        evidence=(EvidenceItem("listed only at times", few(view.alternating)),),
+        evidence=(EvidenceItem("listed only at times", format_names(view.alternating)),),
     )
 
 
-_READ: Final = "Its offsets and its lag are still known."
-_CONFIGURATION: Final = "Its configuration is missing too, so its lag is unknown."
+_OFFSETS_KNOWN: Final = "Its offsets and its lag are still known."
+_CONFIGURATION_MISSING: Final = "Its configuration is missing too, so its lag is unknown."
 
 
-def connector_state_missing(seen: Seen) -> Iterator[Finding]:
+def find_missing_connector_states(seen: RuleContext) -> Iterator[Finding]:
     """Rule 28: for an interval Connect has listed a connector without its state, or that of a task;
     or for ten intervals without its configuration. A new one has no state for some seconds.
     """
@@ -77,9 +79,10 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_STATE_MISSING,
                 Severity.WARNING,
                 who,
-                f"has no state {_of_tasks(at)}in Connect, which lists it: whether it runs or has "
-                f"failed is unknown. {_READ if known else _CONFIGURATION}",
-                evidence=(_last_state(at.seen_at),),
+                f"has no state {_format_tasks(at)}in Connect, which lists it: whether it runs "
+                "or has "
+                f"failed is unknown. {_OFFSETS_KNOWN if known else _CONFIGURATION_MISSING}",
+                evidence=(_build_last_state_item(at.seen_at),),
             )
         stateless = {at.connector for at in view.without_state}
         for name, told_at in view.without_configuration.items():
@@ -90,15 +93,15 @@ def connector_state_missing(seen: Seen) -> Iterator[Finding]:
                     (view.connect_cluster, name),
                     "has no configuration in Connect, which lists it: its topics and its lag are "
                     "unknown.",
-                    evidence=(time_of("last configuration", told_at),),
+                    evidence=(build_time_item("last configuration", told_at),),
                 )
 
 
-def connector_not_listed(seen: Seen) -> Iterator[Finding]:
+def find_unlisted_connectors(seen: RuleContext) -> Iterator[Finding]:
     """Rule 29: for two intervals Connect has not listed a connector that is at work. Where it lists
     none of them, rule 27 says so; where another Connect cluster lists it, rule 20.
     """
-    others = {name for _, name in seen.look.connectors.keys() - _unlisted(seen)}
+    others = {name for _, name in seen.look.connectors.keys() - _collect_unlisted_keys(seen)}
     for view in seen.snapshot.lists:
         if view.believed_at is None:
             continue
@@ -110,21 +113,21 @@ def connector_not_listed(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_NOT_LISTED,
                 Severity.WARNING,
                 (view.connect_cluster, at.connector),
-                f"is missing from Connect's list of connectors, and {_works(at)}.",
+                f"is missing from Connect's list of connectors, and {_describe_work(at)}.",
                 evidence=(
-                    time_of("not listed since", at.since),
-                    _last_state(at.seen_at),
-                    *_work(at),
+                    build_time_item("not listed since", at.since),
+                    _build_last_state_item(at.seen_at),
+                    *_build_work_evidence(at),
                 ),
             )
 
 
-def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
+def find_differing_rest_offsets(seen: RuleContext) -> Iterator[Finding]:
     """Rule 30: for three rounds in a row REST gave other offsets of a connector than the offsets
     topic has shown.
     """
     for who, check in seen.snapshot.rest_checks.items():
-        if check.rounds < ROUNDS:
+        if check.rounds < DIFFERING_ROUNDS_MIN:
             continue
         topic = seen.look.sight.offsets_topic(who)
         yield seen.found(
@@ -132,10 +135,10 @@ def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
             Severity.WARNING,
             who,
             f"has had other offsets over REST than in {topic or 'its offsets topic'} since "
-            f"{moment(check.since)}: this may be the wrong topic, or the address of another "
+            f"{format_moment(check.since)}: this may be the wrong topic, or the address of another "
             "Connect cluster. Its position and its lag may be wrong.",
             evidence=(
-                *examples(
+                *build_examples(
                     [
                         (
                             EvidenceItem(f"{identity} over REST", rest),
@@ -144,7 +147,7 @@ def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
                         for identity, rest, topic in check.examples
                     ]
                 ),
-                time_of("first differed", check.since),
+                build_time_item("first differed", check.since),
                 EvidenceItem(
                     "compare", "connect[].offsets_topic with the workers' offset.storage.topic"
                 ),
@@ -152,7 +155,7 @@ def rest_offsets_differ(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def offsets_topic_doubted(seen: Seen) -> Iterator[Finding]:
+def find_doubtful_offsets_topics(seen: RuleContext) -> Iterator[Finding]:
     """Rule 31: the offsets topic was found, not named, and a later look found another one too."""
     for cluster, doubt in seen.snapshot.topic_doubts.items():
         if doubt is None:
@@ -168,41 +171,41 @@ def offsets_topic_doubted(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _leads_elsewhere(view: ConnectorListView) -> bool:
+def _has_other_kafka_cluster(view: ConnectorListView) -> bool:
     return view.kafka_cluster_ids[1] is not None
 
 
-def _of_tasks(at: WithoutState) -> str:
+def _format_tasks(at: ConnectorWithoutState) -> str:
     if not at.tasks:
         return ""
-    named = ", ".join(map(str, at.tasks[:TASKS_NAMED]))
-    more = f" and {len(at.tasks) - TASKS_NAMED} more" if len(at.tasks) > TASKS_NAMED else ""
+    named = ", ".join(map(str, at.tasks[:TASKS_NAMED_MAX]))
+    more = f" and {len(at.tasks) - TASKS_NAMED_MAX} more" if len(at.tasks) > TASKS_NAMED_MAX else ""
     return f"of task {named}{more} "
 
 
-def _unlisted(seen: Seen) -> set[tuple[str, str]]:
+def _collect_unlisted_keys(seen: RuleContext) -> set[tuple[str, str]]:
     return {
         (view.connect_cluster, at.connector) for view in seen.snapshot.lists for at in view.unlisted
     }
 
 
-def _works(at: UnlistedConnector) -> str:
+def _describe_work(at: UnlistedConnector) -> str:
     if at.committed_at is not None:
         return "still commits"
     return f"the status topic reports it as {at.status}"
 
 
-def _work(at: UnlistedConnector, connector: str = "") -> Evidence:
+def _build_work_evidence(at: UnlistedConnector, connector: str = "") -> Evidence:
     """Return what shows that a connector is at work, named after it where there are several."""
     named = f"{connector} " if connector else ""
     found = []
     if at.committed_at is not None:
-        found.append(time_of(f"{named}committed", at.committed_at))
+        found.append(build_time_item(f"{named}committed", at.committed_at))
     if at.status is not None:
         found.append(EvidenceItem(f"{named}state in the status topic", at.status))
     return tuple(found)
 
 
-def _last_state(seen_at: float | None) -> EvidenceItem:
+def _build_last_state_item(seen_at: float | None) -> EvidenceItem:
     name = "state last reported"
-    return EvidenceItem(name, "never") if seen_at is None else time_of(name, seen_at)
+    return EvidenceItem(name, "never") if seen_at is None else build_time_item(name, seen_at)

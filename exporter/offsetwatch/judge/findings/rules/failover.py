@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from offsetwatch.judge.findings.list_phrases import examples, time_of
-from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item
+from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.model.evidence import OFFSET, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.snapshot import GroupView, SyncView
 
 
-def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
+def find_stale_checkpoints(seen: RuleContext) -> Iterator[Finding]:
     """Rule 21: for three intervals MM2 could have written a better checkpoint for a group than the
     one it wrote, and offset syncs have come since: its checkpoint task is dead. A group for which
     it never wrote one may not be among those it is to translate.
@@ -23,11 +23,11 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
     synced: dict[tuple[str, str, str], SyncView] = {}
     for sync in seen.snapshot.syncs:
         flow = (sync.connect_cluster, sync.source, sync.target)
-        synced[flow] = max(synced.get(flow, sync), sync, key=_read)
+        synced[flow] = max(synced.get(flow, sync), sync, key=_sync_sort_key)
     found: dict[tuple[str, str, str], list[GroupView]] = {}
     for view in seen.snapshot.groups:
         flow = (view.connect_cluster, view.source, view.target)
-        if flow in synced and _behind(seen, view, synced[flow]):
+        if flow in synced and _is_checkpoint_behind(seen, view, synced[flow]):
             subject = f"{view.source}->{view.target} {view.group} {view.topic}-{view.partition}"
             lasts = seen.lasts("checkpoints", (view.connect_cluster, ""), subject)
             if lasts >= 2 * seen.settings.interval_s:
@@ -40,16 +40,21 @@ def checkpoints_stale(seen: Seen) -> Iterator[Finding]:
             f"Flow {source}->{target}: MirrorMaker no longer writes checkpoints for some groups; "
             "after a failover they would start too far back.",
             subject=f"{source}->{target}",
-            evidence=examples([_landing(view) for view in sorted(views, key=_missing)]),
+            evidence=build_examples(
+                [
+                    _build_checkpoint_evidence(view)
+                    for view in sorted(views, key=_compute_translation_gap)
+                ]
+            ),
         )
 
 
-def _read(sync: SyncView) -> tuple[float, float]:
+def _sync_sort_key(sync: SyncView) -> tuple[float, float]:
     """Return how new it is: what was read live is newer than what was there before."""
     return (-inf if sync.read_at is None else sync.read_at, sync.at)
 
 
-def _behind(seen: Seen, view: GroupView, newest: SyncView) -> bool:
+def _is_checkpoint_behind(seen: RuleContext, view: GroupView, newest: SyncView) -> bool:
     """Under load a checkpoint is always a little behind; a dead one grows old as well. A group that
     lands on a commit of its own says nothing of its checkpoint.
     """
@@ -61,10 +66,10 @@ def _behind(seen: Seen, view: GroupView, newest: SyncView) -> bool:
     if view.checkpoint_read_at is not None:
         written_at = view.checkpoint_read_at
     old = seen.now - written_at >= seen.settings.patience_s
-    return old and view.translated > view.landing and _is_since(newest, view)
+    return old and view.translated > view.landing and _is_sync_newer(newest, view)
 
 
-def _is_since(sync: SyncView, view: GroupView) -> bool:
+def _is_sync_newer(sync: SyncView, view: GroupView) -> bool:
     """Return whether a sync is newer than a checkpoint: another task wrote it, by another clock."""
     if sync.read_at is None or view.checkpoint_read_at is None:
         later = view.checkpoint_at is not None and is_later(sync.at, view.checkpoint_at)
@@ -72,15 +77,15 @@ def _is_since(sync: SyncView, view: GroupView) -> bool:
     return sync.read_at > view.checkpoint_read_at
 
 
-def _missing(view: GroupView) -> int:
+def _compute_translation_gap(view: GroupView) -> int:
     return (view.landing or 0) - (view.translated or 0)
 
 
-def _landing(view: GroupView) -> Evidence:
+def _build_checkpoint_evidence(view: GroupView) -> Evidence:
     assert view.checkpoint_at is not None
     of = f"{view.group} {view.topic}-{view.partition}"
     return (
         EvidenceItem(f"{of} would start at", view.landing, OFFSET),
         EvidenceItem(f"{of} could start at", view.translated, OFFSET),
-        time_of(f"{of} checkpoint", view.checkpoint_at),
+        build_time_item(f"{of} checkpoint", view.checkpoint_at),
     )

@@ -6,34 +6,40 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from offsetwatch.decode.failure import is_start_failure
-from offsetwatch.judge.findings.failure_history import CONNECTOR, FAILURES, Diary, Run, Whose
+from offsetwatch.judge.findings.failure_history import (
+    CONNECTOR_TASK_NUMBER,
+    FAILURES_MIN,
+    FailureRunState,
+    TaskFailureHistory,
+    TaskKey,
+)
 from offsetwatch.judge.findings.list_phrases import (
     NO_REASON,
-    examples,
-    exception_name,
-    few,
-    position_of,
-    several,
-    time_of,
+    build_examples,
+    build_position_item,
+    build_time_item,
+    format_count,
+    format_names,
+    parse_exception_name,
 )
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.snapshot_index import Who
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.snapshot_index import ConnectorKey
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.evidence import OFFSET, TIMES, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 
 POSITION_CHARS_MAX: Final = 80  # in a headline
 # What has failed and does not now is over once that lasts for three intervals.
-_NOT_NOW = "FAILED until recently"
+_FAILED_RECENTLY = "FAILED until recently"
 
 
-def connector_failed(seen: Seen) -> Iterator[Finding]:
+def find_failed_connectors(seen: RuleContext) -> Iterator[Finding]:
     """Rule 5: a connector's state is failed: it makes no tasks, and changes to it do nothing. It is
     over once it has run, or rested, for three intervals.
     """
     unsettled = seen.memory.failures.unsettled()
     for who, view in seen.look.connectors.items():
-        again = unsettled.get(who, {}).get(CONNECTOR)
+        again = unsettled.get(who, {}).get(CONNECTOR_TASK_NUMBER)
         if view.state == "failed" or again is not None:
             fails = view.state == "failed"
             failure = view.failure if fails else again
@@ -41,15 +47,15 @@ def connector_failed(seen: Seen) -> Iterator[Finding]:
                 FindingName.CONNECTOR_FAILED,
                 Severity.CRITICAL,
                 who,
-                f"{'FAILED' if fails else _NOT_NOW}: {exception_name(failure)}.",
+                f"{'FAILED' if fails else _FAILED_RECENTLY}: {parse_exception_name(failure)}.",
                 evidence=(
                     *((EvidenceItem("error", failure),) if failure else ()),
-                    *_failed_since(seen, (*who, CONNECTOR)),
+                    *_build_failure_evidence(seen, (*who, CONNECTOR_TASK_NUMBER)),
                 ),
             )
 
 
-def task_failed(seen: Seen) -> Iterator[Finding]:
+def find_failed_tasks(seen: RuleContext) -> Iterator[Finding]:
     """Rule 6: tasks of a connector are failed. Nobody starts them again by themselves. It is over
     once they have run, or rested, for three intervals: until then they may fail again.
     """
@@ -61,7 +67,7 @@ def task_failed(seen: Seen) -> Iterator[Finding]:
         failed += [
             Task(number, "", failure or None)
             for number, failure in unsettled.get(who, {}).items()
-            if number != CONNECTOR and number not in numbers
+            if number != CONNECTOR_TASK_NUMBER and number not in numbers
         ]
         if not failed:
             continue
@@ -70,61 +76,70 @@ def task_failed(seen: Seen) -> Iterator[Finding]:
         total = len(numbers | {task.number for task in view.tasks})
         first = failed[0]
         alone = total == 1 and first.failure
-        where = _only_position(seen, (*who, first.number)) if alone else ""
+        where = _format_only_position(seen, (*who, first.number)) if alone else ""
         many = f"task {first.number}" if len(failed) == 1 else f"{len(failed)} of {total} tasks"
         yield seen.found(
             FindingName.TASK_FAILED,
             Severity.WARNING if running else Severity.CRITICAL,
             who,
-            f"{many} {'FAILED' if fails else _NOT_NOW}: {exception_name(first.failure)}{where}.",
-            evidence=(*examples([_failure(task) for task in failed]), *_since(seen, who, failed)),
+            f"{many} {'FAILED' if fails else _FAILED_RECENTLY}: "
+            f"{parse_exception_name(first.failure)}{where}.",
+            evidence=(
+                *build_examples([_build_failure_item(task) for task in failed]),
+                *_build_first_task_evidence(seen, who, failed),
+            ),
         )
 
 
-def poison_suspected(seen: Seen) -> Iterator[Finding]:
+def find_suspected_poison(seen: RuleContext) -> Iterator[Finding]:
     """Rule 7: a task failed three times or more with the same kind of error, was started again in
     between, and stands where it stood: what comes next cannot be got past. Of a connector whose
     other partitions moved meanwhile only those count in which work is known to wait. A task that
     fails while it starts has read no record: rules 6 and 8 report it.
     """
-    found: dict[Who, list[tuple[int, Run, dict[str, str]]]] = {}
+    found: dict[ConnectorKey, list[tuple[int, FailureRunState, dict[str, str]]]] = {}
     runs = [(of, diary.run) for of, diary in seen.memory.failures.of.items() if diary.run]
     for (*who, number), run in sorted(runs):
         whose = (who[0], who[1])
-        if number == CONNECTOR or run.count < FAILURES or is_start_failure(run.failure):
+        if (
+            number == CONNECTOR_TASK_NUMBER
+            or run.count < FAILURES_MIN
+            or is_start_failure(run.failure)
+        ):
             continue
-        stuck = _stuck(seen, whose, run)
+        stuck = _find_stuck_positions(seen, whose, run)
         if stuck:
             found.setdefault(whose, []).append((number, run, stuck))
     for whose, tasks in found.items():
         number, run, stuck = max(tasks, key=lambda at: at[1].count)
-        where = [position_of(f"{of} position", text) for of, text in stuck.items() if of]
+        where = [build_position_item(f"{of} position", text) for of, text in stuck.items() if of]
         yield seen.found(
             FindingName.POISON_SUSPECTED,
             Severity.CRITICAL,
             whose,
             f"task {number} failed {run.count} times at the same position: "
-            f"{exception_name(run.failure)}{_at(stuck)}; restarts will not help.",
+            f"{parse_exception_name(run.failure)}{_format_position(stuck)}; restarts will not "
+            "help.",
             evidence=(
                 EvidenceItem("error", run.failure or "not reported"),
-                *examples(where or [EvidenceItem("position", "no commit yet")]),
-                EvidenceItem("task", few(at[0] for at in tasks)),
-                time_of("first failed", run.first_at),
-                time_of("last failed", run.last_at),
+                *build_examples(where or [EvidenceItem("position", "no commit yet")]),
+                EvidenceItem("task", format_names(at[0] for at in tasks)),
+                build_time_item("first failed", run.first_at),
+                build_time_item("last failed", run.last_at),
             ),
         )
 
 
-def restart_loop(seen: Seen) -> Iterator[Finding]:
+def find_restart_loops(seen: RuleContext) -> Iterator[Finding]:
     """Rule 8: a connector or a task was started again after a failure three times or more within a
     window: whoever restarts it hides that it is ill.
     """
     window_s = seen.settings.window * seen.settings.interval_s
-    found: dict[Who, list[tuple[int, int, Diary]]] = {}
+    found: dict[ConnectorKey, list[tuple[int, int, TaskFailureHistory]]] = {}
     restarted = [(of, diary) for of, diary in seen.memory.failures.of.items() if diary.restarts]
     for (*who, number), diary in sorted(restarted):
         count = sum(0 <= seen.now - at <= window_s for at in diary.restarts)
-        if count >= FAILURES:
+        if count >= FAILURES_MIN:
             found.setdefault((who[0], who[1]), []).append((number, count, diary))
     for whose, ill in found.items():
         number, count, diary = max(ill, key=lambda at: at[1])
@@ -133,13 +148,16 @@ def restart_loop(seen: Seen) -> Iterator[Finding]:
             FindingName.RESTART_LOOP,
             Severity.WARNING,
             whose,
-            f"{_name(number)}failed and was restarted {FAILURES} times or more within "
+            f"{_name_task(number)}failed and was restarted {FAILURES_MIN} times or more within "
             f"{window_s / 60:.0f} min, so it looks healthy most of the time.",
             evidence=(
                 EvidenceItem("restarted", count, TIMES),
                 EvidenceItem("error", (run.failure if run is not None else "") or "not reported"),
-                EvidenceItem("failing", few(_name(at[0]).strip() or "the connector" for at in ill)),
-                time_of("last restart", diary.restarts[-1]),
+                EvidenceItem(
+                    "failing",
+                    format_names(_name_task(at[0]).strip() or "the connector" for at in ill),
+                ),
+                build_time_item("last restart", diary.restarts[-1]),
                 EvidenceItem(
                     "position", "did not move" if run is not None and not run.moved else "moved"
                 ),
@@ -147,7 +165,7 @@ def restart_loop(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
+def find_sinks_below_log_start(seen: RuleContext) -> Iterator[Finding]:
     """Rule 9: for two intervals (a commit is one old) a sink's group has stood before the start of
     the log: records it had not read are deleted, and some sinks never commit again.
     """
@@ -168,9 +186,10 @@ def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
                 FindingName.SINK_BELOW_LOG_START,
                 Severity.CRITICAL,
                 who,
-                f"lost up to {several(gone, 'record')} that were deleted before it read them; its "
+                f"lost up to {format_count(gone, 'record')} that were deleted before it read "
+                "them; its "
                 "position lies before the log start.",
-                evidence=examples(
+                evidence=build_examples(
                     [
                         (
                             EvidenceItem(
@@ -186,7 +205,9 @@ def sink_below_log_start(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def _stuck(seen: Seen, who: Who, run: Run) -> dict[str, str]:
+def _find_stuck_positions(
+    seen: RuleContext, who: ConnectorKey, run: FailureRunState
+) -> dict[str, str]:
     """Where it stands: all that never moved, or of it what has work if something else did move."""
     if not run.moved:
         return run.same
@@ -198,11 +219,11 @@ def _stuck(seen: Seen, who: Who, run: Run) -> dict[str, str]:
     return {of: text for of, text in run.same.items() if of in waiting}
 
 
-def _name(number: int) -> str:
-    return "" if number == CONNECTOR else f"task {number} "
+def _name_task(number: int) -> str:
+    return "" if number == CONNECTOR_TASK_NUMBER else f"task {number} "
 
 
-def _at(positions: Mapping[str, str]) -> str:
+def _format_position(positions: Mapping[str, str]) -> str:
     """Say where, if that is one position."""
     if len(positions) != 1:
         return ""
@@ -211,28 +232,30 @@ def _at(positions: Mapping[str, str]) -> str:
     return shown if label and len(shown) <= POSITION_CHARS_MAX else ""
 
 
-def _only_position(seen: Seen, whose: Whose) -> str:
+def _format_only_position(seen: RuleContext, whose: TaskKey) -> str:
     """Say where a task stands that has one position and has not moved since it failed."""
     diary = seen.memory.failures.of.get(whose)
     run = None if diary is None else diary.run
-    return "" if run is None or run.moved else _at(run.same)
+    return "" if run is None or run.moved else _format_position(run.same)
 
 
-def _failure(task: Task) -> EvidenceItem:
+def _build_failure_item(task: Task) -> EvidenceItem:
     failure = task.failure or NO_REASON
     text = failure if task.state == "failed" else f"not now: {failure}"
     return EvidenceItem(f"task {task.number}", text)
 
 
-def _since(seen: Seen, who: Who, failed: list[Task]) -> Evidence:
-    return _failed_since(seen, (*who, failed[0].number))
+def _build_first_task_evidence(
+    seen: RuleContext, who: ConnectorKey, failed: list[Task]
+) -> Evidence:
+    return _build_failure_evidence(seen, (*who, failed[0].number))
 
 
-def _failed_since(seen: Seen, whose: Whose) -> Evidence:
+def _build_failure_evidence(seen: RuleContext, whose: TaskKey) -> Evidence:
     diary = seen.memory.failures.of.get(whose)
     if diary is None or diary.run is None:
         return ()
     return (
-        time_of("failed", diary.run.last_at),
+        build_time_item("failed", diary.run.last_at),
         EvidenceItem("failed in a row", diary.run.count, TIMES),
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.judge.findings.list_phrases import examples, few, time_of
-from offsetwatch.judge.findings.rule_context import Seen
+from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_names
+from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.findings.unreachable_clusters import (
-    UNANSWERED,
+    NO_ANSWER_REASONS,
     KafkaInputs,
-    judged_from,
-    silence,
+    describe_silence,
+    find_affected_flows,
 )
 from offsetwatch.model.evidence import RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
@@ -22,17 +22,17 @@ from offsetwatch.model.observations import (
     REST_OFFSETS,
     Frozen,
     InputId,
-    rest_offsets_input,
+    build_rest_offsets_input,
 )
-from offsetwatch.model.series_limits import Owner, SeriesGroup, SeriesLeftOut
-from offsetwatch.state.connect.connect_cluster import UNREADABLE
-from offsetwatch.state.connect.rest_fallback import is_done_without, polled_instead
+from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup, SeriesOwner
+from offsetwatch.state.connect.connect_cluster import UNREADABLE_REASONS
+from offsetwatch.state.connect.rest_fallback import find_polled_connectors, is_replaced_by_rest
 from offsetwatch.state.snapshot import InputView
 
-FAILURES: Final = 3
+FAILURES_MIN: Final = 3
 NAMED_MAX: Final = 5  # connectors or partitions in one finding
 # Without these no metric tells how far a connector is; of the others another one does.
-_NEEDED: Final = frozenset(
+_NEEDED_GROUPS: Final = frozenset(
     {
         SeriesGroup.SOURCE_PARTITIONS,
         SeriesGroup.SINK_PARTITIONS,
@@ -41,17 +41,17 @@ _NEEDED: Final = frozenset(
     }
 )
 # What may be missing for a while where everything is new: nobody has committed yet.
-_LATE: Final = frozenset({"topic_not_settled", "not_found"})
+_LATE_REASONS: Final = frozenset({"topic_not_settled", "not_found"})
 
 
-def hanging_transaction(seen: Seen) -> Iterator[Finding]:
+def find_hanging_transactions(seen: RuleContext) -> Iterator[Finding]:
     """Rule 22: an open transaction on an internal topic hides what was written after it began, from
     us and from a worker that is started.
     """
     offsets_topics = seen.snapshot.topology.offsets_topics
     clusters = {InputId.of_tail(at.at): at.connect_cluster for at in offsets_topics}
     for view in seen.snapshot.inputs:
-        held = _held(view)
+        held = _list_partitions_in_transaction(view)
         if held:  # whatever the last attempt came to
             hidden = sum(frozen.hidden for frozen in held)
             yield seen.found(
@@ -62,13 +62,13 @@ def hanging_transaction(seen: Seen) -> Iterator[Finding]:
                 "workers that start wait for its end.",
                 subject=view.id.input,
                 evidence=(
-                    *_partitions(held),
+                    *_build_partition_evidence(held),
                     EvidenceItem("hidden", hidden, RECORDS),
                 ),
             )
 
 
-def input_down(seen: Seen) -> Iterator[Finding]:
+def find_down_inputs(seen: RuleContext) -> Iterator[Finding]:
     """Rule 23: something that we read has failed for an interval, three times in a row or for so
     long that what it told is out of date. What it would show is not known, neither good nor bad.
     """
@@ -76,13 +76,14 @@ def input_down(seen: Seen) -> Iterator[Finding]:
     extra -= {InputId.of_tail(at) for at in seen.snapshot.topology.awaited()}
     unanswered: dict[str, list[tuple[str, InputView]]] = {}
     rest = {
-        rest_offsets_input(at.connect_cluster, at.connector): at for at in seen.snapshot.by_rest
+        build_rest_offsets_input(at.connect_cluster, at.connector): at
+        for at in seen.snapshot.by_rest
     }
     silent = KafkaInputs(seen.snapshot, frozenset(extra)).silent()
     of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
     lost: set[str] = set()
     for view in seen.snapshot.inputs:
-        if view.id in extra or not _down(seen, view):
+        if view.id in extra or not _is_down(seen, view):
             continue
         if view.id in of_silent:
             lost.add(of_silent[view.id])
@@ -95,10 +96,13 @@ def input_down(seen: Seen) -> Iterator[Finding]:
         cluster = view.id.connect_cluster if view.id.kind in {CONNECT_REST, GROUPS} else ""
         since = view.last_success_at
         named = view.id.in_words
-        text = f"{named[0].upper()}{named[1:]} {_trouble(view)}.{_instead(seen, view)}"
+        text = (
+            f"{named[0].upper()}{named[1:]} "
+            f"{_describe_trouble(view)}.{_describe_fallback(seen, view)}"
+        )
         severity = Severity.INFO if _can_do_without(seen, view) else Severity.WARNING
-        if view.id.kind == CONNECT_REST and view.last_reason in UNANSWERED:
-            text, severity = _connect_silent(seen, view), Severity.CRITICAL
+        if view.id.kind == CONNECT_REST and view.last_reason in NO_ANSWER_REASONS:
+            text, severity = _describe_silent_connect_cluster(seen, view), Severity.CRITICAL
         yield seen.found(
             FindingName.INPUT_DOWN,
             severity,
@@ -109,63 +113,65 @@ def input_down(seen: Seen) -> Iterator[Finding]:
                 EvidenceItem("reason", view.last_reason or "stale"),
                 EvidenceItem("last read", "never")
                 if since is None
-                else time_of("last read", since),
+                else build_time_item("last read", since),
                 *((EvidenceItem("error", view.last_error),) if view.last_error else ()),
-                *_unread(view),
-                *_partitions(_sick(view)),
+                *_build_unread_evidence(view),
+                *_build_partition_evidence(_list_unreadable_partitions(view)),
             ),
         )
 
     for kafka in sorted(lost):
-        yield _kafka_silent(seen, kafka, silent[kafka])
+        yield _build_silent_kafka_finding(seen, kafka, silent[kafka])
     for cluster, views in unanswered.items():
         # After an outage of all of REST the states are polled again before the offsets are.
         if seen.lasts(REST_OFFSETS, (cluster, "")) >= seen.settings.patience_s:
-            yield _unanswered(seen, cluster, views)
+            yield _build_unread_rest_offsets_finding(seen, cluster, views)
 
 
-def series_dropped(seen: Seen) -> Iterator[Finding]:
+def find_dropped_series(seen: RuleContext) -> Iterator[Finding]:
     """Rule 32: a limit leaves series out of the metrics; what they would show is in the API."""
-    by_limit: dict[str, list[SeriesLeftOut]] = {}
+    by_limit: dict[str, list[DroppedSeries]] = {}
     for at in seen.snapshot.left_out:
         by_limit.setdefault(at.limit, []).append(at)
     for limit, found in sorted(by_limit.items()):
-        needed = any(at.group in _NEEDED for at in found)
+        needed = any(at.group in _NEEDED_GROUPS for at in found)
         yield seen.found(
             FindingName.SERIES_DROPPED,
             Severity.WARNING if needed else Severity.INFO,
             ("", None),
-            f"Metrics leave out {few(at.group for at in found)} beyond limits.{limit}; the API and "
+            f"Metrics leave out {format_names(at.group for at in found)} beyond "
+            f"limits.{limit}; the API and "
             "the command line show them.",
             subject=limit,
-            evidence=tuple(item for at in found for item in _left_out(at)),
+            evidence=tuple(item for at in found for item in _build_dropped_series_evidence(at)),
         )
 
 
-def _left_out(at: SeriesLeftOut) -> Evidence:
-    owners = EvidenceItem(at.group, few(map(_owner_name, sorted(at.owners))))
+def _build_dropped_series_evidence(at: DroppedSeries) -> Evidence:
+    owners = EvidenceItem(at.group, format_names(map(_format_owner, sorted(at.owners))))
     if at.series is None:
         return (owners,)
     return (owners, EvidenceItem(f"{at.group}, series", at.series, "series"))
 
 
-def _owner_name(owner: Owner) -> str:
+def _format_owner(owner: SeriesOwner) -> str:
     cluster, *names = owner
     return f"{cluster}/{'->'.join(names)}"
 
 
-def _kafka_silent(seen: Seen, kafka: str, views: list[InputView]) -> Finding:
+def _build_silent_kafka_finding(seen: RuleContext, kafka: str, views: list[InputView]) -> Finding:
     """Return one finding of all inputs of a Kafka cluster, by the key of its log ends."""
-    flows = judged_from(seen.snapshot.topology, kafka)
-    effect = f"; replication {few(flows)} cannot be judged" if flows else ""
+    flows = find_affected_flows(seen.snapshot.topology, kafka)
+    effect = f"; replication {format_names(flows)} cannot be judged" if flows else ""
     needed = any(not _can_do_without(seen, view) for view in views)
     return seen.found(
         FindingName.INPUT_DOWN,
         Severity.CRITICAL if needed else Severity.INFO,
         ("", None),
-        f"Kafka cluster {kafka}{seen.settings.address('kafka', kafka)} {silence(views)}{effect}.",
+        f"Kafka cluster {kafka}{seen.settings.address('kafka', kafka)} "
+        f"{describe_silence(views)}{effect}.",
         subject=f"{views[0].id.kind} {views[0].id.input}",
-        evidence=examples(
+        evidence=build_examples(
             [
                 EvidenceItem(f"{view.id.kind} {view.id.input}", view.last_error or "no answer")
                 for view in views
@@ -174,16 +180,19 @@ def _kafka_silent(seen: Seen, kafka: str, views: list[InputView]) -> Finding:
     )
 
 
-def _connect_silent(seen: Seen, view: InputView) -> str:
+def _describe_silent_connect_cluster(seen: RuleContext, view: InputView) -> str:
     cluster = view.id.connect_cluster
     address = seen.settings.address("connect", cluster)
     return (
-        f"Connect cluster {cluster}{address} {silence([view])}; the states of its connectors are "
+        f"Connect cluster {cluster}{address} {describe_silence([view])}; the states of its "
+        "connectors are "
         "unknown."
     )
 
 
-def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) -> Finding:
+def _build_unread_rest_offsets_finding(
+    seen: RuleContext, cluster: str, views: list[tuple[str, InputView]]
+) -> Finding:
     """Connectors of one Connect cluster whose offsets REST does not tell, in one finding."""
     return seen.found(
         FindingName.INPUT_DOWN,
@@ -199,14 +208,14 @@ def _unanswered(seen: Seen, cluster: str, views: list[tuple[str, InputView]]) ->
     )
 
 
-def _instead(seen: Seen, view: InputView) -> str:
+def _describe_fallback(seen: RuleContext, view: InputView) -> str:
     """Say what stands in for an offsets topic."""
-    count = len(polled_instead(seen.snapshot, view))
+    count = len(find_polled_connectors(seen.snapshot, view))
     return f" The offsets of {count} connector(s) come from REST instead." if count else ""
 
 
-def _trouble(view: InputView) -> str:
-    sick = _sick(view)
+def _describe_trouble(view: InputView) -> str:
+    sick = _list_unreadable_partitions(view)
     if sick and view.live:
         return f"has {len(sick)} partition(s) that cannot be read; the others can"
     if view.up and view.tail is not None and view.tail.behind:
@@ -214,28 +223,28 @@ def _trouble(view: InputView) -> str:
     return f"cannot be read: {view.last_error or 'no answer'}"
 
 
-def _unread(view: InputView) -> Evidence:
+def _build_unread_evidence(view: InputView) -> Evidence:
     behind = 0 if view.tail is None or not view.up else view.tail.behind
     return (EvidenceItem("left to read", behind, RECORDS),) if behind else ()
 
 
-def _partitions(sick: tuple[Frozen, ...]) -> Evidence:
+def _build_partition_evidence(sick: tuple[Frozen, ...]) -> Evidence:
     return tuple(EvidenceItem(f"partition {at.partition}", at.detail) for at in sick[:NAMED_MAX])
 
 
-def _held(view: InputView) -> tuple[Frozen, ...]:
+def _list_partitions_in_transaction(view: InputView) -> tuple[Frozen, ...]:
     """Return the partitions of a tail that an open transaction holds."""
     frozen = () if view.tail is None else view.tail.frozen
     return tuple(at for at in frozen if at.reason == OPEN_TRANSACTION)
 
 
-def _sick(view: InputView) -> tuple[Frozen, ...]:
+def _list_unreadable_partitions(view: InputView) -> tuple[Frozen, ...]:
     """Return the partitions of a tail that cannot be read while others can."""
     frozen = () if view.tail is None else view.tail.frozen
     return tuple(at for at in frozen if at.reason != OPEN_TRANSACTION)
 
 
-def _down(seen: Seen, view: InputView) -> bool:
+def _is_down(seen: RuleContext, view: InputView) -> bool:
     who = ("", "")
     subject = f"{view.id.kind} {view.id.input}"
     total = sum(count for _, count in view.errors)
@@ -247,20 +256,20 @@ def _down(seen: Seen, view: InputView) -> bool:
     failing = not view.up and view.last_reason is not None
     if not (stale or failing):
         return False
-    late = view.last_reason in _LATE
+    late = view.last_reason in _LATE_REASONS
     # The one that it is down with is the first. That a topic was not there is another trouble than
     # that its tail begins anew, once, when it is there again.
     key = ("input", *who, f"{subject} is not there" if late else subject)
     at, before = seen.memory.held.since(key, seen.now, float(total - 1))
     lasts = seen.now - at
     if late:
-        return not _half_reset(seen, view) and lasts >= seen.settings.patience_s
+        return not _is_half_reset(seen, view) and lasts >= seen.settings.patience_s
     return lasts >= seen.settings.interval_s and (
-        stale or bool(_sick(view)) or total - before >= FAILURES
+        stale or bool(_list_unreadable_partitions(view)) or total - before >= FAILURES_MIN
     )
 
 
-def _half_reset(seen: Seen, view: InputView) -> bool:
+def _is_half_reset(seen: RuleContext, view: InputView) -> bool:
     """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
     key = ("gone", "", "", view.id.input)
     flows = {
@@ -276,9 +285,9 @@ def _half_reset(seen: Seen, view: InputView) -> bool:
     return True
 
 
-def _can_do_without(seen: Seen, view: InputView) -> bool:
-    if is_done_without(seen.snapshot, view):
+def _can_do_without(seen: RuleContext, view: InputView) -> bool:
+    if is_replaced_by_rest(seen.snapshot, view):
         return True
     listings = seen.snapshot.topology.listings
     listed = {InputId.of_tail(topic) for at in listings for topic in at.topics()}
-    return view.id in listed and view.last_reason in UNREADABLE
+    return view.id in listed and view.last_reason in UNREADABLE_REASONS

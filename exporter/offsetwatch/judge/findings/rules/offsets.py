@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from offsetwatch.decode.dialects import begins_anew, is_foreign
+from offsetwatch.decode.dialects import is_foreign_dialect, is_treated_as_absent
 from offsetwatch.decode.jsontext import parse_flat_map
-from offsetwatch.judge.findings.list_phrases import examples, several, time_of
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.progress.evidence import text_of
-from offsetwatch.judge.snapshot_index import Who
+from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_count
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.progress.evidence import format_raw_key
+from offsetwatch.judge.snapshot_index import ConnectorKey
 from offsetwatch.model.evidence import OFFSET, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.observations import InputId
@@ -27,13 +27,13 @@ _SEVERITIES: Final = {
     OVERSIZE: Severity.INFO,
 }
 _WORST_FIRST: Final = tuple(Severity)
-_MIRRORED: Final = "mirror_source"
-_ALWAYS: Final = -1.0  # a level that every position is above
+_MIRROR_DIALECT: Final = "mirror_source"
+_LOWEST_LEVEL: Final = -1.0  # a level that every position is above
 
-_Shows = Callable[[SourcePartitionView], Evidence]
+_EvidenceBuilder = Callable[[SourcePartitionView], Evidence]
 
 
-def half_reset(seen: Seen) -> Iterator[Finding]:
+def find_half_resets(seen: RuleContext) -> Iterator[Finding]:
     """Rule 15: of the two places in which MM2 keeps a position, one was reset and the other was
     not, for two intervals. Either the offset is gone, or was set back, while an older sync still
     stands further on; or the syncs are gone while the offset stands and goes on.
@@ -47,7 +47,10 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
             continue  # it emits none; or nobody can tell whose they are
         halves = [
             half
-            for subject, half in (*_kept_offsets(seen, who, flow), *_kept_syncs(seen, who, flow))
+            for subject, half in (
+                *_find_retained_offsets(seen, who, flow),
+                *_find_retained_syncs(seen, who, flow),
+            )
             if seen.lasts("half_reset", who, subject) >= wait_s
         ]
         if halves:
@@ -55,29 +58,32 @@ def half_reset(seen: Seen) -> Iterator[Finding]:
                 FindingName.HALF_RESET,
                 Severity.WARNING,
                 who,
-                f"is half reset in {several(len(halves), 'partition')}: its offsets and its offset "
+                f"is half reset in {format_count(len(halves), 'partition')}: its offsets and "
+                "its offset "
                 "syncs contradict each other, so MirrorMaker translates consumer groups wrongly "
                 "or not at all.",
                 evidence=(
-                    *examples(halves),
+                    *build_examples(halves),
                     EvidenceItem("offset syncs", str(flow.offset_syncs)),
                 ),
             )
 
 
-def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, Evidence]]:
+def _find_retained_syncs(
+    seen: RuleContext, who: ConnectorKey, flow: MirrorFlow
+) -> Iterator[tuple[str, Evidence]]:
     """The offset was reset or set back, and what the syncs tell is older than that. A fresh sync is
     the word of a task that runs again, and commits within an interval.
     """
     interval_s = seen.settings.interval_s
     syncs = seen.look.syncs(who[0])
     copied = {(view.topic, view.partition) for view in seen.look.mirrors.get(who, ())}
-    for topic, number in _reset(seen, who, flow):
+    for topic, number in _find_reset_partitions(seen, who, flow):
         sync = syncs.get((flow.source, flow.target, topic, number))
         # What it copies no longer may well have a sync for ever.
         wanted = not copied or (topic, number) in copied
         if sync is not None and wanted and sync.read_by < seen.now - interval_s:
-            yield f"{topic}-{number}", _half(f"{topic}-{number}", None, sync)
+            yield f"{topic}-{number}", _build_half_reset_evidence(f"{topic}-{number}", None, sync)
     for view in seen.look.mirrors.get(who, ()):
         sync = syncs.get((view.source, view.target, view.topic, view.partition))
         if (
@@ -88,16 +94,18 @@ def _kept_syncs(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, E
             and (view.sync_outdated or sync.at + interval_s + SKEW_S_MAX < view.committed_at)
         ):
             partition = f"{view.topic}-{view.partition}"
-            yield partition, _half(partition, view.committed, sync)
+            yield partition, _build_half_reset_evidence(partition, view.committed, sync)
 
 
-def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:
+def _find_reset_partitions(
+    seen: RuleContext, who: ConnectorKey, flow: MirrorFlow
+) -> Iterator[tuple[str, int]]:
     """The upstream partitions whose offset was taken back: a tombstone, or what means as much to
     MirrorMaker, stands there.
     """
     for view in seen.look.sources.get(who, ()):
-        gone = view.offset is None or begins_anew(view.dialect, view.offset)
-        if gone and view.log_offset is not None and view.dialect == _MIRRORED:
+        gone = view.offset is None or is_treated_as_absent(view.dialect, view.offset)
+        if gone and view.log_offset is not None and view.dialect == _MIRROR_DIALECT:
             key = parse_flat_map(view.identity.encode()) or {}
             topic, number = key.get("topic"), key.get("partition")
             ours = key.get("cluster") == flow.source
@@ -105,16 +113,22 @@ def _reset(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, int]]:
                 yield topic, number
 
 
-def _half(partition: str, offset: int | None, sync: SyncView | None) -> Evidence:
+def _build_half_reset_evidence(
+    partition: str, offset: int | None, sync: SyncView | None
+) -> Evidence:
     """Return both places, of which one was reset."""
     found = (
         EvidenceItem(f"{partition} offset", offset, OFFSET),
         EvidenceItem(f"{partition} sync", None if sync is None else sync.upstream_offset, OFFSET),
     )
-    return found if sync is None else (*found, time_of(f"{partition} sync written", sync.at))
+    return (
+        found if sync is None else (*found, build_time_item(f"{partition} sync written", sync.at))
+    )
 
 
-def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str, Evidence]]:
+def _find_retained_offsets(
+    seen: RuleContext, who: ConnectorKey, flow: MirrorFlow
+) -> Iterator[tuple[str, Evidence]]:
     """There is no sync although there was one; or, where their topic is there, although the offset
     has moved since there was none.
     """
@@ -131,12 +145,12 @@ def _kept_offsets(seen: Seen, who: Who, flow: MirrorFlow) -> Iterator[tuple[str,
         had = (*who, view.topic, view.partition) in seen.memory.synced
         key = ("unsynced", *who, subject)
         if had or there or seen.memory.held.has(key):
-            level = _ALWAYS if had else float(view.committed)
+            level = _LOWEST_LEVEL if had else float(view.committed)
             if view.committed > seen.memory.held.since(key, seen.now, level)[1]:
-                yield subject, _half(subject, view.committed, None)
+                yield subject, _build_half_reset_evidence(subject, view.committed, None)
 
 
-def _can_be_absent(seen: Seen, flow: MirrorFlow) -> bool | None:
+def _can_be_absent(seen: RuleContext, flow: MirrorFlow) -> bool | None:
     """May a sync that is not there be said to be missing? None: no, the topic is not read. True:
     yes, the topic is there and read to its end; False: the topic is gone.
     """
@@ -150,7 +164,7 @@ def _can_be_absent(seen: Seen, flow: MirrorFlow) -> bool | None:
     return True if whole else None
 
 
-def remnant_offsets(seen: Seen) -> Iterator[Finding]:
+def find_remnant_offsets(seen: RuleContext) -> Iterator[Finding]:
     """Rule 16: a connector was deleted and created again, and has offsets from before that it goes
     on from: one of another class does not look them up. Told until they have moved or are gone.
     """
@@ -162,7 +176,7 @@ def remnant_offsets(seen: Seen) -> Iterator[Finding]:
         now = {
             at.label: at.offset.text
             for at in seen.look.sources.get(who, ())
-            if at.offset and not is_foreign(at.dialect, class_name)
+            if at.offset and not is_foreign_dialect(at.dialect, class_name)
         }
         kept = [
             EvidenceItem(label, text)
@@ -174,13 +188,14 @@ def remnant_offsets(seen: Seen) -> Iterator[Finding]:
                 FindingName.REMNANT_OFFSETS,
                 Severity.WARNING,
                 who,
-                f"is new and continues from {several(len(kept), 'offset')} of an earlier connector "
+                f"is new and continues from {format_count(len(kept), 'offset')} of an earlier "
+                "connector "
                 "of the same name.",
-                evidence=(time_of("created after", life.born), *examples(kept)),
+                evidence=(build_time_item("created after", life.born), *build_examples(kept)),
             )
 
 
-def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
+def find_connectors_without_moved_offsets(seen: RuleContext) -> Iterator[Finding]:
     """Rule 17: a connector was given an offsets topic of its own, and offsets stand in the
     cluster's topic alone: Connect does not look there any more.
     """
@@ -191,9 +206,10 @@ def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
                 FindingName.STARTS_FROM_SCRATCH,
                 Severity.WARNING,
                 who,
-                f"will read {several(len(shadows), 'source partition')} from the start: it moved "
+                f"will read {format_count(len(shadows), 'source partition')} from the start: "
+                "it moved "
                 "to an offsets topic of its own without its offsets.",
-                evidence=examples(
+                evidence=build_examples(
                     [
                         EvidenceItem(f"{view.label} left behind", view.shadow.text)
                         for view in shadows
@@ -203,33 +219,33 @@ def starts_from_scratch(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def duplicate_keys(seen: Seen) -> Iterator[Finding]:
+def find_duplicate_keys(seen: RuleContext) -> Iterator[Finding]:
     """Rule 18: somebody else wrote offsets under raw keys that no task looks up: bytes that no
     worker writes, or another order of the fields, as REST writes it, beside which the connector
     went on under its own. A connector's own keys are never meant, however many it has.
     """
-    yield from _of_sources(
+    yield from _find_in_source_partitions(
         seen,
         FindingName.DUPLICATE_KEYS,
-        _stray_keys,
+        _build_stray_key_evidence,
         "with offsets under keys that its task does not look up: another client's change of them "
         "had no effect.",
     )
 
 
-def _stray_keys(view: SourcePartitionView) -> Evidence:
+def _build_stray_key_evidence(view: SourcePartitionView) -> Evidence:
     if not view.strays:
         return ()
     count = EvidenceItem(view.label, view.strays, "other raw keys")
     own = view.keys is not None and view.keys.own is not None and view.raw_key
     if not own:
         return (count,)
-    return (count, EvidenceItem(f"{view.label} committed under", text_of(own)))
+    return (count, EvidenceItem(f"{view.label} committed under", format_raw_key(own)))
 
 
-def unusable_offset(seen: Seen) -> Iterator[Finding]:
+def find_unusable_offsets(seen: RuleContext) -> Iterator[Finding]:
     """Rule 19: an offset that the connector's task fails on when it is started."""
-    yield from _of_sources(
+    yield from _find_in_source_partitions(
         seen,
         FindingName.UNUSABLE_OFFSET,
         lambda view: (
@@ -241,17 +257,17 @@ def unusable_offset(seen: Seen) -> Iterator[Finding]:
     )
 
 
-def internal_topic_problem(seen: Seen) -> Iterator[Finding]:
+def find_internal_topic_problems(seen: RuleContext) -> Iterator[Finding]:
     """Rule 20: an internal topic is made in a way that will cost offsets, or does already."""
     clusters = {at.at: at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
     found: dict[KafkaTopic, list[TopicProblem]] = {}
     for problem in seen.snapshot.topic_problems:
         found.setdefault(problem.at, []).append(problem)
     for topic, problems in found.items():
-        problems.sort(key=lambda at: _WORST_FIRST.index(_severity(at)))
+        problems.sort(key=lambda at: _WORST_FIRST.index(_severity_of(at)))
         yield seen.found(
             FindingName.INTERNAL_TOPIC_PROBLEM,
-            _severity(problems[0]),
+            _severity_of(problems[0]),
             (clusters.get(topic, ""), None),
             f"Topic {topic}: {problems[0].detail}.",
             subject=str(topic),
@@ -259,16 +275,18 @@ def internal_topic_problem(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def _severity(problem: TopicProblem) -> Severity:
+def _severity_of(problem: TopicProblem) -> Severity:
     return _SEVERITIES.get(problem.problem, Severity.WARNING)
 
 
-def _of_sources(seen: Seen, name: FindingName, shows: _Shows, summary: str) -> Iterator[Finding]:
+def _find_in_source_partitions(
+    seen: RuleContext, name: FindingName, shows: _EvidenceBuilder, summary: str
+) -> Iterator[Finding]:
     """Yield one finding per connector of the source partitions that show something."""
     for who, views in seen.look.marked.items():
         rows = [shown for view in views if (shown := shows(view))]
         if rows:
-            count = several(len(rows), "source partition")
+            count = format_count(len(rows), "source partition")
             yield seen.found(
-                name, Severity.WARNING, who, f"has {count} {summary}", evidence=examples(rows)
+                name, Severity.WARNING, who, f"has {count} {summary}", evidence=build_examples(rows)
             )

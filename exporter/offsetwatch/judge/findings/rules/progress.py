@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offsetwatch.judge.findings.list_phrases import examples, few, several, time_of
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.progress.evidence import raw_keys
-from offsetwatch.judge.snapshot_index import Who
+from offsetwatch.judge.findings.list_phrases import (
+    build_examples,
+    build_time_item,
+    format_count,
+    format_names,
+)
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.progress.evidence import build_raw_key_evidence
+from offsetwatch.judge.snapshot_index import ConnectorKey
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.findings import (
@@ -19,7 +24,7 @@ from offsetwatch.model.findings import (
     Verdict,
 )
 
-_NAMES = {
+_FINDING_NAMES = {
     (ConnectorKind.MIRROR, Verdict.STALLED): FindingName.MM2_STALLED,
     (ConnectorKind.MIRROR, Verdict.SILENT): FindingName.MM2_SILENT_STALL,
     (ConnectorKind.SINK, Verdict.STALLED): FindingName.SINK_STUCK,
@@ -29,37 +34,37 @@ _NAMES = {
 }
 
 
-def stalled(seen: Seen) -> Iterator[Finding]:
+def find_stalled_connectors(seen: RuleContext) -> Iterator[Finding]:
     """Rule 1: a connector's verdict is stalled: there is work, and something shows why it is not
     done.
     """
-    partitions = _partitions(seen, Verdict.STALLED)
-    for who, judged in _judged(seen, Verdict.STALLED):
+    partitions = _group_partitions(seen, Verdict.STALLED)
+    for who, judged in _list_connector_judgements(seen, Verdict.STALLED):
         yield seen.found(
-            _NAMES[_kind(seen, who), Verdict.STALLED],
+            _FINDING_NAMES[_connector_kind_of(seen, who), Verdict.STALLED],
             Severity.WARNING,
             who,
             f"makes no progress: {judged.reason}.",
-            evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
+            evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(who, ()))),
         )
 
 
-def silent(seen: Seen) -> Iterator[Finding]:
+def find_silent_connectors(seen: RuleContext) -> Iterator[Finding]:
     """Rule 2: a connector's verdict is silent: there is work, nothing is done, and every state says
     that it runs. Nothing else will tell.
     """
-    partitions = _partitions(seen, Verdict.SILENT)
-    for who, judged in _judged(seen, Verdict.SILENT):
+    partitions = _group_partitions(seen, Verdict.SILENT)
+    for who, judged in _list_connector_judgements(seen, Verdict.SILENT):
         yield seen.found(
-            _NAMES[_kind(seen, who), Verdict.SILENT],
+            _FINDING_NAMES[_connector_kind_of(seen, who), Verdict.SILENT],
             Severity.CRITICAL,
             who,
             f"makes no progress: {judged.reason}.",
-            evidence=(*judged.evidence, *_examples(partitions.get(who, ()))),
+            evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(who, ()))),
         )
 
 
-def rewound(seen: Seen) -> Iterator[Finding]:
+def find_rewound_connectors(seen: RuleContext) -> Iterator[Finding]:
     """Rule 3: source partitions went back and have not come as far again; not if those of other
     connectors went back with them (rule 4), or a person set back a stopped connector's. What may
     turn out to be copied again as a whole (rule 14) is told by that name, an interval later. A task
@@ -67,24 +72,24 @@ def rewound(seen: Seen) -> Iterator[Finding]:
     """
     falls = seen.memory.falls
     unclear = falls.unclear(seen.now, seen.settings.interval_s)
-    found = {**_restarted(seen), **_partitions(seen, Verdict.REWOUND)}
+    found = {**_group_restarted_partitions(seen), **_group_partitions(seen, Verdict.REWOUND)}
     for who, partitions in found.items():
         if who in falls.meant or who in unclear:
             continue
         together = falls.together.get(who[0])
-        if together is not None and who[1] in together.connectors and _lately(seen, together.at):
+        if together is not None and who[1] in together.connectors and _is_recent(seen, together.at):
             continue
         yield seen.found(
             FindingName.REWOUND,
             Severity.WARNING,
             who,
-            f"went back in {several(len(partitions), 'source partition')} and reads them again"
-            f"{_why(seen, who)}.",
-            evidence=(*_examples(partitions), *_raw_keys(seen, who)),
+            f"went back in {format_count(len(partitions), 'source partition')} and reads them again"
+            f"{_explain_restart(seen, who)}.",
+            evidence=(*_build_judgement_examples(partitions), *_build_restart_evidence(seen, who)),
         )
 
 
-def _restarted(seen: Seen) -> dict[Who, list[Judgement]]:
+def _group_restarted_partitions(seen: RuleContext) -> dict[ConnectorKey, list[Judgement]]:
     """Return the partitions that began from scratch lately, by connector: of those whose offset has
     no order, no verdict tells.
     """
@@ -92,9 +97,9 @@ def _restarted(seen: Seen) -> dict[Who, list[Judgement]]:
         (*who, view.label)
         for who, views in seen.look.marked.items()
         for view in views
-        if view.restarted is not None and _lately(seen, view.restarted.at)
+        if view.restarted is not None and _is_recent(seen, view.restarted.at)
     }
-    found: dict[Who, list[Judgement]] = {}
+    found: dict[ConnectorKey, list[Judgement]] = {}
     for judged in seen.snapshot.judgements if lately else ():
         of = (judged.connect_cluster, judged.connector)
         if judged.scope is Scope.PARTITION and (*of, judged.subject) in lately:
@@ -102,7 +107,7 @@ def _restarted(seen: Seen) -> dict[Who, list[Judgement]]:
     return found
 
 
-def _why(seen: Seen, who: Who) -> str:
+def _explain_restart(seen: RuleContext, who: ConnectorKey) -> str:
     if not any(view.restarted for view in seen.look.marked.get(who, ())):
         return ""
     return (
@@ -111,19 +116,23 @@ def _why(seen: Seen, who: Who) -> str:
     )
 
 
-def _raw_keys(seen: Seen, who: Who) -> Evidence:
+def _build_restart_evidence(seen: RuleContext, who: ConnectorKey) -> Evidence:
     restarted = (view for view in seen.look.marked.get(who, ()) if view.restarted)
     view = next(restarted, None)
-    return () if view is None else (EvidenceItem("source partition", view.label), *raw_keys(view))
+    return (
+        ()
+        if view is None
+        else (EvidenceItem("source partition", view.label), *build_raw_key_evidence(view))
+    )
 
 
-def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
+def find_simultaneous_rewinds(seen: RuleContext) -> Iterator[Finding]:
     """Rule 4: three connectors or more of a Connect cluster went back within one interval: the
     cause is a worker (fenced zombies, a storm of rebalances), not the connectors. Told for three
     intervals.
     """
     for cluster, together in sorted(seen.memory.falls.together.items()):
-        if _lately(seen, together.at):
+        if _is_recent(seen, together.at):
             yield seen.found(
                 FindingName.REWINDS_AT_ONCE,
                 Severity.WARNING,
@@ -131,22 +140,24 @@ def rewinds_at_once(seen: Seen) -> Iterator[Finding]:
                 f"Connect cluster {cluster}: {len(together.connectors)} connectors went back at "
                 "once; check the workers, not the connectors.",
                 evidence=(
-                    EvidenceItem("connectors", few(together.connectors)),
-                    time_of("last seen", together.at),
+                    EvidenceItem("connectors", format_names(together.connectors)),
+                    build_time_item("last seen", together.at),
                 ),
             )
 
 
-def _lately(seen: Seen, at: float) -> bool:
+def _is_recent(seen: RuleContext, at: float) -> bool:
     return 0 <= seen.now - at < seen.told_s
 
 
-def _judged(seen: Seen, verdict: Verdict) -> Iterator[tuple[Who, Judgement]]:
+def _list_connector_judgements(
+    seen: RuleContext, verdict: Verdict
+) -> Iterator[tuple[ConnectorKey, Judgement]]:
     for judged in seen.look.judged(Scope.CONNECTOR, verdict):
         yield (judged.connect_cluster, judged.connector), judged
 
 
-def _kind(seen: Seen, who: Who) -> ConnectorKind:
+def _connector_kind_of(seen: RuleContext, who: ConnectorKey) -> ConnectorKind:
     if who in seen.look.flows:
         return ConnectorKind.MIRROR
     view = seen.look.connectors.get(who)
@@ -154,13 +165,13 @@ def _kind(seen: Seen, who: Who) -> ConnectorKind:
     return ConnectorKind.SOURCE if kind is ConnectorKind.UNKNOWN else kind
 
 
-def _partitions(seen: Seen, verdict: Verdict) -> dict[Who, list[Judgement]]:
+def _group_partitions(seen: RuleContext, verdict: Verdict) -> dict[ConnectorKey, list[Judgement]]:
     """The source partitions of this verdict, by connector."""
-    found: dict[Who, list[Judgement]] = {}
+    found: dict[ConnectorKey, list[Judgement]] = {}
     for judged in seen.look.judged(Scope.PARTITION, verdict):
         found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
     return found
 
 
-def _examples(partitions: Sequence[Judgement]) -> Evidence:
-    return examples([EvidenceItem(at.subject, at.reason) for at in partitions])
+def _build_judgement_examples(partitions: Sequence[Judgement]) -> Evidence:
+    return build_examples([EvidenceItem(at.subject, at.reason) for at in partitions])

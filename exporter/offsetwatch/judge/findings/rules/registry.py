@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from offsetwatch.judge.findings.rule_context import Rule
+from offsetwatch.judge.findings.rule_context import FindingRule
 from offsetwatch.judge.findings.rules import (
     connect,
     failover,
@@ -25,41 +25,41 @@ from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 
-RULES: Final[tuple[tuple[int, Rule], ...]] = (
-    (1, progress.stalled),
-    (2, progress.silent),
-    (3, progress.rewound),
-    (4, progress.rewinds_at_once),
-    (5, failures.connector_failed),
-    (6, failures.task_failed),
-    (7, failures.poison_suspected),
-    (8, failures.restart_loop),
-    (9, failures.sink_below_log_start),
-    (10, replication.retention_near),
-    (11, replication.records_lost),
-    (12, replication.topic_recreated),
-    (13, replication.position_ahead),
-    (14, replication.recopy),
-    (15, offsets.half_reset),
-    (16, offsets.remnant_offsets),
-    (17, offsets.starts_from_scratch),
-    (18, offsets.duplicate_keys),
-    (19, offsets.unusable_offset),
-    (20, offsets.internal_topic_problem),
-    (21, failover.checkpoints_stale),
-    (22, inputs.hanging_transaction),
-    (23, inputs.input_down),
-    (24, replication.lag_unusual),
-    (25, replication.syncs_without_commits),
-    (26, replication.unreplicated_partitions),
-    (27, connect.connect_cluster_changed),
-    (28, connect.connector_state_missing),
-    (29, connect.connector_not_listed),
-    (30, connect.rest_offsets_differ),
-    (31, connect.offsets_topic_doubted),
-    (32, inputs.series_dropped),
+RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
+    (1, progress.find_stalled_connectors),
+    (2, progress.find_silent_connectors),
+    (3, progress.find_rewound_connectors),
+    (4, progress.find_simultaneous_rewinds),
+    (5, failures.find_failed_connectors),
+    (6, failures.find_failed_tasks),
+    (7, failures.find_suspected_poison),
+    (8, failures.find_restart_loops),
+    (9, failures.find_sinks_below_log_start),
+    (10, replication.find_near_retention),
+    (11, replication.find_lost_records),
+    (12, replication.find_recreated_topics),
+    (13, replication.find_positions_ahead),
+    (14, replication.find_recopies),
+    (15, offsets.find_half_resets),
+    (16, offsets.find_remnant_offsets),
+    (17, offsets.find_connectors_without_moved_offsets),
+    (18, offsets.find_duplicate_keys),
+    (19, offsets.find_unusable_offsets),
+    (20, offsets.find_internal_topic_problems),
+    (21, failover.find_stale_checkpoints),
+    (22, inputs.find_hanging_transactions),
+    (23, inputs.find_down_inputs),
+    (24, replication.find_unusual_lag),
+    (25, replication.find_syncs_without_commits),
+    (26, replication.find_unreplicated_partitions),
+    (27, connect.find_changed_connect_clusters),
+    (28, connect.find_missing_connector_states),
+    (29, connect.find_unlisted_connectors),
+    (30, connect.find_differing_rest_offsets),
+    (31, connect.find_doubtful_offsets_topics),
+    (32, inputs.find_dropped_series),
 )
-_STALLS: Final = frozenset(
+_STALL_FINDINGS: Final = frozenset(
     {
         Name.MM2_STALLED,
         Name.MM2_SILENT_STALL,
@@ -68,18 +68,18 @@ _STALLS: Final = frozenset(
         Name.SINK_STUCK,
     }
 )
-_LATE: Final = _STALLS | {Name.MM2_LAG_UNUSUAL}
-_EFFECTS: Final = _LATE | {Name.SYNCS_WITHOUT_COMMITS}
+_LAG_FINDINGS: Final = _STALL_FINDINGS | {Name.MM2_LAG_UNUSUAL}
+_EFFECT_FINDINGS: Final = _LAG_FINDINGS | {Name.SYNCS_WITHOUT_COMMITS}
 # What is told of a connector already says why the others are so: they are named in its evidence.
 # A cause before its effects, a diagnosis before its symptoms.
-EXPLAINS: Final[dict[Name, frozenset[Name]]] = {
+EFFECTS_BY_CAUSE: Final[dict[Name, frozenset[Name]]] = {
     Name.POISON_SUSPECTED: frozenset({Name.RESTART_LOOP, Name.CONNECTOR_FAILED, Name.TASK_FAILED})
-    | _EFFECTS,
-    Name.RESTART_LOOP: frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED}) | _EFFECTS,
-    Name.CONNECTOR_FAILED: frozenset({Name.TASK_FAILED}) | _EFFECTS,
-    Name.TASK_FAILED: _EFFECTS,
-    Name.SYNCS_WITHOUT_COMMITS: _LATE,
-    Name.UNREPLICATED_PARTITIONS: _LATE,
+    | _EFFECT_FINDINGS,
+    Name.RESTART_LOOP: frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED}) | _EFFECT_FINDINGS,
+    Name.CONNECTOR_FAILED: frozenset({Name.TASK_FAILED}) | _EFFECT_FINDINGS,
+    Name.TASK_FAILED: _EFFECT_FINDINGS,
+    Name.SYNCS_WITHOUT_COMMITS: _LAG_FINDINGS,
+    Name.UNREPLICATED_PARTITIONS: _LAG_FINDINGS,
     Name.SINK_BELOW_LOG_START: frozenset({Name.SINK_STUCK}),
     Name.MM2_TOPIC_RECREATED: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
     Name.RECOPY: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
@@ -89,7 +89,7 @@ EXPLAINS: Final[dict[Name, frozenset[Name]]] = {
 }
 
 
-def explained(found: Iterable[Finding]) -> Iterator[Finding]:
+def drop_explained_findings(found: Iterable[Finding]) -> Iterator[Finding]:
     """Leave out what another finding of the same connector explains, and say so in that one."""
     by_connector: dict[tuple[str, str | None], list[Finding]] = {}
     for finding in found:
@@ -98,9 +98,9 @@ def explained(found: Iterable[Finding]) -> Iterator[Finding]:
         names = {finding.name for finding in findings}
         silenced = {
             weaker: name
-            for name in reversed(EXPLAINS)
+            for name in reversed(EFFECTS_BY_CAUSE)
             if name in names
-            for weaker in EXPLAINS[name]
+            for weaker in EFFECTS_BY_CAUSE[name]
             if weaker in names
         }
         for finding in findings:

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.judge.findings.list_phrases import examples, several, time_of
-from offsetwatch.judge.findings.rule_context import Seen
-from offsetwatch.judge.input_visibility import found_by, rests
+from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_count
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.input_visibility import compute_discovery_deadline, pause_state_of
 from offsetwatch.judge.progress.rewinds import Recopy
-from offsetwatch.judge.snapshot_index import Who
-from offsetwatch.judge.time_words import length, moment
+from offsetwatch.judge.snapshot_index import ConnectorKey
+from offsetwatch.judge.time_words import format_moment, format_timespan
 from offsetwatch.model.evidence import OFFSET, RECORDS, TIMES, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
@@ -23,7 +23,7 @@ NEAR_INTERVALS: Final = 60
 VERY_NEAR_INTERVALS: Final = 10
 
 
-def retention_near(seen: Seen) -> Iterator[Finding]:
+def find_near_retention(seen: RuleContext) -> Iterator[Finding]:
     """Rule 10: at its present pace retention reaches the position within sixty intervals, critical
     within ten, and more of the log waits than lies before the position. A flow that keeps up has
     all of its log before it, however short that is and however fast its start moves for a while.
@@ -48,10 +48,11 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
                 FindingName.MM2_RETENTION_NEAR,
                 Severity.CRITICAL if very else Severity.WARNING,
                 who,
-                f"is about to lose records: within {length(within_s)} retention reaches what it "
-                f"has not replicated in {several(len(near), 'partition')}, first in "
+                f"is about to lose records: within {format_timespan(within_s)} retention "
+                "reaches what it "
+                f"has not replicated in {format_count(len(near), 'partition')}, first in "
                 f"{first}-{partition}.",
-                evidence=examples(
+                evidence=build_examples(
                     [
                         EvidenceItem(f"{topic}-{number} headroom", records, RECORDS)
                         for _, topic, number, records in near
@@ -60,14 +61,14 @@ def retention_near(seen: Seen) -> Iterator[Finding]:
             )
 
 
-def records_lost(seen: Seen) -> Iterator[Finding]:
+def find_lost_records(seen: RuleContext) -> Iterator[Finding]:
     """Rule 11: upstream records were deleted before they were replicated. Told while the position
     lies in the hole, and for three intervals after it was found.
     """
-    found: dict[Who, list[Loss]] = {}
+    found: dict[ConnectorKey, list[Loss]] = {}
     for loss in seen.snapshot.losses:
         who = (loss.connect_cluster, loss.connector)
-        if 0 <= seen.now - loss.at < seen.told_s or _in_hole(seen, who, loss):
+        if 0 <= seen.now - loss.at < seen.told_s or _is_in_lost_range(seen, who, loss):
             found.setdefault(who, []).append(loss)
     for who, losses in found.items():
         causes = Counter[str]()
@@ -78,15 +79,18 @@ def records_lost(seen: Seen) -> Iterator[Finding]:
             FindingName.MM2_RECORDS_LOST,
             Severity.CRITICAL,
             who,
-            f"can no longer replicate up to {several(total, 'upstream record')} "
+            f"can no longer replicate up to {format_count(total, 'upstream record')} "
             f"({', '.join(f'{cause}: {count}' for cause, count in causes.most_common())}).",
-            evidence=examples(
-                [_lost(loss) for loss in sorted(losses, key=lambda loss: -loss.records)]
+            evidence=build_examples(
+                [
+                    _build_loss_evidence(loss)
+                    for loss in sorted(losses, key=lambda loss: -loss.records)
+                ]
             ),
         )
 
 
-def _in_hole(seen: Seen, who: Who, loss: Loss) -> bool:
+def _is_in_lost_range(seen: RuleContext, who: ConnectorKey, loss: Loss) -> bool:
     return any(
         view.headroom is not None and view.headroom < 0
         for view in seen.look.mirrors.get(who, ())
@@ -94,29 +98,29 @@ def _in_hole(seen: Seen, who: Who, loss: Loss) -> bool:
     )
 
 
-def topic_recreated(seen: Seen) -> Iterator[Finding]:
+def find_recreated_topics(seen: RuleContext) -> Iterator[Finding]:
     """Rule 12: an upstream topic is another one than before, or lost its end. Told while a position
     is still of the topic as it was or lies beyond its end, and for three intervals.
     """
     for at in seen.snapshot.recreations:
-        if _told(seen, at):
+        if _is_reported(seen, at):
             yield seen.found(
                 FindingName.MM2_TOPIC_RECREATED,
                 Severity.CRITICAL,
                 (at.connect_cluster, at.connector),
-                f"reads topic {at.topic}, {_what_became(at)}",
+                f"reads topic {at.topic}, {_describe_recreation(at)}",
                 subject=at.topic,
                 evidence=(
                     EvidenceItem("flow", f"{at.source}->{at.target}"),
                     EvidenceItem("topic id before", at.before or "unknown"),
                     EvidenceItem("topic id now", at.after or "unknown"),
-                    time_of("found", at.at),
+                    build_time_item("found", at.at),
                     EvidenceItem("recreated", at.count, TIMES),
                 ),
             )
 
 
-def _what_became(at: TopicRecreation) -> str:
+def _describe_recreation(at: TopicRecreation) -> str:
     if at.before is not None and at.before == at.after:
         return (
             "whose log was truncated upstream, as by an unclean leader election: its offsets are "
@@ -125,13 +129,13 @@ def _what_became(at: TopicRecreation) -> str:
     return "which was deleted and created again upstream: its offsets belong to the old topic."
 
 
-def position_ahead(seen: Seen) -> Iterator[Finding]:
+def find_positions_ahead(seen: RuleContext) -> Iterator[Finding]:
     """Rule 13: for an interval (that a topic is another one may be known after its end is) a
     position has lain beyond the end of the upstream log, and its topic is the one it was: somebody
     altered it, or the log was cut. MM2 starts again at the beginning of the log.
     """
     for who, views in seen.look.mirrors.items():
-        explained = {at.topic for at in _recreated(seen, who)}
+        explained = {at.topic for at in _list_recreations(seen, who)}
         ahead = [
             view
             for view in views
@@ -145,22 +149,24 @@ def position_ahead(seen: Seen) -> Iterator[Finding]:
                 FindingName.MM2_POSITION_AHEAD,
                 Severity.CRITICAL,
                 who,
-                f"has {several(len(ahead), 'position')} beyond the end of the upstream log: "
+                f"has {format_count(len(ahead), 'position')} beyond the end of the upstream log: "
                 "an operator altered them, or the log was truncated. MirrorMaker will copy the "
                 "topic from its start.",
-                evidence=examples([_ahead(view) for view in _furthest(ahead)]),
+                evidence=build_examples(
+                    [_build_ahead_evidence(view) for view in _sort_furthest_first(ahead)]
+                ),
             )
 
 
-def recopy(seen: Seen) -> Iterator[Finding]:
+def find_recopies(seen: RuleContext) -> Iterator[Finding]:
     """Rule 14: a flow that had offsets copies a partition again from near the start of its log, no
     person reset it, and within an interval its topic does not turn out to be another one (rule 12).
     Told until it has come as far again, and for three intervals.
     """
-    found: dict[Who, list[Recopy]] = {}
+    found: dict[ConnectorKey, list[Recopy]] = {}
     for where, at in list(seen.memory.falls.recopies.items()):
         over = at.done_at is not None and not 0 <= seen.now - at.done_at < seen.told_s
-        if over or where[2] in {of.topic for of in _recreated(seen, where[:2])}:
+        if over or where[2] in {of.topic for of in _list_recreations(seen, where[:2])}:
             seen.memory.falls.end(where)
         elif abs(seen.now - at.at) >= seen.settings.interval_s:
             found.setdefault(where[:2], []).append(at)
@@ -169,23 +175,27 @@ def recopy(seen: Seen) -> Iterator[Finding]:
             FindingName.RECOPY,
             Severity.CRITICAL,
             who,
-            f"lost its offsets and copies {several(len(again), 'partition')} a second time: the "
+            f"lost its offsets and copies {format_count(len(again), 'partition')} a second "
+            "time: the "
             "target gets duplicates.",
-            evidence=examples(
-                [_again(at) for at in sorted(again, key=lambda at: at.again_from - at.peak)]
+            evidence=build_examples(
+                [
+                    _build_recopy_evidence(at)
+                    for at in sorted(again, key=lambda at: at.again_from - at.peak)
+                ]
             ),
         )
 
 
-def _recreated(seen: Seen, who: Who) -> list[TopicRecreation]:
+def _list_recreations(seen: RuleContext, who: ConnectorKey) -> list[TopicRecreation]:
     return [
         at
         for at in seen.snapshot.recreations
-        if (at.connect_cluster, at.connector) == who and _told(seen, at)
+        if (at.connect_cluster, at.connector) == who and _is_reported(seen, at)
     ]
 
 
-def _told(seen: Seen, at: TopicRecreation) -> bool:
+def _is_reported(seen: RuleContext, at: TopicRecreation) -> bool:
     """Is it a recreation (topics that never were one are counted too, with 0), and still told?"""
     if not at.count:
         return False
@@ -196,11 +206,11 @@ def _told(seen: Seen, at: TopicRecreation) -> bool:
     return stands or 0 <= seen.now - at.at < seen.told_s
 
 
-def _furthest(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
+def _sort_furthest_first(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
     return sorted(views, key=lambda view: -(view.ahead or 0))
 
 
-def _ahead(view: MirrorPartitionView) -> Evidence:
+def _build_ahead_evidence(view: MirrorPartitionView) -> Evidence:
     partition = f"{view.topic}-{view.partition}"
     return (
         EvidenceItem(f"{partition} position", view.lag_position, OFFSET),
@@ -209,26 +219,26 @@ def _ahead(view: MirrorPartitionView) -> Evidence:
     )
 
 
-def _lost(loss: Loss) -> Evidence:
+def _build_loss_evidence(loss: Loss) -> Evidence:
     partition = f"{loss.topic}-{loss.partition}"
     return (
         EvidenceItem(f"{partition} first offset lost", loss.first, OFFSET),
         EvidenceItem(f"{partition} last offset lost", loss.last, OFFSET),
         EvidenceItem(f"{partition} cause", loss.cause),
-        time_of(f"{partition} found", loss.at),
+        build_time_item(f"{partition} found", loss.at),
     )
 
 
-def _again(at: Recopy) -> Evidence:
+def _build_recopy_evidence(at: Recopy) -> Evidence:
     partition = f"{at.where[2]}-{at.where[3]}"
     return (
         EvidenceItem(f"{partition} copied again from", at.again_from, OFFSET),
         EvidenceItem(f"{partition} was at", at.peak, OFFSET),
-        time_of(f"{partition} since", at.at),
+        build_time_item(f"{partition} since", at.at),
     )
 
 
-def lag_unusual(seen: Seen) -> Iterator[Finding]:
+def find_unusual_lag(seen: RuleContext) -> Iterator[Finding]:
     """Rule 24: for three intervals a flow has had more to copy than history knows of that hour of
     the week (twice what is hardly ever exceeded, and a few). Not of one that a person has stopped
     or paused: its lag is that person's.
@@ -237,7 +247,7 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
         usual, view = seen.snapshot.usual.of.get(who), seen.look.connectors.get(who)
         limit = None if usual is None else usual.lag_limit(seen.now)
         most = None if usual is None else usual.lag_at_most(seen.now)
-        if limit is None or most is None or (view is not None and rests(view)):
+        if limit is None or most is None or (view is not None and pause_state_of(view)):
             continue
         waiting = {
             f"{at.topic}-{at.partition}": at.lag for at in views if at.lag and not at.caught_up
@@ -254,12 +264,12 @@ def lag_unusual(seen: Seen) -> Iterator[Finding]:
             evidence=(
                 EvidenceItem("left to copy", total, RECORDS),
                 EvidenceItem("usually at most", round(most), RECORDS),
-                *examples([EvidenceItem(name, waiting[name], RECORDS) for name in longest]),
+                *build_examples([EvidenceItem(name, waiting[name], RECORDS) for name in longest]),
             ),
         )
 
 
-def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
+def find_syncs_without_commits(seen: RuleContext) -> Iterator[Finding]:
     """Rule 25: for three intervals offset syncs have gone on beyond what the flow commits: another
     MirrorMaker writes them, or its own commits fail. Not of one that a person has stopped or
     paused.
@@ -272,16 +282,17 @@ def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
             if at.uncommitted_since is not None
             and seen.now - at.uncommitted_since >= seen.settings.patience_s
         ]
-        if not alone or (connector is not None and rests(connector)):
+        if not alone or (connector is not None and pause_state_of(connector)):
             continue
-        since = moment(min(since for since, _ in alone))
+        since = format_moment(min(since for since, _ in alone))
         yield seen.found(
             FindingName.SYNCS_WITHOUT_COMMITS,
             Severity.CRITICAL,
             who,
-            f"has committed less than the offset syncs of {several(len(alone), 'partition')} show "
+            f"has committed less than the offset syncs of "
+            f"{format_count(len(alone), 'partition')} show "
             f"since {since}: another MirrorMaker writes the syncs, or its own commits fail.",
-            evidence=examples(
+            evidence=build_examples(
                 [
                     (
                         EvidenceItem(f"{at.topic}-{at.partition} committed", at.committed, OFFSET),
@@ -293,19 +304,20 @@ def syncs_without_commits(seen: Seen) -> Iterator[Finding]:
         )
 
 
-def unreplicated_partitions(seen: Seen) -> Iterator[Finding]:
+def find_unreplicated_partitions(seen: RuleContext) -> Iterator[Finding]:
     """Rule 26: a topic that a flow copies has partitions with records which no task is to copy, and
     MirrorMaker should have found them (refresh.topics.interval.seconds), or never looks for any.
     Not of one that a person has stopped or paused.
     """
     for who, views in seen.look.mirrors.items():
         flow, connector = seen.look.flows.get(who), seen.look.connectors.get(who)
-        if flow is None or (connector is not None and rests(connector)):
+        if flow is None or (connector is not None and pause_state_of(connector)):
             continue
         waiting = {
             f"{at.topic}-{at.partition}": (at.log_end or 0) - (at.log_start or 0)
             for at in views
-            if (found_at := found_by(flow, at, seen.settings.interval_s)) is not None
+            if (found_at := compute_discovery_deadline(flow, at, seen.settings.interval_s))
+            is not None
             and seen.now >= found_at
         }
         waiting = {name: records for name, records in waiting.items() if records > 0}
@@ -318,9 +330,9 @@ def unreplicated_partitions(seen: Seen) -> Iterator[Finding]:
             FindingName.UNREPLICATED_PARTITIONS,
             Severity.CRITICAL,
             who,
-            f"has no task for {several(len(waiting), 'partition')} with "
-            f"{several(sum(waiting.values()), 'record')} in topics that it copies: {why}.",
-            evidence=examples(
+            f"has no task for {format_count(len(waiting), 'partition')} with "
+            f"{format_count(sum(waiting.values()), 'record')} in topics that it copies: {why}.",
+            evidence=build_examples(
                 [EvidenceItem(name, waiting[name], RECORDS) for name in sorted(waiting)]
             ),
         )

@@ -11,48 +11,57 @@ from typing import Final
 
 from offsetwatch.remedy.classify.throwables.jvm import JDBC, JVM
 from offsetwatch.remedy.classify.throwables.kafka import KAFKA
-from offsetwatch.remedy.classify.throwables.kinds import FailureKind, Rule, Word
+from offsetwatch.remedy.classify.throwables.kinds import (
+    FailureKind,
+    ThrowableMeaning,
+    ThrowableRule,
+)
 from offsetwatch.remedy.classify.throwables.places import PLACES
-from offsetwatch.remedy.classify.throwables.plugins import CONNECTORS, FORMATS, NAMES, REGISTRIES
+from offsetwatch.remedy.classify.throwables.plugins import (
+    CONNECTORS,
+    FORMATS,
+    NAME_PATTERNS,
+    REGISTRIES,
+)
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[ThrowableRule, ...]] = (
     *KAFKA,
     *JVM,
     *JDBC,
     *FORMATS,
     *REGISTRIES,
     *CONNECTORS,
-    *NAMES,
+    *NAME_PATTERNS,
 )
 
-_NAMED: Final = tuple(chain.from_iterable(((n, r.word) for n in r.names) for r in RULES))
-_WHOLE: Final = {name: word for name, word in _NAMED if "*" not in name}
-_BEGINNINGS: Final = tuple(
+_NAME_MEANINGS: Final = tuple(chain.from_iterable(((n, r.word) for n in r.names) for r in RULES))
+_EXACT_NAMES: Final = {name: word for name, word in _NAME_MEANINGS if "*" not in name}
+_PREFIXES: Final = tuple(
     sorted(
-        ((name[:-1], word) for name, word in _NAMED if name.endswith("*")),
+        ((name[:-1], word) for name, word in _NAME_MEANINGS if name.endswith("*")),
         key=lambda begins: -len(begins[0]),
     )
 )
-_ENDINGS: Final = tuple((name[1:], word) for name, word in _NAMED if name.startswith("*"))
-_ANY_PLACE: Final = tuple(begins for begins, _ in PLACES)  # most calls are none of these
+_SUFFIXES: Final = tuple((name[1:], word) for name, word in _NAME_MEANINGS if name.startswith("*"))
+_PLACE_PREFIXES: Final = tuple(begins for begins, _ in PLACES)  # most calls are none of these
 
 
-def word_of(name: str) -> Word | None:
+def find_meaning(name: str) -> ThrowableMeaning | None:
     """What the class says; None if nobody has read it."""
-    whole = _WHOLE.get(name)
+    whole = _EXACT_NAMES.get(name)
     if whole is not None:
         return whole
-    for begins, word in _BEGINNINGS:
+    for begins, word in _PREFIXES:
         if name.startswith(begins):
             return word
-    for ends, word in _ENDINGS:
+    for ends, word in _SUFFIXES:
         if name.endswith(ends):
             return word
     return None
 
 
-def veto_of_place(place: str) -> FailureKind | None:
+def find_place_veto(place: str) -> FailureKind | None:
     """What a call forbids, `package.Class.method`."""
-    if not place.startswith(_ANY_PLACE):
+    if not place.startswith(_PLACE_PREFIXES):
         return None
     return next(kind for begins, kind in PLACES if place.startswith(begins))

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.remedy.classify.throwables.kinds import FailureKind, Hint, Rule, rule
+from offsetwatch.remedy.classify.throwables.kinds import (
+    FailureKind,
+    ThrowableHint,
+    ThrowableRule,
+    build_rule,
+)
 
-JVM: Final[tuple[Rule, ...]] = (
-    rule(
-        Hint.WRAPS,
+JVM: Final[tuple[ThrowableRule, ...]] = (
+    build_rule(
+        ThrowableHint.WRAPS,
         "made to hold another, or used for everything",
         "",
         "java.lang.Exception java.lang.RuntimeException java.lang.Throwable "
@@ -17,8 +22,8 @@ JVM: Final[tuple[Rule, ...]] = (
         "java.security.PrivilegedActionException java.util.concurrent.CompletionException "
         "java.util.concurrent.ExecutionException",
     ),
-    rule(
-        Hint.CODE,
+    build_rule(
+        ThrowableHint.CODE,
         "what a program that did not expect a value runs into",
         "java.lang.",
         "ArithmeticException ArrayIndexOutOfBoundsException ArrayStoreException "
@@ -26,16 +31,16 @@ JVM: Final[tuple[Rule, ...]] = (
         "NegativeArraySizeException NullPointerException NumberFormatException "
         "StringIndexOutOfBoundsException",
     ),
-    rule(
-        Hint.CODE,
+    build_rule(
+        ThrowableHint.CODE,
         "the same, of the JDK's other packages",
         "java.",
         "nio.BufferOverflowException nio.BufferUnderflowException util.EmptyStackException "
         "util.InputMismatchException util.MissingFormatArgumentException "
         "util.UnknownFormatConversionException",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "a text that is no number, no date, no URL, or not in its character set",
         "java.",
         "net.MalformedURLException net.URISyntaxException "
@@ -44,33 +49,33 @@ JVM: Final[tuple[Rule, ...]] = (
         "time.format.DateTimeParseException time.temporal.UnsupportedTemporalTypeException "
         "util.zip.DataFormatException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "sockets, names and routes",
         "",
         "java.net.* java.nio.channels.* java.rmi.* jdk.internal.net.* sun.net.* sun.nio.ch.*",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "a stream that ended or broke: the network more often than the record. Debezium says that "
         "data cannot be read when a connection was cut, and the end of a stream is all it knows",
         "java.io.",
         "EOFException IOException InterruptedIOException UncheckedIOException SyncFailedException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "names that a directory did not give",
         "",
         "javax.naming.* javax.jms.*",
     ),
-    rule(
+    build_rule(
         FailureKind.TIMEOUT,
         "no answer in time",
         "java.",
         "net.SocketTimeoutException net.http.HttpTimeoutException "
         "net.http.HttpConnectTimeoutException util.concurrent.TimeoutException",
     ),
-    rule(
+    build_rule(
         FailureKind.AUTH,
         "certificates, logins and permissions",
         "",
@@ -78,7 +83,7 @@ JVM: Final[tuple[Rule, ...]] = (
         "java.lang.SecurityException java.nio.file.AccessDeniedException "
         "java.net.HttpRetryException",
     ),
-    rule(
+    build_rule(
         FailureKind.RESOURCE,
         "memory, threads, depth, disk and locks: of the worker, not of the record",
         "java.",
@@ -89,7 +94,7 @@ JVM: Final[tuple[Rule, ...]] = (
         "util.concurrent.RejectedExecutionException io.FileNotFoundException "
         "nio.file.ClosedFileSystemException util.concurrent.BrokenBarrierException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONFIG,
         "plugins that do not fit together, or are not there",
         "java.lang.",
@@ -102,7 +107,7 @@ JVM: Final[tuple[Rule, ...]] = (
         "module.FindException module.ResolutionException "
         "reflect.InaccessibleObjectException reflect.MalformedParametersException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONFIG,
         "services and character sets that are not installed",
         "java.",
@@ -110,13 +115,13 @@ JVM: Final[tuple[Rule, ...]] = (
         "nio.charset.IllegalCharsetNameException io.UnsupportedEncodingException "
         "util.MissingResourceException util.regex.PatternSyntaxException",
     ),
-    rule(
+    build_rule(
         FailureKind.FENCING,
         "the task is being stopped",
         "java.",
         "lang.InterruptedException lang.ThreadDeath util.concurrent.CancellationException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "a component in a state that it should not be in: a closed client, an empty pool",
         "java.",
@@ -132,41 +137,43 @@ JVM: Final[tuple[Rule, ...]] = (
 
 # JDBC. A driver that throws no finer class than SQLException leaves open whether the record or the
 # database was to blame: its SQLState is text, and text decides nothing here.
-JDBC: Final[tuple[Rule, ...]] = (
-    rule(
-        Hint.VALUE,
+JDBC: Final[tuple[ThrowableRule, ...]] = (
+    build_rule(
+        ThrowableHint.VALUE,
         "the database read the value and did not want it",
         "java.sql.",
         "DataTruncation SQLDataException SQLIntegrityConstraintViolationException",
     ),
-    rule(
-        Hint.WRAPS,
+    build_rule(
+        ThrowableHint.WRAPS,
         "one of a batch failed, and this does not know why",
         "java.sql.",
         "BatchUpdateException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "the connection, or a condition of the database that passes: deadlocks among them",
         "java.sql.",
         "SQLNonTransientConnectionException SQLRecoverableException "
         "SQLTransactionRollbackException SQLTransientConnectionException SQLTransientException",
     ),
-    rule(FailureKind.TIMEOUT, "a statement took too long", "java.sql.", "SQLTimeoutException"),
-    rule(
+    build_rule(
+        FailureKind.TIMEOUT, "a statement took too long", "java.sql.", "SQLTimeoutException"
+    ),
+    build_rule(
         FailureKind.AUTH,
         "no such user, or not allowed to",
         "java.sql.",
         "SQLInvalidAuthorizationSpecException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONFIG,
         "a table or a feature that is not there, or SQL that the database does not understand: "
         "every record would fail",
         "java.sql.",
         "SQLClientInfoException SQLFeatureNotSupportedException SQLSyntaxErrorException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "a driver's word for everything",
         "",
@@ -176,7 +183,7 @@ JDBC: Final[tuple[Rule, ...]] = (
         "com.ibm.db2.jcc.am.BatchUpdateException org.sqlite.SQLiteException "
         "com.clickhouse.client.ClickHouseException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "drivers and pools that lost the database",
         "",
@@ -191,8 +198,8 @@ JDBC: Final[tuple[Rule, ...]] = (
         "com.ibm.db2.jcc.am.ClientRerouteException oracle.net.ns.* "
         "com.zaxxer.hikari.pool.* com.mchange.v2.resourcepool.*",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "a driver's own class for a value, or a constraint, that it names as such",
         "",
         "com.mysql.cj.jdbc.exceptions.MysqlDataTruncation "

@@ -8,41 +8,46 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.remedy.classify.throwables.kinds import FailureKind, Hint, Rule, rule
+from offsetwatch.remedy.classify.throwables.kinds import (
+    FailureKind,
+    ThrowableHint,
+    ThrowableRule,
+    build_rule,
+)
 
 _ERRORS = "org.apache.kafka.common.errors."
 _COMMON = "org.apache.kafka.common."
 _CLIENTS = "org.apache.kafka.clients."
 _CONNECT = "org.apache.kafka.connect."
 
-KAFKA: Final[tuple[Rule, ...]] = (
-    rule(
-        Hint.VALUE,
+KAFKA: Final[tuple[ThrowableRule, ...]] = (
+    build_rule(
+        ThrowableHint.VALUE,
         "bytes that no serializer can read or write",
         _ERRORS,
         "SerializationException RecordDeserializationException",
     ),
-    rule(
-        Hint.SIZE,
+    build_rule(
+        ThrowableHint.SIZE,
         "the producer, or the broker, takes no record of this size",
         _ERRORS,
         "RecordTooLargeException",
     ),
-    rule(
-        Hint.CORRUPT,
+    build_rule(
+        ThrowableHint.CORRUPT,
         "a record's checksum or its layout is wrong; a producer hears the same of records that a "
         "broker refuses, so it says this of reading alone",
         "",
         "org.apache.kafka.common.errors.CorruptRecordException "
         "org.apache.kafka.common.InvalidRecordException",
     ),
-    rule(
-        Hint.WRAPS,
+    build_rule(
+        ThrowableHint.WRAPS,
         "everybody's exception: what it is for stands in its cause",
         "",
         "org.apache.kafka.common.KafkaException org.apache.kafka.connect.errors.ConnectException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "brokers, leaders and coordinators that are not there or are moving: it passes",
         _ERRORS,
@@ -64,7 +69,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "RetriableException ShareSessionNotFoundException SnapshotNotFoundException "
         "UnknownLeaderEpochException UnstableOffsetCommitException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "the same, said outside Kafka's package of errors",
         "",
@@ -74,14 +79,14 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "org.apache.kafka.common.network.InvalidReceiveException "
         "org.apache.kafka.common.requests.CorrelationIdMismatchException",
     ),
-    rule(
+    build_rule(
         FailureKind.TIMEOUT,
         "no answer in time",
         "",
         "org.apache.kafka.common.errors.TimeoutException "
         "org.apache.kafka.connect.util.StagedTimeoutException",
     ),
-    rule(
+    build_rule(
         FailureKind.RESOURCE,
         "a quota, a full group, a disk or a buffer",
         "",
@@ -93,7 +98,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "org.apache.kafka.common.metrics.QuotaViolationException "
         "org.apache.kafka.clients.producer.BufferExhaustedException",
     ),
-    rule(
+    build_rule(
         FailureKind.AUTH,
         "who we are, or what we may",
         _ERRORS,
@@ -107,14 +112,14 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "TransactionalIdAuthorizationException UnacceptableCredentialException "
         "UnsupportedByAuthenticationException UnsupportedSaslMechanismException",
     ),
-    rule(
+    build_rule(
         FailureKind.AUTH,
         "tokens and logins of Kafka's security",
         "",
         "org.apache.kafka.common.security.* "
         "org.apache.kafka.common.network.DelayedResponseAuthenticationException",
     ),
-    rule(
+    build_rule(
         FailureKind.FENCING,
         "another client has taken this one's place, or a transaction's state is lost",
         _ERRORS,
@@ -129,7 +134,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "TransactionalIdNotFoundException UnknownMemberIdException UnknownProducerIdException "
         "UnreleasedInstanceIdException",
     ),
-    rule(
+    build_rule(
         FailureKind.FENCING,
         "a rebalance, a leader that changed, or a task that is being stopped",
         "",
@@ -144,7 +149,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "org.apache.kafka.connect.runtime.distributed.RequestTargetException "
         "org.apache.kafka.connect.storage.PrivilegedWriteException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONFIG,
         "settings, names, versions and features that do not fit the cluster",
         _ERRORS,
@@ -166,7 +171,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "UnsupportedEndpointTypeException UnsupportedForMessageFormatException "
         "UnsupportedVersionException VoterNotFoundException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONFIG,
         "the same, said elsewhere",
         "",
@@ -178,7 +183,7 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "org.apache.kafka.connect.runtime.rest.errors.BadRequestException "
         "org.apache.kafka.connect.runtime.rest.errors.ConnectRestException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "a position that is not in the log: a matter of offsets, which no skip sets right",
         "",
@@ -190,33 +195,33 @@ KAFKA: Final[tuple[Rule, ...]] = (
         "org.apache.kafka.clients.consumer.NoOffsetForPartitionException "
         "org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "something was refused, but it need not be one record",
         _ERRORS,
         "ApiException InvalidTimestampException OffsetMetadataTooLarge "
         "RecordBatchTooLargeException UnknownServerException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "Kafka's own protocol, not a record's schema",
         _COMMON,
         "protocol.types.SchemaException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "parts of share groups, which Connect does not use",
         _CLIENTS,
         "consumer.internals.ShareFetchException consumer.internals.ShareInFlightBatchException",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "Connect's own word for data that does not fit; converters, transforms and sinks use it",
         _CONNECT,
         "errors.DataException",
     ),
-    rule(
-        Hint.SCHEMA,
+    build_rule(
+        ThrowableHint.SCHEMA,
         "a schema that cannot be built, or one that does not go into another",
         _CONNECT,
         "errors.SchemaBuilderException errors.SchemaProjectorException",

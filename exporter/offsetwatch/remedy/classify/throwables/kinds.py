@@ -39,7 +39,7 @@ SKIPPABLE: Final = frozenset(
 )
 
 
-class Hint(Enum):
+class ThrowableHint(Enum):
     """What a class that forbids nothing says; what comes of it depends on where it was thrown.
 
     WRAPS    nothing: it may hold anything. Only classes that always have frames: without them, a
@@ -59,21 +59,21 @@ class Hint(Enum):
     CORRUPT = auto()
 
 
-Word = FailureKind | Hint
+ThrowableMeaning = FailureKind | ThrowableHint
 
 
-class Rule(NamedTuple):
+class ThrowableRule(NamedTuple):
     """Classes that say the same, and why they do.
 
     names   `package.Class`; what begins with these letters if it ends in `*`, what ends with these
             if it begins with `*`. Only what forbids may be named by a part.
     """
 
-    word: Word
+    word: ThrowableMeaning
     why: str
     names: tuple[str, ...]
 
 
-def rule(word: Word, why: str, package: str, names: str) -> Rule:
+def build_rule(word: ThrowableMeaning, why: str, package: str, names: str) -> ThrowableRule:
     """`names` are of `package` and stand with spaces between them; `package` may be empty."""
-    return Rule(word, why, tuple(package + name for name in names.split()))
+    return ThrowableRule(word, why, tuple(package + name for name in names.split()))

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.remedy.classify.throwables.kinds import FailureKind, Hint, Rule, rule
+from offsetwatch.remedy.classify.throwables.kinds import (
+    FailureKind,
+    ThrowableHint,
+    ThrowableRule,
+    build_rule,
+)
 
-FORMATS: Final[tuple[Rule, ...]] = (
-    rule(
-        Hint.VALUE,
+FORMATS: Final[tuple[ThrowableRule, ...]] = (
+    build_rule(
+        ThrowableHint.VALUE,
         "Jackson: text that is no JSON, or JSON that is not of the requested type. They are "
         "IOExceptions to Java, but a socket's error is not among them",
         "com.fasterxml.jackson.",
@@ -25,8 +30,8 @@ FORMATS: Final[tuple[Rule, ...]] = (
         "databind.exc.InvalidTypeIdException databind.exc.MismatchedInputException "
         "databind.exc.UnrecognizedPropertyException databind.exc.ValueInstantiationException",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "Gson, org.json and their like",
         "",
         "com.google.gson.JsonParseException com.google.gson.JsonSyntaxException "
@@ -34,23 +39,25 @@ FORMATS: Final[tuple[Rule, ...]] = (
         "com.jayway.jsonpath.InvalidJsonException com.jayway.jsonpath.PathNotFoundException "
         "com.dashjoin.jsonata.JException",
     ),
-    rule(
-        Hint.SCHEMA,
+    build_rule(
+        ThrowableHint.SCHEMA,
         "Avro: a schema that is none, or a value that is not of its schema",
         "org.apache.avro.",
         "AvroMissingFieldException AvroTypeException InvalidAvroMagicException "
         "InvalidNumberEncodingException SchemaParseException SchemaValidationException "
         "UnresolvedUnionException message.BadHeaderException",
     ),
-    rule(Hint.VALUE, "Avro, of anything else", "org.apache.avro.", "AvroRuntimeException"),
-    rule(
+    build_rule(
+        ThrowableHint.VALUE, "Avro, of anything else", "org.apache.avro.", "AvroRuntimeException"
+    ),
+    build_rule(
         FailureKind.REGISTRY_DOWN,
         "Avro does not have the schema that it was to look up",
         "org.apache.avro.message.",
         "MissingSchemaException",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "Protobuf, CBOR, MessagePack, Thrift and XML",
         "",
         "com.google.protobuf.InvalidProtocolBufferException "
@@ -63,15 +70,15 @@ FORMATS: Final[tuple[Rule, ...]] = (
         "org.bson.BsonInvalidOperationException org.bson.BsonSerializationException "
         "org.bson.json.JsonParseException",
     ),
-    rule(
-        Hint.SCHEMA,
+    build_rule(
+        ThrowableHint.SCHEMA,
         "JSON Schema: the record does not keep to it; Protobuf: a descriptor that is none",
         "",
         "org.everit.json.schema.ValidationException com.networknt.schema.JsonSchemaException "
         "com.google.protobuf.Descriptors$DescriptorValidationException",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "transforms' own words for a value",
         "",
         "com.github.jcustenborder.kafka.connect.utils.data.ParserException "
@@ -80,8 +87,8 @@ FORMATS: Final[tuple[Rule, ...]] = (
     ),
 )
 
-REGISTRIES: Final[tuple[Rule, ...]] = (
-    rule(
+REGISTRIES: Final[tuple[ThrowableRule, ...]] = (
+    build_rule(
         FailureKind.REGISTRY_DOWN,
         "a schema registry's answer, or none: whether it did not know the schema or was not well "
         "stands in its text, and text decides nothing here",
@@ -94,8 +101,8 @@ REGISTRIES: Final[tuple[Rule, ...]] = (
     ),
 )
 
-CONNECTORS: Final[tuple[Rule, ...]] = (
-    rule(
+CONNECTORS: Final[tuple[ThrowableRule, ...]] = (
+    build_rule(
         FailureKind.UNKNOWN,
         "Debezium's word for everything, and its reader's for an event that could not be read, "
         "which it says of a connection that was cut, too",
@@ -104,7 +111,7 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "com.github.shyiko.mysql.binlog.event.deserialization.EventDataDeserializationException "
         "com.github.shyiko.mysql.binlog.network.ServerException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "MongoDB: the connection, the primary, or a condition that passes",
         "com.mongodb.",
@@ -112,33 +119,33 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "MongoServerUnavailableException MongoConnectionPoolClearedException "
         "MongoCursorNotFoundException MongoInterruptedException",
     ),
-    rule(
+    build_rule(
         FailureKind.TIMEOUT,
         "MongoDB did not answer in time",
         "com.mongodb.",
         "MongoTimeoutException MongoExecutionTimeoutException MongoOperationTimeoutException "
         "MongoWaitQueueFullException",
     ),
-    rule(FailureKind.AUTH, "MongoDB's login", "com.mongodb.", "MongoSecurityException"),
-    rule(
+    build_rule(FailureKind.AUTH, "MongoDB's login", "com.mongodb.", "MongoSecurityException"),
+    build_rule(
         FailureKind.CONFIG,
         "MongoDB's settings",
         "com.mongodb.",
         "MongoConfigurationException MongoClientException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "MongoDB's words for what a server answers: no primary among them",
         "com.mongodb.",
         "MongoException MongoCommandException MongoServerException MongoQueryException",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "MongoDB did not want a document",
         "com.mongodb.",
         "DuplicateKeyException MongoBulkWriteException MongoWriteException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "HTTP and gRPC clients",
         "",
@@ -147,7 +154,7 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "io.grpc.StatusException io.grpc.StatusRuntimeException "
         "com.google.api.client.http.HttpResponseException",
     ),
-    rule(
+    build_rule(
         FailureKind.TIMEOUT,
         "HTTP clients that got no answer",
         "",
@@ -159,7 +166,7 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "software.amazon.awssdk.core.exception.ApiCallAttemptTimeoutException "
         "software.amazon.awssdk.core.exception.ApiCallTimeoutException",
     ),
-    rule(
+    build_rule(
         FailureKind.AUTH,
         "services that do not know us, or do not let us",
         "",
@@ -171,7 +178,7 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "com.amazonaws.auth.* com.amazonaws.services.securitytoken.* "
         "org.apache.hadoop.security.*",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "AWS and Google that could not be asked",
         "",
@@ -181,13 +188,13 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "software.amazon.awssdk.core.exception.RetryableException "
         "software.amazon.awssdk.core.exception.SdkClientException",
     ),
-    rule(
+    build_rule(
         FailureKind.RESOURCE,
         "services that have had enough",
         "",
         "com.google.api.gax.rpc.ResourceExhaustedException *ThroughputExceededException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "AWS, Azure and Google: one class for every answer",
         "",
@@ -202,7 +209,7 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "com.google.api.client.googleapis.json.GoogleJsonResponseException "
         "com.google.api.gax.rpc.ApiException",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "Elasticsearch and OpenSearch: one class for every status",
         "",
@@ -211,14 +218,14 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "org.opensearch.OpenSearchStatusException org.opensearch.client.ResponseException "
         "co.elastic.clients.elasticsearch._types.ElasticsearchException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "HDFS, HBase and ZooKeeper that are not there, or in another state",
         "",
         "org.apache.hadoop.ipc.* org.apache.hadoop.net.* org.apache.hadoop.hbase.* "
         "org.apache.hadoop.hdfs.* org.apache.zookeeper.*",
     ),
-    rule(
+    build_rule(
         FailureKind.UNKNOWN,
         "sinks that say one thing of every failure of their writers",
         "",
@@ -231,13 +238,13 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
         "org.neo4j.driver.exceptions.DatabaseException org.hibernate.HibernateException "
         "org.hibernate.JDBCException org.hibernate.exception.GenericJDBCException",
     ),
-    rule(
-        Hint.VALUE,
+    build_rule(
+        ThrowableHint.VALUE,
         "Hibernate, below Debezium's JDBC sink, did not want a value",
         "org.hibernate.exception.",
         "ConstraintViolationException DataException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONNECTIVITY,
         "databases, queues and files behind a network",
         "",
@@ -256,30 +263,30 @@ CONNECTORS: Final[tuple[Rule, ...]] = (
 
 # What a name alone gives away, of classes that nobody has read. It only ever forbids: an unknown
 # class would do so too, but not tell whom to ask.
-NAMES: Final[tuple[Rule, ...]] = (
-    rule(FailureKind.TIMEOUT, "a name", "", "*TimeoutException *TimedOutException"),
-    rule(
+NAME_PATTERNS: Final[tuple[ThrowableRule, ...]] = (
+    build_rule(FailureKind.TIMEOUT, "a name", "", "*TimeoutException *TimedOutException"),
+    build_rule(
         FailureKind.CONNECTIVITY,
         "a name",
         "",
         "*ConnectException *ConnectionException *ConnectionFailedException *UnavailableException "
         "*DisconnectedException *ConnectionClosedException",
     ),
-    rule(
+    build_rule(
         FailureKind.AUTH,
         "a name",
         "",
         "*AuthenticationException *AuthorizationException *AccessDeniedException "
         "*UnauthorizedException *CredentialsException *PermissionException *ForbiddenException",
     ),
-    rule(
+    build_rule(
         FailureKind.RESOURCE,
         "a name",
         "",
         "*QuotaExceededException *ThrottlingException *TooManyRequestsException "
         "*OutOfMemoryException",
     ),
-    rule(
+    build_rule(
         FailureKind.CONFIG,
         "a name",
         "",

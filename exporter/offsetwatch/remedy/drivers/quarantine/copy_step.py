@@ -10,21 +10,34 @@ from typing import Final, Protocol
 
 import msgspec
 
-from offsetwatch.clients.kafka.inspector import KafkaFacts
+from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.config import Kafka
-from offsetwatch.errors import NotFound, Refused, TooLarge, TopicChanged, Unreachable
-from offsetwatch.model.records import RawRecord, Window
+from offsetwatch.errors import (
+    NotFound,
+    RemoteRefusal,
+    SizeLimitExceeded,
+    TargetUnreachable,
+    TopicChanged,
+)
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.driver import Answer, Driver, Found, Look, Outcome, Standing
-from offsetwatch.remedy.model.plan import AnyStep, Copy, Frozen, Plan, RecordAt
-from offsetwatch.remedy.model.quarantine import KEPT, About, Quarantine
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    Driver,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
+from offsetwatch.remedy.model.plan import AnyStep, Copy, FrozenOffsets, Plan, RecordLocation
+from offsetwatch.remedy.model.quarantine import COPY_NOTE_PREFIX, QuarantineContext, QuarantineStore
 
 READ_S: Final = 30.0
 _BYTES_MAX: Final = 1  # the record itself, however large, and nothing else
 
 
-class Source(Protocol):
+class QuarantineSource(Protocol):
     """The cluster that the record lies on. Every call may raise ClientError."""
 
     def cluster_id(self) -> str | None:
@@ -35,7 +48,7 @@ class Source(Protocol):
         """None where the broker knows no ids. Raises NotFound."""
         ...
 
-    def window(self, at: TopicPartition, start: int, until: int) -> Window:
+    def window(self, at: TopicPartition, start: int, until: int) -> LogWindow:
         """The record at `start`, if there is one before `until`. Raises IncompleteRead where that
         was not read in time.
         """
@@ -54,7 +67,7 @@ class KafkaSource:
     def __init__(self, kafka: str, cluster: Kafka) -> None:
         self.name = kafka
         properties = cluster.client_properties()
-        self._admin = KafkaFacts(kafka, properties)
+        self._admin = KafkaInspector(kafka, properties)
         self._reader = RecordReader(kafka, properties, committed=False, check_crcs=False)
 
     def cluster_id(self) -> str | None:
@@ -65,7 +78,7 @@ class KafkaSource:
         """See Source."""
         return self._admin.topic_id_now(topic)
 
-    def window(self, at: TopicPartition, start: int, until: int) -> Window:
+    def window(self, at: TopicPartition, start: int, until: int) -> LogWindow:
         """See Source."""
         return self._reader.window(
             at, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
@@ -77,11 +90,14 @@ class KafkaSource:
         self._admin.close()
 
 
-class CopySteps:
+class RecordCopier:
     """Looks at `Copy` and carries it out, for one plan. Keeps nothing between calls."""
 
     def __init__(
-        self, opened: Callable[[str], Source], quarantine: Quarantine, about: About
+        self,
+        opened: Callable[[str], QuarantineSource],
+        quarantine: QuarantineStore,
+        about: QuarantineContext,
     ) -> None:
         """`opened` gives a Kafka cluster of the configuration; `about` is of the plan, and is made
         whole by its steps (see about_of).
@@ -90,28 +106,30 @@ class CopySteps:
         self._quarantine = quarantine
         self._about = about
 
-    def look(self, step: Copy) -> Look:
+    def look(self, step: Copy) -> StepInspection:
         """Done if there is a copy, read again now, and ready if the record is where it should be.
         Impossible if it is not there any more: retention and compaction ask nobody.
         """
         try:
             receipt = self._quarantine.find(step.skip_key, step.sha256)
         except OSError as exc:
-            raise Unreachable(self._quarantine.name, f"cannot be searched: {exc}") from exc
+            raise TargetUnreachable(self._quarantine.name, f"cannot be searched: {exc}") from exc
         if receipt is not None:
-            return Look(Standing.DONE, f"{KEPT}{receipt.where}")
+            return StepInspection(StepStatus.DONE, f"{COPY_NOTE_PREFIX}{receipt.where}")
         with closing(self._opened(step.record.kafka)) as source:
-            found = _looked(source, step)
-        if isinstance(found, Look):
+            found = _read_planned_record(source, step)
+        if isinstance(found, StepInspection):
             return found
-        return Look(Standing.READY, f"{_named(step.record)} is there, {step.size_bytes} bytes")
+        return StepInspection(
+            StepStatus.READY, f"{_format_record(step.record)} is there, {step.size_bytes} bytes"
+        )
 
     def carry_out(self, step: Copy) -> Outcome:
         """Copy what is there, if it is what was to be copied. An ack is a receipt."""
         with closing(self._opened(step.record.kafka)) as source:
-            found = _looked(source, step)
-            if isinstance(found, Look):
-                return Outcome(Answer.NACK, found.said)
+            found = _read_planned_record(source, step)
+            if isinstance(found, StepInspection):
+                return Outcome(AttemptResult.NACK, found.said)
             about = msgspec.structs.replace(
                 self._about,
                 skip_key=step.skip_key,
@@ -121,45 +139,61 @@ class CopySteps:
             )
         try:
             receipt = self._quarantine.put(found, about)
-        except (OSError, TooLarge) as exc:
-            return Outcome(Answer.NACK, f"no copy could be kept: {exc}")
-        return Outcome(Answer.ACK, f"{KEPT}{receipt.where}, sha256 {receipt.sha256}")
+        except (OSError, SizeLimitExceeded) as exc:
+            return Outcome(AttemptResult.NACK, f"no copy could be kept: {exc}")
+        return Outcome(
+            AttemptResult.ACK, f"{COPY_NOTE_PREFIX}{receipt.where}, sha256 {receipt.sha256}"
+        )
 
 
-def _looked(source: Source, step: Copy) -> RawRecord | Look:
+def _read_planned_record(source: QuarantineSource, step: Copy) -> RawRecord | StepInspection:
     """The record that was to be copied, or why it is not."""
     at = step.record
-    name = _named(at)
+    name = _format_record(at)
     try:
         topic_id = source.topic_id(at.topic)
         if at.topic_id and topic_id is not None and topic_id != at.topic_id:
-            return Look(Standing.FOREIGN, f"{at.kafka}/{at.topic} is another topic now")
+            return StepInspection(StepStatus.FOREIGN, f"{at.kafka}/{at.topic} is another topic now")
         window = source.window(TopicPartition(at.topic, at.partition), at.offset, at.offset + 1)
     except NotFound:
-        return Look(Standing.IMPOSSIBLE, f"there is no {at.kafka}/{at.topic}-{at.partition}")
+        return StepInspection(
+            StepStatus.IMPOSSIBLE, f"there is no {at.kafka}/{at.topic}-{at.partition}"
+        )
     except TopicChanged:
-        return Look(Standing.FOREIGN, f"the log ends before {name}: it was truncated or recreated")
+        return StepInspection(
+            StepStatus.FOREIGN, f"the log ends before {name}: it was truncated or recreated"
+        )
     if window.log_start > at.offset:
-        return Look(Standing.IMPOSSIBLE, f"{name} is gone: the log begins at {window.log_start}")
+        return StepInspection(
+            StepStatus.IMPOSSIBLE, f"{name} is gone: the log begins at {window.log_start}"
+        )
     if not window.records:
         if window.corrupt_at is not None:
-            return Look(Standing.IMPOSSIBLE, f"the batch of {name} cannot be decoded")
+            return StepInspection(StepStatus.IMPOSSIBLE, f"the batch of {name} cannot be decoded")
         if at.offset >= window.end:
-            return Look(Standing.FOREIGN, f"{name} is not there: the log ends at {window.end}")
-        return Look(Standing.IMPOSSIBLE, f"{name} is gone: there is no record at this offset")
+            return StepInspection(
+                StepStatus.FOREIGN, f"{name} is not there: the log ends at {window.end}"
+            )
+        return StepInspection(
+            StepStatus.IMPOSSIBLE, f"{name} is gone: there is no record at this offset"
+        )
     record = window.records[0]
     if record.sha256 != step.sha256:
-        return Look(Standing.FOREIGN, f"{name} is another record than the one that was read")
+        return StepInspection(
+            StepStatus.FOREIGN, f"{name} is another record than the one that was read"
+        )
     return record
 
 
-def _named(at: RecordAt) -> str:
+def _format_record(at: RecordLocation) -> str:
     return f"{at.kafka}/{at.topic}-{at.partition}@{at.offset}"
 
 
-def about_of(plan: Plan, *, stage: str | None = None, exception: str | None = None) -> About:
+def build_copy_context(
+    plan: Plan, *, stage: str | None = None, exception: str | None = None
+) -> QuarantineContext:
     """What is told of every copy that a plan makes. See classify.Failure."""
-    return About(
+    return QuarantineContext(
         skip_key="",
         plan_id=plan.plan_id,
         incident="" if plan.remedy is None else plan.remedy.incident,
@@ -171,10 +205,10 @@ def about_of(plan: Plan, *, stage: str | None = None, exception: str | None = No
     )
 
 
-class WithCopies:
+class RecordCopyDriver:
     """A driver that can copy records beside what it could before."""
 
-    def __init__(self, driver: Driver, copies: CopySteps) -> None:
+    def __init__(self, driver: Driver, copies: RecordCopier) -> None:
         self._driver = driver
         self._copies = copies
 
@@ -182,31 +216,34 @@ class WithCopies:
         """See Driver."""
         return self._driver.identity()
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         """See Driver."""
         return self._driver.offsets()
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """See Driver."""
         if isinstance(step, Copy):
             return self._copies.look(step)
         return self._driver.look(step, frozen)
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """See Driver."""
         if isinstance(step, Copy):
             return self._copies.carry_out(step)
         return self._driver.carry_out(step, frozen)
 
 
-def with_copies(
-    driver: Driver, clusters: Mapping[str, Kafka], quarantine: Quarantine, about: About
-) -> WithCopies:
+def add_record_copies(
+    driver: Driver,
+    clusters: Mapping[str, Kafka],
+    quarantine: QuarantineStore,
+    about: QuarantineContext,
+) -> RecordCopyDriver:
     """`clusters`: those that a plan may name."""
 
     def opened(kafka: str) -> KafkaSource:
         if kafka not in clusters:
-            raise Refused(kafka, "no Kafka cluster of this name is configured here")
+            raise RemoteRefusal(kafka, "no Kafka cluster of this name is configured here")
         return KafkaSource(kafka, clusters[kafka])
 
-    return WithCopies(driver, CopySteps(opened, quarantine, about))
+    return RecordCopyDriver(driver, RecordCopier(opened, quarantine, about))

@@ -14,21 +14,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.clock import Clock
+from offsetwatch.clock import UnixClock
 from offsetwatch.disk import sync_folder
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.model.quarantine import (
-    About,
-    Damaged,
-    Head,
-    Kept,
+    DamagedCopy,
+    QuarantineContext,
+    QuarantinedCopy,
+    QuarantinedRecord,
+    QuarantineFileHead,
     Receipt,
-    SetAside,
-    filed,
-    head,
-    key_id,
-    receipt_id,
-    unfiled,
+    build_file_lines,
+    compute_key_id,
+    compute_receipt_id,
+    parse_file_head,
+    parse_file_lines,
 )
 
 FOLDER: Final = "quarantine"
@@ -41,7 +41,7 @@ class FileQuarantine:
     is left behind.
     """
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: UnixClock) -> None:
         """`folder`: the state directory."""
         self._home = folder / FOLDER
         self._clock = clock
@@ -55,15 +55,15 @@ class FileQuarantine:
         """See Quarantine."""
         receipts = [
             found
-            for path in self._paths(key_id(skip_key))
-            for found in (_receipt(path, skip_key, sha256),)
+            for path in self._paths(compute_key_id(skip_key))
+            for found in (_read_receipt(path, skip_key, sha256),)
             if found is not None
         ]
         if receipts:
             sync_folder(self._home)  # whoever wrote it may have ended before
         return max(receipts, key=lambda receipt: receipt.at, default=None)
 
-    def put(self, record: RawRecord, about: About) -> Receipt:
+    def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
         """See Quarantine."""
         sha256 = record.sha256
         found = self.find(about.skip_key, sha256)
@@ -72,42 +72,42 @@ class FileQuarantine:
         if not self._home.exists():
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
             sync_folder(self._home.parent)
-        path = self._placed(record, about, receipt_id(about.skip_key, sha256))
-        receipt = _receipt(path, about.skip_key, sha256)
+        path = self._placed(record, about, compute_receipt_id(about.skip_key, sha256))
+        receipt = _read_receipt(path, about.skip_key, sha256)
         if receipt is None:
             path.unlink()
             raise OSError(f"{path} is not what was written")
         return receipt
 
-    def kept(self) -> Iterator[tuple[Kept, SetAside | None]]:
+    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """All copies, by their names, each with the record if it is sound."""
         for path in self._paths(""):
-            told, whole = _head(path), read(path)
-            if isinstance(told, Damaged):
+            told, whole = _read_head(path), read_copy(path)
+            if isinstance(told, DamagedCopy):
                 receipt = Receipt(str(path), None, None, str(path), "", path.stat().st_mtime)
-                nobody = About("", "", "", "", "", "")
-                yield Kept(path.stem, receipt, nobody, ("", 0, 0), 0, told.reason), None
+                nobody = QuarantineContext("", "", "", "", "", "")
+                yield QuarantinedCopy(path.stem, receipt, nobody, ("", 0, 0), 0, told.reason), None
                 continue
             receipt = Receipt(str(path), None, None, str(path), told.sha256, told.at)
-            kept = Kept(
-                id=receipt_id(told.about.skip_key, told.sha256),
+            kept = QuarantinedCopy(
+                id=compute_receipt_id(told.about.skip_key, told.sha256),
                 receipt=receipt,
                 about=told.about,
                 record=(told.topic, told.partition, told.offset),
                 size_bytes=told.size_bytes,
-                problem=whole.reason if isinstance(whole, Damaged) else None,
+                problem=whole.reason if isinstance(whole, DamagedCopy) else None,
             )
-            yield kept, whole if isinstance(whole, SetAside) else None
+            yield kept, whole if isinstance(whole, QuarantinedRecord) else None
 
     def _paths(self, prefix: str) -> list[Path]:
         return sorted(self._home.glob(f"{prefix}*{SUFFIX}")) if self._home.exists() else []
 
-    def _placed(self, record: RawRecord, about: About, stem: str) -> Path:
+    def _placed(self, record: RawRecord, about: QuarantineContext, stem: str) -> Path:
         handle, name = tempfile.mkstemp(dir=self._home, prefix=".", suffix=".fresh")
         fresh = Path(name)
         try:
             with os.fdopen(handle, "wb") as file:  # mkstemp made it for us alone: 0600
-                file.writelines(filed(record, about, self._clock.now()))
+                file.writelines(build_file_lines(record, about, self._clock.now()))
                 file.flush()
                 os.fsync(file.fileno())
             path = self._linked(fresh, stem)
@@ -132,37 +132,37 @@ class FileQuarantine:
         raise OSError(f"{self._home / stem}{SUFFIX} is there {_NAMES_MAX} times, and damaged")
 
 
-def read(path: Path) -> SetAside | Damaged:
+def read_copy(path: Path) -> QuarantinedRecord | DamagedCopy:
     """What a file holds."""
     try:
         with path.open("rb") as lines:
-            return unfiled(lines)
+            return parse_file_lines(lines)
     except OSError as exc:
-        return Damaged(f"it cannot be read: {exc.strerror}")
+        return DamagedCopy(f"it cannot be read: {exc.strerror}")
 
 
-def write(path: Path, record: RawRecord, about: About, at: float) -> None:
+def write_copy(path: Path, record: RawRecord, about: QuarantineContext, at: float) -> None:
     """A file of the same form, wherever somebody wants it; for them alone to read. Raises OSError,
     FileExistsError among others.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
-        file.writelines(filed(record, about, at))
+        file.writelines(build_file_lines(record, about, at))
 
 
-def _head(path: Path) -> Head | Damaged:
+def _read_head(path: Path) -> QuarantineFileHead | DamagedCopy:
     try:
         with path.open("rb") as lines:
-            return head(lines.readline())
+            return parse_file_head(lines.readline())
     except OSError as exc:
-        return Damaged(f"it cannot be read: {exc.strerror}")
+        return DamagedCopy(f"it cannot be read: {exc.strerror}")
 
 
-def _receipt(path: Path, skip_key: str, sha256: str | None) -> Receipt | None:
+def _read_receipt(path: Path, skip_key: str, sha256: str | None) -> Receipt | None:
     """Of a file that holds what its name says, read whole; None for any other."""
-    told = _head(path)
-    if isinstance(told, Damaged) or told.about.skip_key != skip_key:
+    told = _read_head(path)
+    if isinstance(told, DamagedCopy) or told.about.skip_key != skip_key:
         return None
-    if (sha256 is not None and told.sha256 != sha256) or isinstance(read(path), Damaged):
+    if (sha256 is not None and told.sha256 != sha256) or isinstance(read_copy(path), DamagedCopy):
         return None
     return Receipt(str(path), None, None, str(path), told.sha256, told.at)

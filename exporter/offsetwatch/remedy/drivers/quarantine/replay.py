@@ -14,41 +14,45 @@ from typing import Final
 
 from offsetwatch.clients.kafka.inspector import TopicSettings
 from offsetwatch.clients.records.reader import RecordReader
-from offsetwatch.clients.write.records import Outgoing, RecordWriter
+from offsetwatch.clients.write.records import OutgoingRecord, RecordWriter
 from offsetwatch.config import Kafka
-from offsetwatch.errors import ClientError, Malformed, TimedOut
+from offsetwatch.errors import ClientError, MalformedResponse, ResponseTimeout
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.quarantine.topic_store import READ_BACK_S, Reads, Writes
-from offsetwatch.remedy.model.quarantine import SetAside
+from offsetwatch.remedy.drivers.quarantine.topic_store import (
+    READ_BACK_S,
+    QuarantineTopicWriter,
+    RecordWindowReader,
+)
+from offsetwatch.remedy.model.quarantine import QuarantinedRecord
 
-_WITHOUT_END: Final = -1
+_NO_LIMIT: Final = -1
 _DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RecordReplayTarget:
     """The Kafka cluster that it is written to; each opens what it says."""
 
     kafka: str
-    reader: Callable[[], AbstractContextManager[Reads]]
-    writer: Callable[[], Writes]
+    reader: Callable[[], AbstractContextManager[RecordWindowReader]]
+    writer: Callable[[], QuarantineTopicWriter]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordReplayRequest:
     """Where a record is to go.
 
     topic           None for the one that it came from
     keep_timestamp  whether it has its own again, or that of now
     """
 
-    found: SetAside
+    found: QuarantinedRecord
     topic: str | None = None
     keep_timestamp: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedRecordReplay:
     """What is to be written, and what there is to say of it before.
 
     outgoing    None if there is a problem
@@ -56,23 +60,25 @@ class Prepared:
     """
 
     where: str
-    outgoing: Outgoing | None = None
+    outgoing: OutgoingRecord | None = None
     exact: bool = True
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def target_of(kafka: str, cluster: Kafka) -> Target:
+def build_replay_target(kafka: str, cluster: Kafka) -> RecordReplayTarget:
     """A real one."""
     properties = cluster.client_properties()
-    return Target(
+    return RecordReplayTarget(
         kafka,
         reader=lambda: RecordReader(kafka, properties, committed=False, check_crcs=False),
         writer=lambda: RecordWriter(kafka, properties),
     )
 
 
-def prepare(target: Target, asked: Asked, now: float) -> Prepared:
+def prepare_replay(
+    target: RecordReplayTarget, asked: RecordReplayRequest, now: float
+) -> PreparedRecordReplay:
     """Look at the topic; nothing is written. Raises ClientError."""
     record = asked.found.record
     topic = record.topic if asked.topic is None else asked.topic
@@ -80,26 +86,30 @@ def prepare(target: Target, asked: Asked, now: float) -> Prepared:
         settings = writer.settings(topic)
     if settings is None:
         where = f"{target.kafka}/{topic}"
-        return Prepared(where, problems=(f"there is no topic {where}, and none is made",))
+        return PreparedRecordReplay(
+            where, problems=(f"there is no topic {where}, and none is made",)
+        )
     partition = record.partition % settings.partitions
     where = f"{target.kafka}/{topic}-{partition}"
     # 0 is what the client takes for now; a record without a time has none to keep.
     stamp = (record.timestamp_ms or None) if asked.keep_timestamp else None
-    outgoing = Outgoing(topic, partition, record.key, record.value, record.headers, stamp)
+    outgoing = OutgoingRecord(topic, partition, record.key, record.value, record.headers, stamp)
     if outgoing.size_bytes > settings.message_bytes_max:
         sizes = f"it has {outgoing.size_bytes} bytes, and the topic takes"
         problem = f"{sizes} {settings.message_bytes_max} (max.message.bytes)"
-        return Prepared(where, problems=(problem,))
+        return PreparedRecordReplay(where, problems=(problem,))
     notes = (
-        *_whose(target, asked.found, topic, settings),
-        *_place(record.partition, partition, settings),
-        *_times(asked, stamp, settings, now),
+        *_describe_consumers(target, asked.found, topic, settings),
+        *_describe_partition(record.partition, partition, settings),
+        *_describe_timestamp(asked, stamp, settings, now),
     )
     exact = stamp is not None and not settings.appended
-    return Prepared(where, outgoing, exact, notes=notes)
+    return PreparedRecordReplay(where, outgoing, exact, notes=notes)
 
 
-def _whose(target: Target, found: SetAside, topic: str, settings: TopicSettings) -> tuple[str, ...]:
+def _describe_consumers(
+    target: RecordReplayTarget, found: QuarantinedRecord, topic: str, settings: TopicSettings
+) -> tuple[str, ...]:
     about = found.about
     said = []
     if (target.kafka, topic) == (about.kafka, found.record.topic):
@@ -117,25 +127,27 @@ def _whose(target: Target, found: SetAside, topic: str, settings: TopicSettings)
     return tuple(said)
 
 
-def _place(before: int, now: int, settings: TopicSettings) -> tuple[str, ...]:
+def _describe_partition(before: int, now: int, settings: TopicSettings) -> tuple[str, ...]:
     if before == now:
         return ()
     return (f"it was in partition {before}, and there are {settings.partitions}: it goes to {now}",)
 
 
-def _times(asked: Asked, stamp: int | None, settings: TopicSettings, now: float) -> tuple[str, ...]:
+def _describe_timestamp(
+    asked: RecordReplayRequest, stamp: int | None, settings: TopicSettings, now: float
+) -> tuple[str, ...]:
     if settings.appended:
         return ("its timestamp will be the broker's: so the topic is made",)
     if stamp is None:
         return ("its timestamp will be that of now",) if asked.keep_timestamp else ()
-    if settings.retention_ms != _WITHOUT_END and stamp < now * 1000 - settings.retention_ms:
+    if settings.retention_ms != _NO_LIMIT and stamp < now * 1000 - settings.retention_ms:
         kept = f"the {settings.retention_ms / _DAY_MS:g} days that the topic keeps records"
         wayout = "may be deleted at once: say --timestamp now if that is not meant"
         return (f"it is older than {kept}, and {wayout}",)
     return ()
 
 
-def carry_out(target: Target, prepared: Prepared) -> int:
+def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) -> int:
     """Write it, read it back and compare; the offset it was given.
 
     Raises TooLarge and Refused where it was not written, TimedOut where it may have been, and
@@ -153,9 +165,9 @@ def carry_out(target: Target, prepared: Prepared) -> int:
                 at, offset, until=offset + 1, count_max=1, bytes_max=1, timeout_s=READ_BACK_S
             )
     except ClientError as exc:
-        raise TimedOut(prepared.where, f"{unread}: {exc}") from exc
+        raise ResponseTimeout(prepared.where, f"{unread}: {exc}") from exc
     if not window.records:
-        raise TimedOut(prepared.where, unread)
+        raise ResponseTimeout(prepared.where, unread)
     found = window.records[0]
     same = (found.key, found.value, found.headers) == (
         outgoing.key,
@@ -163,5 +175,5 @@ def carry_out(target: Target, prepared: Prepared) -> int:
         outgoing.headers,
     )
     if not same or (prepared.exact and found.timestamp_ms != outgoing.timestamp_ms):
-        raise Malformed(prepared.where, f"what was written at {offset} is not the record")
+        raise MalformedResponse(prepared.where, f"what was written at {offset} is not the record")
     return offset

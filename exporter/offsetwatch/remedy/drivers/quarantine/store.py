@@ -11,19 +11,24 @@ from typing import Final
 
 from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clients.write.records import RecordWriter
-from offsetwatch.clock import Clock, SystemClock
+from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Config, Kafka
-from offsetwatch.config import Quarantine as Wanted
-from offsetwatch.errors import TooLarge
+from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.errors import SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
-from offsetwatch.remedy.drivers.quarantine.topic_store import Topic, TopicQuarantine
-from offsetwatch.remedy.model.quarantine import About, Kept, Receipt, SetAside
+from offsetwatch.remedy.drivers.quarantine.topic_store import QuarantineTopic, TopicQuarantine
+from offsetwatch.remedy.model.quarantine import (
+    QuarantineContext,
+    QuarantinedCopy,
+    QuarantinedRecord,
+    Receipt,
+)
 
 _DAY_MS: Final = 86_400_000
 
 
-class Quarantines:
+class CombinedQuarantine:
     """A Quarantine. For one thread."""
 
     def __init__(self, files: FileQuarantine, topic: TopicQuarantine | None) -> None:
@@ -42,16 +47,16 @@ class Quarantines:
             return self._topic.find(skip_key, sha256)
         return found
 
-    def put(self, record: RawRecord, about: About) -> Receipt:
+    def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
         """See Quarantine. Raises Refused if the topic is not one to keep anything in."""
         if self._topic is not None:
             try:
                 return self._topic.put(record, about)
-            except TooLarge:
+            except SizeLimitExceeded:
                 pass  # for the topic, and not for a disk
         return self._files.put(record, about)
 
-    def kept(self) -> Iterator[tuple[Kept, SetAside | None]]:
+    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """All copies, each with the record if it is sound; one by one, as they may be large."""
         yield from self._files.kept()
         if self._topic is not None:
@@ -62,23 +67,25 @@ class Quarantines:
         return () if self._topic is None else self._topic.problems()
 
 
-def quarantine_of(loaded: Config, folder: Path, clock: Clock | None = None) -> Quarantines:
+def build_configured_quarantine(
+    loaded: Config, folder: Path, clock: UnixClock | None = None
+) -> CombinedQuarantine:
     """As the configuration says; `folder` is the state directory. Nothing is asked yet."""
-    return quarantine_at(loaded.remedy.quarantine, loaded.kafka, folder, clock)
+    return build_quarantine(loaded.remedy.quarantine, loaded.kafka, folder, clock)
 
 
-def quarantine_at(
-    wanted: Wanted, clusters: Mapping[str, Kafka], folder: Path, clock: Clock | None = None
-) -> Quarantines:
+def build_quarantine(
+    wanted: Wanted, clusters: Mapping[str, Kafka], folder: Path, clock: UnixClock | None = None
+) -> CombinedQuarantine:
     """The same of its parts."""
     now = SystemClock() if clock is None else clock
     files = FileQuarantine(folder, now)
     if wanted.kafka is None:
-        return Quarantines(files, None)
+        return CombinedQuarantine(files, None)
     properties = clusters[wanted.kafka].client_properties()
     days = wanted.retention_days
     topic = TopicQuarantine(
-        Topic(
+        QuarantineTopic(
             kafka=wanted.kafka,
             name=wanted.topic,
             replication=wanted.replication_factor,
@@ -89,4 +96,4 @@ def quarantine_at(
         writer=partial(RecordWriter, wanted.kafka, properties),
         clock=now,
     )
-    return Quarantines(files, topic)
+    return CombinedQuarantine(files, topic)

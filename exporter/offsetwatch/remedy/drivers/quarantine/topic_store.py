@@ -13,21 +13,28 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from offsetwatch.clients.kafka.inspector import TopicSettings
-from offsetwatch.clients.write.records import Outgoing
-from offsetwatch.clock import Clock
-from offsetwatch.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
-from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+from offsetwatch.clients.write.records import OutgoingRecord
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import (
+    ClientError,
+    MalformedResponse,
+    RemoteRefusal,
+    ResponseTimeout,
+    SizeLimitExceeded,
+    TopicChanged,
+)
+from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.quarantine import (
-    About,
-    Damaged,
-    Kept,
+    DamagedCopy,
+    QuarantineContext,
+    QuarantinedCopy,
+    QuarantinedRecord,
     Receipt,
-    SetAside,
-    enclosed,
-    partition_of,
-    rebuilt,
-    receipt_id,
+    build_copy_headers,
+    choose_partition,
+    compute_receipt_id,
+    rebuild_record,
 )
 
 PARTITIONS: Final = 6  # of a topic that we make: a search reads one of them
@@ -38,10 +45,10 @@ SEARCH_S: Final = 60.0
 _COUNT_MAX: Final = 1000
 _BYTES_MAX: Final = 32 * 1024 * 1024
 _DAY_MS: Final = 86_400_000
-_WITHOUT_END: Final = -1
+_NO_LIMIT: Final = -1
 
 
-class Reads(Protocol):
+class RecordWindowReader(Protocol):
     """What a RecordReader does."""
 
     def window(  # noqa: D102 - RecordReader says it
@@ -53,10 +60,10 @@ class Reads(Protocol):
         count_max: int,
         bytes_max: int,
         timeout_s: float,
-    ) -> Window: ...
+    ) -> LogWindow: ...
 
 
-class Writes(Protocol):
+class QuarantineTopicWriter(Protocol):
     """What a RecordWriter does."""
 
     def settings(self, topic: str) -> TopicSettings | None: ...  # noqa: D102
@@ -67,13 +74,13 @@ class Writes(Protocol):
         self, topic: str, *, partitions: int, replication: int, config: Mapping[str, str]
     ) -> None: ...
 
-    def write(self, record: Outgoing) -> int: ...  # noqa: D102
+    def write(self, record: OutgoingRecord) -> int: ...  # noqa: D102
 
     def close(self) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class QuarantineTopic:
     """The topic that is wanted.
 
     kafka           the configured name of its cluster
@@ -92,16 +99,16 @@ class Topic:
         return f"{self.kafka}/{self.name}"
 
 
-Copy = tuple[int, int, str]  # partition, offset, sha256 of the record
+CopyPosition = tuple[int, int, str]  # partition, offset, sha256 of the record
 
 
 @dataclass(slots=True)
-class _Seen:
+class _CopyIndex:
     """What was read of the topic so far; for as long as it has this id."""
 
     topic_id: str
     next: dict[int, int] = field(default_factory=dict)
-    copies: dict[str, list[Copy]] = field(default_factory=dict)
+    copies: dict[str, list[CopyPosition]] = field(default_factory=dict)
 
 
 class TopicQuarantine:
@@ -109,17 +116,17 @@ class TopicQuarantine:
 
     def __init__(
         self,
-        topic: Topic,
+        topic: QuarantineTopic,
         *,
-        reader: Callable[[], AbstractContextManager[Reads]],
-        writer: Callable[[], Writes],
-        clock: Clock,
+        reader: Callable[[], AbstractContextManager[RecordWindowReader]],
+        writer: Callable[[], QuarantineTopicWriter],
+        clock: UnixClock,
     ) -> None:
         self._topic = topic
         self._reader = reader
         self._writer = writer
         self._clock = clock
-        self._seen = _Seen("")
+        self._seen = _CopyIndex("")
 
     @property
     def name(self) -> str:
@@ -134,7 +141,7 @@ class TopicQuarantine:
             settings = writer.settings(self._topic.name)
         if settings is None:
             return None
-        partition = partition_of(skip_key, settings.partitions)
+        partition = choose_partition(skip_key, settings.partitions)
         with self._reader() as reader:
             for _ in self._read_on(reader, settings, partition):
                 pass
@@ -145,63 +152,71 @@ class TopicQuarantine:
                         return receipt
         return None
 
-    def put(self, record: RawRecord, about: About) -> Receipt:
+    def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
         """See Quarantine. Raises TooLarge for a record that the topic does not take, Refused if the
         topic is not one to keep anything in.
         """
         sha256 = record.sha256
         with closing(self._writer()) as writer:
             settings = self._ready(writer)
-            partition = partition_of(about.skip_key, settings.partitions)
-            copy = Outgoing(
-                self._topic.name, partition, record.key, record.value, enclosed(record, about)
+            partition = choose_partition(about.skip_key, settings.partitions)
+            copy = OutgoingRecord(
+                self._topic.name,
+                partition,
+                record.key,
+                record.value,
+                build_copy_headers(record, about),
             )
             if copy.size_bytes > settings.message_bytes_max:
                 of = f"{copy.size_bytes} bytes, and the topic takes {settings.message_bytes_max}"
-                raise TooLarge(self.name, of)
+                raise SizeLimitExceeded(self.name, of)
             offset = writer.write(copy)
         try:
             with self._reader() as reader:
                 receipt = self._verified(reader, (partition, offset, sha256))
         except ClientError as exc:  # whatever it says, the copy was written
-            raise TimedOut(self.name, f"a copy was written and not read back: {exc}") from exc
+            raise ResponseTimeout(
+                self.name, f"a copy was written and not read back: {exc}"
+            ) from exc
         if receipt is None:
-            raise Malformed(self.name, f"the copy at {partition}@{offset} is not what was written")
+            raise MalformedResponse(
+                self.name, f"the copy at {partition}@{offset} is not what was written"
+            )
         self._seen.copies.setdefault(about.skip_key, []).append((partition, offset, sha256))
         return receipt
 
-    def kept(self) -> Iterator[tuple[Kept, SetAside | None]]:
+    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """All copies, one partition after the other, each with the record if it is sound."""
         with closing(self._writer()) as writer:
             settings = writer.settings(self._topic.name)
         if settings is None:
             return
-        self._seen = _Seen("")
+        self._seen = _CopyIndex("")
         with self._reader() as reader:
             for partition in range(settings.partitions):
                 for copy, found in self._read_on(reader, settings, partition):
-                    yield _kept(self.name, copy, found)
+                    yield _build_copy_entry(self.name, copy, found)
 
     def problems(self) -> tuple[str, ...]:
         """What is wrong with the topic: it would be refused. Nothing of one that is not there."""
         with closing(self._writer()) as writer:
             settings = writer.settings(self._topic.name)
-        return () if settings is None else _problems(self._topic, settings)
+        return () if settings is None else _find_topic_problems(self._topic, settings)
 
-    def _ready(self, writer: Writes) -> TopicSettings:
+    def _ready(self, writer: QuarantineTopicWriter) -> TopicSettings:
         """The topic, made if it is not there; raises Refused if it will not do."""
         settings = writer.settings(self._topic.name)
         if settings is None:
             self._make(writer)
             settings = writer.settings(self._topic.name)
         if settings is None:
-            raise TimedOut(self.name, "it was made, and is not seen")
-        problems = _problems(self._topic, settings)
+            raise ResponseTimeout(self.name, "it was made, and is not seen")
+        problems = _find_topic_problems(self._topic, settings)
         if problems:
-            raise Refused(self.name, "; ".join(problems))
+            raise RemoteRefusal(self.name, "; ".join(problems))
         return settings
 
-    def _make(self, writer: Writes) -> None:
+    def _make(self, writer: QuarantineTopicWriter) -> None:
         replication = self._topic.replication or min(REPLICATION, writer.brokers())
         retention = self._topic.retention_ms
         writer.create(
@@ -210,8 +225,8 @@ class TopicQuarantine:
             replication=replication,
             config={
                 "cleanup.policy": "delete",
-                "retention.ms": str(_WITHOUT_END if retention is None else retention),
-                "retention.bytes": str(_WITHOUT_END),
+                "retention.ms": str(_NO_LIMIT if retention is None else retention),
+                "retention.bytes": str(_NO_LIMIT),
                 "max.message.bytes": str(MESSAGE_BYTES_MAX),
                 "min.insync.replicas": str(2 if replication > 2 else 1),
                 "unclean.leader.election.enable": "false",
@@ -219,11 +234,11 @@ class TopicQuarantine:
         )
 
     def _read_on(
-        self, reader: Reads, settings: TopicSettings, partition: int
-    ) -> Iterator[tuple[RawRecord, SetAside | Damaged]]:
+        self, reader: RecordWindowReader, settings: TopicSettings, partition: int
+    ) -> Iterator[tuple[RawRecord, QuarantinedRecord | DamagedCopy]]:
         """Each copy that was not read before."""
         if self._seen.topic_id != settings.topic_id:
-            self._seen = _Seen(settings.topic_id)
+            self._seen = _CopyIndex(settings.topic_id)
         at = TopicPartition(self._topic.name, partition)
         deadline = self._clock.now() + SEARCH_S
         while True:
@@ -236,11 +251,11 @@ class TopicQuarantine:
             except IncompleteRead as exc:
                 window, late = exc.partial, exc  # the next search goes on behind it
             except TopicChanged:
-                self._seen = _Seen(settings.topic_id)  # of a broker that knows no ids
+                self._seen = _CopyIndex(settings.topic_id)  # of a broker that knows no ids
                 raise
             for copy in window.records:
-                found = rebuilt(copy)
-                if isinstance(found, SetAside):
+                found = rebuild_record(copy)
+                if isinstance(found, QuarantinedRecord):
                     place = (partition, copy.offset, found.record.sha256)
                     self._seen.copies.setdefault(found.about.skip_key, []).append(place)
                 if found is not None:
@@ -254,9 +269,9 @@ class TopicQuarantine:
             if late is not None or self._clock.now() >= deadline or position == begin:
                 stands = f"stands at {position} of {window.end}"
                 said = f"partition {partition} could not be read: {stands}"
-                raise TimedOut(self.name, said) from late
+                raise ResponseTimeout(self.name, said) from late
 
-    def _verified(self, reader: Reads, copy: Copy) -> Receipt | None:
+    def _verified(self, reader: RecordWindowReader, copy: CopyPosition) -> Receipt | None:
         """The receipt of a copy that is there still, and is what was written. Raises TimedOut where
         that could not be read.
         """
@@ -271,22 +286,22 @@ class TopicQuarantine:
         )
         if not window.records:
             return None
-        found = rebuilt(window.records[0])
-        if not isinstance(found, SetAside) or found.record.sha256 != sha256:
+        found = rebuild_record(window.records[0])
+        if not isinstance(found, QuarantinedRecord) or found.record.sha256 != sha256:
             return None
-        return _receipt(self.name, window.records[0], sha256)
+        return _build_receipt(self.name, window.records[0], sha256)
 
 
-def _problems(topic: Topic, settings: TopicSettings) -> tuple[str, ...]:
+def _find_topic_problems(topic: QuarantineTopic, settings: TopicSettings) -> tuple[str, ...]:
     found = []
     if settings.compacted:
         found.append("it is compacted, and copies would be lost: set cleanup.policy to delete")
     wanted = topic.retention_ms
-    if settings.retention_ms != _WITHOUT_END and (wanted is None or settings.retention_ms < wanted):
+    if settings.retention_ms != _NO_LIMIT and (wanted is None or settings.retention_ms < wanted):
         days = settings.retention_ms / _DAY_MS
         right = "set retention.ms to -1, or configure remedy.quarantine.retention_days"
         found.append(f"it keeps records for {days:g} days, which is less than configured: {right}")
-    if settings.retention_bytes != _WITHOUT_END:
+    if settings.retention_bytes != _NO_LIMIT:
         found.append("it limits retention by size: set retention.bytes to -1")
     if settings.in_sync_min > settings.replication:
         found.append(
@@ -296,7 +311,7 @@ def _problems(topic: Topic, settings: TopicSettings) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _receipt(name: str, copy: RawRecord, sha256: str) -> Receipt:
+def _build_receipt(name: str, copy: RawRecord, sha256: str) -> Receipt:
     return Receipt(
         where=f"{name}-{copy.partition}@{copy.offset}",
         partition=copy.partition,
@@ -307,16 +322,18 @@ def _receipt(name: str, copy: RawRecord, sha256: str) -> Receipt:
     )
 
 
-def _kept(name: str, copy: RawRecord, found: SetAside | Damaged) -> tuple[Kept, SetAside | None]:
-    if isinstance(found, Damaged):
-        nobody = About("", "", "", "", "", "")
-        receipt = _receipt(name, copy, "")
-        return Kept("", receipt, nobody, ("", 0, 0), copy.size_bytes, found.reason), None
+def _build_copy_entry(
+    name: str, copy: RawRecord, found: QuarantinedRecord | DamagedCopy
+) -> tuple[QuarantinedCopy, QuarantinedRecord | None]:
+    if isinstance(found, DamagedCopy):
+        nobody = QuarantineContext("", "", "", "", "", "")
+        receipt = _build_receipt(name, copy, "")
+        return QuarantinedCopy("", receipt, nobody, ("", 0, 0), copy.size_bytes, found.reason), None
     record = found.record
     sha256 = record.sha256
-    kept = Kept(
-        id=receipt_id(found.about.skip_key, sha256),
-        receipt=_receipt(name, copy, sha256),
+    kept = QuarantinedCopy(
+        id=compute_receipt_id(found.about.skip_key, sha256),
+        receipt=_build_receipt(name, copy, sha256),
         about=found.about,
         record=(record.topic, record.partition, record.offset),
         size_bytes=record.size_bytes,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from offsetwatch.clients.write.connect import Reply
-from offsetwatch.remedy.model.driver import Answer, Outcome
+from offsetwatch.clients.write.connect import ConnectReply
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome
 
 # Connect's own sentences for a change of offsets (Kafka 4.3.1: Worker, HerderRequestHandler,
 # RestClient). Any other is what the connector refuses with: it is asked before anything is written.
-_DOUBTS = re.compile(
+_IN_DOUBT_MESSAGE = re.compile(
     r"\btimed? ?out|\binterrupted|IO Error trying to forward|Worker is shutting down",
     re.IGNORECASE,
 )
@@ -30,63 +30,67 @@ _UNSUPPORTED = re.compile(
     r"^Failed to modify offsets for connector .* because it doesn't support", re.DOTALL
 )
 # Of other requests a 500 is a refusal only where the request could not be read.
-_UNREAD = re.compile(
+_UNREADABLE_REQUEST = re.compile(
     r"Unrecognized field|Cannot deserialize|Cannot construct instance|Unexpected (?:character|end)"
     r"|JSON parse",
     re.IGNORECASE,
 )
-_LATER = re.compile(
+_RETRIABLE_MESSAGE = re.compile(
     r"can be safely retried|zombie sink task|because a rebalance is expected", re.IGNORECASE
 )
 # The worker that answered could not even connect to its leader, which is gone or just starting.
 _NOT_FORWARDED = re.compile(r"IO Error trying to forward.*ConnectException", re.IGNORECASE)
 _NOT_STOPPED: Final = "must be in the STOPPED state"
-_VOUCHED = re.compile(r"The offsets for this connector have been (?:altered|reset) successfully\.?")
+_OFFSETS_CHANGED_MESSAGE = re.compile(
+    r"The offsets for this connector have been (?:altered|reset) successfully\.?"
+)
 _NO_ROUTE: Final = "HTTP 404 Not Found"
 _EXISTS: Final = "already exists"
 
 
-def of_request(reply: Reply, *, done: frozenset[int]) -> Outcome:
+def classify_request_reply(reply: ConnectReply, *, done: frozenset[int]) -> Outcome:
     """Of a request for a state, a restart, a creation or a deletion; `done` are the codes by which
     Connect says yes.
     """
-    said = _words(reply)
+    said = _format_reply(reply)
     if reply.status in done:
-        return Outcome(Answer.ACK, said)
+        return Outcome(AttemptResult.ACK, said)
     if reply.status == 409 and _EXISTS in said:
-        return Outcome(Answer.IN_DOUBT, said)  # an attempt of ours may have come late
+        return Outcome(AttemptResult.IN_DOUBT, said)  # an attempt of ours may have come late
     if reply.status in {409, 429} or (reply.status == 404 and reply.said == _NO_ROUTE):
-        return Outcome(Answer.RETRY, said)
+        return Outcome(AttemptResult.RETRY, said)
     if reply.status == 500 and _NOT_FORWARDED.search(said):
-        return Outcome(Answer.RETRY, said)
+        return Outcome(AttemptResult.RETRY, said)
     if 300 <= reply.status < 500:
-        return Outcome(Answer.NACK, said)
-    if reply.status == 500 and reply.said is not None and _UNREAD.search(reply.said):
-        return Outcome(Answer.NACK, said)
-    return Outcome(Answer.IN_DOUBT, said)
+        return Outcome(AttemptResult.NACK, said)
+    if reply.status == 500 and reply.said is not None and _UNREADABLE_REQUEST.search(reply.said):
+        return Outcome(AttemptResult.NACK, said)
+    return Outcome(AttemptResult.IN_DOUBT, said)
 
 
-def of_offsets(reply: Reply) -> Outcome:
+def classify_offsets_reply(reply: ConnectReply) -> Outcome:
     """Of a PATCH or a DELETE of offsets."""
-    said = _words(reply)
+    said = _format_reply(reply)
     if reply.status == 200 and reply.said is not None:
-        definite = _VOUCHED.fullmatch(reply.said) is not None
-        return Outcome(Answer.ACK, said, definite=definite)
+        definite = _OFFSETS_CHANGED_MESSAGE.fullmatch(reply.said) is not None
+        return Outcome(AttemptResult.ACK, said, definite=definite)
     if reply.status == 400 and _NOT_STOPPED in said:
-        return Outcome(Answer.RETRY, said)  # a leader may hear of a stop later than its worker
-    if reply.status == 500 and _LATER.search(said):
-        return Outcome(Answer.RETRY, said)
-    if reply.status == 500 and reply.said and not _DOUBTS.search(reply.said):
-        return Outcome(_refusal(reply.said), said)
-    return of_request(reply, done=frozenset())
+        return Outcome(
+            AttemptResult.RETRY, said
+        )  # a leader may hear of a stop later than its worker
+    if reply.status == 500 and _RETRIABLE_MESSAGE.search(said):
+        return Outcome(AttemptResult.RETRY, said)
+    if reply.status == 500 and reply.said and not _IN_DOUBT_MESSAGE.search(reply.said):
+        return Outcome(_classify_refusal(reply.said), said)
+    return classify_request_reply(reply, done=frozenset())
 
 
-def _refusal(message: str) -> Answer:
+def _classify_refusal(message: str) -> AttemptResult:
     ended_halfway = _FAILURES.search(message) and not _UNSUPPORTED.search(message)
-    return Answer.FAILED if ended_halfway else Answer.NACK
+    return AttemptResult.FAILED if ended_halfway else AttemptResult.NACK
 
 
-def _words(reply: Reply) -> str:
+def _format_reply(reply: ConnectReply) -> str:
     code = f"HTTP {reply.status}"
     said = reply.said or reply.other
     return code if not said else f"{code}: {said}"

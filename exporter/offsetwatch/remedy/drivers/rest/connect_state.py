@@ -16,24 +16,24 @@ from offsetwatch.clients.http.exchange import Transport
 from offsetwatch.config import Connect
 from offsetwatch.decode.connect_rest import (
     Plugins,
-    Standing,
-    config_texts,
+    RestConnectorStatus,
     decode_assignment,
     decode_config_texts,
     decode_connectors,
     decode_offsets,
     decode_plugins,
-    decode_standing,
+    decode_rest_status,
     decode_task_numbers,
     decode_traces,
+    format_config_texts,
 )
 from offsetwatch.decode.connect_root import ConnectRoot, decode_root
 from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.errors import ClientError, Malformed, NotFound
+from offsetwatch.errors import ClientError, MalformedResponse, NotFound
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 OFFSETS_TIMEOUT_S: Final = 100.0  # Connect itself may take 90 s for this answer
 READ_TIMEOUT_S: Final = 30.0  # the others come from memory, behind a rebalance at worst
@@ -41,14 +41,14 @@ READ_TIMEOUT_S: Final = 30.0  # the others come from memory, behind a rebalance 
 T = TypeVar("T")
 
 
-class Seen(NamedTuple):
+class RestConnectorState(NamedTuple):
     """The state of a connector: as its worker reports it, and how many tasks are configured."""
 
-    standing: Standing
+    standing: RestConnectorStatus
     configured: int
 
 
-class Sight:
+class ConnectClient:
     """One Connect cluster. Thread-safe. `transport` is the seam for tests."""
 
     def __init__(self, connect: Connect, *, transport: Transport | None = None) -> None:
@@ -70,23 +70,23 @@ class Sight:
         """Every connector, sorted by name."""
         return self._decoded("GET /connectors", decode_connectors(self._quick.connectors()))
 
-    def pairs(self, connector: str) -> tuple[Pair, ...]:
+    def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """What a task would be handed now, sorted. Raises NotFound."""
         found = self._decoded(
             f"offsets of {connector}", decode_offsets(self._slow.offsets(connector))
         )
-        pairs = (Pair(partition, offset) for partition, offset in found)
+        pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
-    def seen(self, connector: str) -> Seen | None:
+    def seen(self, connector: str) -> RestConnectorState | None:
         """None if nobody has said anything of it yet. Raises NotFound if there is none."""
         configured = self._configured(connector)
         try:
             body = self._quick.status(connector)
         except NotFound:
             return None
-        found = decode_standing(body, configured)
-        return Seen(self._decoded(f"status of {connector}", found), len(configured))
+        found = decode_rest_status(body, configured)
+        return RestConnectorState(self._decoded(f"status of {connector}", found), len(configured))
 
     def traces(self, connector: str) -> dict[int | None, str]:
         """What has failed, with its stack trace, by task; None is the connector itself. Traces
@@ -124,11 +124,11 @@ class Sight:
 
     def _decoded(self, what: str, found: T | Undecodable) -> T:
         if isinstance(found, Undecodable):
-            raise Malformed(self.name, f"{what}: {found.reason}")
+            raise MalformedResponse(self.name, f"{what}: {found.reason}")
         return found
 
 
-class Workers(NamedTuple):
+class WorkerVersions(NamedTuple):
     """The answers of every configured address: its version, or why it gave none."""
 
     versions: tuple[tuple[str, str], ...]
@@ -136,7 +136,7 @@ class Workers(NamedTuple):
     cluster_ids: frozenset[str]
 
 
-def workers(connect: Connect) -> Workers:
+def query_worker_versions(connect: Connect) -> WorkerVersions:
     """Ask each address for itself: during an upgrade a cluster has workers of two versions."""
     versions, silent, ids = [], [], set()
     for url in connect.worker_urls:
@@ -154,7 +154,7 @@ def workers(connect: Connect) -> Workers:
         versions.append((url, root.version))
         if root.kafka_cluster_id is not None:
             ids.add(root.kafka_cluster_id)
-    return Workers(tuple(versions), tuple(silent), frozenset(ids))
+    return WorkerVersions(tuple(versions), tuple(silent), frozenset(ids))
 
 
 _VERSION = re.compile(r"(\d+)\.(\d+)")
@@ -163,7 +163,7 @@ _CONFLUENT = re.compile(r"-(ccs|ce)\b")
 _KAFKA_OF_CONFLUENT: Final = {5: 2, 6: 2, 7: 3, 8: 4}
 
 
-def kafka_version(text: str) -> tuple[int, int] | None:
+def parse_kafka_version(text: str) -> tuple[int, int] | None:
     """The version of Apache Kafka that a worker's version stands for; None if that is not known."""
     found = _VERSION.match(text)
     if found is None:
@@ -177,7 +177,7 @@ def kafka_version(text: str) -> tuple[int, int] | None:
     return major, minor
 
 
-def config_sha256(connector: str, config: Mapping[str, Any]) -> str:
+def compute_config_sha256(connector: str, config: Mapping[str, Any]) -> str:
     """By what a configuration is known that no plan holds: as Connect keeps it."""
-    texts = config_texts({**config, "name": connector})
+    texts = format_config_texts({**config, "name": connector})
     return hashlib.sha256(encode_sorted(texts)).hexdigest()

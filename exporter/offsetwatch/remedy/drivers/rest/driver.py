@@ -12,17 +12,28 @@ from itertools import chain
 from typing import Any, Final
 
 from offsetwatch.clients.http.exchange import Transport
-from offsetwatch.clients.write.connect import Reply, writer_of
-from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.clients.write.connect import ConnectReply, writer_of
+from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Connect, Kafka
-from offsetwatch.decode.connect_rest import config_texts
-from offsetwatch.errors import Conflict, Denied, NotFound
-from offsetwatch.remedy.drivers.rest.answers import of_offsets, of_request
-from offsetwatch.remedy.drivers.rest.connect_state import Seen, Sight, config_sha256, kafka_version
-from offsetwatch.remedy.drivers.rest.kafka import KafkaSide
+from offsetwatch.decode.connect_rest import format_config_texts
+from offsetwatch.errors import AccessDenied, Conflict, NotFound
+from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
+from offsetwatch.remedy.drivers.rest.connect_state import (
+    ConnectClient,
+    RestConnectorState,
+    compute_config_sha256,
+    parse_kafka_version,
+)
+from offsetwatch.remedy.drivers.rest.kafka import WorkersKafkaClient
 from offsetwatch.remedy.drivers.storage.driver import inspect_write
-from offsetwatch.remedy.engine.requests import of_step
-from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from offsetwatch.remedy.engine.requests import build_step_request
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -31,24 +42,24 @@ from offsetwatch.remedy.model.plan import (
     DeleteTopic,
     Expect,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
+    RequestedState,
     Reset,
     Restart,
     Settle,
-    State,
     ToState,
     Watch,
     Write,
 )
-from offsetwatch.remedy.model.stored_offsets import Contents, raw
+from offsetwatch.remedy.model.stored_offsets import OffsetStoreContents, list_raw_records
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 RESTART_S: Final = 10.0  # so long a restart may take to show: until then a failure is the old one
 IDLE_S: Final = 30.0  # a connector that runs without tasks for so long has none to run
-CREATES_STOPPED: Final = (3, 7)  # KIP-980
+CREATE_STOPPED_SINCE: Final = (3, 7)  # KIP-980
 
-_NEVER = Look(Standing.IMPOSSIBLE, "this cannot be done over REST")
+_UNSUPPORTED_STEP = StepInspection(StepStatus.IMPOSSIBLE, "this cannot be done over REST")
 
 
 class RestDriver:
@@ -68,14 +79,14 @@ class RestDriver:
         *,
         create_config: Mapping[str, Any] | None = None,
         offsets_topics: tuple[str, ...] = (),
-        clock: Clock | None = None,
+        clock: UnixClock | None = None,
         transport: Transport | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self._kafka = None if kafka is None else KafkaSide(connect, kafka)
+        self._kafka = None if kafka is None else WorkersKafkaClient(connect, kafka)
         self._offsets_topics = offsets_topics
-        self._sight = Sight(connect, transport=transport)
+        self._sight = ConnectClient(connect, transport=transport)
         self._writer = writer_of(connect, transport=transport, check=check)
         self._create_config = create_config
         self._clock = SteadyClock() if clock is None else clock
@@ -89,13 +100,16 @@ class RestDriver:
         """The id of the Kafka cluster, as `GET /` tells it."""
         return self._sight.root().kafka_cluster_id
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         """What Connect would hand to tasks; null is none."""
         found = self._sight.pairs(self._connector)
-        records = [raw(self._contents(topic), self._connector) for topic in self._offsets_topics]
-        return Found(found, tuple(chain.from_iterable(records)))
+        records = [
+            list_raw_records(self._contents(topic), self._connector)
+            for topic in self._offsets_topics
+        ]
+        return DriverOffsets(found, tuple(chain.from_iterable(records)))
 
-    def _contents(self, topic: str) -> Contents:
+    def _contents(self, topic: str) -> OffsetStoreContents:
         assert self._kafka is not None, "who plans to write to a topic can reach it"
         with closing(self._kafka.storage(topic)) as storage:
             return storage.contents()
@@ -106,20 +120,22 @@ class RestDriver:
 
     # --- looking ---------------------------------------------------------------------------------
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """A rebalance means not yet; a connector that is gone, that somebody else was here."""
         if isinstance(step, DeleteTopic) or (isinstance(step, Write) and self._kafka is None):
-            return _NEVER
+            return _UNSUPPORTED_STEP
         try:
             return self._look(step, frozen)
         except Conflict as exc:
-            return Look(Standing.NOT_YET, f"Connect rebalances: {exc.detail}")
+            return StepInspection(StepStatus.NOT_YET, f"Connect rebalances: {exc.detail}")
         except NotFound:
             if self._exists():  # raises where the 404 came from a worker that is still starting
                 raise
-            return Look(Standing.FOREIGN, f"there is no connector {self._connector} any more")
+            return StepInspection(
+                StepStatus.FOREIGN, f"there is no connector {self._connector} any more"
+            )
 
-    def _look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def _look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         match step:
             case ToState(state=state):
                 return self._look_for_state(step, state, self._sight.seen(self._connector))
@@ -140,168 +156,190 @@ class RestDriver:
             case Watch(quiet_s=quiet_s):
                 return self._look_for_run(quiet_s)
             case Expect(pairs=pairs):
-                return as_expected(self._sight.pairs(self._connector), pairs)
+                return check_expected_offsets(self._sight.pairs(self._connector), pairs)
             case Freeze():
-                return _ready("offsets can be read")
+                return _report_ready("offsets can be read")
             case _:
-                return _NEVER
+                return _UNSUPPORTED_STEP
 
-    def _look_for_state(self, step: AnyStep, state: State, seen: Seen | None) -> Look:
+    def _look_for_state(
+        self, step: AnyStep, state: RequestedState, seen: RestConnectorState | None
+    ) -> StepInspection:
         if seen is None:
-            return Look(Standing.NOT_YET, "no worker has said anything of it yet")
-        said = _state_in_words(seen)
+            return StepInspection(StepStatus.NOT_YET, "no worker has said anything of it yet")
+        said = _describe_state(seen)
         asked = self._asked.get(step)
         match state:
-            case State.STOPPED:
-                return _stopped(seen, said)
-            case State.PAUSED:
+            case RequestedState.STOPPED:
+                return _check_stopped(seen, said)
+            case RequestedState.PAUSED:
                 done = seen.standing.state == "paused" or (
                     asked is not None and seen.standing.state == "failed"
                 )
                 still = {"running", "restarting", "unassigned"} & set(seen.standing.tasks)
                 if not done:
-                    return _ready(said) if asked is None else Look(Standing.NOT_YET, said)
-                return Look(Standing.NOT_YET if still else Standing.DONE, said)
+                    return (
+                        _report_ready(said)
+                        if asked is None
+                        else StepInspection(StepStatus.NOT_YET, said)
+                    )
+                return StepInspection(StepStatus.NOT_YET if still else StepStatus.DONE, said)
         return self._running(seen, said, asked)
 
-    def _running(self, seen: Seen, said: str, asked: float | None) -> Look:
+    def _running(self, seen: RestConnectorState, said: str, asked: float | None) -> StepInspection:
         """Also done where it has failed by then: what it was asked for it is."""
         state, tasks = seen.standing.state, seen.standing.tasks
         if state in {"paused", "stopped"} or (state == "failed" and asked is None):
-            return _ready(said)
+            return _report_ready(said)
         if state not in {"running", "failed"}:
-            return Look(Standing.NOT_YET, said)
+            return StepInspection(StepStatus.NOT_YET, said)
         if state == "running" and not seen.configured:
             # Either they are worked out just now, or a stop that ended halfway has left it so, or
             # there is nothing to do for it.
             if asked is None:
-                return Look(Standing.PARTLY, said)
+                return StepInspection(StepStatus.PARTLY, said)
             idle = self._clock.now() - asked
-            return Look(Standing.DONE if idle >= IDLE_S else Standing.NOT_YET, said)
+            return StepInspection(StepStatus.DONE if idle >= IDLE_S else StepStatus.NOT_YET, said)
         there = len(tasks) >= seen.configured and set(tasks) <= {"running", "failed"}
-        return Look(Standing.DONE if there or state == "failed" else Standing.NOT_YET, said)
+        return StepInspection(
+            StepStatus.DONE if there or state == "failed" else StepStatus.NOT_YET, said
+        )
 
-    def _look_for_quiet(self, wanted_s: float) -> Look:
+    def _look_for_quiet(self, wanted_s: float) -> StepInspection:
         seen = self._sight.seen(self._connector)
         if seen is None or seen.standing.state != "stopped":
-            return Look(Standing.FOREIGN, f"it is no longer stopped: {_state_in_words(seen)}")
+            return StepInspection(
+                StepStatus.FOREIGN, f"it is no longer stopped: {_describe_state(seen)}"
+            )
         members = self._members() if seen.standing.kind == "sink" else ()
         if members:
             self._quiet = None
-            return Look(Standing.NOT_YET, f"still in its group: {', '.join(members[:3])}")
+            return StepInspection(
+                StepStatus.NOT_YET, f"still in its group: {', '.join(members[:3])}"
+            )
         pairs, now = self._sight.pairs(self._connector), self._clock.now()
         if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
             self._quiet = (pairs, now)
         quiet = now - self._quiet[1]
         if quiet < wanted_s:
-            return Look(Standing.NOT_YET, f"its offsets have to stand still for {wanted_s:.0f} s")
-        return Look(Standing.DONE, f"its offsets have not changed for {quiet:.0f} s")
+            return StepInspection(
+                StepStatus.NOT_YET, f"its offsets have to stand still for {wanted_s:.0f} s"
+            )
+        return StepInspection(StepStatus.DONE, f"its offsets have not changed for {quiet:.0f} s")
 
     def _members(self) -> tuple[str, ...] | None:
         if self._kafka is None:
             return None
         return self._kafka.sink_members(self._connector, self._sight.config(self._connector))
 
-    def _look_for_offsets(self, wanted: tuple[Pair, ...], frozen: Frozen | None) -> Look:
-        now = _offsets(self._sight.pairs(self._connector))
-        before = None if frozen is None else _offsets(frozen.pairs)
+    def _look_for_offsets(
+        self, wanted: tuple[PartitionOffset, ...], frozen: FrozenOffsets | None
+    ) -> StepInspection:
+        now = _index_offsets(self._sight.pairs(self._connector))
+        before = None if frozen is None else _index_offsets(frozen.pairs)
         target = {at.partition: at.offset for at in wanted}
-        return self._stopped_before(compared(now=now, before=before, target=target))
+        return self._stopped_before(compare_offsets(now=now, before=before, target=target))
 
-    def _look_for_records(self, step: Write, frozen: Frozen | None) -> Look:
-        contents = self._contents(_topic_of(step))
+    def _look_for_records(self, step: Write, frozen: FrozenOffsets | None) -> StepInspection:
+        contents = self._contents(_parse_topic(step))
         return self._stopped_before(inspect_write(contents, self._connector, step, frozen))
 
-    def _look_for_none(self, frozen: Frozen | None) -> Look:
-        now = _offsets(self._sight.pairs(self._connector))
-        before = None if frozen is None else _offsets(frozen.pairs)
+    def _look_for_none(self, frozen: FrozenOffsets | None) -> StepInspection:
+        now = _index_offsets(self._sight.pairs(self._connector))
+        before = None if frozen is None else _index_offsets(frozen.pairs)
         target = dict.fromkeys({*now, *(before or {})})
-        return self._stopped_before(compared(now=now, before=before, target=target))
+        return self._stopped_before(compare_offsets(now=now, before=before, target=target))
 
-    def _stopped_before(self, look: Look) -> Look:
+    def _stopped_before(self, look: StepInspection) -> StepInspection:
         """Offsets of a connector that somebody has resumed are not ours to change."""
-        if look.standing not in {Standing.READY, Standing.PARTLY}:
+        if look.standing not in {StepStatus.READY, StepStatus.PARTLY}:
             return look
         seen = self._sight.seen(self._connector)
-        state = _stopped(seen, _state_in_words(seen)) if seen is not None else None
-        if state is None or state.standing is Standing.NOT_YET:
-            return Look(Standing.NOT_YET, _state_in_words(seen))
-        if state.standing is not Standing.DONE:
-            return Look(Standing.FOREIGN, f"it is no longer stopped: {state.said}")
+        state = _check_stopped(seen, _describe_state(seen)) if seen is not None else None
+        if state is None or state.standing is StepStatus.NOT_YET:
+            return StepInspection(StepStatus.NOT_YET, _describe_state(seen))
+        if state.standing is not StepStatus.DONE:
+            return StepInspection(StepStatus.FOREIGN, f"it is no longer stopped: {state.said}")
         return look
 
-    def _look_for_creation(self, step: Create) -> Look:
+    def _look_for_creation(self, step: Create) -> StepInspection:
         if not self._exists():
             config = self._create_config
             if config is None:
-                return Look(Standing.IMPOSSIBLE, "its configuration has to be given again")
-            if config_sha256(self._connector, config) != step.config_sha256:
-                return Look(Standing.IMPOSSIBLE, "this is not the configuration that was planned")
-            return _ready("it is not there")
+                return StepInspection(
+                    StepStatus.IMPOSSIBLE, "its configuration has to be given again"
+                )
+            if compute_config_sha256(self._connector, config) != step.config_sha256:
+                return StepInspection(
+                    StepStatus.IMPOSSIBLE, "this is not the configuration that was planned"
+                )
+            return _report_ready("it is not there")
         config = self._sight.config(self._connector)
-        if config_sha256(self._connector, config) != step.config_sha256:
-            return Look(Standing.FOREIGN, "it is there with another configuration")
-        return Look(Standing.DONE, "it is there")
+        if compute_config_sha256(self._connector, config) != step.config_sha256:
+            return StepInspection(StepStatus.FOREIGN, "it is there with another configuration")
+        return StepInspection(StepStatus.DONE, "it is there")
 
-    def _look_for_deletion(self, step: Delete) -> Look:
+    def _look_for_deletion(self, step: Delete) -> StepInspection:
         if not self._exists():
-            return Look(Standing.DONE, "it is gone")
+            return StepInspection(StepStatus.DONE, "it is gone")
         if step.config_sha256 is not None:
             config = self._sight.config(self._connector)
-            if config_sha256(self._connector, config) != step.config_sha256:
-                return Look(Standing.FOREIGN, "it is there with another configuration: not ours")
-        return _ready("it is there")
+            if compute_config_sha256(self._connector, config) != step.config_sha256:
+                return StepInspection(
+                    StepStatus.FOREIGN, "it is there with another configuration: not ours"
+                )
+        return _report_ready("it is there")
 
-    def _look_for_restart(self, step: Restart) -> Look:
+    def _look_for_restart(self, step: Restart) -> StepInspection:
         seen = self._sight.seen(self._connector)
-        said = _state_in_words(seen)
+        said = _describe_state(seen)
         if step not in self._asked:
-            return _ready(said)
+            return _report_ready(said)
         busy = seen is None or {"restarting", "unassigned"} & {
             seen.standing.state,
             *seen.standing.tasks,
         }
-        return Look(Standing.NOT_YET if busy else Standing.DONE, said)
+        return StepInspection(StepStatus.NOT_YET if busy else StepStatus.DONE, said)
 
-    def _look_for_run(self, wanted_s: float) -> Look:
+    def _look_for_run(self, wanted_s: float) -> StepInspection:
         """Foreign where it failed, but for the moment in which the failure may be that of before.
         One that was paused or stopped is as it was, or as another client wants it.
         """
         seen, now = self._sight.seen(self._connector), self._clock.now()
-        said = _state_in_words(seen)
+        said = _describe_state(seen)
         self._watched_at = now if self._watched_at is None else self._watched_at
         if seen is None:
-            return Look(Standing.NOT_YET, said)
+            return StepInspection(StepStatus.NOT_YET, said)
         if seen.standing.state in {"stopped", "paused"}:
-            return Look(Standing.DONE, said)
+            return StepInspection(StepStatus.DONE, said)
         if "failed" in {seen.standing.state, *seen.standing.tasks}:
             self._runs_at = None
             if self._has_run or now - self._watched_at >= RESTART_S:
-                return Look(Standing.FOREIGN, f"it failed again: {said}")
-            return Look(Standing.NOT_YET, f"{said}, perhaps from before")
+                return StepInspection(StepStatus.FOREIGN, f"it failed again: {said}")
+            return StepInspection(StepStatus.NOT_YET, f"{said}, perhaps from before")
         self._has_run = True
         if len(seen.standing.tasks) < seen.configured or {"running"} != {
             seen.standing.state,
             *seen.standing.tasks,
         }:
             self._runs_at = None
-            return Look(Standing.NOT_YET, said)
+            return StepInspection(StepStatus.NOT_YET, said)
         self._runs_at = now if self._runs_at is None else self._runs_at
         ran_s = now - self._runs_at
         if ran_s < (wanted_s if seen.configured else max(wanted_s, IDLE_S)):
-            return Look(Standing.NOT_YET, f"{said}; it is watched for {wanted_s:.0f} s")
-        return Look(Standing.DONE, f"{said}, for {ran_s:.0f} s")
+            return StepInspection(StepStatus.NOT_YET, f"{said}; it is watched for {wanted_s:.0f} s")
+        return StepInspection(StepStatus.DONE, f"{said}, for {ran_s:.0f} s")
 
     def _exists(self) -> bool:
         return any(at.name == self._connector for at in self._sight.connectors())
 
     # --- changing --------------------------------------------------------------------------------
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """One request. Raises Unreachable and Denied, of which nothing came, and Ambiguous."""
         del frozen
         outcome = self._carry_out(step)
-        if outcome.answer is Answer.ACK:
+        if outcome.answer is AttemptResult.ACK:
             self.was_asked(step)
         return outcome
 
@@ -312,24 +350,24 @@ class RestDriver:
     def _carry_out(self, step: AnyStep) -> Outcome:
         match step:
             case ToState(state=state):
-                done = 204 if state is State.STOPPED else 202
-                return of_request(self._sent(step), done=frozenset({done}))
+                done = 204 if state is RequestedState.STOPPED else 202
+                return classify_request_reply(self._sent(step), done=frozenset({done}))
             case Alter() | Reset():
-                return of_offsets(self._sent(step))
+                return classify_offsets_reply(self._sent(step))
             case Create():
                 return self._create()
             case Delete():
-                return of_request(self._sent(step), done=frozenset({204}))
+                return classify_request_reply(self._sent(step), done=frozenset({204}))
             case Restart():
-                return of_request(self._sent(step), done=frozenset({202, 204}))
+                return classify_request_reply(self._sent(step), done=frozenset({202, 204}))
             case Write():
                 return self._write(step)
             case Settle() | Freeze() | Watch():
-                return Outcome(Answer.ACK, "nothing to request")
-        return Outcome(Answer.NACK, _NEVER.said)
+                return Outcome(AttemptResult.ACK, "nothing to request")
+        return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
 
-    def _sent(self, step: AnyStep) -> Reply:
-        request = of_step(self._connector, step)
+    def _sent(self, step: AnyStep) -> ConnectReply:
+        request = build_step_request(self._connector, step)
         assert request is not None
         return self._heard(self._writer.send(*request))
 
@@ -338,84 +376,90 @@ class RestDriver:
         the look.
         """
         if self._kafka is None:
-            return Outcome(Answer.NACK, _NEVER.said)
+            return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
         seen = self._sight.seen(self._connector)
-        if seen is None or _stopped(seen, "").standing is not Standing.DONE:
-            said = f"nothing was written: it is no longer stopped: {_state_in_words(seen)}"
-            return Outcome(Answer.NACK, said)
-        with closing(self._kafka.storage(_topic_of(step))) as storage:
+        if seen is None or _check_stopped(seen, "").standing is not StepStatus.DONE:
+            said = f"nothing was written: it is no longer stopped: {_describe_state(seen)}"
+            return Outcome(AttemptResult.NACK, said)
+        with closing(self._kafka.storage(_parse_topic(step))) as storage:
             return storage.write(step.records)
 
     def _create(self) -> Outcome:
         assert self._create_config is not None, "the look says that it is impossible"
-        version = kafka_version(self._sight.root().version)
-        if version is not None and version < CREATES_STOPPED:
-            return Outcome(Answer.NACK, "Connect creates connectors stopped since Kafka 3.7")
-        config = config_texts(self._create_config)
+        version = parse_kafka_version(self._sight.root().version)
+        if version is not None and version < CREATE_STOPPED_SINCE:
+            return Outcome(AttemptResult.NACK, "Connect creates connectors stopped since Kafka 3.7")
+        config = format_config_texts(self._create_config)
         reply = self._writer.create(self._connector, config, initial_state="STOPPED")
-        return of_request(self._heard(reply), done=frozenset({201}))
+        return classify_request_reply(self._heard(reply), done=frozenset({201}))
 
-    def _heard(self, reply: Reply) -> Reply:
+    def _heard(self, reply: ConnectReply) -> ConnectReply:
         if reply.status in {401, 403}:
-            raise Denied(self._sight.name, f"HTTP {reply.status}")
+            raise AccessDenied(self._sight.name, f"HTTP {reply.status}")
         return reply
 
 
-def _topic_of(step: Write) -> str:
+def _parse_topic(step: Write) -> str:
     return step.where.rpartition("/")[2]
 
 
-def as_expected(now: tuple[Pair, ...], expected: tuple[Pair, ...]) -> Look:
+def check_expected_offsets(
+    now: tuple[PartitionOffset, ...], expected: tuple[PartitionOffset, ...]
+) -> StepInspection:
     """Whether these partitions have exactly these offsets."""
-    have = _offsets(now)
+    have = _index_offsets(now)
     for at in expected:
         if have.get(at.partition) != at.offset:
             found = have.get(at.partition, "none")
             said = f"{at.partition} has {found} by now, and had {at.offset or 'none'}"
-            return Look(Standing.FOREIGN, said)
-    return Look(Standing.DONE, f"{len(expected)} offsets are still what they were")
+            return StepInspection(StepStatus.FOREIGN, said)
+    return StepInspection(StepStatus.DONE, f"{len(expected)} offsets are still what they were")
 
 
-def compared(
+def compare_offsets(
     *,
     now: Mapping[str, str],
     before: Mapping[str, str] | None,
     target: Mapping[str, str | None],
-) -> Look:
+) -> StepInspection:
     """Offsets as they are against those there were and those there are to be; what the target does
     not name is to stay.
     """
     wrong = [at for at, offset in target.items() if now.get(at) != offset]
     if before is None:
-        return _ready("offsets differ") if wrong else Look(Standing.DONE, "offsets are set")
+        return (
+            _report_ready("offsets differ")
+            if wrong
+            else StepInspection(StepStatus.DONE, "offsets are set")
+        )
     strange = [at for at in wrong if now.get(at) != before.get(at)]
     strange += [at for at in {*now, *before} - {*target} if now.get(at) != before.get(at)]
     if strange:
         at = min(strange)
         more = "" if len(strange) == 1 else f", and {len(strange) - 1} more"
         found, was = now.get(at, "none"), before.get(at, "none")
-        return Look(Standing.FOREIGN, f"{at} has {found}, and had {was}{more}")
+        return StepInspection(StepStatus.FOREIGN, f"{at} has {found}, and had {was}{more}")
     if not wrong:
-        return Look(Standing.DONE, f"{len(target)} offsets are as requested")
+        return StepInspection(StepStatus.DONE, f"{len(target)} offsets are as requested")
     changed = sum(now.get(at) != before.get(at) for at in target)
     if changed:
-        return Look(Standing.PARTLY, f"{changed} changed, {len(wrong)} not yet")
-    return _ready(f"{len(wrong)} offsets to change")
+        return StepInspection(StepStatus.PARTLY, f"{changed} changed, {len(wrong)} not yet")
+    return _report_ready(f"{len(wrong)} offsets to change")
 
 
-def _ready(said: str) -> Look:
-    return Look(Standing.READY, said)
+def _report_ready(said: str) -> StepInspection:
+    return StepInspection(StepStatus.READY, said)
 
 
-def _stopped(seen: Seen, said: str) -> Look:
+def _check_stopped(seen: RestConnectorState, said: str) -> StepInspection:
     """A stop removes the tasks' configurations first: they are gone before it is STOPPED."""
     if seen.standing.state != "stopped":
-        return Look(Standing.READY if seen.configured else Standing.PARTLY, said)
+        return StepInspection(StepStatus.READY if seen.configured else StepStatus.PARTLY, said)
     left = seen.configured or seen.standing.tasks
-    return Look(Standing.NOT_YET if left else Standing.DONE, said)
+    return StepInspection(StepStatus.NOT_YET if left else StepStatus.DONE, said)
 
 
-def _state_in_words(seen: Seen | None) -> str:
+def _describe_state(seen: RestConnectorState | None) -> str:
     if seen is None:
         return "of unknown state"
     if not seen.standing.tasks:
@@ -423,5 +467,5 @@ def _state_in_words(seen: Seen | None) -> str:
     return f"{seen.standing.state}, tasks: {' '.join(seen.standing.tasks)}"
 
 
-def _offsets(pairs: tuple[Pair, ...]) -> dict[str, str]:
+def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
     return {at.partition: at.offset for at in pairs if at.offset is not None}

@@ -10,12 +10,12 @@ from typing import Any
 
 from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.config import Connect, Kafka
-from offsetwatch.decode.connector_config import connector_settings
+from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.errors import ClientError
 from offsetwatch.remedy.drivers.storage.stores import TopicStorage
 
 
-class KafkaSide:
+class WorkersKafkaClient:
     """The Kafka cluster of one Connect cluster. Keeps nothing open between calls."""
 
     def __init__(self, connect: Connect, kafka: Kafka) -> None:
@@ -27,7 +27,7 @@ class KafkaSide:
         """Consumers that are still in the group of a sink; None where nobody can tell: a worker
         checks for itself when it is asked to alter them.
         """
-        sink = connector_settings(connector, config, kind="sink").sink
+        sink = parse_connector_settings(connector, config, kind="sink").sink
         if (
             self._blind
             or sink is None

@@ -9,17 +9,30 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from offsetwatch.clock import Clock
-from offsetwatch.errors import ClientError, Denied
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import AccessDenied, ClientError
 from offsetwatch.remedy.drivers.storage.stores import Storage
-from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
-from offsetwatch.remedy.model.plan import AnyStep, Freeze, Frozen, Raw, Settle, Write
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
+from offsetwatch.remedy.model.plan import (
+    AnyStep,
+    Freeze,
+    FrozenOffsets,
+    RawOffsetRecord,
+    Settle,
+    Write,
+)
 from offsetwatch.remedy.model.stored_offsets import (
-    Contents,
-    contents_by_key,
-    pairs,
-    raw,
-    value_bytes,
+    OffsetStoreContents,
+    decode_record_value,
+    index_by_key,
+    list_pairs,
+    list_raw_records,
 )
 
 _STOP: Final = "stop every worker first"
@@ -28,7 +41,7 @@ _STOP: Final = "stop every worker first"
 class StorageDriver:
     """See the module; a Driver of one connector."""
 
-    def __init__(self, storage: Storage, connector: str, clock: Clock) -> None:
+    def __init__(self, storage: Storage, connector: str, clock: UnixClock) -> None:
         self._storage = storage
         self._connector = connector
         self._clock = clock
@@ -37,115 +50,132 @@ class StorageDriver:
         """What the storage is."""
         return self._storage.identity()
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         """What a task would be handed, and every record behind it."""
         contents = self._storage.contents()
-        return Found(pairs(contents, self._connector), raw(contents, self._connector))
+        return DriverOffsets(
+            list_pairs(contents, self._connector), list_raw_records(contents, self._connector)
+        )
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """See Standing. A worker that runs is `not_yet`: it may be about to end."""
         match step:
             case Settle():
                 return self._settled()
             case Freeze():
-                return Look(Standing.READY, "")
+                return StepInspection(StepStatus.READY, "")
             case Write():
                 return self._written(step, frozen)
             case _:
-                return Look(Standing.IMPOSSIBLE, _impossible(step))
+                return StepInspection(StepStatus.IMPOSSIBLE, _describe_unsupported_step(step))
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """One write of all records, if nobody has come meanwhile."""
         if not isinstance(step, Write):
-            return Outcome(Answer.NACK, _impossible(step))
+            return Outcome(AttemptResult.NACK, _describe_unsupported_step(step))
         try:
             before = self._written(step, frozen)
             busy = self._storage.busy()
         except ClientError as exc:
-            answer = Answer.NACK if isinstance(exc, Denied) else Answer.RETRY
+            answer = AttemptResult.NACK if isinstance(exc, AccessDenied) else AttemptResult.RETRY
             return Outcome(answer, f"nothing was written: {exc}")
         if busy:
-            return Outcome(Answer.NACK, f"nothing was written: {'; '.join(busy)}; {_STOP}")
-        if before.standing in {Standing.FOREIGN, Standing.IMPOSSIBLE}:
-            return Outcome(Answer.NACK, f"nothing was written: {before.said}")
+            return Outcome(AttemptResult.NACK, f"nothing was written: {'; '.join(busy)}; {_STOP}")
+        if before.standing in {StepStatus.FOREIGN, StepStatus.IMPOSSIBLE}:
+            return Outcome(AttemptResult.NACK, f"nothing was written: {before.said}")
         return self._storage.write(step.records)
 
-    def _settled(self) -> Look:
+    def _settled(self) -> StepInspection:
         try:
             busy = self._storage.busy()
-        except Denied as exc:
-            return Look(Standing.IMPOSSIBLE, f"it is unknown whether a worker runs: {exc}")
+        except AccessDenied as exc:
+            return StepInspection(
+                StepStatus.IMPOSSIBLE, f"it is unknown whether a worker runs: {exc}"
+            )
         if busy:
-            return Look(Standing.NOT_YET, f"{'; '.join(busy)}; {_STOP}")
+            return StepInspection(StepStatus.NOT_YET, f"{'; '.join(busy)}; {_STOP}")
         contents = self._storage.contents()
         why = self._storage.unsettled(contents, self._clock.now())
         if why is not None:
-            return Look(Standing.NOT_YET, why)
+            return StepInspection(StepStatus.NOT_YET, why)
         again = self._storage.busy()
         if again:
-            return Look(Standing.NOT_YET, "; ".join(again))
-        return Look(Standing.DONE, f"no worker writes to {self._storage.where}")
+            return StepInspection(StepStatus.NOT_YET, "; ".join(again))
+        return StepInspection(StepStatus.DONE, f"no worker writes to {self._storage.where}")
 
-    def _written(self, step: Write, frozen: Frozen | None) -> Look:
+    def _written(self, step: Write, frozen: FrozenOffsets | None) -> StepInspection:
         if step.where != self._storage.where:
-            return Look(Standing.IMPOSSIBLE, f"the plan writes to {step.where}, this is not it")
+            return StepInspection(
+                StepStatus.IMPOSSIBLE, f"the plan writes to {step.where}, this is not it"
+            )
         return inspect_write(self._storage.contents(), self._connector, step, frozen)
 
 
-def inspect_write(contents: Contents, connector: str, step: Write, frozen: Frozen | None) -> Look:
+def inspect_write(
+    contents: OffsetStoreContents, connector: str, step: Write, frozen: FrozenOffsets | None
+) -> StepInspection:
     """Compare the records of a connector with those before a step, and those it writes."""
-    now = contents_by_key(contents)
+    now = index_by_key(contents)
     were = {} if frozen is None else frozen.records_of(step.where)
-    before = {_place(record): value_bytes(record) for record in were.values()}
-    wanted = {_place(record): value_bytes(record) for record in step.records}
-    others = _others(contents, connector, wanted)
+    before = {_build_record_key(record): decode_record_value(record) for record in were.values()}
+    wanted = {_build_record_key(record): decode_record_value(record) for record in step.records}
+    others = _find_other_records(contents, connector, wanted)
     if frozen is not None and others != {
         place: value for place, value in before.items() if place not in wanted
     }:
-        return Look(Standing.FOREIGN, f"other offsets of {connector} are not what they were")
+        return StepInspection(
+            StepStatus.FOREIGN, f"other offsets of {connector} are not what they were"
+        )
     there = {place for place, value in wanted.items() if now.get(place) == value}
     if len(there) == len(wanted):
-        return _read_back(contents, connector, step)
+        return _check_read_back(contents, connector, step)
     left = wanted.keys() - there
     if frozen is None or all(now.get(place) == before.get(place) for place in left):
-        some = Standing.PARTLY if _changed(there, before, wanted) else Standing.READY
-        return Look(some, f"{len(left)} of {len(wanted)} record(s) are still to be written")
+        some = StepStatus.PARTLY if _has_new_values(there, before, wanted) else StepStatus.READY
+        return StepInspection(
+            some, f"{len(left)} of {len(wanted)} record(s) are still to be written"
+        )
     said = f"{len(left)} of {len(wanted)} record(s) are neither as they were nor as wanted"
-    return Look(Standing.FOREIGN, said)
+    return StepInspection(StepStatus.FOREIGN, said)
 
 
-def _read_back(contents: Contents, connector: str, step: Write) -> Look:
+def _check_read_back(contents: OffsetStoreContents, connector: str, step: Write) -> StepInspection:
     """The records are there; do they say to a task what they were written for?"""
-    found = {pair.partition: pair.offset for pair in pairs(contents, connector)}
+    found = {pair.partition: pair.offset for pair in list_pairs(contents, connector)}
     wrong = [pair for pair in step.pairs if found.get(pair.partition) != pair.offset]
     if wrong:
         said = f"{wrong[0].partition}: written, and a task would still be handed another offset"
-        return Look(Standing.FOREIGN, said)
-    return Look(Standing.DONE, f"{contents.where} holds what was to be written")
+        return StepInspection(StepStatus.FOREIGN, said)
+    return StepInspection(StepStatus.DONE, f"{contents.where} holds what was to be written")
 
 
-Place = tuple[bytes | None, int | None]
+StoredRecordKey = tuple[bytes | None, int | None]
 
 
-def _place(record: Raw) -> Place:
+def _build_record_key(record: RawOffsetRecord) -> StoredRecordKey:
     return (base64.b64decode(record.key), record.kpartition)
 
 
-def _others(
-    contents: Contents, connector: str, wanted: dict[Place, bytes | None]
-) -> dict[Place, bytes | None]:
+def _find_other_records(
+    contents: OffsetStoreContents, connector: str, wanted: dict[StoredRecordKey, bytes | None]
+) -> dict[StoredRecordKey, bytes | None]:
     """The connector's records beside those that are to be written."""
-    found = {_place(at): value_bytes(at) for at in raw(contents, connector)}
+    found = {
+        _build_record_key(at): decode_record_value(at)
+        for at in list_raw_records(contents, connector)
+    }
     return {place: value for place, value in found.items() if place not in wanted}
 
 
-def _changed(
-    there: set[Place], before: dict[Place, bytes | None], wanted: dict[Place, bytes | None]
+def _has_new_values(
+    there: set[StoredRecordKey],
+    before: dict[StoredRecordKey, bytes | None],
+    wanted: dict[StoredRecordKey, bytes | None],
 ) -> bool:
     """Is any of them as it should be that was not so before?"""
     return any(before.get(place) != wanted[place] for place in there)
 
 
-def _impossible(step: AnyStep) -> str:
+def _describe_unsupported_step(step: AnyStep) -> str:
     name = type(step).__name__
     return f"{name}: Connect is not asked here; over REST it could be (--connect)"

@@ -12,31 +12,37 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from offsetwatch.clients.connect.standalone_worker import entries_of, running
+from offsetwatch.clients.connect.standalone_worker import find_worker_evidence, read_offsets_entries
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import (
     LogRecord,
-    Progress,
+    ProgressCallback,
     StorageAdmin,
-    ends_of,
-    read_whole,
+    read_topic_ends,
+    read_whole_topic,
 )
 from offsetwatch.clients.write.offsets import (
-    Keyed,
-    Written,
-    locked,
+    OffsetsWriteResult,
+    OutgoingOffsetRecord,
+    lock_file,
     replace_file,
     write_records,
 )
-from offsetwatch.clock import utc
+from offsetwatch.clock import to_utc
 from offsetwatch.errors import ClientError, Conflict, NotFound
-from offsetwatch.remedy.model.driver import Answer, Outcome
-from offsetwatch.remedy.model.plan import Raw
-from offsetwatch.remedy.model.stored_offsets import Contents, Stored, value_bytes
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome
+from offsetwatch.remedy.model.plan import RawOffsetRecord
+from offsetwatch.remedy.model.stored_offsets import (
+    OffsetStoreContents,
+    StoredOffsetRecord,
+    decode_record_value,
+)
 from offsetwatch.state.clock_skew import is_later
 
-Write = Callable[[str, Mapping[str, Any], str, Sequence[Keyed]], Written]
-_SHOWN_MAX: Final = 5
+WriteFunction = Callable[
+    [str, Mapping[str, Any], str, Sequence[OutgoingOffsetRecord]], OffsetsWriteResult
+]
+_MEMBERS_LISTED_MAX: Final = 5
 
 
 class Storage(Protocol):
@@ -49,23 +55,23 @@ class Storage(Protocol):
     def identity(self) -> str | None:
         """What it is, whatever it is called."""
 
-    def contents(self, progress: Progress | None = None) -> Contents:
+    def contents(self, progress: ProgressCallback | None = None) -> OffsetStoreContents:
         """All that is there now."""
 
     def busy(self) -> tuple[str, ...]:
         """What speaks for somebody who would write over what we write; nothing if nobody can."""
 
-    def unsettled(self, contents: Contents, now: float) -> str | None:
+    def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
         """Why somebody unseen may still be about, who wrote these contents just now."""
 
-    def write(self, records: tuple[Raw, ...]) -> Outcome:
+    def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
         """All of them, at once as far as the storage can. Raises only if nothing was written."""
 
     def close(self) -> None:
         """Let go of connections."""
 
 
-class Workers(NamedTuple):
+class WorkerGroup(NamedTuple):
     """Those who write to a topic.
 
     group       all of them are its members
@@ -90,11 +96,11 @@ class TopicStorage:
         properties: Mapping[str, Any],
         topic: str,
         *,
-        workers: Workers | None,
+        workers: WorkerGroup | None,
         in_envelope: tuple[bool, bool] = (False, False),
         admin: StorageAdmin | None = None,
         open_reader: Callable[[], TailReader] | None = None,
-        write: Write = write_records,
+        write: WriteFunction = write_records,
     ) -> None:
         self.topic = topic
         self._kafka = kafka
@@ -115,15 +121,17 @@ class TopicStorage:
         """The id of the Kafka cluster."""
         return self._admin.cluster_id()
 
-    def contents(self, progress: Progress | None = None) -> Contents:
+    def contents(self, progress: ProgressCallback | None = None) -> OffsetStoreContents:
         """The newest record of each key in each partition."""
-        ends = ends_of(self._admin, self.topic)
-        records = read_whole(self._admin, self._open, self.topic, until=ends, progress=progress)
-        return contents_of(self.where, records, ends.partitions, in_envelope=self._in_envelope)
+        ends = read_topic_ends(self._admin, self.topic)
+        records = read_whole_topic(
+            self._admin, self._open, self.topic, until=ends, progress=progress
+        )
+        return build_contents(self.where, records, ends.partitions, in_envelope=self._in_envelope)
 
-    def history(self, progress: Progress | None = None) -> Iterator[LogRecord]:
+    def history(self, progress: ProgressCallback | None = None) -> Iterator[LogRecord]:
         """Every record that is still there."""
-        return read_whole(self._admin, self._open, self.topic, progress=progress)
+        return read_whole_topic(self._admin, self._open, self.topic, progress=progress)
 
     def busy(self) -> tuple[str, ...]:
         """The workers in the group, and transactions that are open."""
@@ -133,17 +141,21 @@ class TopicStorage:
         group = self._workers.group
         members = self._admin.members(group)
         if members:
-            more = f" and {len(members) - _SHOWN_MAX} more" if len(members) > _SHOWN_MAX else ""
-            shown = ", ".join(members[:_SHOWN_MAX])
+            more = (
+                f" and {len(members) - _MEMBERS_LISTED_MAX} more"
+                if len(members) > _MEMBERS_LISTED_MAX
+                else ""
+            )
+            shown = ", ".join(members[:_MEMBERS_LISTED_MAX])
             found.append(f"group {group} has workers: {shown}{more}")
         try:
-            held = ends_of(self._admin, self.topic).held
+            held = read_topic_ends(self._admin, self.topic).held
         except NotFound:
             held = ()
         found += [f"a transaction is open in partition {number} of {self.where}" for number in held]
         return tuple(found)
 
-    def unsettled(self, contents: Contents, now: float) -> str | None:
+    def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
         """A worker that has lost its group goes on until it notices, and commits once more. It is
         done where its records are certainly older than a flush, as they are dated by its clock, or
         where none came for as long while we looked.
@@ -161,25 +173,28 @@ class TopicStorage:
             return None
         # The moments and not how long it is until then: the same sentence is told once.
         return (
-            f"the newest record of {self.where} is of {_clock(newest)} by its worker's clock; that "
-            f"no worker commits again is known at {_clock(until)}"
+            f"the newest record of {self.where} is of {_format_clock(newest)} by its worker's "
+            "clock; that "
+            f"no worker commits again is known at {_format_clock(until)}"
         )
 
-    def write(self, records: tuple[Raw, ...]) -> Outcome:
+    def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
         """One idempotent producer, all acknowledgements."""
         count = self._admin.shape(self.topic)[1]
         wanted = []
         for record in records:
             if record.kpartition is None or not 0 <= record.kpartition < count:
-                return Outcome(Answer.NACK, f"{self.where} has no partition {record.kpartition}")
+                return Outcome(
+                    AttemptResult.NACK, f"{self.where} has no partition {record.kpartition}"
+                )
             key = base64.b64decode(record.key)
-            wanted.append(Keyed(record.kpartition, key, value_bytes(record)))
+            wanted.append(OutgoingOffsetRecord(record.kpartition, key, decode_record_value(record)))
         done = self._write(self._kafka, self._properties, self.topic, wanted)
         if done.failed is None:
             said = f"{done.acknowledged} record(s) written to {self.where}"
-            return _unless(self.busy, Outcome(Answer.ACK, said))
+            return _doubt_if_busy(self.busy, Outcome(AttemptResult.ACK, said))
         said = f"{done.acknowledged} of {len(wanted)} record(s) written: {done.failed}"
-        return Outcome(Answer.NACK if done.certain else Answer.IN_DOUBT, said)
+        return Outcome(AttemptResult.NACK if done.certain else AttemptResult.IN_DOUBT, said)
 
     def close(self) -> None:
         """Close what the admin holds."""
@@ -215,16 +230,16 @@ class FileStorage:
         """A file has none that would outlive being replaced."""
         return None
 
-    def contents(self, progress: Progress | None = None) -> Contents:
+    def contents(self, progress: ProgressCallback | None = None) -> OffsetStoreContents:
         """All entries. A file that is not there yet is a worker that has no offsets yet, if at
         least its folder is.
         """
         entries = self._entries()
         if progress is not None:
             progress(len(entries), len(entries))
-        return Contents(
+        return OffsetStoreContents(
             where=self.where,
-            stored=tuple(Stored(key, value) for key, value in entries),
+            stored=tuple(StoredOffsetRecord(key, value) for key, value in entries),
             partitions=None,
             keys_in_envelope=self._in_envelope[0],
             values_in_envelope=self._in_envelope[1],
@@ -232,57 +247,57 @@ class FileStorage:
 
     def busy(self) -> tuple[str, ...]:
         """Processes that have the file or name it, what answers, and who holds a lock."""
-        found = running(self.path, self._properties, self._urls)
+        found = find_worker_evidence(self.path, self._properties, self._urls)
         try:
-            with locked(self.path):
+            with lock_file(self.path):
                 pass
         except Conflict as exc:
             found = (*found, exc.detail)
         return found
 
-    def unsettled(self, contents: Contents, now: float) -> str | None:
+    def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
         """Nobody writes here unseen: a process that did is gone with all that it would write."""
         del contents, now
         return None
 
-    def write(self, records: tuple[Raw, ...]) -> Outcome:
+    def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
         """All at once: the file is replaced, and what it was stays beside it."""
-        with locked(self.path):
+        with lock_file(self.path):
             entries = dict(self._entries())
             for record in records:
                 # Connect itself keeps the key of what was removed.
-                entries[base64.b64decode(record.key)] = value_bytes(record)
+                entries[base64.b64decode(record.key)] = decode_record_value(record)
             kept = replace_file(self.path, tuple(entries.items()))
         beside = "" if kept is None else f"; what it was is kept as {kept.name}"
         said = f"{len(records)} entries written to {self.where}{beside}"
-        return _unless(self.busy, Outcome(Answer.ACK, said))
+        return _doubt_if_busy(self.busy, Outcome(AttemptResult.ACK, said))
 
     def close(self) -> None:
         """Nothing is held."""
 
     def _entries(self) -> tuple[tuple[bytes | None, bytes | None], ...]:
         try:
-            return entries_of(self.path)
+            return read_offsets_entries(self.path)
         except NotFound:
             if not self.path.parent.is_dir():
                 raise
             return ()
 
 
-def contents_of(
+def build_contents(
     where: str,
     records: Iterable[LogRecord],
     partitions: int,
     *,
     in_envelope: tuple[bool, bool] = (False, False),
-) -> Contents:
+) -> OffsetStoreContents:
     """What a topic holds of which these are all records, each partition in the order of its log."""
-    newest: dict[tuple[bytes | None, int], Stored] = {}
+    newest: dict[tuple[bytes | None, int], StoredOffsetRecord] = {}
     for at in records:
-        newest[at.key, at.kpartition] = Stored(
+        newest[at.key, at.kpartition] = StoredOffsetRecord(
             at.key, at.value, at.kpartition, at.koffset, at.at, ours=at.ours
         )
-    return Contents(
+    return OffsetStoreContents(
         where=where,
         stored=tuple(newest.values()),
         partitions=partitions,
@@ -291,11 +306,11 @@ def contents_of(
     )
 
 
-def _clock(at: float) -> str:
-    return utc(at).strftime("%H:%M:%S UTC")
+def _format_clock(at: float) -> str:
+    return to_utc(at).strftime("%H:%M:%S UTC")
 
 
-def _unless(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:
+def _doubt_if_busy(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:
     """A worker that began just before the write may have read what was there before it."""
     try:
         others = busy()
@@ -304,4 +319,4 @@ def _unless(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:
     if not others:
         return outcome
     said = f"{outcome.said}; but a worker may have begun meanwhile: {'; '.join(others)}"
-    return Outcome(Answer.IN_DOUBT, said)
+    return Outcome(AttemptResult.IN_DOUBT, said)

@@ -13,42 +13,54 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.clients.http.redaction import without_secrets
-from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.http.redaction import redact_secrets
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
-from offsetwatch.clients.write.connect import Reply
+from offsetwatch.clients.write.connect import ConnectReply
 from offsetwatch.clients.write.kubernetes import KubeWriter
-from offsetwatch.clock import Clock, SteadyClock
-from offsetwatch.errors import NotFound, Refused, TimedOut
-from offsetwatch.remedy.drivers.rest.answers import of_offsets
-from offsetwatch.remedy.drivers.rest.driver import as_expected, compared
+from offsetwatch.clock import SteadyClock, UnixClock
+from offsetwatch.errors import NotFound, RemoteRefusal, ResponseTimeout
+from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply
+from offsetwatch.remedy.drivers.rest.driver import check_expected_offsets, compare_offsets
 from offsetwatch.remedy.drivers.strimzi.operator import (
     OPERATION_S,
-    Operator,
-    OperatorRefused,
-    our_fields,
+    OperatorRefusal,
+    StrimziOperatorClient,
+    build_config_map_fields,
 )
-from offsetwatch.remedy.drivers.strimzi.resource_state import Op, Owner, Seen, meaning, own_map
-from offsetwatch.remedy.engine.requests import body_of
-from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
+    ConnectorResource,
+    Owner,
+    PatchOp,
+    build_config_map_name,
+    parse_target_state,
+)
+from offsetwatch.remedy.engine.requests import build_offsets_body
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Expect,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
+    RequestedState,
     Reset,
     Settle,
-    State,
     ToState,
 )
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 
-_RETURNED: Final = re.compile(r"returned (\d{3}) \([^)]*\): ?(.*)", re.DOTALL)
+_CONNECT_REPLY: Final = re.compile(r"returned (\d{3}) \([^)]*\): ?(.*)", re.DOTALL)
 # Said by the operator before it asks Connect for anything.
-_NOT_ASKED: Final = re.compile(
+_ERROR_BEFORE_REQUEST: Final = re.compile(
     r"missing property|missing annotation|does not exist|is missing|Failed to parse"
     r"|not in STOPPED state|Unknown connector"
 )
@@ -63,20 +75,20 @@ class StrimziDriver:
 
     def __init__(
         self,
-        access: Access,
+        access: KubernetesAccess,
         owner: Owner,
         *,
         wait_s: float = OPERATION_S,
         stays: bool = False,
         reader: KubeReader | None = None,
         writer: KubeWriter | None = None,
-        clock: Clock | None = None,
+        clock: UnixClock | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owner = owner
         self._stays = stays
         self._clock = SteadyClock() if clock is None else clock
-        self._operator = Operator(
+        self._operator = StrimziOperatorClient(
             access,
             owner,
             wait_s=wait_s,
@@ -86,35 +98,35 @@ class StrimziDriver:
             pause=pause,
         )
         self._asked: set[AnyStep] = set()
-        self._quiet: tuple[tuple[Pair, ...], float] | None = None
+        self._quiet: tuple[tuple[PartitionOffset, ...], float] | None = None
 
     def identity(self) -> str | None:
         """The resource itself: one that was deleted and created again is another."""
         return str(self._operator.seen().metadata.get("uid"))
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         """What the operator lists."""
-        return Found(self._operator.listed())
+        return DriverOffsets(self._operator.listed())
 
     # --- looking ---------------------------------------------------------------------------------
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """Offsets are looked at through the operator, which lists them."""
         try:
             return self._look(step, frozen)
         except NotFound as exc:
-            return Look(Standing.FOREIGN, exc.detail)
+            return StepInspection(StepStatus.FOREIGN, exc.detail)
 
-    def _look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def _look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         seen = self._operator.seen()
         if not seen.reconciled:
             said = f"{self._owner.said} is paused: the operator does nothing with it"
-            return Look(Standing.IMPOSSIBLE, said)
+            return StepInspection(StepStatus.IMPOSSIBLE, said)
         match step:
-            case ToState(state=State.STOPPED):
+            case ToState(state=RequestedState.STOPPED):
                 return self._look_for_stop(step, seen)
             case ToState(state=state):
-                return _look_for_state(state, seen)
+                return _check_state(state, seen)
             case Settle(quiet_s=quiet_s):
                 return self._look_for_quiet(seen, QUIET_S if quiet_s is None else quiet_s)
             case Alter(pairs=pairs):
@@ -123,65 +135,74 @@ class StrimziDriver:
             case Reset():
                 return self._look_for_offsets(seen, frozen, None)
             case Expect(pairs=pairs):
-                return as_expected(self._operator.listed(), pairs)
+                return check_expected_offsets(self._operator.listed(), pairs)
             case Freeze():
-                return Look(Standing.READY, "offsets can be read")
-        return Look(Standing.IMPOSSIBLE, "this cannot be done through Strimzi's resources")
+                return StepInspection(StepStatus.READY, "offsets can be read")
+        return StepInspection(
+            StepStatus.IMPOSSIBLE, "this cannot be done through Strimzi's resources"
+        )
 
-    def declared(self, state: State) -> Look:
+    def declared(self, state: RequestedState) -> StepInspection:
         """Whether the resource says so, whatever has come of that. Raises ClientError."""
         try:
             seen = self._operator.seen()
         except NotFound as exc:
-            return Look(Standing.FOREIGN, exc.detail)
-        held = state is not State.STOPPED and "state" in (seen.held or {})
+            return StepInspection(StepStatus.FOREIGN, exc.detail)
+        held = state is not RequestedState.STOPPED and "state" in (seen.held or {})
         says = seen.wanted is state and not held
-        return Look(Standing.DONE if says else Standing.READY, seen.said)
+        return StepInspection(StepStatus.DONE if says else StepStatus.READY, seen.said)
 
-    def _look_for_stop(self, step: AnyStep, seen: Seen) -> Look:
-        if seen.wanted is not State.STOPPED:
+    def _look_for_stop(self, step: AnyStep, seen: ConnectorResource) -> StepInspection:
+        if seen.wanted is not RequestedState.STOPPED:
             if step in self._asked:
                 said = f"another client has reverted {self._owner.said}: {seen.said}"
-                return Look(Standing.FOREIGN, said)
-            return Look(Standing.READY, seen.said)
-        if seen.observed and not _stands(seen):
+                return StepInspection(StepStatus.FOREIGN, said)
+            return StepInspection(StepStatus.READY, seen.said)
+        if seen.observed and not _is_stopped(seen):
             # The operator asked Connect right after the stop, and asks again when it is asked for
             # anything; left alone, two minutes later.
             self._operator.listed()
             seen = self._operator.seen()
-        done = seen.observed and _stands(seen)
-        return Look(Standing.DONE if done else Standing.NOT_YET, _with_warnings(seen))
+        done = seen.observed and _is_stopped(seen)
+        return StepInspection(
+            StepStatus.DONE if done else StepStatus.NOT_YET, _describe_with_warnings(seen)
+        )
 
-    def _look_for_quiet(self, seen: Seen, wanted_s: float) -> Look:
-        if seen.wanted is not State.STOPPED:
-            return Look(Standing.FOREIGN, f"it is no longer to be stopped: {seen.said}")
+    def _look_for_quiet(self, seen: ConnectorResource, wanted_s: float) -> StepInspection:
+        if seen.wanted is not RequestedState.STOPPED:
+            return StepInspection(StepStatus.FOREIGN, f"it is no longer to be stopped: {seen.said}")
         pairs, now = self._operator.listed(), self._clock.now()
-        if not _stands(self._operator.seen()):
+        if not _is_stopped(self._operator.seen()):
             self._quiet = None
-            return Look(Standing.NOT_YET, _with_warnings(seen))
+            return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(seen))
         if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
             self._quiet = (pairs, now)
         quiet = now - self._quiet[1]
         if quiet < wanted_s:
-            return Look(Standing.NOT_YET, f"its offsets have to stand still for {wanted_s:.0f} s")
-        return Look(Standing.DONE, f"its offsets have not changed for {quiet:.0f} s")
+            return StepInspection(
+                StepStatus.NOT_YET, f"its offsets have to stand still for {wanted_s:.0f} s"
+            )
+        return StepInspection(StepStatus.DONE, f"its offsets have not changed for {quiet:.0f} s")
 
     def _look_for_offsets(
-        self, seen: Seen, frozen: Frozen | None, target: dict[str, str | None] | None
-    ) -> Look:
-        now = _offsets(self._operator.listed())
-        before = None if frozen is None else _offsets(frozen.pairs)
+        self,
+        seen: ConnectorResource,
+        frozen: FrozenOffsets | None,
+        target: dict[str, str | None] | None,
+    ) -> StepInspection:
+        now = _index_offsets(self._operator.listed())
+        before = None if frozen is None else _index_offsets(frozen.pairs)
         wanted = dict.fromkeys({*now, *(before or {})}) if target is None else target
-        look = compared(now=now, before=before, target=wanted)
-        if look.standing not in {Standing.READY, Standing.PARTLY} or _stands(seen):
+        look = compare_offsets(now=now, before=before, target=wanted)
+        if look.standing not in {StepStatus.READY, StepStatus.PARTLY} or _is_stopped(seen):
             return look
-        if seen.wanted is not State.STOPPED:
-            return Look(Standing.FOREIGN, f"it is no longer to be stopped: {seen.said}")
-        return Look(Standing.NOT_YET, _with_warnings(seen))
+        if seen.wanted is not RequestedState.STOPPED:
+            return StepInspection(StepStatus.FOREIGN, f"it is no longer to be stopped: {seen.said}")
+        return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(seen))
 
     # --- changing --------------------------------------------------------------------------------
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """One operation, to its end: nothing of ours is asked for any more when this returns."""
         del frozen
         match step:
@@ -189,105 +210,117 @@ class StrimziDriver:
                 self._operator.take_back()  # what a process that was killed has left
                 self._operator.edit(lambda seen: self._to_state(seen, state))
                 self._asked.add(step)
-                return Outcome(Answer.ACK, f"{self._owner.said} says {state}")
+                return Outcome(AttemptResult.ACK, f"{self._owner.said} says {state}")
             case Alter(pairs=pairs):
-                return self._changed("alter", body_of(pairs))
+                return self._changed("alter", build_offsets_body(pairs))
             case Reset():
                 return self._changed("reset", None)
             case Settle() | Freeze() | Expect():
-                return Outcome(Answer.ACK, "nothing to request")
-        return Outcome(Answer.NACK, "this cannot be done through Strimzi's resources")
+                return Outcome(AttemptResult.ACK, "nothing to request")
+        return Outcome(AttemptResult.NACK, "this cannot be done through Strimzi's resources")
 
-    def _to_state(self, seen: Seen, state: State) -> list[Op]:
+    def _to_state(self, seen: ConnectorResource, state: RequestedState) -> list[PatchOp]:
         """Exactly what was there before, where that means the same."""
         held = seen.held
         if held is None:
-            raise Refused(self._operator.name, f"{self._owner.said} is held for another connector")
-        if state is State.STOPPED:
-            if seen.wanted is State.STOPPED:
+            raise RemoteRefusal(
+                self._operator.name, f"{self._owner.said} is held for another connector"
+            )
+        if state is RequestedState.STOPPED:
+            if seen.wanted is RequestedState.STOPPED:
                 return []
             if self._stays:
                 return seen.field("state", state.value)
             return seen.changed({"state": state.value})
         was = {**seen.part, "state": held.get("state")}
-        if "state" in held and meaning(was) is state:
-            return seen.restored({"state": State.STOPPED.value, **our_fields(self._owner)})
-        kept = {"state": None, **our_fields(self._owner)}
+        if "state" in held and parse_target_state(was) is state:
+            return seen.restored(
+                {"state": RequestedState.STOPPED.value, **build_config_map_fields(self._owner)}
+            )
+        kept = {"state": None, **build_config_map_fields(self._owner)}
         return [*seen.field("state", state.value), *seen.restored(kept)]
 
     def _changed(self, operation: str, body: bytes | None) -> Outcome:
         seen = self._operator.seen()
-        if not _stands(seen):
-            return Outcome(Answer.NACK, f"nothing was requested: {seen.said}")
+        if not _is_stopped(seen):
+            return Outcome(AttemptResult.NACK, f"nothing was requested: {seen.said}")
         try:
             if body is not None:
-                self._operator.put(seen, own_map(self._owner, "alter"), body.decode())
+                self._operator.put(seen, build_config_map_name(self._owner, "alter"), body.decode())
             self._operator.through(operation)
-        except OperatorRefused as exc:
-            return of_words(exc.detail)
-        except TimedOut as exc:
-            return Outcome(Answer.IN_DOUBT, exc.detail)
-        return Outcome(Answer.ACK, "the operator has done it, and removed the annotation")
+        except OperatorRefusal as exc:
+            return classify_operator_message(exc.detail)
+        except ResponseTimeout as exc:
+            return Outcome(AttemptResult.IN_DOUBT, exc.detail)
+        return Outcome(AttemptResult.ACK, "the operator has done it, and removed the annotation")
 
     def requests(self, step: AnyStep) -> tuple[str, ...]:
         """What a step would patch as things are now, for people."""
         seen = self._operator.seen()
         match step:
-            case ToState(state=State.STOPPED):
-                return (_patch(seen, seen.changed({"state": "stopped"})),)
+            case ToState(state=RequestedState.STOPPED):
+                return (_format_patch(seen, seen.changed({"state": "stopped"})),)
             case ToState(state=state):
                 before = seen.part.get("state")
-                value = before if meaning(seen.part) is state else state.value
-                removed: Op = {"op": "remove", "path": f"{seen.base}/state"}
-                return (_patch(seen, seen.field("state", value) if value else [removed]),)
+                value = before if parse_target_state(seen.part) is state else state.value
+                removed: PatchOp = {"op": "remove", "path": f"{seen.base}/state"}
+                return (_format_patch(seen, seen.field("state", value) if value else [removed]),)
             case Freeze():
                 return self._operation(seen, "list")
             case Alter(pairs=pairs):
-                name = own_map(self._owner, "alter")
+                name = build_config_map_name(self._owner, "alter")
                 made = f"ConfigMap {self._owner.namespace}/{name}, {seen.key}: "
-                return (made + body_of(pairs).decode(), *self._operation(seen, "alter"))
+                return (made + build_offsets_body(pairs).decode(), *self._operation(seen, "alter"))
             case Reset():
                 return self._operation(seen, "reset")
         return ()
 
-    def _operation(self, seen: Seen, operation: str) -> tuple[str, ...]:
+    def _operation(self, seen: ConnectorResource, operation: str) -> tuple[str, ...]:
         ops = seen.asked_for(operation, self._operator.fields(seen, operation))
-        return (_patch(seen, ops), "and, once the operator is done with it, all of that taken back")
+        return (
+            _format_patch(seen, ops),
+            "and, once the operator is done with it, all of that taken back",
+        )
 
 
-def of_words(said: str) -> Outcome:
+def classify_operator_message(said: str) -> Outcome:
     """What a complaint of the operator is worth: it quotes Connect's answer, where it got one."""
-    returned = _RETURNED.search(said)
+    returned = _CONNECT_REPLY.search(said)
     if returned is not None:
-        return of_offsets(Reply(int(returned[1]), returned[2] or None))._replace(said=said)
-    if _NOT_ASKED.search(said):
-        return Outcome(Answer.NACK, said)
-    return Outcome(Answer.IN_DOUBT, said)
+        return classify_offsets_reply(ConnectReply(int(returned[1]), returned[2] or None))._replace(
+            said=said
+        )
+    if _ERROR_BEFORE_REQUEST.search(said):
+        return Outcome(AttemptResult.NACK, said)
+    return Outcome(AttemptResult.IN_DOUBT, said)
 
 
-def _stands(seen: Seen) -> bool:
+def _is_stopped(seen: ConnectorResource) -> bool:
     """Whether it is stopped, as far as the resource tells. That may be old: the operator asks
     Connect once more before it changes anything, and Connect refuses where it is not.
     """
-    return seen.wanted is State.STOPPED and seen.state == "stopped" and not seen.tasks
+    return seen.wanted is RequestedState.STOPPED and seen.state == "stopped" and not seen.tasks
 
 
-def _look_for_state(state: State, seen: Seen) -> Look:
+def _check_state(state: RequestedState, seen: ConnectorResource) -> StepInspection:
     """Also done where it has failed by then: what it was asked for it is."""
     if seen.wanted is not state or "state" in (seen.held or {}):
-        return Look(Standing.READY, seen.said)
-    there = {"running", "failed"} if state is State.RUNNING else {"paused", "failed"}
-    return Look(Standing.DONE if seen.state in there else Standing.NOT_YET, _with_warnings(seen))
+        return StepInspection(StepStatus.READY, seen.said)
+    there = {"running", "failed"} if state is RequestedState.RUNNING else {"paused", "failed"}
+    return StepInspection(
+        StepStatus.DONE if seen.state in there else StepStatus.NOT_YET,
+        _describe_with_warnings(seen),
+    )
 
 
-def _with_warnings(seen: Seen) -> str:
-    said = [without_secrets(f"{why}: {text}") for why, text in sorted(seen.warnings)]
+def _describe_with_warnings(seen: ConnectorResource) -> str:
+    said = [redact_secrets(f"{why}: {text}") for why, text in sorted(seen.warnings)]
     return "; the operator complains: ".join((seen.said, *said[:1]))
 
 
-def _offsets(pairs: tuple[Pair, ...]) -> dict[str, str]:
+def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
     return {at.partition: at.offset for at in pairs if at.offset is not None}
 
 
-def _patch(seen: Seen, ops: list[Op]) -> str:
+def _format_patch(seen: ConnectorResource, ops: list[PatchOp]) -> str:
     return f"PATCH {seen.path} {msgspec.json.encode(ops).decode()}"

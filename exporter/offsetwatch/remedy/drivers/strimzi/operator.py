@@ -12,36 +12,44 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from offsetwatch.clients.http.redaction import without_secrets
-from offsetwatch.clients.kubernetes.access import Access
+from offsetwatch.clients.http.redaction import redact_secrets
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader, config_map_path
 from offsetwatch.clients.write.kubernetes import KubeWriter
-from offsetwatch.clock import Clock, SteadyClock
+from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.decode.connect_rest import decode_offsets
-from offsetwatch.errors import Conflict, Malformed, NotFound, Refused, TimedOut
+from offsetwatch.errors import Conflict, MalformedResponse, NotFound, RemoteRefusal, ResponseTimeout
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.remedy.drivers.strimzi.resource_state import KINDS, Op, Owner, Seen, own_map
-from offsetwatch.remedy.model.plan import Pair
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
+    KINDS,
+    ConnectorResource,
+    Owner,
+    PatchOp,
+    build_config_map_name,
+)
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 OPERATION_S: Final = 150.0  # a reconciliation that was missed comes again after 120 s
 EDITS_MAX: Final = 8  # the operator writes the status of what we patch, at about the same time
 _PAUSES_S: Final = (0.2, 0.3, 0.5, 1.0)
-_MANAGED: Final = "app.kubernetes.io/managed-by"
+_MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 _MANAGER: Final = "offsetwatch"
 _CONFIG_MAP_OF: Final = {
     "list": ("listOffsets", "toConfigMap"),
     "alter": ("alterOffsets", "fromConfigMap"),
 }
-_ABOUT_OFFSETS: Final = frozenset({"ListOffsets", "AlterOffsets", "ResetOffsets", "ManageOffsets"})
+_OFFSET_WARNING_REASONS: Final = frozenset(
+    {"ListOffsets", "AlterOffsets", "ResetOffsets", "ManageOffsets"}
+)
 
 
-class OperatorRefused(Refused):
+class OperatorRefusal(RemoteRefusal):
     """The operator could not do it; its own words."""
 
     reason = "operator"
 
 
-class Operator:
+class StrimziOperatorClient:
     """See the module.
 
     wait_s      for one operation
@@ -49,13 +57,13 @@ class Operator:
 
     def __init__(
         self,
-        access: Access,
+        access: KubernetesAccess,
         owner: Owner,
         *,
         wait_s: float,
         reader: KubeReader | None = None,
         writer: KubeWriter | None = None,
-        clock: Clock | None = None,
+        clock: UnixClock | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._owner = owner
@@ -70,15 +78,15 @@ class Operator:
         """Of the API server, for messages."""
         return self._read.name
 
-    def seen(self) -> Seen:
+    def seen(self) -> ConnectorResource:
         """The resource as it is now. Raises NotFound where it has no such connector any more."""
         at = self._owner
-        found = Seen(at, self._read.resource(at.plural, at.namespace, at.name))
+        found = ConnectorResource(at, self._read.resource(at.plural, at.namespace, at.name))
         if found.base is None:
             raise NotFound(self._read.name, f"{at.said} has no connector {at.connector} any more")
         return found
 
-    def listed(self) -> tuple[Pair, ...]:
+    def listed(self) -> tuple[PartitionOffset, ...]:
         """All offsets of the connector, sorted. Raises OperatorRefused; TimedOut where the operator
         gives no sign; Conflict where somebody else has it do something just now.
         """
@@ -89,26 +97,26 @@ class Operator:
             document = self._read.config_map(at.namespace, name)
         except NotFound as exc:
             said = f"the operator has listed, and there is no ConfigMap {at.namespace}/{name}"
-            raise Malformed(self._read.name, said) from exc
+            raise MalformedResponse(self._read.name, said) from exc
         text = (document.get("data") or {}).get(seen.key)
         if text is None:
             said = f"ConfigMap {at.namespace}/{name} has no {seen.key}"
-            raise Malformed(self._read.name, said)
+            raise MalformedResponse(self._read.name, said)
         found = decode_offsets(str(text).encode())
         if isinstance(found, Undecodable):
             said = f"ConfigMap {at.namespace}/{name}, {seen.key}: {found.reason}"
-            raise Malformed(self._read.name, said)
-        pairs = (Pair(partition, offset) for partition, offset in found)
+            raise MalformedResponse(self._read.name, said)
+        pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
-    def _map_of(self, seen: Seen, operation: str) -> str:
+    def _map_of(self, seen: ConnectorResource, operation: str) -> str:
         """A person's own ConfigMap for listings is taken; what is set is ours alone."""
         field, inner = _CONFIG_MAP_OF[operation]
         if operation == "list" and field in seen.part:
             return str(seen.part[field][inner]["name"])
-        return own_map(self._owner, operation)
+        return build_config_map_name(self._owner, operation)
 
-    def fields(self, seen: Seen, operation: str) -> dict[str, Any]:
+    def fields(self, seen: ConnectorResource, operation: str) -> dict[str, Any]:
         """What has to stand in the specification meanwhile, and does not."""
         if operation not in _CONFIG_MAP_OF:
             return {}
@@ -116,12 +124,12 @@ class Operator:
         ours = {inner: {"name": self._map_of(seen, operation)}}
         return {} if seen.part.get(field) == ours else {field: ours}
 
-    def through(self, operation: str) -> Seen:
+    def through(self, operation: str) -> ConnectorResource:
         """Ask, wait, and take everything of ours back: what it was when that was asked for."""
         self.take_back()  # what a process that was killed has left
         known: list[frozenset[tuple[str, str]]] = []
 
-        def ask(seen: Seen) -> list[Op]:
+        def ask(seen: ConnectorResource) -> list[PatchOp]:
             if seen.operation is not None:
                 said = f"another client has requested this of the operator: {seen.operation}"
                 raise Conflict(self._read.name, f"{self._owner.said}: {said}")
@@ -140,8 +148,8 @@ class Operator:
     def take_back(self) -> None:
         """What it is still asked for by us. The annotation first: it makes the operator act."""
 
-        def undo(seen: Seen) -> list[Op]:
-            fields = our_fields(self._owner)
+        def undo(seen: ConnectorResource) -> list[PatchOp]:
+            fields = build_config_map_fields(self._owner)
             if "state" in (seen.held or {}):  # of a plan that lists again: each change of it is
                 del fields["listOffsets"]  # one more generation for the operator to look at
             return seen.taken_back(fields)
@@ -160,20 +168,20 @@ class Operator:
                 said = f"another client has requested something else: {seen.operation}"
                 raise Conflict(self._read.name, f"{self._owner.said}: {said}")
             for reason, message in sorted(seen.warnings - known):
-                if reason in _ABOUT_OFFSETS:
-                    raise OperatorRefused(self._read.name, without_secrets(message))
+                if reason in _OFFSET_WARNING_REASONS:
+                    raise OperatorRefusal(self._read.name, redact_secrets(message))
             if self._clock.now() - since >= self._wait_s:
-                raise TimedOut(self._read.name, self._silence(operation, seen))
+                raise ResponseTimeout(self._read.name, self._silence(operation, seen))
             self._pause(_PAUSES_S[min(looks, len(_PAUSES_S) - 1)])
             looks += 1
 
-    def _silence(self, operation: str, seen: Seen) -> str:
-        said = "; ".join(without_secrets(f"{why}: {text}") for why, text in sorted(seen.warnings))
+    def _silence(self, operation: str, seen: ConnectorResource) -> str:
+        said = "; ".join(redact_secrets(f"{why}: {text}") for why, text in sorted(seen.warnings))
         heard = f"; the operator complains: {said}" if said else "; is the operator running?"
         waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
         return f"{self._owner.said}: {waited}, and is no longer asked to{heard}"
 
-    def edit(self, edit: Callable[[Seen], list[Op]]) -> Seen:
+    def edit(self, edit: Callable[[ConnectorResource], list[PatchOp]]) -> ConnectorResource:
         """Patch what was just read; anew where the operator was there meanwhile."""
         for attempt in range(EDITS_MAX):
             seen = self.seen()
@@ -181,41 +189,43 @@ class Operator:
             if not ops:
                 return seen
             try:
-                return Seen(self._owner, self._write.patch(seen.path, seen.version, ops))
+                return ConnectorResource(
+                    self._owner, self._write.patch(seen.path, seen.version, ops)
+                )
             except Conflict:
                 if attempt + 1 == EDITS_MAX:
                     raise
                 self._pause(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
         raise AssertionError
 
-    def put(self, seen: Seen, name: str, text: str) -> None:
+    def put(self, seen: ConnectorResource, name: str, text: str) -> None:
         """Our ConfigMap, with what is to be set."""
         namespace = self._owner.namespace
         try:
             there = self._read.config_map(namespace, name)
         except NotFound:
-            document = _config_map(seen, name, text)
+            document = _build_config_map(seen, name, text)
             self._write.create(config_map_path(namespace), document)
             return
         metadata = there.get("metadata") or {}
-        if (metadata.get("labels") or {}).get(_MANAGED) != _MANAGER:
+        if (metadata.get("labels") or {}).get(_MANAGED_BY_LABEL) != _MANAGER:
             said = f"there is a ConfigMap {namespace}/{name} that is not ours"
-            raise Refused(self._read.name, said)
+            raise RemoteRefusal(self._read.name, said)
         data = {**(there.get("data") or {}), seen.key: text}
-        ops: list[Op] = [{"op": "add", "path": "/data", "value": data}]
+        ops: list[PatchOp] = [{"op": "add", "path": "/data", "value": data}]
         version = str(metadata.get("resourceVersion"))
         self._write.patch(config_map_path(namespace, name), version, ops)
 
 
-def our_fields(owner: Owner) -> dict[str, Any]:
+def build_config_map_fields(owner: Owner) -> dict[str, Any]:
     """What we set beside the state, while that is needed."""
     return {
-        field: {inner: {"name": own_map(owner, what)}}
+        field: {inner: {"name": build_config_map_name(owner, what)}}
         for what, (field, inner) in _CONFIG_MAP_OF.items()
     }
 
 
-def _config_map(seen: Seen, name: str, text: str) -> dict[str, Any]:
+def _build_config_map(seen: ConnectorResource, name: str, text: str) -> dict[str, Any]:
     """It goes when the resource goes."""
     owner = {
         "apiVersion": seen.document.get("apiVersion"),
@@ -226,7 +236,7 @@ def _config_map(seen: Seen, name: str, text: str) -> dict[str, Any]:
     metadata = {
         "name": name,
         "namespace": seen.owner.namespace,
-        "labels": {_MANAGED: _MANAGER},
+        "labels": {_MANAGED_BY_LABEL: _MANAGER},
         "ownerReferences": [owner],
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {seen.key: text}}

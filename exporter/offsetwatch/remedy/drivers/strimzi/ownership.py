@@ -8,27 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from offsetwatch.clients.kubernetes.access import access_of
+from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.config import Connect, Strimzi
-from offsetwatch.errors import ConfigError, NotFound, Refused
+from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
 from offsetwatch.remedy.drivers.strimzi.resource_state import (
     CLUSTER_LABEL,
-    CONNECTORS,
-    CONNECTS,
+    KAFKA_CONNECTORS,
+    KAFKA_CONNECTS,
+    KAFKA_MIRROR_MAKERS,
     KINDS,
-    MIRRORS,
-    USES_RESOURCES,
+    USE_RESOURCES_ANNOTATION,
+    ConnectorResource,
     Owner,
-    Seen,
-    gitops,
-    mirror_parts,
+    find_gitops_tool,
+    find_mirror_parts,
 )
 
 Json = dict[str, Any]
 
 
-class Cluster(NamedTuple):
+class ConnectClusterResource(NamedTuple):
     """The resource that runs a Connect cluster, and the plural of its kind."""
 
     plural: str
@@ -39,61 +39,74 @@ class Cluster(NamedTuple):
         """Why the operator does nothing with connectors' resources here; None if it does."""
         metadata = self.document.get("metadata") or {}
         annotations = metadata.get("annotations") or {}
-        if self.plural == CONNECTS and str(annotations.get(USES_RESOURCES)).lower() != "true":
+        if (
+            self.plural == KAFKA_CONNECTS
+            and str(annotations.get(USE_RESOURCES_ANNOTATION)).lower() != "true"
+        ):
             name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-            return f"KafkaConnect {name} is not annotated with {USES_RESOURCES}: true"
+            return f"KafkaConnect {name} is not annotated with {USE_RESOURCES_ANNOTATION}: true"
         return None
 
 
-def clusters(read: KubeReader, namespace: str, name: str) -> list[Cluster]:
+def find_cluster_resources(
+    read: KubeReader, namespace: str, name: str
+) -> list[ConnectClusterResource]:
     """Those of this name: a KafkaConnect, a KafkaMirrorMaker2, none or both. Raises ClientError."""
     read.strimzi_version()  # raises where there is no Strimzi at all
     found = []
-    for plural in (CONNECTS, MIRRORS):
+    for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS):
         try:
-            found.append(Cluster(plural, read.resource(plural, namespace, name)))
+            found.append(ConnectClusterResource(plural, read.resource(plural, namespace, name)))
         except NotFound:
             continue
     return found
 
 
-def owners(read: KubeReader, cluster: Cluster, namespace: str, name: str) -> dict[str, Seen]:
+def list_connector_resources(
+    read: KubeReader, cluster: ConnectClusterResource, namespace: str, name: str
+) -> dict[str, ConnectorResource]:
     """The resources of all connectors of a cluster, by their names. Raises ClientError."""
-    if cluster.plural == MIRRORS:
-        return _in_mirror(cluster, namespace, name)
+    if cluster.plural == KAFKA_MIRROR_MAKERS:
+        return _list_mirror_connectors(cluster, namespace, name)
     found = {}
-    for document in read.resources(CONNECTORS, namespace, label=f"{CLUSTER_LABEL}={name}"):
+    for document in read.resources(KAFKA_CONNECTORS, namespace, label=f"{CLUSTER_LABEL}={name}"):
         # Items of a list do not say what they are.
         document.setdefault("apiVersion", cluster.document.get("apiVersion"))
         connector = str((document.get("metadata") or {}).get("name"))
-        found[connector] = Seen(Owner(CONNECTORS, namespace, connector, connector), document)
+        found[connector] = ConnectorResource(
+            Owner(KAFKA_CONNECTORS, namespace, connector, connector), document
+        )
     return found
 
 
-def owner_of(
-    read: KubeReader, cluster: Cluster, namespace: str, name: str, connector: str
-) -> Seen | None:
+def find_connector_resource(
+    read: KubeReader, cluster: ConnectClusterResource, namespace: str, name: str, connector: str
+) -> ConnectorResource | None:
     """The resource of one connector; None if none of this cluster's is. Raises ClientError."""
-    if cluster.plural == MIRRORS:
-        return _in_mirror(cluster, namespace, name).get(connector)
+    if cluster.plural == KAFKA_MIRROR_MAKERS:
+        return _list_mirror_connectors(cluster, namespace, name).get(connector)
     try:
-        document = read.resource(CONNECTORS, namespace, connector)
+        document = read.resource(KAFKA_CONNECTORS, namespace, connector)
     except NotFound:
         return None
     labels = (document.get("metadata") or {}).get("labels") or {}
     if labels.get(CLUSTER_LABEL) != name:
         return None
-    return Seen(Owner(CONNECTORS, namespace, connector, connector), document)
+    return ConnectorResource(Owner(KAFKA_CONNECTORS, namespace, connector, connector), document)
 
 
-def _in_mirror(cluster: Cluster, namespace: str, name: str) -> dict[str, Seen]:
+def _list_mirror_connectors(
+    cluster: ConnectClusterResource, namespace: str, name: str
+) -> dict[str, ConnectorResource]:
     return {
-        connector: Seen(Owner(MIRRORS, namespace, name, connector), cluster.document)
-        for connector, _, _ in mirror_parts(cluster.document)
+        connector: ConnectorResource(
+            Owner(KAFKA_MIRROR_MAKERS, namespace, name, connector), cluster.document
+        )
+        for connector, _, _ in find_mirror_parts(cluster.document)
     }
 
 
-def obstacle(seen: Seen) -> tuple[str, str] | None:
+def find_obstacle(seen: ConnectorResource) -> tuple[str, str] | None:
     """Why a resource is not to be changed just now, and what would help; None if nothing is."""
     if not seen.reconciled:
         wrong = f"{seen.owner.said} is annotated with strimzi.io/pause-reconciliation"
@@ -107,11 +120,13 @@ def obstacle(seen: Seen) -> tuple[str, str] | None:
     return None
 
 
-_NEEDED: Final = "the daemon may not patch {kind} {name} (RBAC)"
-_NEEDED_MAPS: Final = "the daemon may not create ConfigMaps in {namespace}, where offsets go (RBAC)"
+_PATCH_DENIED: Final = "the daemon may not patch {kind} {name} (RBAC)"
+_CREATE_CONFIG_MAPS_DENIED: Final = (
+    "the daemon may not create ConfigMaps in {namespace}, where offsets go (RBAC)"
+)
 
 
-class Resources:
+class StrimziObstacles:
     """What speaks against changing connectors through the resources that own them, for guards."""
 
     def __init__(self, connects: Mapping[str, Connect]) -> None:
@@ -121,53 +136,57 @@ class Resources:
         """An empty text where nothing does. Raises ClientError."""
         at = self._connects[connect].strimzi
         assert at is not None, "the caller has checked that it is linked"
-        return problem(reader_of(at), at, connector)
+        return find_change_problem(build_kube_reader(at), at, connector)
 
 
-def reader_of(at: Strimzi) -> KubeReader:
+def build_kube_reader(at: Strimzi) -> KubeReader:
     """Raises Refused where nothing tells how the API server is reached."""
     try:
-        return KubeReader(access_of(at.kubeconfig_file))
+        return KubeReader(find_kubernetes_access(at.kubeconfig_file))
     except ConfigError as exc:
-        raise Refused(f"{at.namespace}/{at.name}", "; ".join(exc.mistakes)) from exc
+        raise RemoteRefusal(f"{at.namespace}/{at.name}", "; ".join(exc.mistakes)) from exc
 
 
-def cluster_of(read: KubeReader, at: Strimzi) -> Cluster:
+def read_cluster_resource(read: KubeReader, at: Strimzi) -> ConnectClusterResource:
     """The one that an entry is linked to. Raises ClientError."""
-    found = clusters(read, at.namespace, at.name)
+    found = find_cluster_resources(read, at.namespace, at.name)
     if len(found) != 1:
         both = "a KafkaConnect, and a KafkaMirrorMaker2 as well" if found else "not there"
         raise NotFound(read.name, f"{at.namespace}/{at.name} is {both}")
     return found[0]
 
 
-def seen_of(read: KubeReader, at: Strimzi, connector: str) -> tuple[Cluster, Seen]:
+def read_owning_resources(
+    read: KubeReader, at: Strimzi, connector: str
+) -> tuple[ConnectClusterResource, ConnectorResource]:
     """The resources of a connector and of its cluster. Raises ClientError."""
-    cluster = cluster_of(read, at)
-    seen = owner_of(read, cluster, at.namespace, at.name, connector)
+    cluster = read_cluster_resource(read, at)
+    seen = find_connector_resource(read, cluster, at.namespace, at.name, connector)
     if seen is None:
         said = f"no resource of {at.namespace}/{at.name} owns {connector}"
         raise NotFound(read.name, said)
     return cluster, seen
 
 
-def problem(read: KubeReader, at: Strimzi, connector: str) -> str:
+def find_change_problem(read: KubeReader, at: Strimzi, connector: str) -> str:
     """See Resources."""
     try:
-        cluster, seen = seen_of(read, at, connector)
+        cluster, seen = read_owning_resources(read, at, connector)
     except NotFound as exc:
         return exc.detail
-    who = gitops(seen.document)
+    who = find_gitops_tool(seen.document)
     if who is not None:
         return f"{seen.owner.said} is owned by {who}, which would put it back"
     if cluster.unmanaged is not None:
         return cluster.unmanaged
-    found = obstacle(seen)
+    found = find_obstacle(seen)
     if found is not None:
         return found[0]
     owner = seen.owner
     if not read.may("patch", STRIMZI, owner.plural, owner.namespace, owner.name):
-        return _NEEDED.format(kind=KINDS[owner.plural], name=f"{owner.namespace}/{owner.name}")
+        return _PATCH_DENIED.format(
+            kind=KINDS[owner.plural], name=f"{owner.namespace}/{owner.name}"
+        )
     if not read.may("create", "", "configmaps", owner.namespace):
-        return _NEEDED_MAPS.format(namespace=owner.namespace)
+        return _CREATE_CONFIG_MAPS_DENIED.format(namespace=owner.namespace)
     return ""

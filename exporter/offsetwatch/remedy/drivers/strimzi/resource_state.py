@@ -15,27 +15,27 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch.clients.kubernetes.reader import strimzi_path
-from offsetwatch.remedy.model.plan import State
+from offsetwatch.remedy.model.plan import RequestedState
 
 Json = dict[str, Any]
-Op = dict[str, Any]
+PatchOp = dict[str, Any]
 
 CLUSTER_LABEL: Final = "strimzi.io/cluster"
-OFFSETS: Final = "strimzi.io/connector-offsets"
-MIRROR_CONNECTOR: Final = "strimzi.io/mirrormaker-connector"
-PAUSED: Final = "strimzi.io/pause-reconciliation"
-USES_RESOURCES: Final = "strimzi.io/use-connector-resources"
-HELD: Final = "offsetwatch/held"
+OFFSETS_ANNOTATION: Final = "strimzi.io/connector-offsets"
+MIRROR_CONNECTOR_ANNOTATION: Final = "strimzi.io/mirrormaker-connector"
+PAUSE_ANNOTATION: Final = "strimzi.io/pause-reconciliation"
+USE_RESOURCES_ANNOTATION: Final = "strimzi.io/use-connector-resources"
+BACKUP_ANNOTATION: Final = "offsetwatch/held"
 """What we changed of the specification for a while, and what was there before."""
-ASKED: Final = "asked"  # beside these: what we have the operator do
+OPERATION_KEY: Final = "asked"  # beside these: what we have the operator do
 
-CONNECTORS: Final = "kafkaconnectors"
-CONNECTS: Final = "kafkaconnects"
-MIRRORS: Final = "kafkamirrormaker2s"
+KAFKA_CONNECTORS: Final = "kafkaconnectors"
+KAFKA_CONNECTS: Final = "kafkaconnects"
+KAFKA_MIRROR_MAKERS: Final = "kafkamirrormaker2s"
 KINDS: Final = {
-    CONNECTORS: "KafkaConnector",
-    CONNECTS: "KafkaConnect",
-    MIRRORS: "KafkaMirrorMaker2",
+    KAFKA_CONNECTORS: "KafkaConnector",
+    KAFKA_CONNECTS: "KafkaConnect",
+    KAFKA_MIRROR_MAKERS: "KafkaMirrorMaker2",
 }
 _PARTS: Final = {
     "sourceConnector": "MirrorSourceConnector",
@@ -47,7 +47,7 @@ _GITOPS: Final = {
     "kustomize.toolkit.fluxcd.io/": "Flux",
     "helm.toolkit.fluxcd.io/": "Flux",
 }
-_LEFT_ALONE: Final = {"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}
+_GITOPS_OPT_OUT: Final = {"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}
 _NAME_MAX: Final = 253
 
 
@@ -70,7 +70,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ConnectorResource:
     """An owner as it was when it was read."""
 
     owner: Owner
@@ -86,12 +86,12 @@ class Seen:
     @property
     def metadata(self) -> Json:
         """Names, labels, annotations."""
-        return _mapping(self.document.get("metadata"))
+        return _ensure_mapping(self.document.get("metadata"))
 
     @property
     def annotations(self) -> Json:
         """Empty where there are none."""
-        return _mapping(self.metadata.get("annotations"))
+        return _ensure_mapping(self.metadata.get("annotations"))
 
     @property
     def path(self) -> str:
@@ -102,9 +102,9 @@ class Seen:
     @property
     def base(self) -> str | None:
         """The JSON pointer of its part of the specification; None where it has none any more."""
-        if self.owner.plural == CONNECTORS:
+        if self.owner.plural == KAFKA_CONNECTORS:
             return "/spec"
-        for connector, pointer, _ in mirror_parts(self.document):
+        for connector, pointer, _ in find_mirror_parts(self.document):
             if connector == self.owner.connector:
                 return pointer
         return None
@@ -112,42 +112,42 @@ class Seen:
     @property
     def part(self) -> Json:
         """Its part of the specification."""
-        if self.owner.plural == CONNECTORS:
-            return _mapping(self.document.get("spec"))
-        for connector, _, part in mirror_parts(self.document):
+        if self.owner.plural == KAFKA_CONNECTORS:
+            return _ensure_mapping(self.document.get("spec"))
+        for connector, _, part in find_mirror_parts(self.document):
             if connector == self.owner.connector:
                 return part
         return {}
 
     @property
-    def wanted(self) -> State:
+    def wanted(self) -> RequestedState:
         """What the specification wants it to be; `pause` is how the oldest versions said it."""
-        return meaning(self.part)
+        return parse_target_state(self.part)
 
     @property
     def key(self) -> str:
         """Under which its offsets stand in a ConfigMap."""
-        if self.owner.plural == CONNECTORS:
+        if self.owner.plural == KAFKA_CONNECTORS:
             return "offsets.json"
         return f"{self.owner.connector.replace('->', '--')}.json"
 
     @property
     def observed(self) -> bool:
         """Whether the status is of this very specification."""
-        seen = _mapping(self.document.get("status")).get("observedGeneration")
+        seen = _ensure_mapping(self.document.get("status")).get("observedGeneration")
         return isinstance(seen, int) and seen >= int(self.metadata.get("generation") or 0)
 
     @property
     def state(self) -> str:
         """What Connect said of it when the operator last asked, in lower case; "" for nothing."""
-        return str(_mapping(self._status().get("connector")).get("state") or "").lower()
+        return str(_ensure_mapping(self._status().get("connector")).get("state") or "").lower()
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The states of its tasks, likewise."""
         tasks = self._status().get("tasks")
         listed = tasks if isinstance(tasks, list) else []
-        return tuple(str(_mapping(task).get("state") or "").lower() for task in listed)
+        return tuple(str(_ensure_mapping(task).get("state") or "").lower() for task in listed)
 
     @property
     def said(self) -> str:
@@ -160,7 +160,7 @@ class Seen:
     @property
     def warnings(self) -> frozenset[tuple[str, str]]:
         """(reason, message) of what the operator complains of."""
-        conditions = _mapping(self.document.get("status")).get("conditions")
+        conditions = _ensure_mapping(self.document.get("status")).get("conditions")
         found = set()
         for at in conditions if isinstance(conditions, list) else []:
             if at.get("status") == "True" and at.get("type") in {"Warning", "NotReady"}:
@@ -170,96 +170,103 @@ class Seen:
     @property
     def operation(self) -> str | None:
         """What is asked for just now, by whomever; None for nothing."""
-        asked = self.annotations.get(OFFSETS)
+        asked = self.annotations.get(OFFSETS_ANNOTATION)
         if asked is None:
             return None
-        return f"{asked} {self.annotations.get(MIRROR_CONNECTOR, '')}".strip()
+        return f"{asked} {self.annotations.get(MIRROR_CONNECTOR_ANNOTATION, '')}".strip()
 
     @property
     def held(self) -> Json | None:
         """What we hold changed of this connector, field -> what was there before; {} for nothing;
         None where that is held for another connector of the same resource.
         """
-        text = self.annotations.get(HELD)
+        text = self.annotations.get(BACKUP_ANNOTATION)
         if text is None:
             return {}
         try:
             found = msgspec.json.decode(str(text))
         except (msgspec.DecodeError, RecursionError):
             return None
-        if _mapping(found).get("connector") != self.owner.connector:
+        if _ensure_mapping(found).get("connector") != self.owner.connector:
             return None
-        return _mapping(_mapping(found).get("was"))
+        return _ensure_mapping(_ensure_mapping(found).get("was"))
 
     @property
     def reconciled(self) -> bool:
         """Whether the operator may touch it at all."""
-        return str(self.annotations.get(PAUSED, "")).lower() != "true"
+        return str(self.annotations.get(PAUSE_ANNOTATION, "")).lower() != "true"
 
     def _status(self) -> Json:
-        status = _mapping(self.document.get("status"))
-        if self.owner.plural == CONNECTORS:
-            return _mapping(status.get("connectorStatus"))
+        status = _ensure_mapping(self.document.get("status"))
+        if self.owner.plural == KAFKA_CONNECTORS:
+            return _ensure_mapping(status.get("connectorStatus"))
         listed = status.get("connectors")
         for at in listed if isinstance(listed, list) else []:
-            if _mapping(at).get("name") == self.owner.connector:
-                return _mapping(at)
+            if _ensure_mapping(at).get("name") == self.owner.connector:
+                return _ensure_mapping(at)
         return {}
 
     # --- what is to be said ----------------------------------------------------------------------
 
-    def changed(self, fields: Mapping[str, Any]) -> list[Op]:
+    def changed(self, fields: Mapping[str, Any]) -> list[PatchOp]:
         """Other values of its fields, with what was there kept in an annotation."""
         was = dict(self.held or {})
         ops = self._set(was, fields)
-        return [*ops, *self._annotated({HELD: self._holding(was)})]
+        return [*ops, *self._annotated({BACKUP_ANNOTATION: self._holding(was)})]
 
-    def restored(self, fields: Mapping[str, Any]) -> list[Op]:
+    def restored(self, fields: Mapping[str, Any]) -> list[PatchOp]:
         """What was there before, where our values still stand: what somebody else has set since is
         his. `fields` are our values.
         """
         was = dict(self.held or {})
         ops = self._put_back(was, fields)
-        return [*ops, *self._annotated({HELD: self._holding(was)})]
+        return [*ops, *self._annotated({BACKUP_ANNOTATION: self._holding(was)})]
 
-    def asked_for(self, operation: str, fields: Mapping[str, Any]) -> list[Op]:
+    def asked_for(self, operation: str, fields: Mapping[str, Any]) -> list[PatchOp]:
         """The annotations of an operation, and the fields that it needs; that they are ours is
         kept, so that they are taken back whoever comes next.
         """
-        was = {**(self.held or {}), ASKED: operation}
+        was = {**(self.held or {}), OPERATION_KEY: operation}
         ops = self._set(was, fields)
-        wanted: dict[str, str | None] = {OFFSETS: operation, HELD: self._holding(was)}
-        if self.owner.plural == MIRRORS:
-            wanted[MIRROR_CONNECTOR] = self.owner.connector
+        wanted: dict[str, str | None] = {
+            OFFSETS_ANNOTATION: operation,
+            BACKUP_ANNOTATION: self._holding(was),
+        }
+        if self.owner.plural == KAFKA_MIRROR_MAKERS:
+            wanted[MIRROR_CONNECTOR_ANNOTATION] = self.owner.connector
         return [*ops, *self._annotated(wanted)]
 
-    def taken_back(self, fields: Mapping[str, Any]) -> list[Op]:
+    def taken_back(self, fields: Mapping[str, Any]) -> list[PatchOp]:
         """Without an operation of ours, and without the fields that it needed; nothing where there
         is none.
         """
         was = dict(self.held or {})
-        operation = was.pop(ASKED, None)
+        operation = was.pop(OPERATION_KEY, None)
         if operation is None:
             return []
         ops = self._put_back(was, fields)
-        notes: dict[str, str | None] = {HELD: self._holding(was)}
+        notes: dict[str, str | None] = {BACKUP_ANNOTATION: self._holding(was)}
         if self.operation == self.operation_of(operation):
-            notes |= dict.fromkeys((OFFSETS, MIRROR_CONNECTOR))
+            notes |= dict.fromkeys((OFFSETS_ANNOTATION, MIRROR_CONNECTOR_ANNOTATION))
         return [*self._annotated(notes), *ops]
 
     def operation_of(self, operation: str) -> str:
         """As `operation` says it, were it asked for now."""
-        return f"{operation} {self.owner.connector}" if self.owner.plural == MIRRORS else operation
+        return (
+            f"{operation} {self.owner.connector}"
+            if self.owner.plural == KAFKA_MIRROR_MAKERS
+            else operation
+        )
 
-    def _set(self, was: Json, fields: Mapping[str, Any]) -> list[Op]:
-        ops: list[Op] = []
+    def _set(self, was: Json, fields: Mapping[str, Any]) -> list[PatchOp]:
+        ops: list[PatchOp] = []
         for name, value in fields.items():
             was.setdefault(name, self.part.get(name))
             ops += self.field(name, value)
         return ops
 
-    def _put_back(self, was: Json, fields: Mapping[str, Any]) -> list[Op]:
-        ops: list[Op] = []
+    def _put_back(self, was: Json, fields: Mapping[str, Any]) -> list[PatchOp]:
+        ops: list[PatchOp] = []
         for name, ours in fields.items():
             if name in was:
                 before = was.pop(name)
@@ -267,7 +274,7 @@ class Seen:
                     ops += self.field(name, before)
         return ops
 
-    def field(self, name: str, value: Any) -> list[Op]:
+    def field(self, name: str, value: Any) -> list[PatchOp]:
         """A field as it is to stay; None for not at all."""
         assert self.base is not None, "the caller has read it before a change"
         path = f"{self.base}/{name}"
@@ -275,7 +282,7 @@ class Seen:
             return [{"op": "remove", "path": path}] if name in self.part else []
         return [{"op": "add", "path": path, "value": value}]
 
-    def _annotated(self, wanted: Mapping[str, str | None]) -> list[Op]:
+    def _annotated(self, wanted: Mapping[str, str | None]) -> list[PatchOp]:
         """Every annotation in one map: JSON pointers of names with slashes are hard to read."""
         then = {**self.annotations, **wanted}
         kept = {name: value for name, value in then.items() if value is not None}
@@ -290,42 +297,45 @@ class Seen:
         return msgspec.json.encode(held, order="sorted").decode()
 
 
-def meaning(part: Mapping[str, Any]) -> State:
+def parse_target_state(part: Mapping[str, Any]) -> RequestedState:
     """What a specification wants a connector to be."""
     text = part.get("state")
     if text is None:
-        return State.PAUSED if part.get("pause") is True else State.RUNNING
-    return State(str(text))
+        return RequestedState.PAUSED if part.get("pause") is True else RequestedState.RUNNING
+    return RequestedState(str(text))
 
 
-def mirror_parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
+def find_mirror_parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
     """(connector's name, JSON pointer, part of the specification) of a KafkaMirrorMaker2, of v1
     (clusters stand where they are used) as of v1beta2 (by their aliases).
     """
-    spec = _mapping(document.get("spec"))
+    spec = _ensure_mapping(document.get("spec"))
     mirrors = spec.get("mirrors")
     for number, mirror in enumerate(mirrors if isinstance(mirrors, list) else []):
-        source, target = aliases(spec, mirror)
+        source, target = read_aliases(spec, mirror)
         for part, connector in _PARTS.items():
             if isinstance(mirror.get(part), dict):
                 name = f"{source}->{target}.{connector}"
                 yield name, f"/spec/mirrors/{number}/{part}", mirror[part]
 
 
-def aliases(spec: Mapping[str, Any], mirror: Mapping[str, Any]) -> tuple[str, str]:
+def read_aliases(spec: Mapping[str, Any], mirror: Mapping[str, Any]) -> tuple[str, str]:
     """Of the cluster that is copied from, and of the one that is copied to."""
-    source = _mapping(mirror.get("source")).get("alias") or mirror.get("sourceCluster")
-    target = _mapping(spec.get("target")).get("alias") or mirror.get("targetCluster")
+    source = _ensure_mapping(mirror.get("source")).get("alias") or mirror.get("sourceCluster")
+    target = _ensure_mapping(spec.get("target")).get("alias") or mirror.get("targetCluster")
     return str(source or ""), str(target or spec.get("connectCluster") or "")
 
 
-def gitops(document: Mapping[str, Any]) -> str | None:
+def find_gitops_tool(document: Mapping[str, Any]) -> str | None:
     """Who puts a resource back to what a repository says; None if nobody seems to. Argo CD knows
     its own by a label that Helm also gives.
     """
-    metadata = _mapping(document.get("metadata"))
-    labels, notes = _mapping(metadata.get("labels")), _mapping(metadata.get("annotations"))
-    if any(notes.get(name) == value for name, value in _LEFT_ALONE.items()):
+    metadata = _ensure_mapping(document.get("metadata"))
+    labels, notes = (
+        _ensure_mapping(metadata.get("labels")),
+        _ensure_mapping(metadata.get("annotations")),
+    )
+    if any(notes.get(name) == value for name, value in _GITOPS_OPT_OUT.items()):
         return None
     for name in (*labels, *notes):
         for prefix, who in _GITOPS.items():
@@ -336,11 +346,11 @@ def gitops(document: Mapping[str, Any]) -> str | None:
     return None
 
 
-def own_map(owner: Owner, what: str) -> str:
+def build_config_map_name(owner: Owner, what: str) -> str:
     """The ConfigMap of ours beside a resource."""
     end = f"-offsetwatch-{what}"
     return owner.name[: _NAME_MAX - len(end)] + end
 
 
-def _mapping(value: object) -> Json:
+def _ensure_mapping(value: object) -> Json:
     return value if isinstance(value, dict) else {}

@@ -6,11 +6,24 @@ from __future__ import annotations
 
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
-from offsetwatch.remedy.model.driver import Answer, Found, Look, Outcome, Standing
-from offsetwatch.remedy.model.plan import Alter, AnyStep, Frozen, Settle, State, ToState
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    FrozenOffsets,
+    RequestedState,
+    Settle,
+    ToState,
+)
 
 
-class OperatedDriver:
+class RestObservedStrimziDriver:
     """See Driver and the module. A step is done where the resource says so and Connect as well."""
 
     def __init__(self, rest: RestDriver, strimzi: StrimziDriver) -> None:
@@ -22,40 +35,40 @@ class OperatedDriver:
         """The id of the Kafka cluster: a record is skipped but once, whichever way."""
         return self._rest.identity()
 
-    def offsets(self) -> Found:
+    def offsets(self) -> DriverOffsets:
         """What Connect would hand to tasks."""
         return self._rest.offsets()
 
-    def look(self, step: AnyStep, frozen: Frozen | None) -> Look:
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """See Driver."""
         match step:
-            case ToState(state=State.STOPPED):
+            case ToState(state=RequestedState.STOPPED):
                 # Strimzi's own look has the operator look again, who changes no offsets before.
                 return self._both(step, self._strimzi.look(step, frozen))
             case ToState(state=state):
                 return self._both(step, self._strimzi.declared(state))
             case Settle() | Alter():
-                declared = self._strimzi.declared(State.STOPPED)
-                if declared.standing is not Standing.DONE:
+                declared = self._strimzi.declared(RequestedState.STOPPED)
+                if declared.standing is not StepStatus.DONE:
                     said = f"it is no longer to be stopped: {declared.said}"
-                    return Look(Standing.FOREIGN, said)
+                    return StepInspection(StepStatus.FOREIGN, said)
         return self._rest.look(step, frozen)
 
-    def _both(self, step: ToState, declared: Look) -> Look:
-        if declared.standing is not Standing.DONE:
+    def _both(self, step: ToState, declared: StepInspection) -> StepInspection:
+        if declared.standing is not StepStatus.DONE:
             return declared
         shown = self._rest.look(step, None)
-        if shown.standing in {Standing.READY, Standing.PARTLY} and step in self._asked:
+        if shown.standing in {StepStatus.READY, StepStatus.PARTLY} and step in self._asked:
             said = f"its resource says {step.state}; Connect says it is {shown.said}"
-            return Look(Standing.NOT_YET, said)
+            return StepInspection(StepStatus.NOT_YET, said)
         return shown
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """A restart is no change of what is declared: the operator does not mind it."""
         if not isinstance(step, ToState | Alter):
             return self._rest.carry_out(step, frozen)
         outcome = self._strimzi.carry_out(step, frozen)
-        if outcome.answer is Answer.ACK:
+        if outcome.answer is AttemptResult.ACK:
             self._asked.add(step)
             self._rest.was_asked(step)
         return outcome

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+
 from offsetwatch.judge.findings.register import LAST_SEEN
-from offsetwatch.judge.time_words import moment
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.connectors import Condition, ConnectorKind, StatusRecord, Task, TaskStatus
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import SinkOffset
 from offsetwatch.model.topology import TopicPartition
-
 from tests.changed import replace
 from tests.evidence import pairs, texts
+from tests.unit.judge.plays import BAD, SETTINGS, Play, connector
 from tests.unit.state.worlds import FILE, World, files, mirrors, orders, sink, source
-
-from .plays import BAD, SETTINGS, Play, connector
 
 WORSE = "org.example.Worse in Files.poll"
 
@@ -79,8 +78,8 @@ def test_a_poison_is_told_with_the_task_that_failed_most_and_all_that_did():
     assert evidence["task"] == "0, 1"
     assert evidence["filename=/data/in.txt position"] == '{"position":1}'
     (run,) = [run for run in play.register.failure_runs if run.task == 1]
-    assert evidence["first failed"] == moment(run.first_at)
-    assert evidence["last failed"] == moment(run.last_at)
+    assert evidence["first failed"] == format_moment(run.first_at)
+    assert evidence["last failed"] == format_moment(run.last_at)
     assert run.first_at < run.last_at
 
 
@@ -170,7 +169,7 @@ def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it(
     assert evidence["error"] == BAD
     assert evidence["position"] == "did not move"
     (diary,) = [at for of, at in play.register._memory.failures.of.items() if of[2] == 1]
-    assert evidence["last restart"] == moment(diary.restarts[-1])
+    assert evidence["last restart"] == format_moment(diary.restarts[-1])
     assert diary.restarts[-1] - diary.restarts[-2] >= 1
 
 
@@ -253,7 +252,7 @@ def test_a_failed_task_is_told_with_since_when_and_how_often_in_a_row():
     told = texts(found(play.findings, Name.TASK_FAILED).evidence)
     assert told["failed in a row"] == "2 times"
     (run,) = play.register.failure_runs
-    assert told["failed"] == moment(run.last_at)
+    assert told["failed"] == format_moment(run.last_at)
     assert run.last_at > at
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace as replace_struct
+
 from offsetwatch.judge.findings import register as registers
 from offsetwatch.judge.findings import visibility
 from offsetwatch.judge.findings.rules.registry import RULES
@@ -26,13 +27,13 @@ from offsetwatch.model.observations import (
     SinkOffset,
     TopicFactsRead,
 )
-from offsetwatch.model.topology import TopicFacts, TopicPartition, TopicRole
+from offsetwatch.model.topology import InternalTopicRole, TopicFacts, TopicPartition
 from offsetwatch.notify.webhook_document import EVIDENCE_MAX
-from offsetwatch.state.baseline_view import UsualView
+from offsetwatch.state.baseline_view import BaselinesView
 from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
-
 from tests.changed import replace
 from tests.evidence import pairs, texts
+from tests.unit.judge.plays import BAD, INTERVAL_S, Play, connector, failed, task
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,
@@ -46,8 +47,6 @@ from tests.unit.state.worlds import (
     source,
     sync,
 )
-
-from .plays import BAD, INTERVAL_S, Play, connector, failed, task
 
 ORDERS = TopicPartition("orders", 0)
 RFC_3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -328,7 +327,12 @@ def an_offset_is_no_number() -> Play:
 def a_topic_is_not_compacted() -> Play:
     play = filed()
     facts = TopicFacts(
-        at=OFFSETS, role=TopicRole.OFFSETS, policy="delete", partitions=25, replication=1, brokers=1
+        at=OFFSETS,
+        role=InternalTopicRole.OFFSETS,
+        policy="delete",
+        partitions=25,
+        replication=1,
+        brokers=1,
     )
     play.world.see(TopicFactsRead(kafka="east", facts=(facts,), at=play.world.now))
     play.look()
@@ -377,7 +381,7 @@ def what_is_usual(play: Play, **changes: Any) -> None:
         lag=((10.0, 20.0, 50.0),) * HOURS,
     )
     of = {("lab", "mm2"): replace_struct(usual, **changes)}
-    play.more["usual"] = UsualView(valid=True, of=of)
+    play.more["usual"] = BaselinesView(valid=True, of=of)
 
 
 def a_flow_has_more_to_copy_than_ever(*, log_end: int = 301, **changes: Any) -> Play:
@@ -1344,4 +1348,4 @@ def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
 
 
 def test_of_every_finding_it_is_known_what_it_is_seen_in():
-    assert set(Name) <= visibility._SEEN_IN.keys()
+    assert set(Name) <= visibility._INPUTS_BY_FINDING.keys()

@@ -6,7 +6,8 @@ from itertools import count
 from typing import Any
 
 import pytest
-from offsetwatch.judge.time_words import moment
+
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.log_readings import LogBounds
@@ -14,9 +15,9 @@ from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, In
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, TopicProblem
 from offsetwatch.state.snapshot import GroupView
-
 from tests.changed import replace
 from tests.evidence import pairs, texts
+from tests.unit.judge.plays import Play
 from tests.unit.state.connect.test_topic_listing import CONFIGS, listing
 from tests.unit.state.worlds import (
     FILE,
@@ -30,8 +31,6 @@ from tests.unit.state.worlds import (
     source,
     sync,
 )
-
-from .plays import Play
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")
 
@@ -105,7 +104,7 @@ def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says(
     assert told.summary.startswith("mm2 (west->east) is half reset in 2 partitions: ")
     evidence = texts(told.evidence)
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("none", "99")
-    assert evidence["orders-0 sync written"] == moment(synced - 5)
+    assert evidence["orders-0 sync written"] == format_moment(synced - 5)
     assert evidence["offset syncs"] == str(SYNCS)
 
 
@@ -389,11 +388,12 @@ def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was
     told = found(play, Name.INPUT_DOWN)
     assert told.connect_cluster == "lab"
     assert told.summary == (
-        f"Connect cluster lab has not answered since {moment(read)}; the states of its connectors "
+        f"Connect cluster lab has not answered since {format_moment(read)}; the states of its "
+        "connectors "
         "are unknown."
     )
     assert told.severity is Severity.CRITICAL
-    evidence = {"reason": "timeout", "last read": moment(read), "error": "no luck"}
+    evidence = {"reason": "timeout", "last read": format_moment(read), "error": "no luck"}
     assert texts(told.evidence) == evidence
 
 

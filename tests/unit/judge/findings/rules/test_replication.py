@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.judge.findings.rule_context import TOLD_INTERVALS
+
+from offsetwatch.judge.findings.rule_context import REPORT_INTERVALS
 from offsetwatch.judge.findings.rules.replication import NEAR_INTERVALS
 from offsetwatch.judge.progress.rewinds import Recopy
-from offsetwatch.judge.time_words import moment
+from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Loss, TopicRecreation
-
 from tests.changed import replace
 from tests.evidence import pairs, texts
+from tests.unit.judge.findings.rules.test_registry import what_is_usual
+from tests.unit.judge.plays import INTERVAL_S, LOOK_S, Play
 from tests.unit.state.worlds import mirrors, orders
 
-from .plays import INTERVAL_S, LOOK_S, Play
-from .test_rules import what_is_usual
-
-TOLD_S = TOLD_INTERVALS * INTERVAL_S
+TOLD_S = REPORT_INTERVALS * INTERVAL_S
 
 
 def flow(*partitions: dict) -> Play:
@@ -117,7 +116,7 @@ def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
         ("orders-1 first offset lost", "50"),
         ("orders-1 last offset lost", "149"),
         ("orders-1 cause", "retention"),
-        ("orders-1 found", moment(small.at)),
+        ("orders-1 found", format_moment(small.at)),
         ("orders-0 first offset lost", "50"),
     ]
 
@@ -272,7 +271,7 @@ def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first()
     assert pairs(told.evidence)[:4] == [
         ("orders-1 copied again from", "10"),
         ("orders-1 was at", "900"),
-        ("orders-1 since", moment(began)),
+        ("orders-1 since", format_moment(began)),
         ("orders-0 copied again from", "10"),
     ]
 

@@ -7,46 +7,46 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from offsetwatch.config import Quarantine as Wanted
-from offsetwatch.errors import ClientError, Refused, TimedOut, TooLarge
+
+from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout, SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.drivers.quarantine.copy_step import (
-    CopySteps,
-    WithCopies,
-    about_of,
-    with_copies,
+    RecordCopier,
+    RecordCopyDriver,
+    add_record_copies,
+    build_copy_context,
 )
 from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
-from offsetwatch.remedy.drivers.quarantine.store import Quarantines, quarantine_at
-from offsetwatch.remedy.drivers.quarantine.topic_store import Topic, TopicQuarantine
-from offsetwatch.remedy.model.driver import Answer, Standing
+from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine, build_quarantine
+from offsetwatch.remedy.drivers.quarantine.topic_store import QuarantineTopic, TopicQuarantine
+from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import (
     Action,
     Copy,
     Plan,
-    RecordAt,
-    Remedy,
-    State,
-    Subject,
+    PlanSubject,
+    RecordLocation,
+    RemediationContext,
+    RequestedState,
     ToState,
 )
-
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
 from tests.fakes.remedied import World, WorldDriver
 
 KEY = "a" * 64
 OFFSET = 2
-STEP_AT = RecordAt("west", "orders", "id-1", 0, OFFSET)
+STEP_AT = RecordLocation("west", "orders", "id-1", 0, OFFSET)
 PLAN = Plan(
     plan_id="p-1",
     verb="skip",
-    subject=Subject("rest", "lab", "orders-sink", "sink"),
+    subject=PlanSubject("rest", "lab", "orders-sink", "sink"),
     steps=(),
-    original=State.RUNNING,
-    final=State.RUNNING,
+    original=RequestedState.RUNNING,
+    final=RequestedState.RUNNING,
     created_at=1.0,
     created_by="detector",
-    remedy=Remedy(Action.SKIP_ONE, "the incident", KEY),
+    remedy=RemediationContext(Action.SKIP_ONE, "the incident", KEY),
 )
 
 
@@ -68,17 +68,17 @@ def kept() -> FakeLogs:
 
 
 @pytest.fixture
-def quarantine(kept: FakeLogs, tmp_path: Path) -> Quarantines:
+def quarantine(kept: FakeLogs, tmp_path: Path) -> CombinedQuarantine:
     topic = TopicQuarantine(
-        Topic("east", "set-aside"), reader=kept.open, writer=kept.open, clock=kept.clock
+        QuarantineTopic("east", "set-aside"), reader=kept.open, writer=kept.open, clock=kept.clock
     )
-    return Quarantines(FileQuarantine(tmp_path, kept.clock), topic)
+    return CombinedQuarantine(FileQuarantine(tmp_path, kept.clock), topic)
 
 
 @pytest.fixture
-def steps(source: FakeLogs, quarantine: Quarantines) -> CopySteps:
-    about = about_of(PLAN, stage="converter_value", exception="org.example.Bad")
-    return CopySteps(lambda _kafka: source.open(), quarantine, about)
+def steps(source: FakeLogs, quarantine: CombinedQuarantine) -> RecordCopier:
+    about = build_copy_context(PLAN, stage="converter_value", exception="org.example.Bad")
+    return RecordCopier(lambda _kafka: source.open(), quarantine, about)
 
 
 def copies(kept: FakeLogs) -> int:
@@ -92,15 +92,15 @@ def step(**more) -> Copy:
 
 
 def test_a_record_is_copied_and_then_there_is_a_receipt(source, kept, steps, quarantine):
-    assert steps.look(step()).standing is Standing.READY
+    assert steps.look(step()).standing is StepStatus.READY
     outcome = steps.carry_out(step())
-    assert outcome.answer is Answer.ACK
+    assert outcome.answer is AttemptResult.ACK
     receipt = quarantine.find(KEY)
     assert receipt is not None
     assert receipt.where in outcome.said
     assert record(OFFSET).sha256 in outcome.said
     looked = steps.look(step())
-    assert (looked.standing, receipt.where in looked.said) == (Standing.DONE, True)
+    assert (looked.standing, receipt.where in looked.said) == (StepStatus.DONE, True)
     assert source.opened == kept.opened == 0
 
 
@@ -118,16 +118,16 @@ def test_a_copy_tells_why_it_was_made_and_where_it_came_from(steps, quarantine):
 def test_a_copy_that_is_there_is_enough_even_if_the_record_has_gone_since(source, steps):
     steps.carry_out(step())
     source.part("orders", 0).start = 5
-    assert steps.look(step()).standing is Standing.DONE
+    assert steps.look(step()).standing is StepStatus.DONE
     source.down = AWAY
-    assert steps.look(step()).standing is Standing.DONE
+    assert steps.look(step()).standing is StepStatus.DONE
 
 
 def test_a_copy_of_another_record_under_the_same_key_is_not_enough(source, steps):
     steps.carry_out(step())
     other = record(OFFSET, b"other")
     source.part("orders", 0).records[OFFSET] = other
-    assert steps.look(step(sha256=other.sha256)).standing is Standing.READY
+    assert steps.look(step(sha256=other.sha256)).standing is StepStatus.READY
 
 
 def gone(source: FakeLogs) -> None:
@@ -165,14 +165,14 @@ def cut_right_there(source: FakeLogs) -> None:
 @pytest.mark.parametrize(
     ("happens", "standing"),
     [
-        (gone, Standing.IMPOSSIBLE),
-        (compacted, Standing.IMPOSSIBLE),
-        (undecodable, Standing.IMPOSSIBLE),
-        (deleted, Standing.IMPOSSIBLE),
-        (replaced, Standing.FOREIGN),
-        (made_anew, Standing.FOREIGN),
-        (cut, Standing.FOREIGN),
-        (cut_right_there, Standing.FOREIGN),
+        (gone, StepStatus.IMPOSSIBLE),
+        (compacted, StepStatus.IMPOSSIBLE),
+        (undecodable, StepStatus.IMPOSSIBLE),
+        (deleted, StepStatus.IMPOSSIBLE),
+        (replaced, StepStatus.FOREIGN),
+        (made_anew, StepStatus.FOREIGN),
+        (cut, StepStatus.FOREIGN),
+        (cut_right_there, StepStatus.FOREIGN),
     ],
 )
 def test_a_record_that_is_not_what_was_looked_at_is_not_copied(
@@ -181,25 +181,25 @@ def test_a_record_that_is_not_what_was_looked_at_is_not_copied(
     happens(source)
     assert steps.look(step()).standing is standing
     outcome = steps.carry_out(step())
-    assert outcome.answer is Answer.NACK
+    assert outcome.answer is AttemptResult.NACK
     assert quarantine.find(KEY) is None
     assert copies(kept) == 0
 
 
 def test_on_a_broker_without_topic_ids_the_record_itself_is_what_counts(source, steps):
     source.topics["orders"] = replace(SETTINGS, topic_id="")
-    assert steps.look(step()).standing is Standing.READY
+    assert steps.look(step()).standing is StepStatus.READY
     assert (
         steps.look(step(record=msgspec.structs.replace(STEP_AT, topic_id=""))).standing
-        is Standing.READY
+        is StepStatus.READY
     )
 
 
 def test_a_record_that_does_not_come_in_time_is_not_known_to_be_gone(source, steps):
     source.silent = True
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         steps.look(step())
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         steps.carry_out(step())
 
 
@@ -216,67 +216,69 @@ def test_clusters_that_are_away_leave_nothing_known_and_no_receipt(source, kept,
 
 
 def test_an_answer_that_was_lost_is_an_error_and_the_next_look_finds_the_copy(kept, steps):
-    kept.lost = TimedOut("east", "no answer")
-    with pytest.raises(TimedOut):
+    kept.lost = ResponseTimeout("east", "no answer")
+    with pytest.raises(ResponseTimeout):
         steps.carry_out(step())
     kept.lost = None
-    assert steps.look(step()).standing is Standing.DONE
+    assert steps.look(step()).standing is StepStatus.DONE
 
 
 def test_a_record_too_large_for_the_topic_becomes_a_file(source, kept, steps, quarantine):
     large = record(OFFSET, b"v" * SETTINGS.message_bytes_max)
     source.part("orders", 0).records[OFFSET] = large
     wanted = step(sha256=large.sha256)
-    assert steps.carry_out(wanted).answer is Answer.ACK
+    assert steps.carry_out(wanted).answer is AttemptResult.ACK
     found = quarantine.find(KEY)
     assert found is not None
     assert found.path is not None
     assert copies(kept) == 0
-    assert steps.look(wanted).standing is Standing.DONE
+    assert steps.look(wanted).standing is StepStatus.DONE
 
 
 def test_a_disk_that_fails_is_a_no(source, tmp_path):
     (tmp_path / "quarantine").write_text("in the way")
-    files = Quarantines(FileQuarantine(tmp_path, source.clock), None)
-    steps = CopySteps(lambda _kafka: source.open(), files, about_of(PLAN))
-    assert steps.carry_out(step()).answer is Answer.NACK
+    files = CombinedQuarantine(FileQuarantine(tmp_path, source.clock), None)
+    steps = RecordCopier(lambda _kafka: source.open(), files, build_copy_context(PLAN))
+    assert steps.carry_out(step()).answer is AttemptResult.NACK
 
 
 def test_a_topic_that_will_not_do_is_refused_and_no_file_is_made_instead(kept, steps, quarantine):
     kept.topics["set-aside"] = replace(SETTINGS, compacted=True)
-    with pytest.raises(Refused):
+    with pytest.raises(RemoteRefusal):
         steps.carry_out(step())
     assert quarantine.find(KEY) is None
 
 
 def test_a_driver_that_copies_leaves_all_other_steps_to_the_one_within(source, steps):
     world = World(source.clock)
-    driver = WithCopies(WorldDriver(world), steps)
-    assert driver.look(step(), None).standing is Standing.READY
-    assert driver.carry_out(step(), None).answer is Answer.ACK
-    assert driver.look(ToState(State.RUNNING), None).standing is Standing.DONE
-    assert driver.carry_out(ToState(State.STOPPED), None).answer is Answer.ACK
-    assert world.state is State.STOPPED
+    driver = RecordCopyDriver(WorldDriver(world), steps)
+    assert driver.look(step(), None).standing is StepStatus.READY
+    assert driver.carry_out(step(), None).answer is AttemptResult.ACK
+    assert driver.look(ToState(RequestedState.RUNNING), None).standing is StepStatus.DONE
+    assert driver.carry_out(ToState(RequestedState.STOPPED), None).answer is AttemptResult.ACK
+    assert world.state is RequestedState.STOPPED
     assert driver.offsets().pairs == ()
 
 
 def test_a_cluster_that_is_not_configured_is_refused(tmp_path, source):
-    quarantine = quarantine_at(Wanted(), {}, tmp_path)
-    driver = with_copies(WorldDriver(World(source.clock)), {}, quarantine, about_of(PLAN))
-    with pytest.raises(Refused):
+    quarantine = build_quarantine(Wanted(), {}, tmp_path)
+    driver = add_record_copies(
+        WorldDriver(World(source.clock)), {}, quarantine, build_copy_context(PLAN)
+    )
+    with pytest.raises(RemoteRefusal):
         driver.look(step(), None)
 
 
 def test_without_a_cluster_in_the_configuration_there_are_files_alone(tmp_path):
-    assert quarantine_at(Wanted(), {}, tmp_path).name == str(tmp_path / "quarantine")
+    assert build_quarantine(Wanted(), {}, tmp_path).name == str(tmp_path / "quarantine")
 
 
 def test_too_large_is_no_error_of_the_topic_alone(kept, quarantine, monkeypatch):
     """Whoever says it: the broker may know better than its settings."""
 
     def refused(_record: object) -> int:
-        raise TooLarge("east", "Broker: Message size too large")
+        raise SizeLimitExceeded("east", "Broker: Message size too large")
 
     monkeypatch.setattr(kept, "write", refused)
-    receipt = quarantine.put(record(OFFSET), about_of(PLAN))
+    receipt = quarantine.put(record(OFFSET), build_copy_context(PLAN))
     assert receipt.path is not None

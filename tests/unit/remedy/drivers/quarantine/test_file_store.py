@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.drivers.quarantine import file_store
-from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine, read, write
-from offsetwatch.remedy.model.quarantine import About, SetAside, key_id
-
+from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine, read_copy, write_copy
+from offsetwatch.remedy.model.quarantine import QuarantineContext, QuarantinedRecord, compute_key_id
 from tests.fakes.clock import VirtualClock
 
 KEY = "a" * 64
 RECORD = RawRecord("orders", 3, 1234, 5, 1_700_000_000_000, "create", b"k", None, (("h", b""),))
-ABOUT = About(KEY, "p-1", "incident", "orders-sink", "lab", "east", "id-of-orders")
+ABOUT = QuarantineContext(KEY, "p-1", "incident", "orders-sink", "lab", "east", "id-of-orders")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def files(store: FileQuarantine) -> list[str]:
 def test_a_copy_is_found_again_by_whoever_looks(tmp_path, clock, store):
     receipt = store.put(RECORD, ABOUT)
     assert receipt.path is not None
-    assert receipt.path.startswith(f"{tmp_path}/state/quarantine/{key_id(KEY)}")
+    assert receipt.path.startswith(f"{tmp_path}/state/quarantine/{compute_key_id(KEY)}")
     assert (receipt.where, receipt.sha256, receipt.at) == (
         receipt.path,
         RECORD.sha256,
@@ -48,7 +48,7 @@ def test_a_copy_is_found_again_by_whoever_looks(tmp_path, clock, store):
     assert again.find(KEY) == again.find(KEY, RECORD.sha256) == receipt
     assert again.find(KEY, "0" * 64) is None
     assert again.find("b" * 64) is None
-    assert read(Path(receipt.path)) == SetAside(RECORD, ABOUT)
+    assert read_copy(Path(receipt.path)) == QuarantinedRecord(RECORD, ABOUT)
 
 
 def test_to_look_makes_no_folder(store):
@@ -93,8 +93,8 @@ def test_a_damaged_file_is_no_copy_and_is_not_overwritten(store):
 def test_a_value_of_many_megabytes_comes_back(store):
     large = replace(RECORD, value=os.urandom(5_000_000))
     receipt = store.put(large, ABOUT)
-    found = read(Path(receipt.where))
-    assert isinstance(found, SetAside)
+    found = read_copy(Path(receipt.where))
+    assert isinstance(found, QuarantinedRecord)
     assert found.record == large
 
 
@@ -102,7 +102,7 @@ def full(*_args: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("call", ["fsync", "sync_folder", "filed"])
+@pytest.mark.parametrize("call", ["fsync", "sync_folder", "build_file_lines"])
 def test_a_disk_that_fails_leaves_no_receipt_and_nothing_behind(store, monkeypatch, call):
     with monkeypatch.context() as patched:
         patched.setattr(os if call == "fsync" else file_store, call, full)
@@ -115,9 +115,9 @@ def test_a_disk_that_fails_leaves_no_receipt_and_nothing_behind(store, monkeypat
 def test_a_disk_that_gives_back_other_bytes_leaves_no_receipt_and_nothing_behind(
     store, monkeypatch
 ):
-    honest = file_store.filed
+    honest = file_store.build_file_lines
     with monkeypatch.context() as patched:
-        patched.setattr(file_store, "filed", lambda *args: list(honest(*args))[:-1])
+        patched.setattr(file_store, "build_file_lines", lambda *args: list(honest(*args))[:-1])
         with pytest.raises(OSError, match="not what was written"):
             store.put(RECORD, ABOUT)
     assert files(store) == []
@@ -138,7 +138,7 @@ def test_a_list_has_all_but_the_bytes(store):
         RECORD.size_bytes,
         None,
     )
-    assert found == SetAside(RECORD, ABOUT)
+    assert found == QuarantinedRecord(RECORD, ABOUT)
 
 
 def test_a_file_that_is_none_of_ours_is_listed_with_what_is_wrong(store):
@@ -149,8 +149,8 @@ def test_a_file_that_is_none_of_ours_is_listed_with_what_is_wrong(store):
 
 def test_a_file_elsewhere_is_of_the_same_form_and_overwrites_nothing(tmp_path):
     path = tmp_path / "record.jsonl"
-    write(path, RECORD, ABOUT, 1.5)
-    assert read(path) == SetAside(RECORD, ABOUT)
+    write_copy(path, RECORD, ABOUT, 1.5)
+    assert read_copy(path) == QuarantinedRecord(RECORD, ABOUT)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
-        write(path, RECORD, ABOUT, 1.5)
+        write_copy(path, RECORD, ABOUT, 1.5)

@@ -5,22 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from offsetwatch.errors import ClientError, Malformed, Refused, TimedOut, TooLarge, TopicChanged
-from offsetwatch.model.records import IncompleteRead, RawRecord, Window
+
+from offsetwatch.errors import (
+    ClientError,
+    MalformedResponse,
+    RemoteRefusal,
+    ResponseTimeout,
+    SizeLimitExceeded,
+    TopicChanged,
+)
+from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.remedy.drivers.quarantine.topic_store import (
     MESSAGE_BYTES_MAX,
     PARTITIONS,
     SEARCH_S,
-    Topic,
+    QuarantineTopic,
     TopicQuarantine,
 )
-from offsetwatch.remedy.model.quarantine import About, SetAside, partition_of
-
+from offsetwatch.remedy.model.quarantine import (
+    QuarantineContext,
+    QuarantinedRecord,
+    choose_partition,
+)
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
 
 KEY = "a" * 64
 RECORD = RawRecord("orders", 3, 1234, 5, 1_700_000_000_000, "create", b"k", None, (("h", b""),))
-ABOUT = About(KEY, "p-1", "incident", "orders-sink", "lab", "east", "id-of-orders")
+ABOUT = QuarantineContext(KEY, "p-1", "incident", "orders-sink", "lab", "east", "id-of-orders")
 DAY_MS = 86_400_000
 
 
@@ -31,7 +42,10 @@ def logs() -> FakeLogs:
 
 def quarantine(logs: FakeLogs, **topic) -> TopicQuarantine:
     return TopicQuarantine(
-        Topic("east", "set-aside", **topic), reader=logs.open, writer=logs.open, clock=logs.clock
+        QuarantineTopic("east", "set-aside", **topic),
+        reader=logs.open,
+        writer=logs.open,
+        clock=logs.clock,
     )
 
 
@@ -47,7 +61,7 @@ def copies(logs: FakeLogs) -> int:
 
 def test_a_copy_is_found_again_by_whoever_looks(logs, store):
     receipt = store.put(RECORD, ABOUT)
-    partition = partition_of(KEY, SETTINGS.partitions)
+    partition = choose_partition(KEY, SETTINGS.partitions)
     assert receipt.where == f"east/set-aside-{partition}@0"
     assert (receipt.partition, receipt.offset, receipt.path) == (partition, 0, None)
     assert (receipt.sha256, receipt.at) == (RECORD.sha256, logs.clock.now())
@@ -110,8 +124,8 @@ def test_what_does_not_read_back_as_it_was_written_has_no_receipt(logs, store, s
 
 @pytest.mark.parametrize("landed", [True, False])
 def test_after_a_write_without_an_answer_the_search_says_what_became_of_it(logs, store, landed):
-    logs.lost, logs.landed = TimedOut("east", "no answer"), landed
-    with pytest.raises(TimedOut):
+    logs.lost, logs.landed = ResponseTimeout("east", "no answer"), landed
+    with pytest.raises(ResponseTimeout):
         store.put(RECORD, ABOUT)
     logs.lost = None
     found = store.find(KEY, RECORD.sha256)
@@ -122,9 +136,9 @@ def test_after_a_write_without_an_answer_the_search_says_what_became_of_it(logs,
 
 def test_a_copy_that_cannot_be_read_back_now_has_no_receipt_now(logs, store):
     logs.silent = True
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         store.put(RECORD, ABOUT)
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         store.find(KEY)
     logs.silent = False
     assert store.find(KEY) is not None
@@ -133,9 +147,9 @@ def test_a_copy_that_cannot_be_read_back_now_has_no_receipt_now(logs, store):
 def test_a_cluster_that_is_away_is_an_error_and_not_the_absence_of_copies(logs, store):
     store.put(RECORD, ABOUT)
     logs.down = AWAY
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         store.find(KEY)
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         store.put(RECORD, ABOUT)
     assert logs.opened == 0
 
@@ -158,11 +172,13 @@ def test_a_copy_that_was_changed_since_it_was_seen_is_none_and_an_older_one_is_f
 def test_a_search_reads_one_partition_and_what_it_has_read_no_more(logs, store):
     keys = [f"{number:064x}" for number in range(30)]
     for key in keys:
-        store.put(RECORD, About(key, "p", "i", "c", "lab", "east"))
+        store.put(RECORD, QuarantineContext(key, "p", "i", "c", "lab", "east"))
     fresh = quarantine(logs)
     logs.reads.clear()
     assert fresh.find(keys[0]) is not None
-    assert {at.partition for at, _ in logs.reads} == {partition_of(keys[0], SETTINGS.partitions)}
+    assert {at.partition for at, _ in logs.reads} == {
+        choose_partition(keys[0], SETTINGS.partitions)
+    }
     logs.reads.clear()
     assert fresh.find(keys[0]) is not None
     (end, own) = logs.reads
@@ -171,9 +187,9 @@ def test_a_search_reads_one_partition_and_what_it_has_read_no_more(logs, store):
 
 
 def test_a_search_that_takes_too_long_goes_on_where_it_was(logs, store):
-    part = logs.part("set-aside", partition_of(KEY, SETTINGS.partitions))
+    part = logs.part("set-aside", choose_partition(KEY, SETTINGS.partitions))
     for _ in range(2500):
-        logs.append(replace(RECORD, topic="set-aside", partition=partition_of(KEY, 3)))
+        logs.append(replace(RECORD, topic="set-aside", partition=choose_partition(KEY, 3)))
     receipt = store.put(RECORD, ABOUT)
     fresh = quarantine(logs)
 
@@ -186,7 +202,7 @@ def test_a_search_that_takes_too_long_goes_on_where_it_was(logs, store):
     fresh._reader = slow.open
     starts = []
     for _ in range(2):
-        with pytest.raises(TimedOut):
+        with pytest.raises(ResponseTimeout):
             fresh.find(KEY)
         starts.append(logs.reads[-1][1])
     assert starts == [0, 1000]
@@ -198,11 +214,11 @@ def test_what_a_search_has_read_when_its_time_runs_out_is_kept_and_is_not_all_th
     first, second = store.put(RECORD, ABOUT), store.put(RECORD, ABOUT)
     fresh = quarantine(logs)
     logs.stalls_at = second.offset
-    with pytest.raises(TimedOut, match="stands at 1 of 2") as caught:
+    with pytest.raises(ResponseTimeout, match="stands at 1 of 2") as caught:
         fresh.find(KEY)
     assert isinstance(caught.value.__cause__, IncompleteRead)
     assert fresh._seen.copies == {KEY: [(first.partition, first.offset, RECORD.sha256)]}
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         list(fresh.kept())
     logs.stalls_at = None
     logs.reads.clear()
@@ -217,21 +233,23 @@ def test_a_search_that_begins_beyond_the_end_and_runs_out_of_time_has_not_found_
 
     class Short(FakeLogs):
         def window(self, at, start, *_args, **_more):
-            raise IncompleteRead("east", "read up to 1 of 0", Window((), start, start, 0))
+            raise IncompleteRead("east", "read up to 1 of 0", LogWindow((), start, start, 0))
 
     store._reader = Short(clock=logs.clock, topics=logs.topics).open
-    with pytest.raises(TimedOut):
+    with pytest.raises(ResponseTimeout):
         store.find(KEY)
 
 
 def test_records_of_others_and_what_cannot_be_decoded_are_passed_over(logs, store):
-    partition = partition_of(KEY, SETTINGS.partitions)
+    partition = choose_partition(KEY, SETTINGS.partitions)
     logs.append(replace(RECORD, topic="set-aside", partition=partition))
     logs.append(replace(RECORD, topic="set-aside", partition=partition))
     logs.part("set-aside", partition).corrupt_at = 1
     receipt = store.put(RECORD, ABOUT)
     assert quarantine(logs).find(KEY) == receipt
-    assert [(kept.id != "", at) for kept, at in store.kept()] == [(True, SetAside(RECORD, ABOUT))]
+    assert [(kept.id != "", at) for kept, at in store.kept()] == [
+        (True, QuarantinedRecord(RECORD, ABOUT))
+    ]
 
 
 def test_a_topic_that_was_made_anew_has_no_copies_from_before(logs, store):
@@ -300,7 +318,7 @@ def test_a_topic_that_would_lose_a_copy_is_refused_before_anything_is_written(
     logs, store, wrong, said
 ):
     logs.topics["set-aside"] = replace(SETTINGS, **wrong)
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(RemoteRefusal, match=said):
         store.put(RECORD, ABOUT)
     assert [said in at for at in store.problems()] == [True]
     assert copies(logs) == 0
@@ -310,19 +328,19 @@ def test_a_topic_that_keeps_records_as_long_as_configured_will_do(logs):
     logs.topics["set-aside"] = replace(SETTINGS, retention_ms=30 * DAY_MS)
     assert quarantine(logs, retention_ms=30 * DAY_MS).put(RECORD, ABOUT)
     assert quarantine(logs, retention_ms=30 * DAY_MS).problems() == ()
-    with pytest.raises(Refused):
+    with pytest.raises(RemoteRefusal):
         quarantine(logs, retention_ms=31 * DAY_MS).put(RECORD, ABOUT)
 
 
 def test_a_record_that_is_too_large_for_the_topic_is_not_sent(logs, store):
-    with pytest.raises(TooLarge):
+    with pytest.raises(SizeLimitExceeded):
         store.put(replace(RECORD, value=b"v" * SETTINGS.message_bytes_max), ABOUT)
     assert copies(logs) == 0
 
 
 def test_a_damaged_copy_is_listed_as_one(logs, store):
     logs.spoilt = lambda copy: replace(copy, value=b"other")
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedResponse):
         store.put(RECORD, ABOUT)
     ((kept, found),) = store.kept()
     assert (found, kept.problem is not None) == (None, True)

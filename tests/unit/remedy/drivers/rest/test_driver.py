@@ -8,39 +8,47 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from lab.ports import free_port
 from offsetwatch.config import Connect as ConnectConfig
 from offsetwatch.config import Kafka
-from offsetwatch.errors import CutOff, Denied, NotFound, Unreachable
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256, kafka_version, workers
+from offsetwatch.errors import AccessDenied, IncompleteResponse, NotFound, TargetUnreachable
+from offsetwatch.remedy.drivers.rest.connect_state import (
+    compute_config_sha256,
+    parse_kafka_version,
+    query_worker_versions,
+)
 from offsetwatch.remedy.drivers.rest.driver import IDLE_S, QUIET_S, RestDriver
-from offsetwatch.remedy.drivers.rest.kafka import KafkaSide
-from offsetwatch.remedy.model.driver import Answer, Outcome, Standing
+from offsetwatch.remedy.drivers.rest.kafka import WorkersKafkaClient
+from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
     Delete,
-    Frozen,
-    Pair,
-    Raw,
+    FrozenOffsets,
+    PartitionOffset,
+    RawOffsetRecord,
+    RequestedState,
     Reset,
     Restart,
     Settle,
-    State,
     ToState,
     Write,
 )
-from offsetwatch.remedy.model.stored_offsets import Contents, Stored, value_bytes
-
-from lab.ports import free_port
+from offsetwatch.remedy.model.stored_offsets import (
+    OffsetStoreContents,
+    StoredOffsetRecord,
+    decode_record_value,
+)
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.fakes.connect_model.answers import NOT_MODIFIABLE
 
 A, B = {"filename": "/a"}, {"filename": "/b"}
-STOP = ToState(State.STOPPED)
-RUN = ToState(State.RUNNING)
-PAUSE = ToState(State.PAUSED)
+STOP = ToState(RequestedState.STOPPED)
+RUN = ToState(RequestedState.RUNNING)
+PAUSE = ToState(RequestedState.PAUSED)
 
 
 @pytest.fixture
@@ -65,18 +73,18 @@ def driver_of(worker: fake.Connect, name: str = "src", **more: Any) -> RestDrive
     return RestDriver(config_of(worker.url), name, None, **more)
 
 
-def pair(partition: dict[str, Any], offset: dict[str, Any] | None) -> Pair:
+def pair(partition: dict[str, Any], offset: dict[str, Any] | None) -> PartitionOffset:
     def text(value: object) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
-    return Pair(text(partition), None if offset is None else text(offset))
+    return PartitionOffset(text(partition), None if offset is None else text(offset))
 
 
-def frozen_of(worker: fake.Connect, name: str = "src") -> Frozen:
-    return Frozen(driver_of(worker, name).offsets().pairs, backup="b", backup_sha256="0")
+def frozen_of(worker: fake.Connect, name: str = "src") -> FrozenOffsets:
+    return FrozenOffsets(driver_of(worker, name).offsets().pairs, backup="b", backup_sha256="0")
 
 
-def standing(driver: RestDriver, step: AnyStep, frozen: Frozen | None = None) -> Standing:
+def standing(driver: RestDriver, step: AnyStep, frozen: FrozenOffsets | None = None) -> StepStatus:
     return driver.look(step, frozen).standing
 
 
@@ -87,32 +95,32 @@ def test_a_stop_is_done_only_when_no_task_is_left(worker):
     worker.add("src")
     worker.linger = 2
     driver = driver_of(worker)
-    assert standing(driver, STOP) is Standing.READY
-    assert driver.carry_out(STOP, None).answer is Answer.ACK
+    assert standing(driver, STOP) is StepStatus.READY
+    assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
     assert [standing(driver, STOP) for _ in range(3)] == [
-        Standing.NOT_YET,
-        Standing.NOT_YET,
-        Standing.DONE,
+        StepStatus.NOT_YET,
+        StepStatus.NOT_YET,
+        StepStatus.DONE,
     ]
 
 
 def test_a_stop_that_ended_halfway_is_to_be_carried_out_again(worker):
     worker.add("src", state="RUNNING", tasks=0)
-    assert standing(driver_of(worker), STOP) is Standing.PARTLY
+    assert standing(driver_of(worker), STOP) is StepStatus.PARTLY
 
 
 def test_running_is_done_once_every_configured_task_has_been_heard_of(worker):
     worker.add("src", state="STOPPED", tasks=0, tasks_max=2)
     driver = driver_of(worker)
-    assert standing(driver, RUN) is Standing.READY
+    assert standing(driver, RUN) is StepStatus.READY
     driver.carry_out(RUN, None)
-    assert standing(driver, RUN) is Standing.DONE
+    assert standing(driver, RUN) is StepStatus.DONE
 
 
 def test_a_task_that_fails_again_does_not_keep_its_connector_from_being_resumed(worker):
     worker.add("src", failing=True)
     look = driver_of(worker).look(RUN, None)
-    assert look.standing is Standing.DONE
+    assert look.standing is StepStatus.DONE
     assert "failed" in look.said
 
 
@@ -121,29 +129,29 @@ def test_a_connector_without_tasks_runs_once_it_was_given_time_to_have_some(work
     clock = VirtualClock()
     driver = driver_of(worker, clock=clock)
     driver.carry_out(RUN, None)
-    assert standing(driver, RUN) is Standing.NOT_YET
+    assert standing(driver, RUN) is StepStatus.NOT_YET
     clock.advance(IDLE_S)
-    assert standing(driver, RUN) is Standing.DONE
+    assert standing(driver, RUN) is StepStatus.DONE
 
 
 def test_pause_of_a_running_connector_waits_for_its_tasks(worker):
     worker.add("src")
     driver = driver_of(worker)
-    assert standing(driver, PAUSE) is Standing.READY
-    assert driver.carry_out(PAUSE, None).answer is Answer.ACK
-    assert standing(driver, PAUSE) is Standing.DONE
+    assert standing(driver, PAUSE) is StepStatus.READY
+    assert driver.carry_out(PAUSE, None).answer is AttemptResult.ACK
+    assert standing(driver, PAUSE) is StepStatus.DONE
 
 
 def test_a_connector_that_was_deleted_meanwhile_is_foreign(worker):
-    assert standing(driver_of(worker), STOP) is Standing.FOREIGN
+    assert standing(driver_of(worker), STOP) is StepStatus.FOREIGN
 
 
 def test_a_rebalance_is_not_yet_and_asked_again_later(stopped):
     driver = driver_of(stopped)
     stopped.fail("GET", "/tasks", 409, fake.REBALANCE)
-    assert standing(driver, STOP) is Standing.NOT_YET
+    assert standing(driver, STOP) is StepStatus.NOT_YET
     stopped.fail("PUT", "/stop", 409, fake.REBALANCE)
-    assert driver.carry_out(STOP, None).answer is Answer.RETRY
+    assert driver.carry_out(STOP, None).answer is AttemptResult.RETRY
 
 
 def test_a_worker_that_is_starting_is_no_deleted_connector(stopped):
@@ -151,7 +159,7 @@ def test_a_worker_that_is_starting_is_no_deleted_connector(stopped):
     with pytest.raises(NotFound):
         driver_of(stopped).look(STOP, None)
     stopped.fail("PUT", "/stop", 404, fake.ROUTE)
-    assert driver_of(stopped).carry_out(STOP, None).answer is Answer.RETRY
+    assert driver_of(stopped).carry_out(STOP, None).answer is AttemptResult.RETRY
 
 
 # --- settling ------------------------------------------------------------------------------------
@@ -160,40 +168,40 @@ def test_a_worker_that_is_starting_is_no_deleted_connector(stopped):
 def test_offsets_have_settled_once_they_have_not_moved_for_a_while(stopped):
     clock = VirtualClock()
     driver = driver_of(stopped, clock=clock)
-    assert standing(driver, Settle()) is Standing.NOT_YET
+    assert standing(driver, Settle()) is StepStatus.NOT_YET
     clock.advance(QUIET_S - 1)
     stopped.commit("src", A, {"position": 20})  # a last commit
-    assert standing(driver, Settle()) is Standing.NOT_YET
+    assert standing(driver, Settle()) is StepStatus.NOT_YET
     clock.advance(QUIET_S - 1)
-    assert standing(driver, Settle()) is Standing.NOT_YET
+    assert standing(driver, Settle()) is StepStatus.NOT_YET
     clock.advance(1)
-    assert standing(driver, Settle()) is Standing.DONE
+    assert standing(driver, Settle()) is StepStatus.DONE
 
 
 def test_nothing_settles_while_somebody_has_resumed_it(stopped):
     stopped.connectors["src"].state = "RUNNING"
-    assert standing(driver_of(stopped), Settle()) is Standing.FOREIGN
+    assert standing(driver_of(stopped), Settle()) is StepStatus.FOREIGN
 
 
 @pytest.mark.parametrize(
     ("kind", "members", "expected"),
     [
-        ("sink", ("consumer-1 at /10.0.0.1",), Standing.NOT_YET),
-        ("sink", (), Standing.DONE),
-        ("sink", None, Standing.DONE),  # unknown: Connect checks when it is asked
-        ("source", ("consumer-1 at /10.0.0.1",), Standing.DONE),
+        ("sink", ("consumer-1 at /10.0.0.1",), StepStatus.NOT_YET),
+        ("sink", (), StepStatus.DONE),
+        ("sink", None, StepStatus.DONE),  # unknown: Connect checks when it is asked
+        ("source", ("consumer-1 at /10.0.0.1",), StepStatus.DONE),
     ],
 )
 def test_a_sink_has_not_settled_while_its_group_has_members(
     worker, monkeypatch, kind, members, expected
 ):
-    monkeypatch.setattr(KafkaSide, "sink_members", lambda *_: members)
+    monkeypatch.setattr(WorkersKafkaClient, "sink_members", lambda *_: members)
     worker.add("snk", kind=kind, state="STOPPED", tasks=0)
     kafka = Kafka(bootstrap="broker:9092")
     driver = RestDriver(config_of(worker.url), "snk", kafka, clock=VirtualClock())
     look = driver.look(Settle(quiet_s=0.0), None)
     assert look.standing is expected
-    assert ("consumer-1" in look.said) is (expected is Standing.NOT_YET)
+    assert ("consumer-1" in look.said) is (expected is StepStatus.NOT_YET)
 
 
 # --- offsets -------------------------------------------------------------------------------------
@@ -202,17 +210,17 @@ def test_a_sink_has_not_settled_while_its_group_has_members(
 def test_an_alter_goes_from_ready_to_done(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     step = Alter((pair(A, {"position": 5}), pair(B, {"position": 2**62 + 1})))
-    assert standing(driver, step, frozen) is Standing.READY
+    assert standing(driver, step, frozen) is StepStatus.READY
     outcome = driver.carry_out(step, frozen)
-    assert (outcome.answer, outcome.definite) == (Answer.ACK, True)
-    assert standing(driver, step, frozen) is Standing.DONE
+    assert (outcome.answer, outcome.definite) == (AttemptResult.ACK, True)
+    assert standing(driver, step, frozen) is StepStatus.DONE
     assert stopped.offsets["src"]['{"filename":"/b"}'] == {"position": 2**62 + 1}
 
 
 def test_a_connector_that_does_not_vouch_makes_a_possible_success(stopped):
     stopped.vouches = False
     outcome = driver_of(stopped).carry_out(Alter((pair(A, {"position": 5}),)), None)
-    assert (outcome.answer, outcome.definite) == (Answer.ACK, False)
+    assert (outcome.answer, outcome.definite) == (AttemptResult.ACK, False)
 
 
 def test_null_removes_one_partition_and_leaves_the_others(stopped):
@@ -220,7 +228,7 @@ def test_null_removes_one_partition_and_leaves_the_others(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     step = Alter((pair(A, None),))
     driver.carry_out(step, frozen)
-    assert standing(driver, step, frozen) is Standing.DONE
+    assert standing(driver, step, frozen) is StepStatus.DONE
     assert driver.offsets().pairs == (pair(B, {"position": 3}),)
 
 
@@ -228,7 +236,7 @@ def test_another_partition_that_moved_since_it_was_frozen_is_foreign(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.commit("src", B, {"position": 3})
     look = driver.look(Alter((pair(A, {"position": 5}),)), frozen)
-    assert look.standing is Standing.FOREIGN
+    assert look.standing is StepStatus.FOREIGN
     assert "/b" in look.said
 
 
@@ -236,17 +244,17 @@ def test_offsets_of_a_connector_that_somebody_resumed_are_not_changed(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.connectors["src"].state = "RUNNING"
     stopped.connectors["src"].tasks = 1
-    assert standing(driver, Alter((pair(A, {"position": 5}),)), frozen) is Standing.FOREIGN
+    assert standing(driver, Alter((pair(A, {"position": 5}),)), frozen) is StepStatus.FOREIGN
 
 
 def test_a_standalone_worker_that_is_restarted_forgets_that_it_was_asked_to_stop(stopped):
     stopped.standalone = True
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     step = Alter((pair(A, {"position": 5}),))
-    assert standing(driver, step, frozen) is Standing.READY
+    assert standing(driver, step, frozen) is StepStatus.READY
     stopped.restart()
-    assert standing(driver, step, frozen) is Standing.FOREIGN
-    assert driver.carry_out(step, frozen).answer is Answer.RETRY  # Connect guards it as well
+    assert standing(driver, step, frozen) is StepStatus.FOREIGN
+    assert driver.carry_out(step, frozen).answer is AttemptResult.RETRY  # Connect guards it as well
 
 
 def test_a_sink_alter_that_half_applied_shows_as_partly(worker):
@@ -256,25 +264,25 @@ def test_a_sink_alter_that_half_applied_shows_as_partly(worker):
     worker.commit("snk", good, {"kafka_offset": 9})
     driver, frozen = driver_of(worker, "snk"), frozen_of(worker, "snk")
     step = Alter((pair(good, {"kafka_offset": 5}), pair(bad, {"kafka_offset": 5})))
-    assert driver.carry_out(step, frozen).answer is Answer.FAILED
-    assert standing(driver, step, frozen) is Standing.PARTLY
+    assert driver.carry_out(step, frozen).answer is AttemptResult.FAILED
+    assert standing(driver, step, frozen) is StepStatus.PARTLY
 
 
 def test_consumers_that_have_not_left_yet_are_waited_for(worker):
     worker.add("snk", kind="sink", state="STOPPED", tasks=0, lingering=1)
     place = {"kafka_topic": "t", "kafka_partition": 0}
     driver, step = driver_of(worker, "snk"), Alter((pair(place, {"kafka_offset": 5}),))
-    assert driver.carry_out(step, None).answer is Answer.RETRY
-    assert driver.carry_out(step, None).answer is Answer.ACK
+    assert driver.carry_out(step, None).answer is AttemptResult.RETRY
+    assert driver.carry_out(step, None).answer is AttemptResult.ACK
 
 
 def test_a_reset_is_done_when_nothing_has_an_offset(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
-    assert standing(driver, Reset(), frozen) is Standing.READY
+    assert standing(driver, Reset(), frozen) is StepStatus.READY
     outcome = driver.carry_out(Reset(), frozen)
-    assert (outcome.answer, outcome.definite) == (Answer.ACK, True)
+    assert (outcome.answer, outcome.definite) == (AttemptResult.ACK, True)
     stopped.commit("src", B, None)  # a key in other bytes stays listed, without an offset
-    assert standing(driver, Reset(), frozen) is Standing.DONE
+    assert standing(driver, Reset(), frozen) is StepStatus.DONE
 
 
 # --- answers -------------------------------------------------------------------------------------
@@ -285,60 +293,74 @@ ALTER = Alter((pair(A, {"position": 5}),))
 @pytest.mark.parametrize(
     ("status", "message", "expected"),
     [
-        pytest.param(500, fake.TIMED_OUT, Answer.IN_DOUBT, id="it took longer than Connect waits"),
+        pytest.param(
+            500, fake.TIMED_OUT, AttemptResult.IN_DOUBT, id="it took longer than Connect waits"
+        ),
         pytest.param(
             500,
             "IO Error trying to forward REST request: java.util.concurrent.TimeoutException",
-            Answer.IN_DOUBT,
+            AttemptResult.IN_DOUBT,
             id="the leader gave no answer",
         ),
         pytest.param(
             500,
             "IO Error trying to forward REST request: java.util.concurrent.ExecutionException: "
             "java.net.ConnectException: Connection refused",
-            Answer.RETRY,
+            AttemptResult.RETRY,
             id="the leader is gone",
         ),
-        pytest.param(500, fake.ZOMBIES.format("src"), Answer.RETRY, id="tasks have not ended"),
+        pytest.param(
+            500, fake.ZOMBIES.format("src"), AttemptResult.RETRY, id="tasks have not ended"
+        ),
         pytest.param(
             500,
             "The value for the 'position' key in the offset should be a non-negative value",
-            Answer.NACK,
+            AttemptResult.NACK,
             id="the connector does not agree",
         ),
         pytest.param(
             500,
             "Source partition {partition=0, topic=orders} is missing the 'cluster' key, which is "
             "required",
-            Answer.NACK,
+            AttemptResult.NACK,
             id="MM2 does not agree",
         ),
         pytest.param(
-            500, "Failed to modify offsets for sink connector src", Answer.FAILED, id="unclear"
+            500,
+            "Failed to modify offsets for sink connector src",
+            AttemptResult.FAILED,
+            id="unclear",
         ),
-        pytest.param(500, "null", Answer.FAILED, id="nothing is said"),
+        pytest.param(500, "null", AttemptResult.FAILED, id="nothing is said"),
         pytest.param(
             500,
             NOT_MODIFIABLE.format("src"),
-            Answer.NACK,
+            AttemptResult.NACK,
             id="the connector does not support it",
         ),
         pytest.param(
-            500, "these offsets are not to my taste", Answer.NACK, id="the connector's own words"
+            500,
+            "these offsets are not to my taste",
+            AttemptResult.NACK,
+            id="the connector's own words",
         ),
         pytest.param(
             500,
             "Timed out while attempting to modify offsets for source connector src",
-            Answer.IN_DOUBT,
+            AttemptResult.IN_DOUBT,
             id="it may be written yet",
         ),
-        pytest.param(502, "", Answer.IN_DOUBT, id="a proxy"),
-        pytest.param(409, fake.REBALANCE, Answer.RETRY, id="a rebalance"),
-        pytest.param(400, fake.NOT_STOPPED.format("src"), Answer.RETRY, id="not stopped yet"),
-        pytest.param(400, "Offset values need to be integers.", Answer.NACK, id="a bad request"),
-        pytest.param(404, "Connector src not found", Answer.NACK, id="no such connector"),
-        pytest.param(405, "HTTP 405 Method Not Allowed", Answer.NACK, id="Kafka 3.5"),
-        pytest.param(307, "", Answer.NACK, id="a redirect is not followed"),
+        pytest.param(502, "", AttemptResult.IN_DOUBT, id="a proxy"),
+        pytest.param(409, fake.REBALANCE, AttemptResult.RETRY, id="a rebalance"),
+        pytest.param(
+            400, fake.NOT_STOPPED.format("src"), AttemptResult.RETRY, id="not stopped yet"
+        ),
+        pytest.param(
+            400, "Offset values need to be integers.", AttemptResult.NACK, id="a bad request"
+        ),
+        pytest.param(404, "Connector src not found", AttemptResult.NACK, id="no such connector"),
+        pytest.param(405, "HTTP 405 Method Not Allowed", AttemptResult.NACK, id="Kafka 3.5"),
+        pytest.param(307, "", AttemptResult.NACK, id="a redirect is not followed"),
     ],
 )
 def test_an_answer_is_worth_what_it_says(stopped, status, message, expected):
@@ -348,34 +370,34 @@ def test_an_answer_is_worth_what_it_says(stopped, status, message, expected):
 
 def test_a_page_of_a_proxy_is_no_answer_of_connects(stopped):
     stopped.fail("PATCH", "/offsets", 200, raw=b"<html>welcome</html>")
-    assert driver_of(stopped).carry_out(ALTER, None).answer is Answer.IN_DOUBT
+    assert driver_of(stopped).carry_out(ALTER, None).answer is AttemptResult.IN_DOUBT
 
 
 def test_a_500_that_was_applied_all_the_same_shows_in_the_next_look(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.fail("PATCH", "/offsets", 500, fake.TIMED_OUT, applied=True)
-    assert driver.carry_out(ALTER, frozen).answer is Answer.IN_DOUBT
-    assert standing(driver, ALTER, frozen) is Standing.DONE
+    assert driver.carry_out(ALTER, frozen).answer is AttemptResult.IN_DOUBT
+    assert standing(driver, ALTER, frozen) is StepStatus.DONE
 
 
 def test_a_cut_connection_is_in_doubt_and_a_refused_login_is_not(stopped):
     driver = driver_of(stopped)
     stopped.fail("PATCH", "/offsets", None)
-    with pytest.raises(CutOff):
+    with pytest.raises(IncompleteResponse):
         driver.carry_out(ALTER, None)
     stopped.fail("PATCH", "/offsets", 401, raw=b"User cannot access the resource.")
-    with pytest.raises(Denied):
+    with pytest.raises(AccessDenied):
         driver.carry_out(ALTER, None)
 
 
 def test_another_worker_is_asked_only_where_no_connection_was_made(stopped):
     nobody = f"http://127.0.0.1:{free_port()}"
     driver = RestDriver(config_of(nobody, stopped.url), "src", None)
-    assert driver.carry_out(ALTER, None).answer is Answer.ACK
-    with pytest.raises(Unreachable):
+    assert driver.carry_out(ALTER, None).answer is AttemptResult.ACK
+    with pytest.raises(TargetUnreachable):
         RestDriver(config_of(nobody), "src", None).carry_out(ALTER, None)
     stopped.fail("PATCH", "/offsets", None)
-    with pytest.raises(CutOff):
+    with pytest.raises(IncompleteResponse):
         RestDriver(config_of(stopped.url, stopped.url), "src", None).carry_out(ALTER, None)
     assert len(stopped.changes()) == 2
 
@@ -407,28 +429,28 @@ CONFIG = {"connector.class": "C", "tasks.max": 1, "db.password": "hunter2"}
 
 
 def test_a_connector_is_created_stopped(worker):
-    step = Create(config_sha256("new", CONFIG))
+    step = Create(compute_config_sha256("new", CONFIG))
     driver = driver_of(worker, "new", create_config=CONFIG)
-    assert standing(driver, step) is Standing.READY
-    assert driver.carry_out(step, None).answer is Answer.ACK
-    assert standing(driver, step) is Standing.DONE
+    assert standing(driver, step) is StepStatus.READY
+    assert driver.carry_out(step, None).answer is AttemptResult.ACK
+    assert standing(driver, step) is StepStatus.DONE
     assert worker.connectors["new"].state == "STOPPED"
 
 
 def test_a_creation_needs_the_very_configuration_that_was_planned(worker):
-    step = Create(config_sha256("new", CONFIG))
-    assert standing(driver_of(worker, "new"), step) is Standing.IMPOSSIBLE
+    step = Create(compute_config_sha256("new", CONFIG))
+    assert standing(driver_of(worker, "new"), step) is StepStatus.IMPOSSIBLE
     other = driver_of(worker, "new", create_config={**CONFIG, "tasks.max": 2})
-    assert standing(other, step) is Standing.IMPOSSIBLE
+    assert standing(other, step) is StepStatus.IMPOSSIBLE
     other.carry_out(step, None)
-    assert standing(driver_of(worker, "new", create_config=CONFIG), step) is Standing.FOREIGN
+    assert standing(driver_of(worker, "new", create_config=CONFIG), step) is StepStatus.FOREIGN
 
 
 def test_a_worker_that_cannot_create_stopped_is_not_asked_to_create(worker):
     worker.version = "3.6.2"
-    step = Create(config_sha256("new", CONFIG))
+    step = Create(compute_config_sha256("new", CONFIG))
     outcome = driver_of(worker, "new", create_config=CONFIG).carry_out(step, None)
-    assert outcome.answer is Answer.NACK
+    assert outcome.answer is AttemptResult.NACK
     assert worker.changes() == []
 
 
@@ -442,35 +464,35 @@ def test_a_refused_configuration_is_told_by_the_names_of_its_settings(worker):
         'Missing required configuration "topic" which has no default value.\n',
     )
     driver = driver_of(worker, "new", create_config=CONFIG)
-    outcome = driver.carry_out(Create(config_sha256("new", CONFIG)), None)
-    assert outcome.answer is Answer.NACK
+    outcome = driver.carry_out(Create(compute_config_sha256("new", CONFIG)), None)
+    assert outcome.answer is AttemptResult.NACK
     assert outcome.said == "HTTP 400: it is about db.password, topic"
 
 
 def test_a_creation_whose_answer_was_lost_is_found(worker):
     worker.fail("POST", "/connectors", 500, fake.TIMED_OUT, applied=True)
-    step = Create(config_sha256("new", CONFIG))
+    step = Create(compute_config_sha256("new", CONFIG))
     driver = driver_of(worker, "new", create_config=CONFIG)
-    assert driver.carry_out(step, None).answer is Answer.IN_DOUBT
-    assert standing(driver, step) is Standing.DONE
+    assert driver.carry_out(step, None).answer is AttemptResult.IN_DOUBT
+    assert standing(driver, step) is StepStatus.DONE
 
 
 def test_a_deletion_leaves_the_offsets(stopped):
     driver = driver_of(stopped)
-    assert standing(driver, Delete()) is Standing.READY
-    assert driver.carry_out(Delete(), None).answer is Answer.ACK
-    assert standing(driver, Delete()) is Standing.DONE
+    assert standing(driver, Delete()) is StepStatus.READY
+    assert driver.carry_out(Delete(), None).answer is AttemptResult.ACK
+    assert standing(driver, Delete()) is StepStatus.DONE
     assert stopped.offsets["src"]
 
 
 def test_a_deletion_of_what_was_created_leaves_a_namesake_alone(worker):
-    created = config_sha256("new", CONFIG)
+    created = compute_config_sha256("new", CONFIG)
     driver = driver_of(worker, "new", create_config=CONFIG)
-    assert standing(driver, Delete(created)) is Standing.DONE
-    assert driver.carry_out(Create(created), None).answer is Answer.ACK
-    assert standing(driver, Delete(created)) is Standing.READY
-    other = config_sha256("new", {**CONFIG, "topic": "another"})
-    assert standing(driver, Delete(other)) is Standing.FOREIGN
+    assert standing(driver, Delete(created)) is StepStatus.DONE
+    assert driver.carry_out(Create(created), None).answer is AttemptResult.ACK
+    assert standing(driver, Delete(created)) is StepStatus.READY
+    other = compute_config_sha256("new", {**CONFIG, "topic": "another"})
+    assert standing(driver, Delete(other)) is StepStatus.FOREIGN
 
 
 def test_a_starting_worker_does_not_make_a_connector_deleted(stopped):
@@ -482,9 +504,9 @@ def test_a_starting_worker_does_not_make_a_connector_deleted(stopped):
 def test_a_restart_is_asked_for_once(worker):
     worker.add("src")
     driver, step = driver_of(worker), Restart(include_tasks=True, only_failed=True)
-    assert standing(driver, step) is Standing.READY
-    assert driver.carry_out(step, None).answer is Answer.ACK
-    assert standing(driver, step) is Standing.DONE
+    assert standing(driver, step) is StepStatus.READY
+    assert driver.carry_out(step, None).answer is AttemptResult.ACK
+    assert standing(driver, step) is StepStatus.DONE
     assert worker.changes() == [
         ("POST", "/connectors/src/restart?includeTasks=true&onlyFailed=true")
     ]
@@ -500,8 +522,8 @@ def test_a_name_cannot_lead_a_request_elsewhere(worker):
 
 def test_raw_bytes_are_not_written_over_rest(stopped):
     step = Write("k/t", (), ())
-    assert standing(driver_of(stopped), step) is Standing.IMPOSSIBLE
-    assert driver_of(stopped).carry_out(step, None).answer is Answer.NACK
+    assert standing(driver_of(stopped), step) is StepStatus.IMPOSSIBLE
+    assert driver_of(stopped).carry_out(step, None).answer is AttemptResult.NACK
 
 
 class Topics:
@@ -515,18 +537,18 @@ class Topics:
         self.opened = topic
         return self
 
-    def contents(self) -> Contents:
+    def contents(self) -> OffsetStoreContents:
         stored = [
-            Stored(key, value, 0, number)
+            StoredOffsetRecord(key, value, 0, number)
             for number, ((topic, key), value) in enumerate(self.now.items())
             if topic == self.opened
         ]
-        return Contents(where=f"k/{self.opened}", stored=tuple(stored), partitions=1)
+        return OffsetStoreContents(where=f"k/{self.opened}", stored=tuple(stored), partitions=1)
 
-    def write(self, records: tuple[Raw, ...]) -> Outcome:
+    def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
         for record in records:
-            self.now[self.opened, b64decode(record.key)] = value_bytes(record)
-        return Outcome(Answer.ACK, "")
+            self.now[self.opened, b64decode(record.key)] = decode_record_value(record)
+        return Outcome(AttemptResult.ACK, "")
 
     def close(self) -> None:
         """Nothing is held."""
@@ -547,17 +569,17 @@ def test_records_that_no_task_is_handed_are_inspected_in_their_topic(stopped, mo
         ("k/own", key),
         ("k/shared", key),
     ]
-    frozen = Frozen(found.pairs, backup="b", backup_sha256="0", raw=found.raw)
-    step = Write("k/shared", (Raw(b64encode(key).decode(), None, 0),), ())
-    assert standing(driver, step, frozen) is Standing.READY
-    assert driver.carry_out(step, frozen).answer is Answer.ACK
-    assert standing(driver, step, frozen) is Standing.DONE
+    frozen = FrozenOffsets(found.pairs, backup="b", backup_sha256="0", raw=found.raw)
+    step = Write("k/shared", (RawOffsetRecord(b64encode(key).decode(), None, 0),), ())
+    assert standing(driver, step, frozen) is StepStatus.READY
+    assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
+    assert standing(driver, step, frozen) is StepStatus.DONE
     assert topics.now == {("own", key): b"{}", ("shared", key): None, ("shared", other): b"{}"}
     topics.now["shared", key] = b'{"position":9}'  # another client's
-    assert standing(driver, step, frozen) is Standing.FOREIGN
+    assert standing(driver, step, frozen) is StepStatus.FOREIGN
     topics.now["shared", key] = b"{}"
     stopped.connectors["src"].state = "RUNNING"
-    assert standing(driver, step, frozen) is Standing.FOREIGN
+    assert standing(driver, step, frozen) is StepStatus.FOREIGN
 
 
 # --- versions ------------------------------------------------------------------------------------
@@ -577,13 +599,13 @@ def test_records_that_no_task_is_handed_are_inspected_in_their_topic(stopped, mo
     ],
 )
 def test_a_version_is_held_against_apache_kafkas(text, kafka):
-    assert kafka_version(text) == kafka
+    assert parse_kafka_version(text) == kafka
 
 
 def test_every_address_is_asked_for_its_version(worker):
     with fake.serving(version="3.4.0", cluster_id="other") as old:
         nobody = f"http://127.0.0.1:{free_port()}"
-        found = workers(config_of(worker.url, old.url, nobody))
+        found = query_worker_versions(config_of(worker.url, old.url, nobody))
         assert dict(found.versions) == {worker.url: "4.3.1", old.url: "3.4.0"}
         assert [url for url, _ in found.silent] == [nobody]
         assert found.cluster_ids == {"other", "kafka-of-the-fake"}

@@ -10,27 +10,27 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.config import Connect as ConnectConfig
-from offsetwatch.remedy.drivers.rest.connect_state import config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.execute.runner import Result, Runner
+from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.model.driver import Outcome
-from offsetwatch.remedy.model.journal_records import Ending
+from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
     Plan,
+    PlanSubject,
+    RequestedState,
     Reset,
     Settle,
-    State,
-    Subject,
     ToState,
 )
-
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
@@ -45,7 +45,7 @@ class Mortal(RestDriver):
 
     fuse = Fuse()
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         self.fuse.burn()
         outcome = super().carry_out(step, frozen)
         self.fuse.burn()
@@ -61,23 +61,23 @@ class Creation:
         self.plan = Plan(
             plan_id="p-1",
             verb="create new",
-            subject=Subject("rest", "cc", "new", "source", worker.cluster_id),
+            subject=PlanSubject("rest", "cc", "new", "source", worker.cluster_id),
             steps=(
-                Create(config_sha256("new", CONFIG)),
-                ToState(State.STOPPED),
+                Create(compute_config_sha256("new", CONFIG)),
+                ToState(RequestedState.STOPPED),
                 Settle(),
                 Freeze(),
                 Reset(),
-                Alter((Pair('{"filename":"/a"}', '{"position":5}'),)),
-                ToState(State.RUNNING),
+                Alter((PartitionOffset('{"filename":"/a"}', '{"position":5}'),)),
+                ToState(RequestedState.RUNNING),
             ),
             original=None,
-            final=State.RUNNING,
+            final=RequestedState.RUNNING,
             created_at=0.0,
             created_by="me",
         )
 
-    def process(self, fuse: Fuse, *, config: bool, again: bool = False) -> Result | None:
+    def process(self, fuse: Fuse, *, config: bool, again: bool = False) -> PlanResult | None:
         connect = ConnectConfig(name="cc", kafka="k", url=self.worker.url)
         given = CONFIG if config else None
         driver = Mortal(connect, "new", None, create_config=given, clock=self.clock)
@@ -100,21 +100,21 @@ def worker() -> Iterator[fake.Connect]:
         yield served
 
 
-def judge(worker: fake.Connect, result: Result | None) -> Ending | None:
+def judge(worker: fake.Connect, result: PlanResult | None) -> PlanEnding | None:
     there = worker.connectors.get("new")
     offsets = {at: offset for at, offset in worker.offsets["new"].items() if offset is not None}
     if there is None:
         assert offsets == REMNANTS
-        assert result is None or result.ending in {Ending.RESTORED, Ending.UNCHANGED}
+        assert result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}
     else:
         assert (there.state, offsets) == ("RUNNING", WANTED)
-        assert result is None or result.ending is Ending.SUCCEEDED
+        assert result is None or result.ending is PlanEnding.SUCCEEDED
     return None if result is None else result.ending
 
 
 def test_a_creation_that_nothing_ends_runs_from_where_it_was_to_begin(worker, tmp_path):
     result = Creation(worker, tmp_path).process(Fuse(), config=True)
-    assert judge(worker, result) is Ending.SUCCEEDED
+    assert judge(worker, result) is PlanEnding.SUCCEEDED
 
 
 @pytest.mark.parametrize("config", [True, False], ids=["create again", "plan recover"])
@@ -134,4 +134,4 @@ def test_a_creation_that_ends_anywhere_is_finished_or_undone_by_the_next_process
         else:
             judge(worker, result)
             break
-    assert endings == {None, Ending.UNCHANGED, Ending.RESTORED, Ending.SUCCEEDED}
+    assert endings == {None, PlanEnding.UNCHANGED, PlanEnding.RESTORED, PlanEnding.SUCCEEDED}

@@ -10,33 +10,36 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from offsetwatch.config import Connect as ConnectConfig
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.execute.runner import Result, Runner
+from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Outcome
-from offsetwatch.remedy.model.journal_records import Ending
+from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Freeze,
-    Frozen,
-    Pair,
+    FrozenOffsets,
+    PartitionOffset,
     Plan,
+    PlanSubject,
+    RequestedState,
     Reset,
     Settle,
-    State,
-    Subject,
     ToState,
 )
-
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 
 OLD = {'{"filename":"/a"}': {"position": 10}}
 NEW = {'{"filename":"/a"}': {"position": 5}, '{"filename":"/b"}': {"position": 1}}
 WANTED = Alter(
-    (Pair('{"filename":"/a"}', '{"position":5}'), Pair('{"filename":"/b"}', '{"position":1}'))
+    (
+        PartitionOffset('{"filename":"/a"}', '{"position":5}'),
+        PartitionOffset('{"filename":"/b"}', '{"position":1}'),
+    )
 )
 REQUESTS = [("PUT", "/stop"), ("PATCH", "/offsets"), ("PUT", "/resume")]
 READS = [("GET", "/status"), ("GET", "/tasks"), ("GET", "/offsets"), ("GET", "/$")]
@@ -62,7 +65,7 @@ class Mortal(RestDriver):
         super().__init__(*given, **more)
         self.left, self.before = dies_at, before
 
-    def carry_out(self, step: AnyStep, frozen: Frozen | None) -> Outcome:
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         self.left -= 1
         if self.left == 0 and self.before:
             raise Cut
@@ -78,14 +81,14 @@ class Run:
     def __init__(self, worker: fake.Connect, folder: Path, *steps: AnyStep) -> None:
         self.worker, self.folder, self.clock = worker, folder, VirtualClock()
         self.connect = ConnectConfig(name="cc", kafka="k", url=worker.url)
-        running = ToState(State.RUNNING)
+        running = ToState(RequestedState.RUNNING)
         self.plan = Plan(
             plan_id="p-1",
             verb="alter",
-            subject=Subject("rest", "cc", "src", "source", "kafka-of-the-fake"),
-            steps=(ToState(State.STOPPED), Settle(), Freeze(), *steps, running),
-            original=State.RUNNING,
-            final=State.RUNNING,
+            subject=PlanSubject("rest", "cc", "src", "source", "kafka-of-the-fake"),
+            steps=(ToState(RequestedState.STOPPED), Settle(), Freeze(), *steps, running),
+            original=RequestedState.RUNNING,
+            final=RequestedState.RUNNING,
             created_at=0.0,
             created_by="me",
         )
@@ -93,7 +96,7 @@ class Run:
     def driver(self) -> RestDriver:
         return RestDriver(self.connect, "src", None, clock=self.clock)
 
-    def carry(self, driver: RestDriver | None = None, *, again: bool = False) -> Result:
+    def carry(self, driver: RestDriver | None = None, *, again: bool = False) -> PlanResult:
         with closing(Journal(self.folder)) as journal:
             runner = Runner(
                 journal=journal,
@@ -108,11 +111,13 @@ class Run:
             return runner.run(self.plan) if found is None else found
 
 
-def whole(worker: fake.Connect, result: Result, new: Any = None) -> None:
+def whole(worker: fake.Connect, result: PlanResult, new: Any = None) -> None:
     """Everything is as one of the two ends wants it."""
     new = NEW if new is None else new
-    assert result.ending in {Ending.SUCCEEDED, Ending.RESTORED, Ending.UNCHANGED}, result
-    assert worker.offsets["src"] == (new if result.ending is Ending.SUCCEEDED else OLD)
+    assert result.ending in {PlanEnding.SUCCEEDED, PlanEnding.RESTORED, PlanEnding.UNCHANGED}, (
+        result
+    )
+    assert worker.offsets["src"] == (new if result.ending is PlanEnding.SUCCEEDED else OLD)
     made = worker.connectors["src"]
     assert (made.state, made.tasks) == ("RUNNING", 1)
 
@@ -124,7 +129,7 @@ def sent(worker: fake.Connect, method: str, path: str) -> int:
 def test_nothing_goes_wrong(worker, tmp_path):
     result = Run(worker, tmp_path, WANTED).carry()
     whole(worker, result)
-    assert result.ending is Ending.SUCCEEDED
+    assert result.ending is PlanEnding.SUCCEEDED
     assert result.definite is True
     assert [sent(worker, *request) for request in REQUESTS] == [1, 1, 1]
 
@@ -154,7 +159,7 @@ def test_one_answer_that_is_not_yes_ends_well_all_the_same(worker, tmp_path, met
     worker.fail(method, path, **fault)
     result = Run(worker, tmp_path, WANTED).carry()
     whole(worker, result)
-    assert result.ending is Ending.SUCCEEDED
+    assert result.ending is PlanEnding.SUCCEEDED
     assert sent(worker, method, path) <= 2
 
 
@@ -171,7 +176,7 @@ def test_a_refusal_puts_the_state_back_and_leaves_the_offsets(worker, tmp_path):
         "Partition objects should contain the key 'x'" if partition == {"filename": "/b"} else None
     )
     result = Run(worker, tmp_path, WANTED).carry()
-    assert result.ending is Ending.RESTORED
+    assert result.ending is PlanEnding.RESTORED
     assert "should contain the key" in result.said
     whole(worker, result)
 
@@ -187,7 +192,7 @@ def test_somebody_who_resumes_in_between_is_not_written_over(worker, tmp_path):
             return found
 
     result = run.carry(Meddler(run.connect, "src", None, clock=run.clock))
-    assert result.ending is Ending.RESTORED
+    assert result.ending is PlanEnding.RESTORED
     assert sent(worker, "PATCH", "/offsets") == 0
     whole(worker, result)
 
@@ -203,4 +208,4 @@ def test_a_process_that_dies_at_a_request_leaves_all_to_the_next(
         run.carry(Mortal(run.connect, "src", None, clock=run.clock, dies_at=at, before=before))
     result = run.carry(again=True)
     whole(worker, result, new=NEW if steps == (WANTED,) else {})
-    assert result.ending is (Ending.RESTORED if at == 1 else Ending.SUCCEEDED)
+    assert result.ending is (PlanEnding.RESTORED if at == 1 else PlanEnding.SUCCEEDED)

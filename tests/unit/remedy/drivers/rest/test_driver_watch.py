@@ -6,12 +6,12 @@ from contextlib import closing
 
 import httpx
 import pytest
-from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.rest.connect_state import Sight
-from offsetwatch.remedy.drivers.rest.driver import IDLE_S, RESTART_S, RestDriver
-from offsetwatch.remedy.model.driver import Look, Standing
-from offsetwatch.remedy.model.plan import AnyStep, State, ToState, Watch
 
+from offsetwatch.config import Connect
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
+from offsetwatch.remedy.drivers.rest.driver import IDLE_S, RESTART_S, RestDriver
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
+from offsetwatch.remedy.model.plan import AnyStep, RequestedState, ToState, Watch
 from tests.fakes.clock import VirtualClock
 
 QUIET_S = 5.0
@@ -47,16 +47,16 @@ class Worker:
         self.began = int(self.clock.now())
         return RestDriver(CONNECT, "c", None, clock=self.clock, transport=httpx.MockTransport(self))
 
-    def look(self, step: AnyStep) -> Look:
+    def look(self, step: AnyStep) -> StepInspection:
         with closing(self.driver()) as driver:
             return driver.look(step, None)
 
-    def watched(self, most_s: int = 60) -> tuple[Look, int]:
+    def watched(self, most_s: int = 60) -> tuple[StepInspection, int]:
         """The first look that is not NOT_YET, and after how many seconds it came."""
         with closing(self.driver()) as driver:
             for seconds in range(most_s):
                 look = driver.look(Watch(QUIET_S), None)
-                if look.standing is not Standing.NOT_YET:
+                if look.standing is not StepStatus.NOT_YET:
                     return look, seconds
                 self.clock.advance(1.0)
         return look, most_s
@@ -65,17 +65,17 @@ class Worker:
 @pytest.mark.parametrize(
     ("states", "standing", "seconds"),
     [
-        (["RUNNING RUNNING"], Standing.DONE, 5),
-        (["RUNNING FAILED", "RUNNING RUNNING"], Standing.DONE, 6),
-        (["RUNNING RUNNING", "RUNNING FAILED"], Standing.FOREIGN, 1),
-        (["RUNNING RESTARTING", "RUNNING FAILED"], Standing.FOREIGN, 1),
-        (["RUNNING FAILED"], Standing.FOREIGN, int(RESTART_S)),
-        (["FAILED RUNNING"], Standing.FOREIGN, int(RESTART_S)),
-        (["RUNNING RUNNING"] * 3 + ["RUNNING UNASSIGNED", "RUNNING RUNNING"], Standing.DONE, 9),
-        (["RUNNING UNASSIGNED"], Standing.NOT_YET, 60),
-        (["RUNNING"], Standing.NOT_YET, 60),
-        (["PAUSED PAUSED"], Standing.DONE, 0),
-        (["STOPPED"], Standing.DONE, 0),
+        (["RUNNING RUNNING"], StepStatus.DONE, 5),
+        (["RUNNING FAILED", "RUNNING RUNNING"], StepStatus.DONE, 6),
+        (["RUNNING RUNNING", "RUNNING FAILED"], StepStatus.FOREIGN, 1),
+        (["RUNNING RESTARTING", "RUNNING FAILED"], StepStatus.FOREIGN, 1),
+        (["RUNNING FAILED"], StepStatus.FOREIGN, int(RESTART_S)),
+        (["FAILED RUNNING"], StepStatus.FOREIGN, int(RESTART_S)),
+        (["RUNNING RUNNING"] * 3 + ["RUNNING UNASSIGNED", "RUNNING RUNNING"], StepStatus.DONE, 9),
+        (["RUNNING UNASSIGNED"], StepStatus.NOT_YET, 60),
+        (["RUNNING"], StepStatus.NOT_YET, 60),
+        (["PAUSED PAUSED"], StepStatus.DONE, 0),
+        (["STOPPED"], StepStatus.DONE, 0),
     ],
     ids=lambda given: given[-1] if isinstance(given, list) else None,
 )
@@ -87,21 +87,21 @@ def test_it_has_helped_once_all_tasks_ran_for_so_long(states, standing, seconds)
 @pytest.mark.parametrize("left", ["FAILED", "UNASSIGNED"])
 def test_what_a_task_of_an_earlier_configuration_left_is_no_failure(left):
     look, took = Worker(f"RUNNING RUNNING {left}").watched()
-    assert (look.standing, took) == (Standing.DONE, 5)
+    assert (look.standing, took) == (StepStatus.DONE, 5)
 
 
 def test_a_trace_that_is_left_of_another_task_is_none_of_its_failures():
     worker = Worker("RUNNING FAILED FAILED")
     worker.began = int(worker.clock.now())
-    with closing(Sight(CONNECT, transport=httpx.MockTransport(worker))) as sight:
+    with closing(ConnectClient(CONNECT, transport=httpx.MockTransport(worker))) as sight:
         assert sight.traces("c") == {0: "of 0"}
 
 
 def test_a_stop_is_done_although_tasks_of_an_earlier_configuration_left_a_status():
     worker = Worker("STOPPED FAILED UNASSIGNED", configured=0)
-    assert worker.look(ToState(State.STOPPED)).standing is Standing.DONE
+    assert worker.look(ToState(RequestedState.STOPPED)).standing is StepStatus.DONE
 
 
 def test_a_connector_without_tasks_runs_once_none_have_come_for_a_while():
     look, took = Worker("RUNNING", configured=0).watched()
-    assert (look.standing, took) == (Standing.DONE, int(IDLE_S))
+    assert (look.standing, took) == (StepStatus.DONE, int(IDLE_S))

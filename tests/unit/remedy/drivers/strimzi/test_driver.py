@@ -11,30 +11,30 @@ from typing import Any
 
 import httpx
 import pytest
-from offsetwatch.clients.kubernetes.access import Access
+
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
-from offsetwatch.errors import ClientError, Conflict, TimedOut
-from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver, of_words
-from offsetwatch.remedy.drivers.strimzi.operator import OperatorRefused
+from offsetwatch.errors import ClientError, Conflict, ResponseTimeout
+from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver, classify_operator_message
+from offsetwatch.remedy.drivers.strimzi.operator import OperatorRefusal
 from offsetwatch.remedy.drivers.strimzi.resource_state import (
-    CONNECTORS,
-    HELD,
-    MIRRORS,
-    OFFSETS,
+    BACKUP_ANNOTATION,
+    KAFKA_CONNECTORS,
+    KAFKA_MIRROR_MAKERS,
+    OFFSETS_ANNOTATION,
+    ConnectorResource,
     Owner,
-    Seen,
-    gitops,
-    mirror_parts,
+    find_gitops_tool,
+    find_mirror_parts,
 )
-from offsetwatch.remedy.model.driver import Answer, Standing
-from offsetwatch.remedy.model.plan import Alter, Pair, State, ToState
-
+from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, RequestedState, ToState
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kube import LISTED, Server, obliging
 
-ACCESS = Access(url="http://kubernetes.test", token="some-token")
-OWNER = Owner(CONNECTORS, "kafka", "c", "c")
+ACCESS = KubernetesAccess(url="http://kubernetes.test", token="some-token")
+OWNER = Owner(KAFKA_CONNECTORS, "kafka", "c", "c")
 
 MIRROR_V1 = {
     "target": {"alias": "west"},
@@ -75,22 +75,22 @@ MIRROR_V1BETA2 = {
 def test_the_connectors_of_a_mirror_maker_are_named_as_strimzi_names_them(
     spec: dict[str, Any], parts: list[tuple[str, str]]
 ) -> None:
-    assert [(name, at) for name, at, _ in mirror_parts({"spec": spec})] == parts
+    assert [(name, at) for name, at, _ in find_mirror_parts({"spec": spec})] == parts
 
 
 @pytest.mark.parametrize(
     ("spec", "wanted"),
     [
-        ({}, State.RUNNING),
-        ({"pause": True}, State.PAUSED),
-        ({"pause": True, "state": "running"}, State.RUNNING),
-        ({"state": "stopped"}, State.STOPPED),
+        ({}, RequestedState.RUNNING),
+        ({"pause": True}, RequestedState.PAUSED),
+        ({"pause": True, "state": "running"}, RequestedState.RUNNING),
+        ({"state": "stopped"}, RequestedState.STOPPED),
     ],
 )
 def test_what_a_resource_wants_is_read_as_strimzi_reads_it(
-    spec: dict[str, Any], wanted: State
+    spec: dict[str, Any], wanted: RequestedState
 ) -> None:
-    assert Seen(OWNER, {"spec": spec}).wanted is wanted
+    assert ConnectorResource(OWNER, {"spec": spec}).wanted is wanted
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_a_resource_wants_is_read_as_strimzi_reads_it(
 def test_who_puts_a_resource_back_is_seen_by_its_marks(
     labels: dict[str, str], annotations: dict[str, str], who: str | None
 ) -> None:
-    found = gitops({"metadata": {"labels": labels, "annotations": annotations}})
+    found = find_gitops_tool({"metadata": {"labels": labels, "annotations": annotations}})
     assert (found or "").startswith(who or "")
     assert (found is None) == (who is None)
 
@@ -121,29 +121,35 @@ def test_who_puts_a_resource_back_is_seen_by_its_marks(
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
-        ("PATCH /connectors/c/offsets returned 400 (Bad Request): a bad offset", Answer.NACK),
+        (
+            "PATCH /connectors/c/offsets returned 400 (Bad Request): a bad offset",
+            AttemptResult.NACK,
+        ),
         (
             "PATCH /c/offsets returned 400 (Bad Request): Connectors must be in the STOPPED state",
-            Answer.RETRY,
+            AttemptResult.RETRY,
         ),
-        ("PATCH /c/offsets returned 409 (Conflict): rebalance", Answer.RETRY),
-        ("PATCH /c/offsets returned 500 (Server Error): Request timed out", Answer.IN_DOUBT),
-        ("ConfigMap kafka/x does not exist.", Answer.NACK),
-        ("Connector is not in STOPPED state", Answer.NACK),
-        ("Connection reset by peer", Answer.IN_DOUBT),
+        ("PATCH /c/offsets returned 409 (Conflict): rebalance", AttemptResult.RETRY),
+        ("PATCH /c/offsets returned 500 (Server Error): Request timed out", AttemptResult.IN_DOUBT),
+        ("ConfigMap kafka/x does not exist.", AttemptResult.NACK),
+        ("Connector is not in STOPPED state", AttemptResult.NACK),
+        ("Connection reset by peer", AttemptResult.IN_DOUBT),
     ],
 )
 def test_a_complaint_of_the_operator_is_worth_what_connect_said_to_it(
-    said: str, answer: Answer
+    said: str, answer: AttemptResult
 ) -> None:
-    assert of_words(f"Encountered error altering connector offsets. {said}").answer is answer
+    assert (
+        classify_operator_message(f"Encountered error altering connector offsets. {said}").answer
+        is answer
+    )
 
 
 # --- a whole operation ----------------------------------------------------------------------------
 
 
 def complaining(server: Server) -> None:
-    if OFFSETS in server.notes:
+    if OFFSETS_ANNOTATION in server.notes:
         said = {"type": "Warning", "status": "True", "reason": "ListOffsets", "message": "no mood"}
         server.resource["status"] = {"conditions": [said]}
         server.touch()
@@ -172,7 +178,7 @@ def stopped() -> Server:
     return server
 
 
-PAIR = Pair('{"filename":"/in"}', '{"position":15}')
+PAIR = PartitionOffset('{"filename":"/in"}', '{"position":15}')
 
 
 def test_a_listing_leaves_the_resource_as_it_was() -> None:
@@ -186,7 +192,7 @@ def test_a_listing_leaves_the_resource_as_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("operator", "expected"),
-    [(lambda _server: None, TimedOut), (complaining, OperatorRefused)],
+    [(lambda _server: None, ResponseTimeout), (complaining, OperatorRefusal)],
     ids=["silent", "complaining"],
 )
 def test_an_operator_that_does_not_do_it_is_no_longer_asked(
@@ -203,11 +209,14 @@ def test_an_operator_that_does_not_do_it_is_no_longer_asked(
 def test_what_a_killed_process_has_left_is_taken_back_by_the_next() -> None:
     server = Server({"alterOffsets": {"fromConfigMap": {"name": "c-offsetwatch-alter"}}})
     held = {"connector": "c", "was": {"asked": "alter", "alterOffsets": None}}
-    server.resource["metadata"]["annotations"] = {OFFSETS: "alter", HELD: json.dumps(held)}
+    server.resource["metadata"]["annotations"] = {
+        OFFSETS_ANNOTATION: "alter",
+        BACKUP_ANNOTATION: json.dumps(held),
+    }
     asked: list[str | None] = []
 
     def watching(at: Server) -> None:
-        asked.append(at.notes.get(OFFSETS))
+        asked.append(at.notes.get(OFFSETS_ANNOTATION))
         obliging(at)
 
     server.operator = watching
@@ -220,10 +229,10 @@ def test_what_a_killed_process_has_left_is_taken_back_by_the_next() -> None:
 
 def test_what_somebody_else_asks_of_the_operator_is_left_to_him() -> None:
     server = Server()
-    server.resource["metadata"]["annotations"] = {OFFSETS: "reset"}
+    server.resource["metadata"]["annotations"] = {OFFSETS_ANNOTATION: "reset"}
     with pytest.raises(Conflict, match="reset"):
         driver_at(server).offsets()
-    assert server.notes == {OFFSETS: "reset"}
+    assert server.notes == {OFFSETS_ANNOTATION: "reset"}
     assert server.patches == []
 
 
@@ -231,14 +240,14 @@ def test_an_operation_that_replaced_ours_stays_requested() -> None:
     server = Server()
 
     def replace_the_operation(at: Server) -> None:
-        if at.notes.get(OFFSETS) == "list":
-            at.notes[OFFSETS] = "reset"
+        if at.notes.get(OFFSETS_ANNOTATION) == "list":
+            at.notes[OFFSETS_ANNOTATION] = "reset"
             at.touch()
 
     server.operator = replace_the_operation
     with pytest.raises(Conflict, match="something else: reset"):
         driver_at(server).offsets()
-    assert server.notes == {OFFSETS: "reset"}
+    assert server.notes == {OFFSETS_ANNOTATION: "reset"}
     assert server.resource["spec"] == {}
 
 
@@ -260,9 +269,9 @@ def test_a_patch_that_comes_too_late_is_made_anew_of_what_is_there_then() -> Non
 def test_a_state_that_was_not_there_is_not_there_afterwards() -> None:
     server = Server({"pause": True})
     driver = driver_at(server)
-    driver.carry_out(ToState(State.STOPPED), None)
+    driver.carry_out(ToState(RequestedState.STOPPED), None)
     assert server.resource["spec"] == {"pause": True, "state": "stopped"}
-    driver.carry_out(ToState(State.PAUSED), None)
+    driver.carry_out(ToState(RequestedState.PAUSED), None)
     assert server.resource["spec"] == {"pause": True}
     assert not server.notes
 
@@ -270,16 +279,16 @@ def test_a_state_that_was_not_there_is_not_there_afterwards() -> None:
 def test_who_sets_it_going_in_between_has_the_last_word() -> None:
     server = Server()
     driver = driver_at(server)
-    driver.carry_out(ToState(State.STOPPED), None)
+    driver.carry_out(ToState(RequestedState.STOPPED), None)
     server.resource["spec"]["state"] = "running"
     server.touch()
-    assert driver.look(ToState(State.STOPPED), None).standing is Standing.FOREIGN
+    assert driver.look(ToState(RequestedState.STOPPED), None).standing is StepStatus.FOREIGN
 
 
 def test_offsets_of_what_is_not_stopped_are_not_asked_to_be_changed() -> None:
     server = Server()
     outcome = driver_at(server).carry_out(Alter((PAIR,)), None)
-    assert outcome.answer is Answer.NACK
+    assert outcome.answer is AttemptResult.NACK
     assert (server.patches, server.maps) == ([], {})
 
 
@@ -288,7 +297,7 @@ def test_the_offsets_to_be_set_stand_in_a_config_map_of_ours_beside_a_persons_ow
     mine = {"fromConfigMap": {"name": "mine"}}
     server.resource["spec"]["alterOffsets"] = mine
     server.operator = obliging
-    assert driver_at(server).carry_out(Alter((PAIR,)), None).answer is Answer.ACK
+    assert driver_at(server).carry_out(Alter((PAIR,)), None).answer is AttemptResult.ACK
     kept = server.maps["c-offsetwatch-alter"]
     assert json.loads(kept["data"]["offsets.json"]) == {"offsets": [LISTED]}
     assert kept["metadata"]["ownerReferences"][0]["uid"] == "u"
@@ -297,7 +306,7 @@ def test_the_offsets_to_be_set_stand_in_a_config_map_of_ours_beside_a_persons_ow
 
 def test_a_silent_operator_leaves_it_in_doubt_whether_offsets_were_set() -> None:
     server = stopped()
-    assert driver_at(server).carry_out(Alter((PAIR,)), None).answer is Answer.IN_DOUBT
+    assert driver_at(server).carry_out(Alter((PAIR,)), None).answer is AttemptResult.IN_DOUBT
     assert not server.notes
     assert "alterOffsets" not in server.resource["spec"]
 
@@ -305,13 +314,13 @@ def test_a_silent_operator_leaves_it_in_doubt_whether_offsets_were_set() -> None
 def test_a_resource_that_the_operator_may_not_touch_is_not_touched_by_us() -> None:
     server = stopped()
     server.resource["metadata"]["annotations"] = {"strimzi.io/pause-reconciliation": "true"}
-    look = driver_at(server).look(ToState(State.RUNNING), None)
-    assert look.standing is Standing.IMPOSSIBLE
+    look = driver_at(server).look(ToState(RequestedState.RUNNING), None)
+    assert look.standing is StepStatus.IMPOSSIBLE
 
 
 def test_the_key_of_a_mirrors_offsets_is_its_name_without_an_arrow() -> None:
-    owner = Owner(MIRRORS, "kafka", "m", "east->west.MirrorSourceConnector")
-    seen = Seen(owner, {"metadata": {}, "spec": MIRROR_V1})
+    owner = Owner(KAFKA_MIRROR_MAKERS, "kafka", "m", "east->west.MirrorSourceConnector")
+    seen = ConnectorResource(owner, {"metadata": {}, "spec": MIRROR_V1})
     assert seen.key == "east--west.MirrorSourceConnector.json"
     (op,) = [at for at in seen.asked_for("list", {}) if at["path"] == "/metadata/annotations"]
     assert op["value"]["strimzi.io/mirrormaker-connector"] == owner.connector

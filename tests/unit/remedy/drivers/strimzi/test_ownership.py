@@ -7,21 +7,26 @@ from typing import Any
 
 import httpx
 import pytest
-from offsetwatch.clients.kubernetes.access import Access
+
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Connect, Strimzi
-from offsetwatch.errors import Refused, ServerError
-from offsetwatch.remedy.drivers.strimzi.ownership import Resources, clusters, owner_of, problem
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
-    CLUSTER_LABEL,
-    HELD,
-    OFFSETS,
-    USES_RESOURCES,
+from offsetwatch.errors import RemoteRefusal, ServerError
+from offsetwatch.remedy.drivers.strimzi.ownership import (
+    StrimziObstacles,
+    find_change_problem,
+    find_cluster_resources,
+    find_connector_resource,
 )
-
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
+    BACKUP_ANNOTATION,
+    CLUSTER_LABEL,
+    OFFSETS_ANNOTATION,
+    USE_RESOURCES_ANNOTATION,
+)
 from tests.fakes.kube import Server
 
-ACCESS = Access(url="http://kubernetes.test", token="some-token")
+ACCESS = KubernetesAccess(url="http://kubernetes.test", token="some-token")
 AT = Strimzi(namespace="kafka", name="pipes")
 
 
@@ -35,7 +40,7 @@ def served(*, labels: dict[str, str] | None = None, notes: dict[str, str] | None
         "metadata": {
             "name": "pipes",
             "namespace": "kafka",
-            "annotations": {USES_RESOURCES: "true"},
+            "annotations": {USE_RESOURCES_ANNOTATION: "true"},
         },
     }
     return server
@@ -46,7 +51,7 @@ def reader(server: Server) -> KubeReader:
 
 
 def test_nothing_speaks_against_one_that_nobody_else_works_on():
-    assert problem(reader(served()), AT, "c") == ""
+    assert find_change_problem(reader(served()), AT, "c") == ""
 
 
 HOLDS_ANOTHER = json.dumps({"connector": "d", "was": {"state": None}})
@@ -59,13 +64,13 @@ OURS = json.dumps({"connector": "c", "was": {"asked": "list"}})
         ({CLUSTER_LABEL: "others"}, {}, "no resource of kafka/pipes owns c"),
         ({"argocd.argoproj.io/instance": "a"}, {}, "owned by Argo CD"),
         ({}, {"strimzi.io/pause-reconciliation": "true"}, "pause-reconciliation"),
-        ({}, {HELD: HOLDS_ANOTHER}, "another of its connectors"),
-        ({}, {OFFSETS: "reset"}, "of the operator: reset"),
-        ({}, {OFFSETS: "list", HELD: OURS}, ""),
+        ({}, {BACKUP_ANNOTATION: HOLDS_ANOTHER}, "another of its connectors"),
+        ({}, {OFFSETS_ANNOTATION: "reset"}, "of the operator: reset"),
+        ({}, {OFFSETS_ANNOTATION: "list", BACKUP_ANNOTATION: OURS}, ""),
     ],
 )
 def test_who_else_works_on_it_is_told(labels: dict[str, str], notes: dict[str, str], expected: str):
-    said = problem(reader(served(labels=labels, notes=notes)), AT, "c")
+    said = find_change_problem(reader(served(labels=labels, notes=notes)), AT, "c")
     assert expected in said if expected else not said
 
 
@@ -73,7 +78,7 @@ def test_who_else_works_on_it_is_told(labels: dict[str, str], notes: dict[str, s
 def test_a_right_that_is_missing_is_found_out_before_anything_is_stopped(right: str):
     server = served()
     server.denied = {right}
-    said = problem(reader(server), AT, "c")
+    said = find_change_problem(reader(server), AT, "c")
     assert "may not" in said
     assert "RBAC" in said
 
@@ -82,13 +87,13 @@ def test_a_cluster_whose_operator_goes_by_no_resources_is_no_way():
     server = served()
     assert server.cluster is not None
     server.cluster["metadata"]["annotations"] = {}
-    assert USES_RESOURCES in problem(reader(server), AT, "c")
+    assert USE_RESOURCES_ANNOTATION in find_change_problem(reader(server), AT, "c")
 
 
 def test_a_cluster_that_is_not_there_is_told():
     server = served()
     server.cluster = None
-    assert "kafka/pipes is not there" in problem(reader(server), AT, "c")
+    assert "kafka/pipes is not there" in find_change_problem(reader(server), AT, "c")
 
 
 def test_a_server_that_does_not_answer_is_not_taken_for_a_yes():
@@ -96,7 +101,7 @@ def test_a_server_that_does_not_answer_is_not_taken_for_a_yes():
         return httpx.Response(503, json={"message": "later"})
 
     with pytest.raises(ServerError):
-        problem(KubeReader(ACCESS, transport=httpx.MockTransport(broken)), AT, "c")
+        find_change_problem(KubeReader(ACCESS, transport=httpx.MockTransport(broken)), AT, "c")
 
 
 def test_without_a_way_to_the_server_nothing_is_said(tmp_path):
@@ -104,12 +109,12 @@ def test_without_a_way_to_the_server_nothing_is_said(tmp_path):
     file.write_text("[]")
     at = Strimzi(namespace="kafka", name="pipes", kubeconfig_file=file)
     linked = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=at)
-    with pytest.raises(Refused, match="no kubeconfig"):
-        Resources({"lab": linked}).problem("lab", "c")
+    with pytest.raises(RemoteRefusal, match="no kubeconfig"):
+        StrimziObstacles({"lab": linked}).problem("lab", "c")
 
 
 def test_a_connector_of_its_name_may_be_of_another_cluster():
     server = served(labels={CLUSTER_LABEL: "others"})
     read = reader(server)
-    (cluster,) = clusters(read, "kafka", "pipes")
-    assert owner_of(read, cluster, "kafka", "pipes", "c") is None
+    (cluster,) = find_cluster_resources(read, "kafka", "pipes")
+    assert find_connector_resource(read, cluster, "kafka", "pipes", "c") is None

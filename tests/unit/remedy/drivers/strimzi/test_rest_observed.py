@@ -9,26 +9,38 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from offsetwatch.clients.kubernetes.access import Access
+
+from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.config import Connect
-from offsetwatch.errors import Unreachable
+from offsetwatch.errors import TargetUnreachable
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
-from offsetwatch.remedy.drivers.strimzi.resource_state import CONNECTORS, HELD, OFFSETS, Owner
-from offsetwatch.remedy.drivers.strimzi.rest_observed import OperatedDriver
-from offsetwatch.remedy.model.driver import Answer, Standing
-from offsetwatch.remedy.model.plan import Alter, Pair, Restart, Settle, State, ToState
-
+from offsetwatch.remedy.drivers.strimzi.resource_state import (
+    BACKUP_ANNOTATION,
+    KAFKA_CONNECTORS,
+    OFFSETS_ANNOTATION,
+    Owner,
+)
+from offsetwatch.remedy.drivers.strimzi.rest_observed import RestObservedStrimziDriver
+from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    PartitionOffset,
+    RequestedState,
+    Restart,
+    Settle,
+    ToState,
+)
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kube import Server
 
-ACCESS = Access(url="http://kubernetes.test", token="some-token")
+ACCESS = KubernetesAccess(url="http://kubernetes.test", token="some-token")
 IN = {"filename": "/in"}
-STOP, RUN = ToState(State.STOPPED), ToState(State.RUNNING)
-SKIP = Alter((Pair('{"filename":"/in"}', '{"position":16}'),))
+STOP, RUN = ToState(RequestedState.STOPPED), ToState(RequestedState.RUNNING)
+SKIP = Alter((PartitionOffset('{"filename":"/in"}', '{"position":16}'),))
 
 
 class World:
@@ -46,7 +58,7 @@ class World:
         resource, made = self.server.resource, self.worker.connectors["c"]
         wanted = resource["spec"].get("state", "running").upper()
         made.state, made.tasks = wanted, 0 if wanted == "STOPPED" else 1
-        asked = self.server.notes.pop(OFFSETS, None)
+        asked = self.server.notes.pop(OFFSETS_ANNOTATION, None)
         if asked == "list":
             name = resource["spec"]["listOffsets"]["toConfigMap"]["name"]
             self.server.maps[name] = {"data": {"offsets.json": json.dumps({"offsets": []})}}
@@ -64,14 +76,14 @@ class World:
 
     def check(self) -> None:
         if self.fenced:
-            raise Unreachable("connect", "another replica leads")
+            raise TargetUnreachable("connect", "another replica leads")
 
-    def driver(self, *, stays: bool = False) -> OperatedDriver:
+    def driver(self, *, stays: bool = False) -> RestObservedStrimziDriver:
         transport, clock = httpx.MockTransport(self.server), VirtualClock()
         site = Connect(name="lab", kafka="east", urls=[self.worker.url])
         strimzi = StrimziDriver(
             ACCESS,
-            Owner(CONNECTORS, "kafka", "c", "c"),
+            Owner(KAFKA_CONNECTORS, "kafka", "c", "c"),
             wait_s=30.0,
             stays=stays,
             reader=KubeReader(ACCESS, transport=transport),
@@ -79,7 +91,7 @@ class World:
             clock=clock,
             pause=clock.advance,
         )
-        return OperatedDriver(RestDriver(site, "c", None, clock=clock), strimzi)
+        return RestObservedStrimziDriver(RestDriver(site, "c", None, clock=clock), strimzi)
 
     @property
     def spec(self) -> dict[str, object]:
@@ -96,31 +108,31 @@ def world() -> Iterator[World]:
 def test_it_is_stopped_skipped_and_set_going_by_its_resource_and_nothing_over_rest(world):
     driver = world.driver()
     for step in (STOP, SKIP, RUN):
-        assert driver.look(step, None).standing is Standing.READY
-        assert driver.carry_out(step, None).answer is Answer.ACK
-        assert driver.look(step, None).standing is Standing.DONE
+        assert driver.look(step, None).standing is StepStatus.READY
+        assert driver.carry_out(step, None).answer is AttemptResult.ACK
+        assert driver.look(step, None).standing is StepStatus.DONE
     assert world.worker.changes() == []
     assert [at.offset for at in driver.offsets().pairs] == ['{"position":16}']
     assert world.spec == {}
-    assert HELD not in world.server.notes
+    assert BACKUP_ANNOTATION not in world.server.notes
 
 
 def test_a_stop_is_not_done_before_connect_says_so_whatever_the_resource_says(world):
     driver = world.driver()
-    assert driver.carry_out(STOP, None).answer is Answer.ACK
+    assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
     world.worker.connectors["c"].tasks = 1  # one that has not ended yet
-    assert driver.look(STOP, None).standing is Standing.NOT_YET
+    assert driver.look(STOP, None).standing is StepStatus.NOT_YET
     world.worker.connectors["c"].state = "RUNNING"  # somebody has resumed it over REST
-    assert driver.look(STOP, None).standing is Standing.NOT_YET
+    assert driver.look(STOP, None).standing is StepStatus.NOT_YET
     world.reconcile()
-    assert driver.look(STOP, None).standing is Standing.DONE
+    assert driver.look(STOP, None).standing is StepStatus.DONE
 
 
 def test_an_operator_that_has_not_looked_yet_is_waited_for(world):
     driver = world.driver()
     world.prompt = False
-    assert driver.carry_out(STOP, None).answer is Answer.ACK
-    assert driver.look(STOP, None).standing is Standing.NOT_YET
+    assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
+    assert driver.look(STOP, None).standing is StepStatus.NOT_YET
 
 
 @pytest.mark.parametrize("step", [Settle(6.0), SKIP])
@@ -129,20 +141,20 @@ def test_what_somebody_has_set_going_in_the_resource_is_let_go(world, step):
     driver.carry_out(STOP, None)
     world.spec["state"] = "running"
     world.reconcile()
-    assert driver.look(step, None).standing is Standing.FOREIGN
+    assert driver.look(step, None).standing is StepStatus.FOREIGN
 
 
 def test_a_stop_for_good_keeps_nothing_of_how_it_was(world):
     driver = world.driver(stays=True)
-    assert driver.carry_out(STOP, None).answer is Answer.ACK
-    assert driver.look(STOP, None).standing is Standing.DONE
+    assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
+    assert driver.look(STOP, None).standing is StepStatus.DONE
     assert world.spec["state"] == "stopped"
-    assert HELD not in world.server.notes
+    assert BACKUP_ANNOTATION not in world.server.notes
 
 
 def test_a_restart_goes_on_over_rest(world):
     driver = world.driver()
-    assert driver.carry_out(Restart(only_failed=True), None).answer is Answer.ACK
+    assert driver.carry_out(Restart(only_failed=True), None).answer is AttemptResult.ACK
     assert len(world.worker.changes()) == 1
     assert world.server.patches == []
 
@@ -150,7 +162,7 @@ def test_a_restart_goes_on_over_rest(world):
 def test_who_leads_no_more_patches_nothing(world):
     driver = world.driver()
     world.fenced = True
-    with pytest.raises(Unreachable):
+    with pytest.raises(TargetUnreachable):
         driver.carry_out(STOP, None)
     assert world.server.patches == []
 
@@ -158,12 +170,12 @@ def test_who_leads_no_more_patches_nothing(world):
 def test_what_a_process_that_is_gone_had_asked_for_is_taken_back_before_it_runs_again(world):
     world.driver().carry_out(STOP, None)
     world.prompt = False  # it is killed while the operator is asked to alter
-    was = json.loads(world.server.notes[HELD])
+    was = json.loads(world.server.notes[BACKUP_ANNOTATION])
     was["was"]["asked"] = "alter"
-    world.server.notes.update({OFFSETS: "alter", HELD: json.dumps(was)})
+    world.server.notes.update({OFFSETS_ANNOTATION: "alter", BACKUP_ANNOTATION: json.dumps(was)})
     after = world.driver()
-    assert after.look(RUN, None).standing is Standing.READY
-    assert after.carry_out(RUN, None).answer is Answer.ACK
+    assert after.look(RUN, None).standing is StepStatus.READY
+    assert after.carry_out(RUN, None).answer is AttemptResult.ACK
     assert world.server.notes == {}
     assert world.spec == {}
 

@@ -7,7 +7,6 @@ import json
 import zlib
 
 from offsetwatch.serve.control.connection import BODY_BYTES_MAX
-
 from tests.unit.serve.control.stage import BECAUSE, SKIP, alert, payload, token
 
 from .table import HOSTILE, TAKEN, refused, row, status_of

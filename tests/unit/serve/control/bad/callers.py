@@ -7,7 +7,6 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 from offsetwatch.remedy.model.service_api import PlanState
-
 from tests.unit.serve.control.stage import BECAUSE, SKIP, control, token
 
 from .table import HOSTILE, refused, row, status_of

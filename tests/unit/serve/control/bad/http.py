@@ -7,12 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx
-from offsetwatch.serve.control.connection import Bounds
-from offsetwatch.serve.http.read_listener import Pulse, ReadServer
-from offsetwatch.serve.metrics.families import Reload
-from offsetwatch.state.snapshot import EMPTY
 
 from lab.certificates import Authority
+from offsetwatch.serve.control.connection import ControlConnectionBounds
+from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
+from offsetwatch.serve.metrics.families import ConfigReloadStatus
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.unit.serve.control.stage import Stage, payload, serving, token
 from tests.waiting import DEADLINE_S, until
 
@@ -124,7 +124,7 @@ def _(_stage, _):
         "Content-Length: 100\r\n\r\n{".encode(),
         b"\r\n",
     )
-    with serving(bounds=Bounds(request_s=HOLD_S)) as stage, ExitStack() as stack:
+    with serving(bounds=ControlConnectionBounds(request_s=HOLD_S)) as stage, ExitStack() as stack:
         slow = connections(stage, 100, stack)
         for number, connection in enumerate(slow):
             connection.sendall(starts[number % len(starts)])
@@ -136,7 +136,10 @@ def _(_stage, _):
 @row(48, "who never ends the handshake of TLS is cut off")
 def _(_stage, folder):
     configured = secured(folder, Authority(folder / "ours"))
-    with serving(configured, Bounds(handshake_s=HOLD_S)) as stage, ExitStack() as stack:
+    with (
+        serving(configured, ControlConnectionBounds(handshake_s=HOLD_S)) as stage,
+        ExitStack() as stack,
+    ):
         slow = connections(stage, 20, stack)
         slow[0].sendall(b"\x16\x03\x01\x02")
         assert all(is_closed(connection) for connection in slow)
@@ -147,7 +150,7 @@ def _(_stage, folder):
 @row(48, "more connections than the bound are closed unread, and when others end there is room")
 def _(_stage, _):
     with (
-        serving(bounds=Bounds(connections_max=10, request_s=HOLD_S)) as stage,
+        serving(bounds=ControlConnectionBounds(connections_max=10, request_s=HOLD_S)) as stage,
         ExitStack() as stack,
     ):
         slow = connections(stage, 30, stack)
@@ -158,7 +161,7 @@ def _(_stage, _):
 
 @row(48, "who does not take the answer is cut off")
 def _(_stage, _):
-    with serving(bounds=Bounds(answer_s=HOLD_S)) as stage, ExitStack() as stack:
+    with serving(bounds=ControlConnectionBounds(answer_s=HOLD_S)) as stage, ExitStack() as stack:
         stage.with_plan()
         stage.desk.rows = {f"p{n}": stage.desk.rows["p1"] for n in range(60_000)}
         asked: list[str] = []
@@ -176,10 +179,10 @@ def _(stage, _):
     done: Future[tuple[str, ...]] = Future()
     read = ReadServer(
         "127.0.0.1:0",
-        lambda: EMPTY,
-        Pulse(lambda: True),
+        lambda: EMPTY_SNAPSHOT,
+        LoopHeartbeat(lambda: True),
         reload=lambda: done,
-        reloaded=lambda: Reload(successful=True, at=0.0),
+        reloaded=lambda: ConfigReloadStatus(successful=True, at=0.0),
     )
     read.start()
     wrong = {"Authorization": "Bearer x"}

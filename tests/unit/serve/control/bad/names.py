@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 
 from offsetwatch.config import Patterns
-
 from tests.fakes.endpoint import endpoint
 from tests.unit.serve.control.stage import BECAUSE, SKIP, Stage, alert, control, payload, token
 

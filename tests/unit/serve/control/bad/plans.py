@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from offsetwatch.remedy.model.service_api import Refused
-
+from offsetwatch.remedy.model.service_api import ProposalRefused
 from tests.unit.serve.control.stage import BECAUSE, SKIP, Stage
 
 from .table import refused, row
@@ -48,7 +47,7 @@ def _(stage, _):
 
 @row(40, "an offset that remedy refuses is answered with its reasons, and nothing is planned")
 def _(stage, _):
-    stage.desk.refuse = Refused(said="beyond the end of the log")
+    stage.desk.refuse = ProposalRefused(said="beyond the end of the log")
     for offset in (0, 1234, 1236, 10**12, 2**63 - 2):
         answer = stage.propose({**SKIP, "offset": {"kafka_offset": offset}}, key=f"k{offset}")
         assert answer.status_code == 422
@@ -117,7 +116,7 @@ def _(stage, _):
         {"sourceClusterAlias": "west"},
     ):
         yield skip(stage, partition=partition, offset={"offset": 0})
-    stage.desk.refuse = Refused(said="never of a checkpoint connector")
+    stage.desk.refuse = ProposalRefused(said="never of a checkpoint connector")
     yield refused(
         stage.propose({**SKIP, "partition": {"filename": "a"}, "offset": {"position": 1}})
     )

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from offsetwatch.config import Control
 
 from lab.certificates import Authority, Certificate
+from offsetwatch.config import Control
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, control, serving, token
 
 from .table import row, status_of

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
 from offsetwatch.clients.write.connect import BODY_BYTES_MAX as WRITTEN_BYTES_MAX
 from offsetwatch.clients.write.connect import ConnectWriter
@@ -17,12 +18,11 @@ from offsetwatch.config import parse
 from offsetwatch.decode.connect_rest import decode_connectors
 from offsetwatch.decode.failure import failure_of
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.errors import ConfigError, JournalDamaged, Malformed, TooLarge
+from offsetwatch.errors import ConfigError, JournalDamaged, MalformedResponse, SizeLimitExceeded
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.remedy.drivers.rest.answers import of_offsets, of_request
-from offsetwatch.remedy.journal.journal import NAME, Journal
-from offsetwatch.remedy.model.driver import Answer
-
+from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
+from offsetwatch.remedy.model.driver import AttemptResult
 from tests.fakes.endpoint import endpoint
 from tests.fakes.worker import Worker, ok
 from tests.fakes.worker import serving as worker
@@ -61,12 +61,12 @@ def _(_stage, _):
     with endpoint() as trap:
         for code in ("301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"):
             with worker(saying(code, b"", f"Location: {trap.url}/x")) as at:
-                with pytest.raises(Malformed):
+                with pytest.raises(MalformedResponse):
                     reader(at).offsets("orders")
                 reply = writer(at).send(*ALTER)
-                assert of_offsets(reply).answer is Answer.NACK
-                stopped = of_request(writer(at).send(*STOP), done=frozenset({204}))
-                assert stopped.answer is Answer.NACK
+                assert classify_offsets_reply(reply).answer is AttemptResult.NACK
+                stopped = classify_request_reply(writer(at).send(*STOP), done=frozenset({204}))
+                assert stopped.answer is AttemptResult.NACK
         assert trap.got == []
     return IGNORED
 
@@ -75,13 +75,13 @@ def _(_stage, _):
 def _(_stage, _):
     page = f"<html><script>alert('{HOSTILE}')</script></html>".encode()
     with worker(ok(page, kind="text/html")) as at:
-        with pytest.raises(Malformed) as caught:
+        with pytest.raises(MalformedResponse) as caught:
             reader(at).offsets("orders")
         assert HOSTILE not in str(caught.value)
-        outcome = of_offsets(writer(at).send(*ALTER))
-        assert (outcome.answer, HOSTILE in outcome.said) == (Answer.IN_DOUBT, False)
-        outcome = of_request(writer(at).send(*STOP), done=frozenset({204}))
-        assert outcome.answer is Answer.IN_DOUBT
+        outcome = classify_offsets_reply(writer(at).send(*ALTER))
+        assert (outcome.answer, HOSTILE in outcome.said) == (AttemptResult.IN_DOUBT, False)
+        outcome = classify_request_reply(writer(at).send(*STOP), done=frozenset({204}))
+        assert outcome.answer is AttemptResult.IN_DOUBT
     return IGNORED
 
 
@@ -91,7 +91,7 @@ def _(_stage, _):
     body = b'{"name":"orders","tasks":[{"trace":"' + trace + b'"}]}'
     assert len(body) > BODY_BYTES_MAX
     with worker(ok(body)) as at:
-        with pytest.raises(TooLarge):
+        with pytest.raises(SizeLimitExceeded):
             reader(at).status("orders")
         assert writer(at).send(*STOP).said is None
     return IGNORED
@@ -102,7 +102,7 @@ def _(_stage, _):
     bomb = gzip.compress(b'{"message":"' + b" " * BODY_BYTES_MAX, 1)
     assert len(bomb) < WRITTEN_BYTES_MAX
     with worker(saying("200 OK", bomb, "Content-Encoding: gzip")) as at:
-        with pytest.raises((TooLarge, Malformed)):
+        with pytest.raises((SizeLimitExceeded, MalformedResponse)):
             reader(at).status("orders")
         assert writer(at).send(*STOP).said is None
     return IGNORED
@@ -180,7 +180,7 @@ def _(_stage, folder):
     ):
         home = folder / name
         Journal(home).close()
-        spoil(home / NAME)
+        spoil(home / FILE_NAME)
         refuses(home)
     return IGNORED
 
