@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import confluent_kafka as ck
 
-from offsetwatch.decode.javamap import build_connect_key, compute_hash_map_order
+from offsetwatch.decode.java.hash_map import build_connect_key, compute_hash_map_order
 from offsetwatch.model.offsets import Scalar
 
 KINDS = 4

@@ -23,14 +23,14 @@ from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
 from offsetwatch.clients.connect.reader import ConnectReader, body_bytes_max, offsets_path
 from offsetwatch.clients.http.auth import TlsContext
 from offsetwatch.clock import SystemClock
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest.polls import Batch, poll_rest_offsets
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.loop import Loop
-from offsetwatch.model.connectors import Connector, ConnectorKind, Task
+from offsetwatch.model.connect.connectors import Connector, ConnectorKind, Task
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,

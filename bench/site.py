@@ -30,7 +30,7 @@ from lab.processes import Child
 from lab.program import EXPORTER
 from lab.vitals import vitals
 from lab.waiting import NotYet, until
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 
 PARTITIONS = 25  # of the offsets topic, as Connect makes it
 UPSTREAM_PARTITIONS = 25  # of each mirrored topic

@@ -21,7 +21,7 @@ from lab.clients import settings
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import SystemClock
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.polls import Batch

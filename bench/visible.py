@@ -33,7 +33,7 @@ from bench import commits, cpu
 from bench.site import Size, Watcher, fill, made, watched
 from lab import Lab, LabOptions
 from offsetwatch.config.schema.root import Config
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 
 RATE_PER_S = 20_000
 RATE_SHARE = 0.95  # of it, or the figure is of something else

@@ -50,13 +50,22 @@ def test_only_the_slowest_tests_of_all_parts_are_listed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changed", "imported"),
     [
-        ("exporter/offsetwatch/decode/mm2.py", "from offsetwatch.decode.mm2 import sync"),
-        ("exporter/offsetwatch/decode/mm2.py", "from offsetwatch.decode import dialects, mm2"),
         (
-            "exporter/offsetwatch/decode/mm2.py",
+            "exporter/offsetwatch/decode/mirror_maker.py",
+            "from offsetwatch.decode.mirror_maker import sync",
+        ),
+        (
+            "exporter/offsetwatch/decode/mirror_maker.py",
+            "from offsetwatch.decode import dialects, mm2",
+        ),
+        (
+            "exporter/offsetwatch/decode/mirror_maker.py",
             "from offsetwatch.decode import (\n    dialects,\n    mm2,\n)",
         ),
-        ("exporter/offsetwatch/decode/mm2.py", 'setattr("offsetwatch.decode.mm2.sync", None)'),
+        (
+            "exporter/offsetwatch/decode/mirror_maker.py",
+            'setattr("offsetwatch.decode.mirror_maker.sync", None)',
+        ),
         (
             "exporter/offsetwatch/remedy/guards/__init__.py",
             "from offsetwatch.remedy.guards import evaluate",

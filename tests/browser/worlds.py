@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.connect.connectors import ConnectorKind, Task
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
 from offsetwatch.model.moments import Moment

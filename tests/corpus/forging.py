@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.decode.trace import ExceptionHeader, lines_of
+from offsetwatch.decode.stack_trace import ExceptionHeader, lines_of
 from offsetwatch.remedy.classify import SKIPPABLE
 from tests.corpus.cases import CORPUS
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.write.connect import ConnectWriter
-from offsetwatch.decode import connect_rest
-from offsetwatch.decode.connect_root import ConnectRoot, decode_root
+from offsetwatch.decode import rest_answers
 from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
-from offsetwatch.decode.jsontext import parse_json
-from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
+from offsetwatch.decode.json_text import parse_json
+from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
+from offsetwatch.decode.rest_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connect.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.remedy.classify import Failure, classify
 from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
@@ -26,15 +26,15 @@ from tests.properties.test_decoders import FILES
 from tests.unit.decode.golden import GOLDEN
 
 _DECODERS: Final = (
-    (connect_rest.decode_connectors, tuple),
-    (connect_rest.decode_offsets, tuple),
-    (connect_rest.decode_assignment, frozenset),
-    (connect_rest.decode_rest_status, connect_rest.RestConnectorStatus),
-    (connect_rest.decode_traces, dict),
-    (connect_rest.decode_task_numbers, tuple),
-    (connect_rest.decode_plugins, connect_rest.Plugins),
-    (connect_rest.decode_names, connect_rest.ConnectorNames),
-    (connect_rest.decode_config_texts, dict),
+    (rest_answers.decode_connectors, tuple),
+    (rest_answers.decode_offsets, tuple),
+    (rest_answers.decode_assignment, frozenset),
+    (rest_answers.decode_rest_status, rest_answers.RestConnectorStatus),
+    (rest_answers.decode_traces, dict),
+    (rest_answers.decode_task_numbers, tuple),
+    (rest_answers.decode_plugins, rest_answers.Plugins),
+    (rest_answers.decode_names, rest_answers.ConnectorNames),
+    (rest_answers.decode_config_texts, dict),
     (decode_root, ConnectRoot),
 )
 _TRACE: Final = (
@@ -72,10 +72,10 @@ def answered(body: bytes | None) -> None:
         assert isinstance(found, Undecodable | kind), decode
         if isinstance(found, Undecodable):
             assert found.reason.replace("_", "a").isalpha(), found
-    connectors = connect_rest.decode_connectors(body)
+    connectors = rest_answers.decode_connectors(body)
     if isinstance(connectors, tuple):
         assert all(isinstance(at, Connector) for at in connectors)
-    offsets = connect_rest.decode_offsets(body)
+    offsets = rest_answers.decode_offsets(body)
     if isinstance(offsets, tuple):
         texts = [text for pair in offsets for text in pair if text is not None]
         assert all(not isinstance(parse_json(text.encode()), Undecodable) for text in texts)

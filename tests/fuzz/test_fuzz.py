@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from offsetwatch.decode import roles
+from offsetwatch.decode import topic_records
 from offsetwatch.serve.control import dispatcher
 from offsetwatch.serve.control.access import UserRole
 from tests.fuzz import campaign as campaigns
@@ -90,14 +90,14 @@ def caught(report):
     return finding
 
 
-def offsets(monkeypatch, name, planted, where=roles):
+def offsets(monkeypatch, name, planted, where=topic_records):
     """What is found in an offsets topic with this in place of what the decoders call."""
     monkeypatch.setattr(where, name, planted)
     return tried(TARGETS["connect_offsets"], SEED, range(2_500))
 
 
 def test_a_decoder_that_raises_on_one_pattern_of_bytes_is_found_and_shown(monkeypatch):
-    real = roles.decode_value
+    real = topic_records.decode_value
 
     def planted(raw):
         if raw is not None and b'":-' in raw:
@@ -116,7 +116,7 @@ def test_a_decoder_that_raises_on_one_pattern_of_bytes_is_found_and_shown(monkey
 
 def test_a_decoder_that_goes_on_and_on_is_found(monkeypatch):
     monkeypatch.setattr(campaigns, "SECONDS_MAX", 0.05)
-    real = roles.decode_value
+    real = topic_records.decode_value
 
     def planted(raw):
         while raw == b"":

@@ -12,16 +12,16 @@ from offsetwatch.decode.dialects import (
     read_position,
     read_position_from_fields,
 )
-from offsetwatch.decode.javamap import build_connect_key
-from offsetwatch.decode.jsontext import encode_sorted, parse_flat_map, parse_json
-from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
-from offsetwatch.decode.roles import decode_record, format_record
+from offsetwatch.decode.java.hash_map import build_connect_key
+from offsetwatch.decode.json_text import encode_sorted, parse_flat_map, parse_json
+from offsetwatch.decode.mirror_maker import decode_sync_key, decode_sync_value
 from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_fields,
     decode_key,
     decode_value,
 )
+from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.model.offsets import LegacyOffset, OffsetSync, SourceKey, SourceOffset, Undecodable
 from offsetwatch.model.topic_kinds import TopicKind
 from tests.fuzz.targets import Target

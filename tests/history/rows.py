@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, decode_batches
 from offsetwatch.history.pipeline.stream_plan import Feed
 from offsetwatch.history.spark.security import kafka_options

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offsetwatch.decode.dialects import read_event_time, read_position, resolve_dialect
-from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
-from offsetwatch.decode.roles import decode_record, format_record
+from offsetwatch.decode.mirror_maker import decode_sync_key, decode_sync_value
 from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import bronze_rows as subject
 from offsetwatch.history.pipeline.bronze_rows import (

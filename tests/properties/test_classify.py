@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offsetwatch.decode.trace import ExceptionHeader, lines_of
+from offsetwatch.decode.stack_trace import ExceptionHeader, lines_of
 from offsetwatch.remedy.classify import CHAIN_MAX, SKIPPABLE, Failure, classify
 from tests.corpus.cases import CORPUS
 from tests.corpus.forging import LISTED, SKIPPED, beginnings, forgeries, with_message

@@ -7,7 +7,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offsetwatch.decode.javamap import compute_hash_map_order
+from offsetwatch.decode.java.hash_map import compute_hash_map_order
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.state.connect.source_offsets import SourceBook
 from tests.unit.state.worlds import NOW, record

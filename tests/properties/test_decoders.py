@@ -14,8 +14,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offsetwatch.decode.configs import decode_config
-from offsetwatch.decode.connect_rest import decode_assignment, decode_connectors, decode_offsets
+from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.decode.dialects import (
     DIALECTS,
     build_order_key,
@@ -29,18 +28,19 @@ from offsetwatch.decode.dialects import (
     refine_dialect,
 )
 from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
-from offsetwatch.decode.javamap import build_connect_key, compute_hash_map_order
-from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse_flat_map, parse_json
-from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
-from offsetwatch.decode.roles import decode_record, format_record
+from offsetwatch.decode.java.hash_map import build_connect_key, compute_hash_map_order
+from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_flat_map, parse_json
+from offsetwatch.decode.mirror_maker import decode_checkpoint, decode_heartbeat, decode_sync
+from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
+from offsetwatch.decode.rest_answers import decode_assignment, decode_connectors, decode_offsets
 from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_fields,
     decode_key,
     decode_value,
 )
-from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
-from offsetwatch.decode.status import decode_status
+from offsetwatch.decode.status_topic import decode_status
+from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.model.offsets import (
     Checkpoint,
     Heartbeat,

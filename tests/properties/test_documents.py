@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.differences import compute_changes, compute_differences
 from offsetwatch.toolbox.documents import OffsetsDocument, format_kip199, parse_document

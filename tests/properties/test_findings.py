@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offsetwatch.model.connectors import Task
+from offsetwatch.model.connect.connectors import Task
 from offsetwatch.model.evidence import format_value
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
 from tests.unit.judge.plays import BAD, Play, connector, task

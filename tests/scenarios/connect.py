@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, partitions_of
 from tests.scenarios.proxy import Proxy

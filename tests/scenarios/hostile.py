@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import confluent_kafka as ck
 
 from offsetwatch.clients.kafka.errors import client_error_from
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.errors import ServerError
 from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import httpx
 
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 
 if TYPE_CHECKING:
     from tests.scenarios.connect import Site

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.loop import PersistentState
-from offsetwatch.model.connectors import Connector, Task
+from offsetwatch.model.connect.connectors import Connector, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (

@@ -43,7 +43,7 @@ from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import TopicReader
 from offsetwatch.loop import DocumentLoader, DocumentSaver, Loop
-from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,

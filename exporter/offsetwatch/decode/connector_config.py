@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from offsetwatch.addresses import normalize_address
-from offsetwatch.decode.java_values import trim_blanks, values_of
-from offsetwatch.model.connectors import (
+from offsetwatch.decode.java.values import trim_blanks, values_of
+from offsetwatch.model.connect.connectors import (
     REFRESH_S,
     ConnectorKind,
     ConnectorSettings,

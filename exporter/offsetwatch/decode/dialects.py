@@ -16,8 +16,8 @@ from functools import lru_cache
 
 import msgspec
 
-from offsetwatch.decode import orders
-from offsetwatch.decode.orders import Fields, OrderKey
+from offsetwatch.decode import offset_order
+from offsetwatch.decode.offset_order import Fields, OrderKey
 from offsetwatch.model.offsets import (
     MirrorPartition,
     Order,
@@ -61,7 +61,7 @@ MIRROR_SOURCE = Dialect(
     position="offset",
     least=0,
     fields=("offset",),
-    order=orders.order_mirror_source,
+    order=offset_order.order_mirror_source,
     longs=("offset",),
 )
 # Their offset is the constant 0, and no task ever reads it again.
@@ -71,7 +71,7 @@ FILE_STREAM = Dialect(
     "file_stream",
     position="position",
     fields=("position",),
-    order=orders.order_file_stream,
+    order=offset_order.order_file_stream,
     longs=("position",),
 )
 JDBC = Dialect(
@@ -79,41 +79,41 @@ JDBC = Dialect(
     position="incrementing",
     not_with="timestamp",
     fields=("timestamp", "timestamp_nanos", "incrementing"),
-    order=orders.order_jdbc,
-    time=orders.read_jdbc_time,
+    order=offset_order.order_jdbc,
+    time=offset_order.read_jdbc_time,
     longs=("timestamp", "timestamp_nanos", "incrementing"),
 )
 # Debezium's relational connectors share `{"server":…}`, and some `{"server":…,"database":…}`.
-DEBEZIUM = Dialect("debezium", time=orders.read_debezium_time)
+DEBEZIUM = Dialect("debezium", time=offset_order.read_debezium_time)
 DEBEZIUM_MYSQL = Dialect(
     "debezium_mysql",
     fields=("file", "pos", "event", "row", "gtids"),
-    order=orders.order_mysql,
-    time=orders.read_debezium_time,
+    order=offset_order.order_mysql,
+    time=offset_order.read_debezium_time,
 )
 DEBEZIUM_POSTGRES = Dialect(
     "debezium_postgres",
     fields=("lsn", "lsn_proc", "lsn_commit"),
-    order=orders.order_postgres,
-    time=orders.read_debezium_time,
+    order=offset_order.order_postgres,
+    time=offset_order.read_debezium_time,
 )
 DEBEZIUM_SQLSERVER = Dialect(
     "debezium_sqlserver",
     fields=("commit_lsn", "change_lsn", "event_serial_no"),
-    order=orders.order_sql_server,
-    time=orders.read_debezium_time,
+    order=offset_order.order_sql_server,
+    time=offset_order.read_debezium_time,
 )
 DEBEZIUM_ORACLE = Dialect(
     "debezium_oracle",
     fields=("scn", "scn_idx", "commit_scn", "lcr_position"),
-    order=orders.order_oracle,
-    time=orders.read_debezium_time,
+    order=offset_order.order_oracle,
+    time=offset_order.read_debezium_time,
 )
 DEBEZIUM_MONGODB = Dialect(
     "debezium_mongodb",
     fields=("sec", "ord", "resume_token"),
-    order=orders.order_mongodb,
-    time=orders.read_mongodb_time,
+    order=offset_order.order_mongodb,
+    time=offset_order.read_mongodb_time,
 )
 GENERIC = Dialect("generic")
 # The class is not known, and so is the meaning of its offsets.
@@ -245,13 +245,13 @@ def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
     if found is not DEBEZIUM or offset is None or offset.is_null:
         return found
     fields = parse_offset_fields(offset)
-    if isinstance(fields.get("file"), str) and orders.read_long(fields, "pos") is not None:
+    if isinstance(fields.get("file"), str) and offset_order.read_long(fields, "pos") is not None:
         return DEBEZIUM_MYSQL
-    if orders.read_long(fields, "lsn") is not None:
+    if offset_order.read_long(fields, "lsn") is not None:
         return DEBEZIUM_POSTGRES
-    if orders.is_sql_server_lsn(fields.get("commit_lsn")) and "event_serial_no" in fields:
+    if offset_order.is_sql_server_lsn(fields.get("commit_lsn")) and "event_serial_no" in fields:
         return DEBEZIUM_SQLSERVER
-    if orders.parse_system_change_number(fields.get("scn")) is not None:
+    if offset_order.parse_system_change_number(fields.get("scn")) is not None:
         return DEBEZIUM_ORACLE
     return found
 
@@ -303,7 +303,7 @@ def _read_fields(dialect: Dialect, offset: SourceOffset) -> Fields:
 
 def _read_long(field: str, offset: SourceOffset) -> int | None:
     """A field that Connect reads as a long, or None."""
-    return orders.parse_long(offset.number(field))
+    return offset_order.parse_long(offset.number(field))
 
 
 def read_position(dialect: str, offset: SourceOffset | None) -> int | None:
@@ -320,7 +320,7 @@ def read_position_from_fields(dialect: Dialect, fields: Fields) -> int | None:
     """`position`, for who has the offset's fields at hand."""
     if dialect.position is None or dialect.not_with in fields:
         return None
-    found = orders.read_long(fields, dialect.position)
+    found = offset_order.read_long(fields, dialect.position)
     return None if found is None or (dialect.least is not None and found < dialect.least) else found
 
 
@@ -333,7 +333,7 @@ def is_treated_as_absent(dialect: str, offset: SourceOffset | None) -> bool:
     number = offset.number("offset")
     if number is None:
         return parse_offset_fields(offset).get("offset") is None
-    return orders.parse_long(number) is not None and read_position(dialect, offset) is None
+    return offset_order.parse_long(number) is not None and read_position(dialect, offset) is None
 
 
 def build_order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
@@ -365,7 +365,9 @@ def compare_offsets(dialect: str, before: SourceOffset | None, after: SourceOffs
     if refine_dialect(dialect, before) is not refine_dialect(dialect, after):
         return Order.UNORDERED
     was, now = build_order_key(dialect, before), build_order_key(dialect, after)
-    return Order.UNORDERED if was is None or now is None else orders.compare_order_keys(was, now)
+    return (
+        Order.UNORDERED if was is None or now is None else offset_order.compare_order_keys(was, now)
+    )
 
 
 def has_own_order(partition: Fields | None, class_name: str = "") -> bool:

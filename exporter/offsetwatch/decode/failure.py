@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from offsetwatch.decode.trace import (
+from offsetwatch.decode.stack_trace import (
     RUNTIME_PACKAGE,
     TASK_STARTS,
     TRACE_CHARS_MAX,

@@ -13,9 +13,9 @@ import hashlib
 from typing import Any
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE, detect_shape, parse_mirror_partition
-from offsetwatch.decode.javamap import build_connect_key, is_canonical
-from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse_flat_map, parse_json
-from offsetwatch.decode.orders import Fields
+from offsetwatch.decode.java.hash_map import build_connect_key, is_canonical
+from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_flat_map, parse_json
+from offsetwatch.decode.offset_order import Fields
 from offsetwatch.model.offsets import (
     KeyForm,
     LegacyOffset,

@@ -13,17 +13,17 @@ from math import inf
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.decode.connect_rest import (
+from offsetwatch.decode.json_text import encode_sorted
+from offsetwatch.decode.rest_answers import (
     ConnectorNames,
     decode_assignment,
     decode_connectors,
     decode_names,
     decode_readable_offsets,
 )
-from offsetwatch.decode.connect_root import decode_root
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.rest_root import decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound
-from offsetwatch.model.connectors import UNKNOWN_STATE, Connector
+from offsetwatch.model.connect.connectors import UNKNOWN_STATE, Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 

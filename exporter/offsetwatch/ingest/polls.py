@@ -20,7 +20,7 @@ from offsetwatch.clients.connect.offsets_sweep import (
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import UnixClock
-from offsetwatch.decode.java_pattern import JavaPattern
+from offsetwatch.decode.java.pattern import JavaPattern
 from offsetwatch.errors import ClientError, MalformedResponse, TargetUnreachable
 from offsetwatch.ingest import connect_rest
 from offsetwatch.model.log_readings import LogBounds

@@ -16,16 +16,21 @@ from typing import Generic, Protocol, TypeVar
 
 from offsetwatch.clients.kafka.clients import Message
 from offsetwatch.clients.kafka.whole_topic import is_written_by_offsetwatch
-from offsetwatch.decode.configs import decode_config
-from offsetwatch.decode.mm2 import (
+from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.mirror_maker import (
     decode_checkpoint,
     decode_heartbeat,
     decode_sync,
     decode_sync_value,
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.decode.status import decode_status
-from offsetwatch.model.connectors import ConfigRecord, ConnectorStatus, StatusRecord, TaskStatus
+from offsetwatch.decode.status_topic import decode_status
+from offsetwatch.model.connect.connectors import (
+    ConfigRecord,
+    ConnectorStatus,
+    StatusRecord,
+    TaskStatus,
+)
 from offsetwatch.model.observations import (
     CheckpointRecord,
     HeartbeatRecord,

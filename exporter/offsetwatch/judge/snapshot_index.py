@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from offsetwatch.judge.findings.incarnations import SnapshotFreshness
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
-from offsetwatch.model.connectors import ConnectorKind, StateChange
+from offsetwatch.model.connect.connectors import ConnectorKind, StateChange
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, InputId, build_rest_offsets_input
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 import msgspec
 
 from offsetwatch.model.baselines import Baselines
-from offsetwatch.model.connectors import ConfigRecord, Connector, StatusRecord
+from offsetwatch.model.connect.connectors import ConfigRecord, Connector, StatusRecord
 from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested, ProbeRoundRead
 from offsetwatch.model.offsets import (
     Checkpoint,

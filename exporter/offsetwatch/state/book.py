@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from operator import is_
 
-from offsetwatch.model.connectors import Connector, StateHistory
+from offsetwatch.model.connect.connectors import Connector, StateHistory
 from offsetwatch.model.log_readings import LogEndsRead, LogEndsRequested, ProbeRoundRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -46,11 +46,18 @@ from offsetwatch.model.remediation import RemediationReported, ReplicaReported
 from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup
 from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, SinkGroup, Topology
 from offsetwatch.state.baseline_view import BaselinesBook
+from offsetwatch.state.budgets.connector_series import ConnectorSeriesBudget
+from offsetwatch.state.budgets.total_series import (
+    UNLIMITED_SERIES,
+    ClusterConnectors,
+    SeriesLimits,
+    TotalSeriesBudget,
+)
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings, ConnectClusterState
 from offsetwatch.state.connect.rest_consistency import RestConsistencyChecks
 from offsetwatch.state.connect.sinks import Sinks
-from offsetwatch.state.connector_series_budget import ConnectorSeriesBudget
 from offsetwatch.state.failover.groups import FailoverGroups
+from offsetwatch.state.history_pipeline import PipelineBook
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.internal_topic_facts import InternalTopicFacts
 from offsetwatch.state.mirror.flows import (
@@ -60,15 +67,8 @@ from offsetwatch.state.mirror.flows import (
     merge_named_flows,
 )
 from offsetwatch.state.mirror.replication import Replication
-from offsetwatch.state.pipeline_status import PipelineBook
 from offsetwatch.state.readiness import Readiness
 from offsetwatch.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
-from offsetwatch.state.total_series_budget import (
-    UNLIMITED_SERIES,
-    ClusterConnectors,
-    SeriesLimits,
-    TotalSeriesBudget,
-)
 from offsetwatch.state.tuple_memo import TupleMemo
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.javamap import build_connect_key_from_json
-from offsetwatch.model.connectors import ConnectorKind, StateHistory, Task
+from offsetwatch.decode.java.hash_map import build_connect_key_from_json
+from offsetwatch.model.connect.connectors import ConnectorKind, StateHistory, Task
 from offsetwatch.model.findings import FailureRun, Finding, Judgement
 from offsetwatch.model.observations import Frozen, InputId
 from offsetwatch.model.offsets import SourceOffset
@@ -24,8 +24,8 @@ from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup, SeriesOw
 from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
 from offsetwatch.state.baseline_view import NO_BASELINES, BaselinesView
 from offsetwatch.state.connect.raw_keys import SpellingChange
+from offsetwatch.state.history_pipeline import NO_PIPELINE_STATUS, PipelineView
 from offsetwatch.state.internal_topic_rules import TopicProblem
-from offsetwatch.state.pipeline_status import NO_PIPELINE_STATUS, PipelineView
 from offsetwatch.state.trend_marks import TrendMarks
 
 

@@ -15,9 +15,9 @@ from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.config import Config, Connect, Kafka
-from offsetwatch.decode.connect_rest import decode_connectors
+from offsetwatch.decode.rest_answers import decode_connectors
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, ResponseTimeout
-from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.log_readings import FirstRecord
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition

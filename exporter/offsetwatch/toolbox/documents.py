@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.model.offsets import INT64_MAX, INT64_MIN, Scalar, SourceKey
 from offsetwatch.remedy.model.plan import PartitionOffset

@@ -10,7 +10,7 @@ from typing import Final
 
 from offsetwatch.config import Connect, Kafka
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.model.connectors import Connector, ConnectorKind
+from offsetwatch.model.connect.connectors import Connector, ConnectorKind
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.drivers.rest.connect_state import (
     WorkerVersions,

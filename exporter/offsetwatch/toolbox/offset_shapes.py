@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.decode.json_text import encode_sorted
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.model.offsets import Scalar
 from offsetwatch.toolbox.suggestions import find_nearest
 

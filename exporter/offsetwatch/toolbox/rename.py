@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from offsetwatch.decode.dialects import DIALECTS, MIRROR_HEARTBEAT, MIRROR_SOURCE, find_dialect
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, find_duplicate_partitions
 from offsetwatch.toolbox.offset_shapes import Fields, parse_fields

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from offsetwatch.decode.javamap import compute_hash_map_order
+from offsetwatch.decode.java.hash_map import compute_hash_map_order
 from tests.fakes.connect_model.answers import Refusal
 
 GLOBAL: Final = "connect-offsets"

@@ -17,7 +17,7 @@ from offsetwatch.clients.write.offsets import (
     replace_file,
     write_records,
 )
-from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import AccessDenied, Conflict, SettingsRefused
 from tests.fakes.broker import MockBroker
 

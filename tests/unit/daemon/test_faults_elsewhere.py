@@ -33,8 +33,8 @@ from offsetwatch.daemon import run as daemons
 from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import Supervisor
-from offsetwatch.decode.configs import decode_config
-from offsetwatch.decode.status import decode_status
+from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse
 from offsetwatch.ingest.connect_rest import ConnectorsPoll
 from offsetwatch.ingest.open_transactions import OpenTransactions

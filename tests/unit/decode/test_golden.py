@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
+from offsetwatch.decode.mirror_maker import decode_checkpoint, decode_heartbeat, decode_sync
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, SourceKey, SourceOffset
 

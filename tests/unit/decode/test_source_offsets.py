@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.decode.source_offsets import (
     LABEL_BYTES_MAX,
     decode_key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,

@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from offsetwatch.decode.configs import decode_config
-from offsetwatch.decode.status import decode_status
+from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.ingest import topic_readers
 from offsetwatch.ingest.topic_readers import OffsetSyncsTopicReader, SourceOffsetsTopicReader
-from offsetwatch.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
+from offsetwatch.model.connect.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
 
 KEY = b'["files",{"filename":"/a"}]'
 SYNC_KEY = bytes.fromhex("00066f726465727300000003")

@@ -7,7 +7,13 @@ from contextlib import contextmanager
 
 from offsetwatch.judge.findings.register import EVALUATIONS_PER_INTERVAL, FindingsRegister
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.connectors import Condition, ConnectorStatus, StatusRecord, Task, TaskStatus
+from offsetwatch.model.connect.connectors import (
+    Condition,
+    ConnectorStatus,
+    StatusRecord,
+    Task,
+    TaskStatus,
+)
 from offsetwatch.model.findings import Finding, Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId, ListingRecord, TopicFactsRead
 from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts

@@ -10,7 +10,7 @@ from offsetwatch.judge.findings import register as module
 from offsetwatch.judge.findings.register import LAST_SEEN, UNAVAILABLE_S_MAX, FindingsRegister
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.connectors import Task
+from offsetwatch.model.connect.connectors import Task
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot

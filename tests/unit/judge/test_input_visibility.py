@@ -13,7 +13,7 @@ from offsetwatch.judge.input_visibility import (
 )
 from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.baselines import HOURS, Baseline
-from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.connect.connectors import ConnectorKind, Task
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
 from offsetwatch.model.topology import (
     KafkaTopic,

@@ -9,7 +9,7 @@ import pytest
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.snapshot_index import SnapshotIndex
-from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistory
+from offsetwatch.model.connect.connectors import ConnectorKind, StateChange, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import Topology

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offsetwatch.config import Connect
-from offsetwatch.decode.connect_rest import decode_connectors
+from offsetwatch.decode.rest_answers import decode_connectors
 from offsetwatch.errors import NotFound
 from offsetwatch.judge.findings.failure_history import FailureTracker
-from offsetwatch.model.connectors import StateHistory
+from offsetwatch.model.connect.connectors import StateHistory
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.records import LogWindow, RawRecord

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.trace import TRACE_CHARS_MAX
+from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX
 from offsetwatch.remedy.classify import CHAIN_MAX, FailureKind, classify, may_be_listed
 
 CONNECT = "org.apache.kafka.connect.errors.ConnectException"

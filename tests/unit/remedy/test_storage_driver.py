@@ -12,7 +12,7 @@ import pytest
 from offsetwatch.clients.connect.standalone_worker import read_offsets_entries
 from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
 from offsetwatch.clients.write.offsets import OffsetsWriteResult
-from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import AccessDenied, ResponseTimeout
 from offsetwatch.remedy.drivers.storage.driver import StorageDriver
 from offsetwatch.remedy.drivers.storage.stores import FileStorage, TopicStorage, WorkerGroup

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from offsetwatch.decode.javamap import build_connect_key, compute_hash_map_order
+from offsetwatch.decode.java.hash_map import build_connect_key, compute_hash_map_order
 from offsetwatch.decode.partitioner import partition_of
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model.plan import PartitionOffset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offsetwatch.model.baselines import HOURS, Baseline
-from offsetwatch.model.connectors import STATES, ConnectorKind, Task
+from offsetwatch.model.connect.connectors import STATES, ConnectorKind, Task
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import (
     Finding,
@@ -21,8 +21,8 @@ from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Top
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, WebConfigStatus
 from offsetwatch.serve.metrics.metric import INPUT
 from offsetwatch.state.baseline_view import BaselinesView
+from offsetwatch.state.history_pipeline import PipelineView
 from offsetwatch.state.internal_topic_rules import TopicProblem
-from offsetwatch.state.pipeline_status import PipelineView
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     CheckpointView,

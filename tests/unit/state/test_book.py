@@ -7,7 +7,7 @@ import json
 import pytest
 
 from offsetwatch.model.baselines import Baselines
-from offsetwatch.model.connectors import ConnectorConfigured
+from offsetwatch.model.connect.connectors import ConnectorConfigured
 from offsetwatch.model.log_readings import ProbeRoundRead
 from offsetwatch.model.observations import (
     CONNECT_REST,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connectors import Task
+from offsetwatch.model.connect.connectors import Task
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.loss import flow as fate

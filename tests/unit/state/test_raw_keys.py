@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.javamap import build_connect_key, compute_hash_map_order
+from offsetwatch.decode.java.hash_map import build_connect_key, compute_hash_map_order
 from offsetwatch.state.connect.source_offsets import SourceBook
 from tests.unit.state.connect.test_rest_consistency import settled
 

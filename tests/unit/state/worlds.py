@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from itertools import count
 
-from offsetwatch.decode.javamap import build_connect_key
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.java.hash_map import build_connect_key
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.model.connectors import (
+from offsetwatch.model.connect.connectors import (
     Connector,
     ConnectorKind,
     MirrorSettings,
@@ -53,6 +53,7 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import MirrorPartition, OffsetSync, SourceKey
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.book import Book
+from offsetwatch.state.budgets.total_series import UNLIMITED_SERIES, SeriesLimits
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.snapshot import (
     MirrorPartitionView,
@@ -60,7 +61,6 @@ from offsetwatch.state.snapshot import (
     Snapshot,
     SourcePartitionView,
 )
-from offsetwatch.state.total_series_budget import UNLIMITED_SERIES, SeriesLimits
 
 NOW = 1_800_000_000.0
 STALE_S = {TAIL: 20.0, CONNECT_REST: 30.0, GROUPS: 30.0, LOG_ENDS: 30.0, REST_OFFSETS: 190.0}

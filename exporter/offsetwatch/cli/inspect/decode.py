@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from offsetwatch.cli.common import output
-from offsetwatch.decode.roles import decode_record, format_record
+from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topic_kinds import TopicKind
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
-from offsetwatch.decode.connect_root import ConnectRoot
+from offsetwatch.decode.rest_root import ConnectRoot
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -24,7 +24,7 @@ from offsetwatch.errors import (
     SizeLimitExceeded,
     TargetUnreachable,
 )
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connect.connectors import Connector
 from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, TopicFacts, Topology
 from offsetwatch.state.internal_topic_rules import (
     LOW_REPLICATION,

@@ -29,7 +29,7 @@ from offsetwatch.errors import (
     RemoteRefusal,
     TargetUnreachable,
 )
-from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.remedy.model.plan import PartitionOffset

@@ -45,7 +45,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TooManyRequests,
 )
-from offsetwatch.model.connector_paths import (
+from offsetwatch.model.connect.paths import (
     PATH_REFUSAL_REASON,
     build_connector_path,
     is_refused_in_path,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from offsetwatch.decode.standalone import OffsetsFileEntries, read_offsets_file
+from offsetwatch.decode.offsets_file import OffsetsFileEntries, read_offsets_file
 from offsetwatch.errors import AccessDenied, MalformedResponse, NotFound, TargetUnreachable
 from offsetwatch.model.offsets import Undecodable
 

@@ -20,7 +20,7 @@ import confluent_kafka as ck
 from offsetwatch.clients.kafka.clients import create_client, silent_logger
 from offsetwatch.clients.kafka.errors import client_error_from
 from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
-from offsetwatch.decode.standalone import OffsetsFileEntries, write_offsets_file
+from offsetwatch.decode.offsets_file import OffsetsFileEntries, write_offsets_file
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import AccessDenied, ClientError, Conflict, NotFound, ResponseTimeout
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from offsetwatch.decode.dialects import parse_mirror_partition
-from offsetwatch.decode.java_values import trim_blanks, values_of
-from offsetwatch.decode.jsontext import is_flat_map, parse_json
+from offsetwatch.decode.java.values import trim_blanks, values_of
+from offsetwatch.decode.json_text import is_flat_map, parse_json
 from offsetwatch.history.audit.differences import (
     HashedRecord,
     MirrorDifference,

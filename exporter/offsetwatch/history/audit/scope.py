@@ -15,7 +15,7 @@ from types import MappingProxyType
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.kafka.whole_topic import read_whole_topic
-from offsetwatch.decode.mm2 import decode_sync
+from offsetwatch.decode.mirror_maker import decode_sync
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.audit.slices import (
     Anchors,

@@ -23,10 +23,10 @@ from offsetwatch.decode.dialects import (
     read_position,
     read_position_from_fields,
 )
-from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.decode.mm2 import decode_sync_key, decode_sync_value
-from offsetwatch.decode.roles import decode_record, format_record
+from offsetwatch.decode.json_text import encode_sorted
+from offsetwatch.decode.mirror_maker import decode_sync_key, decode_sync_value
 from offsetwatch.decode.source_offsets import decode_fields, decode_key, decode_value
+from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.schemas import (
     ARROW,

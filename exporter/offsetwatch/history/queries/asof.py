@@ -30,7 +30,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from offsetwatch.clock import to_utc
-from offsetwatch.decode.javamap import build_connect_key_from_json
+from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import log_queries, reader
 from offsetwatch.history.tables.log_queries import OffsetsTopicLog, Row

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.model.connect.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.connect.state_history import find_deletions
 from offsetwatch.state.snapshot import Snapshot, SourcePartitionView

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import format_partition_label
 from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition, JudgedPartitionKey
 from offsetwatch.model.offsets import Scalar

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from offsetwatch.decode.trace import (
+from offsetwatch.decode.stack_trace import (
     RUNTIME_PACKAGE,
     TRACE_CHARS_MAX,
     ExceptionHeader,

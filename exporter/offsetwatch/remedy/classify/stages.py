@@ -18,7 +18,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from offsetwatch.decode.trace import RUNTIME_PACKAGE, TASK_STARTS, StackFrame
+from offsetwatch.decode.stack_trace import RUNTIME_PACKAGE, TASK_STARTS, StackFrame
 
 CONVERTER: Final = "converter"
 KEY: Final = "converter_key"

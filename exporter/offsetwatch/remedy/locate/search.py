@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.offsets import INT64_MAX, Scalar
 from offsetwatch.model.records import LogWindow, RawRecord

@@ -26,8 +26,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import structs
 
-from offsetwatch.decode.javamap import build_connect_key, build_ordered_key
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.java.hash_map import build_connect_key, build_ordered_key
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.partitioner import partition_of
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import RemoteRefusal

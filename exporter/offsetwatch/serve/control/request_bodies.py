@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from offsetwatch import documents
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import Mode, PlanRequest, Wish

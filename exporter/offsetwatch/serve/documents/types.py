@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.moments import Moment

@@ -16,7 +16,7 @@ from typing import Final
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE
 from offsetwatch.model.baselines import QUANTILES
-from offsetwatch.model.connectors import STATES, Task
+from offsetwatch.model.connect.connectors import STATES, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.pipeline_status import PipelineStatus
 from offsetwatch.model.series_limits import SeriesGroup, SeriesOwner

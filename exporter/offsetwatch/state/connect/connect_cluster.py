@@ -16,7 +16,13 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
+from offsetwatch.model.connect.connectors import (
+    Connector,
+    ConnectorKind,
+    StateHistory,
+    Task,
+    TaskStatus,
+)
 from offsetwatch.model.observations import (
     CONNECT_REST,
     OPEN_TRANSACTION,

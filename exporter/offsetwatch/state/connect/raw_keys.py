@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.decode.dialects import has_hash_maps, has_reached_offset, resolve_dialect
-from offsetwatch.decode.jsontext import parse_json
+from offsetwatch.decode.json_text import parse_json
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
 from offsetwatch.state.clock_skew import is_later

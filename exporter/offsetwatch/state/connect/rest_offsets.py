@@ -21,7 +21,7 @@ from offsetwatch.decode.dialects import (
     read_position,
     resolve_dialect,
 )
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key, decode_value, format_namesake_label
 from offsetwatch.model.observations import OffsetsPolled
 from offsetwatch.model.offsets import (
@@ -32,8 +32,8 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
+from offsetwatch.state.budgets.keys import KeyBudget
 from offsetwatch.state.connect.source_offsets import accept_all
-from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.mirror.lag import UNDATED, MirrorPosition
 from offsetwatch.state.snapshot import SourcePartitionView
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import inf
 
-from offsetwatch.decode.connect_rest import parse_consumed_partition
+from offsetwatch.decode.rest_answers import parse_consumed_partition
 from offsetwatch.model.log_readings import Follower, ProbeRoundRead
 from offsetwatch.model.observations import (
     CONNECT_REST,

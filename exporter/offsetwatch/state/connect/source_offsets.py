@@ -22,7 +22,7 @@ from offsetwatch.decode.dialects import (
     read_position,
     resolve_dialect,
 )
-from offsetwatch.decode.javamap import build_connect_key_from_json
+from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_key, format_namesake_label
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import (
@@ -33,6 +33,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
+from offsetwatch.state.budgets.keys import KeyBudget
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import (
     FieldOrder,
@@ -42,7 +43,6 @@ from offsetwatch.state.connect.raw_keys import (
     SpellingInUse,
     parse_field_order,
 )
-from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.snapshot import RawKeysView, SourcePartitionView
 

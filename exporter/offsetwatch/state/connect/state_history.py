@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from offsetwatch.model.connectors import (
+from offsetwatch.model.connect.connectors import (
     DELETED,
     Condition,
     ConnectorStatus,

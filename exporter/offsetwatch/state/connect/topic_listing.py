@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
-from offsetwatch.decode.connect_rest import CONNECTORS_MAX
-from offsetwatch.model.connectors import (
+from offsetwatch.decode.rest_answers import CONNECTORS_MAX
+from offsetwatch.model.connect.connectors import (
     Condition,
     ConfigRecord,
     Connector,
@@ -25,7 +25,7 @@ from offsetwatch.model.connectors import (
     TaskStatus,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.budgets.keys import KeyBudget
 
 STATUSES_MAX: Final = 500_000  # of connectors and tasks
 K = TypeVar("K", str, tuple[str, int | None])

@@ -38,9 +38,9 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.offsets import Checkpoint
 from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.budgets.keys import KeyBudget
 from offsetwatch.state.failover.cost import GroupPosition, compute_failover_cost
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.mirror.mm2_names import (
     DEFAULT_POLICY,
     IDENTITY_POLICY,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connect.connectors import Connector
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss.partition import (

@@ -18,7 +18,7 @@ from offsetwatch.model.log_readings import Follower, LogBounds
 from offsetwatch.model.observations import SyncRecord
 from offsetwatch.model.offsets import MirrorPartition, OffsetSync
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.budgets.keys import KeyBudget
 from offsetwatch.state.loss.partition import LossCounts
 from offsetwatch.state.mirror.lag import UNDATED, Lag, MirrorPosition, compute_replication_lag
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from offsetwatch.decode.java_pattern import JavaPattern
+from offsetwatch.decode.java.pattern import JavaPattern
 from offsetwatch.model.topology import REGEX_ROUTER, TopicRouter
 
 _REPLACEMENT: Final = re.compile(

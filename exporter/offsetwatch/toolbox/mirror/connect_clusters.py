@@ -12,9 +12,9 @@ from typing import Final
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import StorageAdmin, read_whole_topic
 from offsetwatch.config import Config, Connect
-from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.errors import AccessDenied, NotFound
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connect.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.remedy.model.plan import DeleteTopic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from offsetwatch.decode.dialects import parse_mirror_partition
-from offsetwatch.decode.jsontext import encode_sorted, is_flat_map, parse_json
+from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_json
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset

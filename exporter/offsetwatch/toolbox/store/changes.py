@@ -11,7 +11,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import RemoteRefusal
-from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.connect_state import query_worker_versions

@@ -13,7 +13,7 @@ from typing import Final
 
 from offsetwatch.addresses import normalize_address
 from offsetwatch.config.properties import parse_properties, unescape
-from offsetwatch.decode.java_values import trim_blanks, values_of
+from offsetwatch.decode.java.values import trim_blanks, values_of
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."

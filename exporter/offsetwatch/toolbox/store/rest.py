@@ -7,7 +7,7 @@ from typing import Final
 
 from offsetwatch.config import Connect
 from offsetwatch.errors import ConfigError, MalformedResponse, RemoteRefusal
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connect.connectors import Connector
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.model.plan import PartitionOffset

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.connect.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.strimzi.ownership import find_obstacle
 from offsetwatch.remedy.drivers.strimzi.resource_state import ConnectorResource

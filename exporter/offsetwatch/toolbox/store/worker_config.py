@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from offsetwatch.config import Kafka
 from offsetwatch.config.files import describe_file_error
 from offsetwatch.config.properties import parse_properties
-from offsetwatch.decode.java_values import trim_blanks, values_of
+from offsetwatch.decode.java.values import trim_blanks, values_of
 from offsetwatch.errors import ConfigError
 from offsetwatch.toolbox.store.client_properties import (
     UNRESOLVED_NOTE,

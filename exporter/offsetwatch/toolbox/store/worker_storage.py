@@ -14,12 +14,12 @@ from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import ProgressCallback, StorageAdmin, read_whole_topic
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
-from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.decode.connector_config import parse_bootstrap_addresses
-from offsetwatch.decode.javamap import build_connect_key_from_json
+from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import NotFound, RemoteRefusal
-from offsetwatch.model.connectors import (
+from offsetwatch.model.connect.connectors import (
     ConnectorConfigured,
     ConnectorKind,
     ConnectorSettings,

@@ -11,7 +11,7 @@ from offsetwatch.errors import (
     ServerError,
     TargetUnreachable,
 )
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connect.connectors import Connector
 from offsetwatch.model.topology import (
     InternalTopicRole,
     KafkaTopic,

@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from lab.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets.commands import _parse_renames, parse_aliases
+from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
 from offsetwatch.decode.source_offsets import decode_key
-from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
 from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
-from offsetwatch.model.connector_paths import build_connector_path
+from offsetwatch.model.connect.paths import build_connector_path
 from offsetwatch.remedy.drivers.rest import driver
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import AttemptResult

@@ -14,7 +14,7 @@ from offsetwatch.judge.findings.failure_history import (
     RESTARTS_MAX,
     FailureTracker,
 )
-from offsetwatch.model.connectors import (
+from offsetwatch.model.connect.connectors import (
     DELETED,
     UNKNOWN_STATE,
     ConnectorKind,

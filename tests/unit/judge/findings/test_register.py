@@ -10,7 +10,7 @@ from offsetwatch.judge.findings import register as registers
 from offsetwatch.judge.findings.rules.registry import EFFECTS_BY_CAUSE
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
-from offsetwatch.model.connectors import Condition, Task, TaskStatus
+from offsetwatch.model.connect.connectors import Condition, Task, TaskStatus
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.findings import Severity, Verdict

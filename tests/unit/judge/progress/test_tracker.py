@@ -9,7 +9,7 @@ from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.connectors import Task
+from offsetwatch.model.connect.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.log_readings import FirstRecord
 from offsetwatch.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from offsetwatch.config import Config, Connect, Kafka
-from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.records import IncompleteRead, LogWindow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offsetwatch import documents
 from offsetwatch.cli.inspect import explain
 from offsetwatch.cli.inspect import status as verbs
-from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.serve.documents import explain as serve_explain
 from offsetwatch.serve.documents import failover
 from offsetwatch.serve.documents.explain import build_explained_connector

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from offsetwatch.cli.plans.commands import plan_approve
-from offsetwatch.model.connector_conditions import compute_urgency
-from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.connect.conditions import compute_urgency
+from offsetwatch.model.connect.connectors import ConnectorKind, Task
 from offsetwatch.serve.documents import overview, trends
 from offsetwatch.serve.http import page_files
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, RestConnector, Snapshot

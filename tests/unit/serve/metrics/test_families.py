@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from offsetwatch.model.connectors import STATES, Task
+from offsetwatch.model.connect.connectors import STATES, Task
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -16,7 +16,7 @@ from offsetwatch.serve.metrics import catalog, catalog_mirrors
 from offsetwatch.serve.metrics.families import collect_families
 from offsetwatch.serve.metrics.metric import INPUT
 from offsetwatch.state.baseline_view import BaselinesView
-from offsetwatch.state.pipeline_status import PipelineView
+from offsetwatch.state.history_pipeline import PipelineView
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView
 from tests.changed import replace
 from tests.unit.serve.worlds import (

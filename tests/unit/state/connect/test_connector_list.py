@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind, Task
+from offsetwatch.model.connect.connectors import (
+    DELETED,
+    UNKNOWN_STATE,
+    Connector,
+    ConnectorKind,
+    Task,
+)
 from offsetwatch.model.observations import ConnectorsListed
 from offsetwatch.state.connect.connector_list import (
     ALTERNATION_RETURNS,

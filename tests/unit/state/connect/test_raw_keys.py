@@ -5,7 +5,7 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from offsetwatch.decode.javamap import compute_hash_map_order
+from offsetwatch.decode.java.hash_map import compute_hash_map_order
 from offsetwatch.state.connect.raw_keys import KeySpellings, collect_spellings
 from tests.unit.state.worlds import record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connectors import Condition, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.connect.connectors import Condition, ConnectorKind, Task, TaskStatus
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     GROUPS,

@@ -8,9 +8,9 @@ import pytest
 
 from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
 from offsetwatch.config import Kafka
-from offsetwatch.decode.standalone import write_offsets_file
+from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
-from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.store.worker_config import DistributedStorage, read_worker_config
 from offsetwatch.toolbox.store.worker_storage import (

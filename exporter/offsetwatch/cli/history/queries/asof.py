@@ -19,7 +19,7 @@ from offsetwatch.cli.common.time_arguments import parse_time
 from offsetwatch.cli.inspect.status import read_rest_offsets
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
-from offsetwatch.decode.javamap import build_connect_key_from_json
+from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.model.commands import format_connector_command

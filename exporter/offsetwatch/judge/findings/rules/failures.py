@@ -24,7 +24,7 @@ from offsetwatch.judge.findings.list_phrases import (
 )
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.snapshot_index import ConnectorKey
-from offsetwatch.model.connectors import Task
+from offsetwatch.model.connect.connectors import Task
 from offsetwatch.model.evidence import OFFSET, TIMES, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 

@@ -13,7 +13,7 @@ from offsetwatch.judge.findings.list_phrases import (
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.evidence import build_raw_key_evidence
 from offsetwatch.judge.snapshot_index import ConnectorKey
-from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.findings import (
     Finding,

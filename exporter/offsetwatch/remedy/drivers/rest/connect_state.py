@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from offsetwatch.clients.connect.reader import ConnectReader, reader_of
 from offsetwatch.clients.http.exchange import Transport
 from offsetwatch.config import Connect
-from offsetwatch.decode.connect_rest import (
+from offsetwatch.decode.json_text import encode_sorted
+from offsetwatch.decode.rest_answers import (
     Plugins,
     RestConnectorStatus,
     decode_assignment,
@@ -27,10 +28,9 @@ from offsetwatch.decode.connect_rest import (
     decode_traces,
     format_config_texts,
 )
-from offsetwatch.decode.connect_root import ConnectRoot, decode_root
-from offsetwatch.decode.jsontext import encode_sorted
+from offsetwatch.decode.rest_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connect.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset

@@ -15,7 +15,7 @@ from offsetwatch.clients.http.exchange import Transport
 from offsetwatch.clients.write.connect import ConnectReply, writer_of
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Connect, Kafka
-from offsetwatch.decode.connect_rest import format_config_texts
+from offsetwatch.decode.rest_answers import format_config_texts
 from offsetwatch.errors import AccessDenied, Conflict, NotFound
 from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.drivers.rest.connect_state import (

@@ -17,7 +17,7 @@ from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader, config_map_path
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.clock import SteadyClock, UnixClock
-from offsetwatch.decode.connect_rest import decode_offsets
+from offsetwatch.decode.rest_answers import decode_offsets
 from offsetwatch.errors import Conflict, MalformedResponse, NotFound, RemoteRefusal, ResponseTimeout
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.remedy.drivers.strimzi.resource_state import (

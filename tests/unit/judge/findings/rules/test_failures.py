@@ -8,7 +8,13 @@ import pytest
 
 from offsetwatch.judge.findings.register import LAST_SEEN
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.connectors import Condition, ConnectorKind, StatusRecord, Task, TaskStatus
+from offsetwatch.model.connect.connectors import (
+    Condition,
+    ConnectorKind,
+    StatusRecord,
+    Task,
+    TaskStatus,
+)
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.log_readings import LogBounds

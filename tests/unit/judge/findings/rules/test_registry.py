@@ -12,7 +12,7 @@ from offsetwatch.judge.findings import register as registers
 from offsetwatch.judge.findings import visibility
 from offsetwatch.judge.findings.rules.registry import RULES
 from offsetwatch.model.baselines import HOURS, Baseline
-from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.connect.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
 from offsetwatch.model.evidence import TIME
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.findings import Severity, Verdict

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from offsetwatch.model.connectors import STATES
+from offsetwatch.model.connect.connectors import STATES
 
 # The most urgent first. A paused or stopped connector may have lag that grows, so it comes before
 # what makes progress.

@@ -17,7 +17,7 @@ from typing import Final
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE
 from offsetwatch.model.baselines import QUANTILES
-from offsetwatch.model.connectors import STATES, Connector, Task
+from offsetwatch.model.connect.connectors import STATES, Connector, Task
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.series_limits import (
     SERIES_MAX,
@@ -27,7 +27,7 @@ from offsetwatch.model.series_limits import (
     SeriesOwner,
 )
 from offsetwatch.state.baseline_view import BaselinesByConnector, BaselinesView
-from offsetwatch.state.connector_series_budget import PER_MIRROR_PARTITION, count_partition_series
+from offsetwatch.state.budgets.connector_series import PER_MIRROR_PARTITION, count_partition_series
 from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
 
 RETURN_SHARE: Final = 0.9

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from offsetwatch.decode.mm2 import (
+from offsetwatch.decode.mirror_maker import (
     decode_checkpoint,
     decode_heartbeat,
     decode_sync,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from offsetwatch.decode.configs import decode_config
-from offsetwatch.model.connectors import (
+from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.model.connect.connectors import (
     ConnectorConfigured,
     ConnectorKind,
     LoggerLevel,

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from offsetwatch.decode.failure import failure_of
-from offsetwatch.decode.jsontext import parse_json
-from offsetwatch.model.connectors import (
+from offsetwatch.decode.json_text import parse_json
+from offsetwatch.model.connect.connectors import (
     Condition,
     ConnectorStatus,
     StatusRecord,

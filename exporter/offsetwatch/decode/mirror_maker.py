@@ -22,7 +22,7 @@ import base64
 import binascii
 import struct
 
-from offsetwatch.decode.jsontext import parse_json
+from offsetwatch.decode.json_text import parse_json
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
 _OFFSET_PAIR = struct.Struct(">qq")

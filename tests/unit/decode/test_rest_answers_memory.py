@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from offsetwatch.clients.http.body import VALUES_MAX, has_too_many_values
-from offsetwatch.decode.connect_rest import (
+from offsetwatch.decode.rest_answers import (
     CONNECTORS_MAX,
     ENTRY_VALUES_MAX,
     decode_connectors,
     decode_names,
     decode_offsets,
 )
-from offsetwatch.model.connectors import UNKNOWN_STATE
+from offsetwatch.model.connect.connectors import UNKNOWN_STATE
 from offsetwatch.model.offsets import Undecodable
 
 MIB = 1024 * 1024

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.javamap import build_connect_key
+from offsetwatch.decode.java.hash_map import build_connect_key
+from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
 from offsetwatch.decode.source_offsets import decode_key
-from offsetwatch.decode.standalone import read_offsets_file, write_offsets_file
 from offsetwatch.model.offsets import Undecodable
 
 HEAD = (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.trace import (
+from offsetwatch.decode.stack_trace import (
     ExceptionHeader,
     OmittedFrames,
     StackFrame,

@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from offsetwatch.decode import roles
-from offsetwatch.decode.roles import DecodedRecord, decode_record, format_record
+from offsetwatch.decode import topic_records
+from offsetwatch.decode.topic_records import DecodedRecord, decode_record, format_record
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topic_kinds import TopicKind
 
@@ -113,5 +113,5 @@ def test_addresses_are_rendered_in_one_order():
 
 
 def test_every_role_and_every_noun_is_known():
-    assert set(roles._DECODERS_BY_ROLE) == set(TopicKind)
-    assert set(roles._KINDS) == set(get_args(DecodedRecord))
+    assert set(topic_records._DECODERS_BY_ROLE) == set(TopicKind)
+    assert set(topic_records._KINDS) == set(get_args(DecodedRecord))

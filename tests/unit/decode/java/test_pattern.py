@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.decode.java_pattern import PATTERN_CHARS_MAX, JavaPattern
+from offsetwatch.decode.java.pattern import PATTERN_CHARS_MAX, JavaPattern
 
 LONG = "a" * 249
 

@@ -20,8 +20,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from offsetwatch.decode.connector_config import parse_connector_settings
-from offsetwatch.decode.status import decode_json_map, decode_text_key, parse_integer, parse_task_id
-from offsetwatch.model.connectors import (
+from offsetwatch.decode.status_topic import (
+    decode_json_map,
+    decode_text_key,
+    parse_integer,
+    parse_task_id,
+)
+from offsetwatch.model.connect.connectors import (
     ConfigRecord,
     ConnectorConfigured,
     LoggerLevel,

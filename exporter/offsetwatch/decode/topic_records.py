@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from offsetwatch.decode.configs import decode_config
+from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.decode.dialects import is_poisoned, read_event_time, read_position, resolve_dialect
-from offsetwatch.decode.jsontext import encode_sorted
-from offsetwatch.decode.mm2 import decode_checkpoint, decode_heartbeat, decode_sync
+from offsetwatch.decode.json_text import encode_sorted
+from offsetwatch.decode.mirror_maker import decode_checkpoint, decode_heartbeat, decode_sync
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.decode.status import decode_status
-from offsetwatch.model.connectors import (
+from offsetwatch.decode.status_topic import decode_status
+from offsetwatch.model.connect.connectors import (
     ConfigRecord,
     ConnectorConfigured,
     ConnectorStatus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.javamap import (
+from offsetwatch.decode.java.hash_map import (
     build_connect_key,
     compute_hash_map_order,
     compute_string_hash,

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from offsetwatch.decode.connect_rest import (
+from offsetwatch.decode.failure import TRACE_CHARS_MAX
+from offsetwatch.decode.rest_answers import (
     ConnectorNames,
     OddMembers,
     Plugins,
@@ -21,9 +22,8 @@ from offsetwatch.decode.connect_rest import (
     decode_traces,
     format_config_texts,
 )
-from offsetwatch.decode.failure import TRACE_CHARS_MAX
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.model.connectors import (
+from offsetwatch.model.connect.connectors import (
     UNKNOWN_STATE,
     Connector,
     ConnectorKind,
