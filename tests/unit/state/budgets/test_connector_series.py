@@ -20,8 +20,17 @@ from offsetwatch.state.budgets.connector_series import (
 )
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from tests.changed import replace
-
-from .worlds import FILE, STALE_S, SYNCS, World, mirror, orders, record, source, sync
+from tests.unit.state.worlds import (
+    FILE,
+    STALE_S,
+    SYNCS,
+    World,
+    mirror,
+    orders,
+    record,
+    source,
+    sync,
+)
 
 ONE_FILE = PER_SOURCE_PARTITION + 1  # an offset of one number
 ONE_MIRRORED = ONE_FILE + PER_MIRROR_PARTITION
