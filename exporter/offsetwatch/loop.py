@@ -176,7 +176,7 @@ class Loop:
             document = part.remembered()
             if document is not None:
                 self._unsaved[name] = document
-        self._unsaved = {name: at for name, at in self._unsaved.items() if not save(name, at)}
+        self._unsaved = {name: raw for name, raw in self._unsaved.items() if not save(name, raw)}
         if not self._unsaved:
             self._saved_at = now
 

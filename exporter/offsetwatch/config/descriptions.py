@@ -181,8 +181,8 @@ def describe_type(field: FieldInfo) -> str:
     plain = plain_number_of(field)
     words = [_describe_annotation(field.annotation) if plain is None else "duration"]
     written = "{:g}".format if plain is None else plain.written
-    words += [f"at least {written(at.ge)}" for at in field.metadata if isinstance(at, Ge)]  # type: ignore[arg-type]
-    words += [f"at most {written(at.le)}" for at in field.metadata if isinstance(at, Le)]  # type: ignore[arg-type]
+    words += [f"at least {written(item.ge)}" for item in field.metadata if isinstance(item, Ge)]  # type: ignore[arg-type]
+    words += [f"at most {written(item.le)}" for item in field.metadata if isinstance(item, Le)]  # type: ignore[arg-type]
     return ", ".join(words)
 
 
@@ -226,7 +226,7 @@ def read_docstrings() -> dict[str, str]:
     """`Section.field` -> the docstring under the field, which Python itself throws away."""
     told: dict[str, str] = {}
     modules = (section, control, remediation, root)
-    for node in [at for module in modules for at in ast.parse(inspect.getsource(module)).body]:
+    for node in [stmt for module in modules for stmt in ast.parse(inspect.getsource(module)).body]:
         if not isinstance(node, ast.ClassDef):
             continue
         for field, text in zip(node.body, node.body[1:], strict=False):

@@ -312,7 +312,7 @@ def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:
     """Return what a plain number of a duration counts; None for what is no duration."""
     if field is None:
         return None
-    optional = (getattr(at, "__metadata__", ()) for at in get_args(field.annotation))
+    optional = (getattr(arg, "__metadata__", ()) for arg in get_args(field.annotation))
     marks = (*field.metadata, *(mark for inner in optional for mark in inner))
     return next((mark for mark in marks if isinstance(mark, PlainNumber)), None)
 

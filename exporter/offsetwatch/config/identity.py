@@ -50,7 +50,7 @@ def _hash_addresses(text: str) -> str:
 
 
 def _parse_hashes(clusters: str) -> dict[str, str]:
-    found = (at.partition("=") for at in clusters.split())
+    found = (cluster.partition("=") for cluster in clusters.split())
     return {name: digits for name, _, digits in found}
 
 

@@ -106,7 +106,9 @@ class ControlService:
         self._server = None
 
     def _inventory(self) -> frozenset[tuple[str, str]]:
-        return frozenset((at.connect_cluster, at.name) for at in self._snapshot().connectors)
+        return frozenset(
+            (connector.connect_cluster, connector.name) for connector in self._snapshot().connectors
+        )
 
 
 class ControlRequestPlanner:

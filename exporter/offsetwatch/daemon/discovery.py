@@ -135,7 +135,11 @@ class Discovery:
         """Return how long to wait for the next search. It begins again with the shortest pause when
         there are other connectors, or REST tells offsets of others: a connector has committed.
         """
-        polled = {at.connector for at in snapshot.by_rest if at.connect_cluster == connect.name}
+        polled = {
+            rest_connector.connector
+            for rest_connector in snapshot.by_rest
+            if rest_connector.connect_cluster == connect.name
+        }
         committed = {
             view.connector
             for view in (snapshot.source_partitions if polled else ())

@@ -67,7 +67,10 @@ class FailoverPolls:
         upstream, downstream = self._admins[asked.upstream], self._admins[asked.downstream]
         answer = poll_failover(asked, upstream, downstream, self._clock)
         # Or it would revive what was retired meanwhile.
-        if any(at.flow == asked.flow for at in self._snapshot().groups_to_ask):
+        if any(
+            group_offsets_request.flow == asked.flow
+            for group_offsets_request in self._snapshot().groups_to_ask
+        ):
             self._put(answer)
 
 

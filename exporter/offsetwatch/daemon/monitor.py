@@ -239,9 +239,9 @@ class ClusterMonitor:
             f"failover of {name}",
             lambda: self._failover.ask(name),
             lambda: [
-                build_groups_input(at.flow)
-                for at in self.snapshot.groups_to_ask
-                if at.flow[0] == name
+                build_groups_input(group_offsets_request.flow)
+                for group_offsets_request in self.snapshot.groups_to_ask
+                if group_offsets_request.flow[0] == name
             ],
         )
         reader = self._readers.get(name)
@@ -293,7 +293,11 @@ class ClusterMonitor:
 
     def _polled(self, connect: Connect) -> list[str]:
         found = self.snapshot.by_rest
-        return [at.connector for at in found if at.connect_cluster == connect.name]
+        return [
+            rest_connector.connector
+            for rest_connector in found
+            if rest_connector.connect_cluster == connect.name
+        ]
 
     def _schedule_kafka(self, admin: KafkaInspector) -> None:
         name, memory, ends = admin.name, TopicMemory(), InputId(LOG_ENDS, kafka=admin.name)
@@ -434,7 +438,10 @@ class ClusterMonitor:
         self._assigned_early = set(flows)
         upstreams = {key: flow.upstream for key, flow in flows.items() if flow.upstream}
         for key in upstreams.keys() - self._asked_early:
-            if any((at.connect_cluster, at.connector) == key for at in snapshot.mirror_partitions):
+            if any(
+                (partition.connect_cluster, partition.connector) == key
+                for partition in snapshot.mirror_partitions
+            ):
                 self._asked_early.add(key)
                 self._polls[LOG_ENDS, upstreams[key]]()
 
@@ -488,7 +495,7 @@ class ClusterMonitor:
         thread = threading.Thread(target=self._supervise, args=(name, target), name=name)
         thread.daemon = True
         thread.start()
-        self._threads = [*(at for at in self._threads if at.is_alive()), thread]
+        self._threads = [*(started for started in self._threads if started.is_alive()), thread]
         return thread
 
     def _supervise(self, name: str, target: Callable[[], None]) -> None:

@@ -211,7 +211,9 @@ def _summarize_agent(agent: RemediationLoop, now: float) -> RemediationReported:
     fleet, counts = agent.fleet, agent.counts
     states = Counter(dict.fromkeys(_OPEN_STATES, 0))
     states.update({stands.value: count for stands, count in agent.over.items()})
-    states.update(at.stands.value for at in agent.dossiers() if at.plan.remedy is not None)
+    states.update(
+        history.stands.value for history in agent.dossiers() if history.plan.remedy is not None
+    )
     open_plans, more_plans = status_view.list_open_plans(agent.dossiers(), agent.refused, now)
     refusals, more_refusals = status_view.list_refusals(agent.refusals(), open_plans)
     return RemediationReported(

@@ -107,12 +107,13 @@ class Supervisor:
                 failed.update(named)
                 self._put(
                     tuple(
-                        InputFailed(at, UNEXPECTED_REASON, detail, partial=partial) for at in named
+                        InputFailed(input_id, UNEXPECTED_REASON, detail, partial=partial)
+                        for input_id in named
                     )
                 )
             else:
                 if failures.end() and retires:
-                    self._put(tuple(InputRetired(at) for at in sorted(failed)))
+                    self._put(tuple(InputRetired(input_id) for input_id in sorted(failed)))
                     failed.clear()
 
         return guarded
@@ -136,7 +137,9 @@ class Supervisor:
                 if self._clock() - began > RETRY_MAX_S:
                     failures.end()
                 detail = failures.add(exc)
-                self._put(tuple(InputFailed(at, UNEXPECTED_REASON, detail) for at in inputs()))
+                self._put(
+                    tuple(InputFailed(input_id, UNEXPECTED_REASON, detail) for input_id in inputs())
+                )
             else:
                 return
 

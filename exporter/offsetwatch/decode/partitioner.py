@@ -16,8 +16,8 @@ def murmur2(data: bytes) -> int:
     size = len(data)
     found = (_SEED ^ size) & _MASK
     whole = size - size % 4
-    for at in range(0, whole, 4):
-        part = int.from_bytes(data[at : at + 4], "little") * _MULTIPLIER & _MASK
+    for number in range(0, whole, 4):
+        part = int.from_bytes(data[number : number + 4], "little") * _MULTIPLIER & _MASK
         part ^= part >> _SHIFT
         found = (found * _MULTIPLIER & _MASK) ^ (part * _MULTIPLIER & _MASK)
     if whole < size:

@@ -99,7 +99,9 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
         return Undecodable("too_many_connectors")
     # One after the other: a million objects at once would take 300 MiB.
     found = tuple(_build_connector(name, _parse_entry(parsed.pop(name))) for name in sorted(parsed))
-    if found and not any(at.configured or at.state != UNKNOWN_STATE for at in found):
+    if found and not any(
+        connector.configured or connector.state != UNKNOWN_STATE for connector in found
+    ):
         return Undecodable("connector_shape")
     return found
 

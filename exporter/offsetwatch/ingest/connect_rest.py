@@ -98,11 +98,11 @@ class ConnectorsPoll:
         missing, or is listed without a state?
         """
         changed, self._before = listed is not self._before, listed
-        known = {at.name for at in listed if at.state != UNKNOWN_STATE}
+        known = {connector.name for connector in listed if connector.state != UNKNOWN_STATE}
         self._listed_at = {
-            name: at
-            for name, at in self._listed_at.items()
-            if name not in known and abs(now - at) < MISSING_S
+            name: moment
+            for name, moment in self._listed_at.items()
+            if name not in known and abs(now - moment) < MISSING_S
         }
         missing = bool(self._listed_at) or len(known) < len(listed)
         self._listed_at |= dict.fromkeys(known, now)
@@ -129,18 +129,20 @@ class ConnectorsPoll:
         have: at once where one is new, and once a minute. First for all; of those that this answer
         has not either for one at a time, whoever was asked for last being the last.
         """
-        lacking = names.union(at.name for at in listed) - {
-            at.name for at in listed if at.configured
+        lacking = names.union(connector.name for connector in listed) - {
+            connector.name for connector in listed if connector.configured
         }
         if not lacking:
             return ConnectorsWithConfigs(listed, None, {})
         sought_at = (self._sought_at.get(name, -inf) for name in lacking)
         error, failures = None, dict[str, ClientError]()
-        if any(not 0 <= now - at < CROSS_CHECK_S for at in sought_at):
+        if any(not 0 <= now - moment < CROSS_CHECK_S for moment in sought_at):
             self._sought_at = dict.fromkeys(lacking, now)
             error, failures = self._seek(lacking, now)
         found = {name: self._infos[name] for name in sorted(lacking & self._infos.keys())}
-        here = tuple(_merge_configuration(at, found.pop(at.name, None)) for at in listed)
+        here = tuple(
+            _merge_configuration(connector, found.pop(connector.name, None)) for connector in listed
+        )
         return ConnectorsWithConfigs(here + tuple(found.values()), error, failures)
 
     def _seek(
@@ -151,7 +153,11 @@ class ConnectorsPoll:
             found = parse_connectors(self.name, self._reader.connector_infos())
         except ClientError as exc:
             error, found = exc, ()
-        self._infos = {at.name: at for at in found if at.name in lacking and at.configured}
+        self._infos = {
+            connector.name: connector
+            for connector in found
+            if connector.name in lacking and connector.configured
+        }
         left = sorted(lacking - self._infos.keys())
         alone = sorted(left, key=lambda name: self._alone_at.get(name, -inf))[:SINGLE_REQUESTS_MAX]
         self._alone_at = {name: self._alone_at.get(name, -inf) for name in left}
@@ -166,7 +172,9 @@ class ConnectorsPoll:
             except ClientError as exc:
                 failures[name] = exc.with_traceback(None)  # it leads to this frame
             else:
-                self._infos |= {at.name: at for at in found if at.configured}
+                self._infos |= {
+                    connector.name: connector for connector in found if connector.configured
+                }
         return error, failures
 
 

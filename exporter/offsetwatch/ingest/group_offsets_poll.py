@@ -53,24 +53,32 @@ def poll_failover(
         if failures and not offsets:
             return (build_failure(input_id, next(iter(failures.values()))),)
         refused: dict[TopicPartition, ClientError] = {}
-        alive = [at for at in offsets if at.upstream is not None]
+        alive = [offset for offset in offsets if offset.upstream is not None]
         read = GroupOffsetsRead(
             flow=asked.flow,
             offsets=tuple(offsets),
             upstream=upstream.bounds(
-                {TopicPartition(at.topic, at.partition) for at in alive},
+                {
+                    TopicPartition(group_offset.topic, group_offset.partition)
+                    for group_offset in alive
+                },
                 stable=False,
                 refused=refused,
             ),
             downstream=downstream.bounds(
-                {TopicPartition(at.remote, at.partition) for at in alive},
+                {
+                    TopicPartition(group_offset.remote, group_offset.partition)
+                    for group_offset in alive
+                },
                 stable=False,
                 refused=refused,
             ),
         )
     except ClientError as exc:
         return (build_failure(input_id, exc),)
-    failures |= {f"{at.topic}-{at.partition}": error for at, error in refused.items()}
+    failures |= {
+        f"{partition.topic}-{partition.partition}": error for partition, error in refused.items()
+    }
     return (
         read,
         InputSucceeded(input=input_id, at=clock.now()),
@@ -80,8 +88,8 @@ def poll_failover(
 
 def _split_by_group(partitions: Iterable[GroupPartition]) -> list[list[GroupPartition]]:
     found: dict[str, list[GroupPartition]] = {}
-    for at in partitions:
-        found.setdefault(at.group, []).append(at)
+    for partition in partitions:
+        found.setdefault(partition.group, []).append(partition)
     return list(found.values())
 
 
@@ -98,24 +106,27 @@ def _read_group_offsets(
     no_here: dict[TopicPartition, ClientError] = {}
     no_there: dict[TopicPartition, ClientError] = {}
     here = upstream.group_offsets(
-        group, {TopicPartition(at.topic, at.partition) for at in rows}, refused=no_here
+        group, {TopicPartition(row.topic, row.partition) for row in rows}, refused=no_here
     )
     there = downstream.group_offsets(
-        group, {TopicPartition(at.remote, at.partition) for at in rows}, refused=no_there
+        group, {TopicPartition(row.remote, row.partition) for row in rows}, refused=no_there
     )
     refused = no_here | no_there
-    failures |= {f"{group}: {at.topic}-{at.partition}": error for at, error in refused.items()}
+    failures |= {
+        f"{group}: {partition.topic}-{partition.partition}": error
+        for partition, error in refused.items()
+    }
     return [
         GroupOffset(
             group=group,
-            topic=at.topic,
-            remote=at.remote,
-            partition=at.partition,
-            upstream=here.get(TopicPartition(at.topic, at.partition)),
-            downstream=there.get(TopicPartition(at.remote, at.partition)),
-            checkpointed=at.checkpointed,
+            topic=row.topic,
+            remote=row.remote,
+            partition=row.partition,
+            upstream=here.get(TopicPartition(row.topic, row.partition)),
+            downstream=there.get(TopicPartition(row.remote, row.partition)),
+            checkpointed=row.checkpointed,
         )
-        for at in rows
-        if TopicPartition(at.topic, at.partition) not in no_here
-        and TopicPartition(at.remote, at.partition) not in no_there
+        for row in rows
+        if TopicPartition(row.topic, row.partition) not in no_here
+        and TopicPartition(row.remote, row.partition) not in no_there
     ]

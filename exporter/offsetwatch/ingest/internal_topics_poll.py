@@ -80,9 +80,9 @@ def poll_topic_facts(
     its topics goes stale.
     """
     wanted = {
-        at.topic: role
-        for at, role in find_internal_topics(snapshot.topology, homes).items()
-        if at.kafka == admin.name
+        topic.topic: role
+        for topic, role in find_internal_topics(snapshot.topology, homes).items()
+        if topic.kafka == admin.name
     }
     if not wanted or (wanted == memory.wanted and 0 < memory.due_at - clock.now() <= FACTS_EVERY_S):
         return ()
@@ -215,8 +215,8 @@ class _TopicSampler:
         identity = shape.topic_id or topic
         if identity not in self._memory.roles:
             starts = {
-                at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
-                for at, log in self._of(topic).items()
+                partition: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
+                for partition, log in self._of(topic).items()
             }
             try:
                 votes = Counter(role_of_key(key) for key in self._keys(starts))
@@ -259,7 +259,7 @@ class _TopicSampler:
         """None if it took too long, or there are too many keys to say anything early."""
         records, keys = 0, set[int]()
         try:
-            for key in self._keys({at: log.start for at, log in logs.items()}):
+            for key in self._keys({partition: log.start for partition, log in logs.items()}):
                 records += 1
                 keys.add(hash(key))
                 if records >= COUNTED_RECORDS_MAX:
@@ -272,18 +272,20 @@ class _TopicSampler:
         return _RecordCount(records=records, keys=len(keys), end=end, at=self._clock.now())
 
     def _of(self, topic: str) -> BoundsByPartition:
-        return {at: log for at, log in self._bounds.items() if at.topic == topic}
+        return {
+            partition: log for partition, log in self._bounds.items() if partition.topic == topic
+        }
 
     def _keys(self, starts: Mapping[TopicPartition, int]) -> Iterator[bytes]:
         """The keys of all records from these offsets to the ends seen in this round."""
-        ends = {at: self._bounds[at].stable_end for at in starts}
-        missing = {at for at, start in starts.items() if start < ends[at]}
+        ends = {partition: self._bounds[partition].stable_end for partition in starts}
+        missing = {partition for partition, start in starts.items() if start < ends[partition]}
         if not missing:
             return
         deadline = self._clock.now() + READ_S_MAX
         reader = self._open_reader()
         try:
-            reader.assign({at: starts[at] for at in missing})
+            reader.assign({partition: starts[partition] for partition in missing})
             while missing:
                 if self._stopped() or not 0 <= deadline - self._clock.now() <= READ_S_MAX:
                     raise ResponseTimeout(next(iter(missing)).topic, "could not be read in time")

@@ -98,13 +98,13 @@ class LogEndsPoll:
             return
         topics = _choose_topics(wanted.topics, number)
         known = self._ids
-        before = {at: known[at] for at in topics if at in known}
+        before = {topic: known[topic] for topic in topics if topic in known}
         refused: dict[TopicPartition, ClientError] = {}
         try:
-            before |= _read_topic_ids(admin, [at for at in topics if at not in before])
+            before |= _read_topic_ids(admin, [topic for topic in topics if topic not in before])
             bounds = self._bounds(wanted, topics, refused)
             after = _read_topic_ids(admin, topics)
-            if any(after.get(at, told)[0] != told[0] for at, told in before.items()):
+            if any(after.get(name, told)[0] != told[0] for name, told in before.items()):
                 # Made anew since its last turn; of which of the two the bounds are nobody knows.
                 before = after
                 bounds = self._bounds(wanted, topics, refused)
@@ -114,7 +114,9 @@ class LogEndsPoll:
         except ClientError as exc:
             self._put((build_failure(input_id, exc),))
             return
-        self._ids = now = {at: told for at, told in known.items() if at in wanted.topics} | after
+        self._ids = now = {
+            name: told for name, told in known.items() if name in wanted.topics
+        } | after
         self._put(
             (
                 LogEndsRead(
@@ -122,11 +124,11 @@ class LogEndsPoll:
                     number=number,
                     bounds=bounds,
                     ids={
-                        at: told[0]
-                        for at, told in before.items()
-                        if at in after and after[at][0] == told[0]
+                        name: told[0]
+                        for name, told in before.items()
+                        if name in after and after[name][0] == told[0]
                     },
-                    partitions={at: count for at, (_, count) in now.items()},
+                    partitions={name: count for name, (_, count) in now.items()},
                 ),
                 InputSucceeded(input=input_id, at=self._clock.now()),
                 *build_partial_failures(input_id, _name_partitions(refused)),
@@ -154,7 +156,7 @@ class LogEndsPoll:
         self._wanted = wanted = _RequestedPartitions(
             made_of=made_of,
             partitions=partitions,
-            topics=Counter(at.topic for at in partitions),
+            topics=Counter(partition.topic for partition in partitions),
             stable=any(flow.read_committed for flow in flows.values()),
         )
         return wanted
@@ -181,7 +183,7 @@ class LogEndsPoll:
         # and searched as a whole.
         turn = chain.from_iterable(wanted.places(topic) for topic in topics)
         if None in starts:
-            turn = chain(turn, (place for place, at in enumerate(starts) if at is None))
+            turn = chain(turn, (place for place, index in enumerate(starts) if index is None))
         self._ask_starts(refused, partitions, starts, sorted(frozenset(turn)))
         ends = admin.log_offsets(partitions, LATEST, committed=False, refused=refused)
         if last is None or (starts, ends) != (last.starts, last.ends):
@@ -228,7 +230,9 @@ class LogEndsPoll:
 
 
 def _name_partitions(refused: Mapping[TopicPartition, ClientError]) -> dict[str, ClientError]:
-    return {f"{at.topic}-{at.partition}": error for at, error in refused.items()}
+    return {
+        f"{partition.topic}-{partition.partition}": error for partition, error in refused.items()
+    }
 
 
 def _join_bounds(
@@ -239,16 +243,16 @@ def _join_bounds(
     before: Mapping[TopicPartition, LogBounds],
 ) -> dict[TopicPartition, LogBounds]:
     found = {}
-    for at, start, end, last in zip(partitions, starts, ends, stable_ends, strict=True):
+    for partition, start, end, last in zip(partitions, starts, ends, stable_ends, strict=True):
         if start is None or end is None or last is None or start > end:
             continue
-        known = before.get(at)
+        known = before.get(partition)
         same = known is not None and (known.start, known.end, known.stable_end) == (
             start,
             end,
             last,
         )
-        found[at] = (
+        found[partition] = (
             known
             if known is not None and same
             else LogBounds(start=start, end=end, stable_end=last)

@@ -118,14 +118,14 @@ def _find_matching_topics(
     if refused:
         raise next(iter(refused.values()))
     starts = {
-        at: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
-        for at, log in bounds.items()
+        partition: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
+        for partition, log in bounds.items()
         if log.stable_end > log.start
     }
     found: set[str] = set()
     if not starts:
         return found
-    open_ends = {at: bounds[at].stable_end for at in starts}
+    open_ends = {start: bounds[start].stable_end for start in starts}
     deadline = clock.now() + SAMPLE_DEADLINE_S
     reader = open_reader()
     try:

@@ -38,13 +38,15 @@ class OpenTransactions:
         """The partitions that have been held for too long, given what the topic's ends are now."""
         now = self._clock.now()
         before, self._since = self._since, {}
-        for at, end in ends.items():
+        for partition, end in ends.items():
             if end.stable < end.high:
-                offset, since = before.get(at, (end.stable, now))
+                offset, since = before.get(partition, (end.stable, now))
                 moved = offset != end.stable or since > now  # the clock may be set back
-                self._since[at] = (end.stable, now) if moved else (offset, since)
+                self._since[partition] = (end.stable, now) if moved else (offset, since)
         found = {
-            (at, offset) for at, (offset, since) in self._since.items() if now - since >= OPEN_MAX_S
+            (partition, offset)
+            for partition, (offset, since) in self._since.items()
+            if now - since >= OPEN_MAX_S
         }
         self._peeks_left = PEEKS_MAX
         self._named = {
@@ -52,12 +54,12 @@ class OpenTransactions:
         }
         return tuple(
             Frozen(
-                partition=at.partition,
+                partition=partition.partition,
                 offset=offset,
                 detail=detail,
-                hidden=ends[at].high - offset,
+                hidden=ends[partition].high - offset,
             )
-            for (at, offset), detail in sorted(self._named.items())
+            for (partition, offset), detail in sorted(self._named.items())
         )
 
     def _name(self, at: TopicPartition, offset: int) -> str:

@@ -265,7 +265,8 @@ def _read_sink_offsets(
         committed |= dict.fromkeys(set(reads) - committed.keys() - refused.keys())
     offsets = _add_log_ends(admin, sink, committed, refused)
     failures |= {
-        f"{sink.connector}: {at.topic}-{at.partition}": error for at, error in refused.items()
+        f"{sink.connector}: {partition.topic}-{partition.partition}": error
+        for partition, error in refused.items()
     }
     return offsets
 
@@ -282,15 +283,17 @@ def _add_log_ends(
     return [
         SinkOffset(
             connector=sink.connector,
-            topic=at.topic,
-            partition=at.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             committed=offset,
-            log_end=_choose_log_end(bounds[at], stable=stable) if at in bounds else None,
-            log_start=bounds[at].start if at in bounds else None,
+            log_end=_choose_log_end(bounds[partition], stable=stable)
+            if partition in bounds
+            else None,
+            log_start=bounds[partition].start if partition in bounds else None,
             committed_only=sink.read_committed is not False,
             from_start=sink.from_start,
         )
-        for at, offset in sorted(committed.items())
+        for partition, offset in sorted(committed.items())
     ]
 
 

@@ -101,16 +101,16 @@ def poll_probes(
     answers: list[ProbeResult] = []
     made: Counter[str] = Counter()
     for committed in (False, True):
-        part = [at for at in chosen if at.committed is committed]
+        part = [partition for partition in chosen if partition.committed is committed]
         left_s = budget.seconds - (clock.now() - began)
         if not part or stopped():
             continue
         if not 0 < left_s <= budget.seconds:  # the clock may be set back, too
             skipped[BUDGET] += len(part)
             continue
-        for at in part:
-            memory.asked_at[at.of] = began
-        made.update(at.reason for at in part)
+        for partition in part:
+            memory.asked_at[partition.of] = began
+        made.update(partition.reason for partition in part)
         found = _read_first_records(open_reader, committed, part, left_s, stopped)
         if isinstance(found, ClientError):
             skipped[found.reason] += len(part)
@@ -164,8 +164,8 @@ def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
 
 def _prune_memory(memory: ProbeMemory, wanted: tuple[RecordAgeRequest, ...], now: float) -> None:
     """Who wants nothing has all it needs. A denial that is over, or not yet, is none."""
-    named = {at.of for at in wanted}
-    memory.asked_at = {who: at for who, at in memory.asked_at.items() if who in named}
+    named = {partition.of for partition in wanted}
+    memory.asked_at = {who: moment for who, moment in memory.asked_at.items() if who in named}
     memory.denied_until = {
         topic: until
         for topic, until in memory.denied_until.items()
@@ -179,7 +179,7 @@ def _choose_requests(
     """The reads of this round, and how many were refused, by reason. Of whom nothing is known goes
     first, and who has waited longest.
     """
-    allowed = [at for at in wanted if at.at.topic not in memory.denied_until]
+    allowed = [partition for partition in wanted if partition.at.topic not in memory.denied_until]
     allowed.sort(key=lambda at: (at.again, memory.asked_at.get(at.of, 0.0)))
     skipped = Counter({DENIED: len(wanted) - len(allowed)})
     skipped[BUDGET] = max(0, len(allowed) - reads_max)
@@ -195,8 +195,8 @@ def _read_first_records(
 ) -> dict[TopicPartition, ProbeAnswer] | ClientError:
     """Followers of one partition share a read from the lowest of their offsets."""
     starts: dict[TopicPartition, int] = {}
-    for at in part:
-        starts[at.at] = min(at.start, starts.get(at.at, at.start))
+    for partition in part:
+        starts[partition.at] = min(partition.start, starts.get(partition.at, partition.start))
     try:
         return open_reader(committed).first(starts, timeout_s, stopped)
     except ClientError as exc:

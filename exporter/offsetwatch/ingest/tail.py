@@ -133,7 +133,9 @@ class Tail:
         reader.assign(dict.fromkeys(partitions, BEGINNING))
         role = self._role_of()
         # Where nothing was ever written there is nothing to wait for; a fetch of it would wait.
-        self._positions = {at.partition: end for at, end in targets.items() if not end}
+        self._positions = {
+            partition.partition: end for partition, end in targets.items() if not end
+        }
         self._frozen = self._sick = ()
         self._thawing = {}
         took_s = math.inf
@@ -155,7 +157,7 @@ class Tail:
     ) -> tuple[float, dict[TopicPartition, int]]:
         asked_at = self._clock.now()
         found = self._readable_ends(partitions)
-        return asked_at, {at: end.high for at, end in found.items()}
+        return asked_at, {partition: end.high for partition, end in found.items()}
 
     def _readable_ends(
         self, partitions: tuple[TopicPartition, ...]
@@ -166,8 +168,8 @@ class Tail:
         found = self._admin.readable_ends(asked, refused=refused)
         self._unreadable.note_ends(found, refused)
         self._unreadable.check_any_left(partitions)
-        for at, error in refused.items():
-            self._failed(_add_partition_to_error(error, at.partition), partial=True)
+        for partition, error in refused.items():
+            self._failed(_add_partition_to_error(error, partition.partition), partial=True)
         return found
 
     def _tell_all(self, role: TopicReader) -> None:
@@ -218,16 +220,18 @@ class Tail:
 
     def _reached(self, targets: Mapping[TopicPartition, int]) -> bool:
         # What a transaction held that has ended meanwhile is to be read after all.
-        held = {at.partition: at.offset for at in self._frozen}
+        held = {
+            frozen_partition.partition: frozen_partition.offset for frozen_partition in self._frozen
+        }
         given_up = self._unreadable.given_up
         if len(given_up) == len(self._partitions):
             return False
         return all(
-            at in targets
-            and self._positions.get(at.partition, -1)
-            >= min(targets[at], held.get(at.partition, targets[at]))
-            for at in self._partitions
-            if at.partition not in given_up
+            partition in targets
+            and self._positions.get(partition.partition, -1)
+            >= min(targets[partition], held.get(partition.partition, targets[partition]))
+            for partition in self._partitions
+            if partition.partition not in given_up
         )
 
     def _look_around(self, reader: TailReader, targets: dict[TopicPartition, int]) -> None:
@@ -239,16 +243,19 @@ class Tail:
         except ClientError as exc:
             self._failed(exc)
         else:
-            for at, end in ends.items():
-                targets.setdefault(at, end.high)
+            for partition, end in ends.items():
+                targets.setdefault(partition, end.high)
                 if not end.high:
-                    self._advance(at.partition, 0)
+                    self._advance(partition.partition, 0)
 
     def _note_standing(
         self, reader: TailReader, ends: Mapping[TopicPartition, ReadableEnd]
     ) -> None:
         """Notice partitions whose records do not come, and fetch what is unreadable anew."""
-        behind = {at: end.stable - self._positions.get(at.partition, 0) for at, end in ends.items()}
+        behind = {
+            partition: end.stable - self._positions.get(partition.partition, 0)
+            for partition, end in ends.items()
+        }
         self._unreadable.note_standing(behind, drained=self._drained)
         self._drained = True
         self._unreadable.check_any_left(self._partitions)
@@ -256,16 +263,21 @@ class Tail:
         if anew:
             reader.reopen(
                 {
-                    at: self._positions.get(at.partition, BEGINNING)
-                    for at in self._partitions
-                    if at.partition in anew
+                    partition: self._positions.get(partition.partition, BEGINNING)
+                    for partition in self._partitions
+                    if partition.partition in anew
                 }
             )
 
     def _report_unreadable(self, ends: Mapping[TopicPartition, ReadableEnd]) -> None:
-        for at in ends:
-            self._unreadable.note_position(at.partition, self._positions.get(at.partition, 0))
-        hidden = {at.partition: self._distance({at: end.high}) for at, end in ends.items()}
+        for partition in ends:
+            self._unreadable.note_position(
+                partition.partition, self._positions.get(partition.partition, 0)
+            )
+        hidden = {
+            partition.partition: self._distance({partition: end.high})
+            for partition, end in ends.items()
+        }
         self._sick = self._unreadable.reported(self._positions, hidden)
 
     def _live(
@@ -335,17 +347,23 @@ class Tail:
             return
         if found != shape:
             raise TopicChanged(str(self.topic), f"(topic id, partitions) were {shape}, are {found}")
-        if any(end.high < self._positions.get(at.partition, 0) for at, end in ends.items()):
+        if any(
+            end.high < self._positions.get(partition.partition, 0)
+            for partition, end in ends.items()
+        ):
             raise TopicChanged(str(self.topic), "it ends before what was read of it")
         self._frozen = self._held(ends)
         self._report_unreadable(ends)
-        hidden = {at.partition for at in (*self._frozen, *self._sick)}
+        hidden = {frozen_partition.partition for frozen_partition in (*self._frozen, *self._sick)}
         behind = self._distance(
-            {at: end.high if at.partition in hidden else end.stable for at, end in ends.items()}
+            {
+                partition: end.high if partition.partition in hidden else end.stable
+                for partition, end in ends.items()
+            }
         )
         self._find()
         if self._sought is None:  # or where more comes all the time, nothing would ever be reached
-            self._sought = asked_at, {at: end.stable for at, end in ends.items()}
+            self._sought = asked_at, {partition: end.stable for partition, end in ends.items()}
             self._find()
         self._emit((), Counter(), behind=behind, at=asked_at)
 
@@ -354,7 +372,11 @@ class Tail:
         if self._sought is None:
             return
         given_up = self._unreadable.given_up
-        wanted = {at: end for at, end in self._sought[1].items() if at.partition not in given_up}
+        wanted = {
+            partition: end
+            for partition, end in self._sought[1].items()
+            if partition.partition not in given_up
+        }
         if not self._distance(wanted):
             self._as_of, self._sought = self._sought[0], None
 
@@ -364,14 +386,24 @@ class Tail:
         One whose transaction has ended is among them until what it hid is read: what is known of it
         is as old as the transaction.
         """
-        held = {at.partition: at for at in self._transactions.held(ends)}
-        stable = {at.partition: end.stable for at, end in ends.items()}
+        held = {
+            frozen_partition.partition: frozen_partition
+            for frozen_partition in self._transactions.held(ends)
+        }
+        stable = {topic_partition.partition: end.stable for topic_partition, end in ends.items()}
         # Of those without an end nothing new is known.
-        held |= {at.partition: at for at in self._frozen if at.partition not in stable}
+        held |= {
+            frozen_partition.partition: frozen_partition
+            for frozen_partition in self._frozen
+            if frozen_partition.partition not in stable
+        }
         thawing = {
-            at.partition: (at, self._thawing.get(at.partition, stable[at.partition]))
-            for at in self._frozen
-            if at.partition not in held
+            frozen_partition.partition: (
+                frozen_partition,
+                self._thawing.get(frozen_partition.partition, stable[frozen_partition.partition]),
+            )
+            for frozen_partition in self._frozen
+            if frozen_partition.partition not in held
         }
         self._thawing = {
             partition: end
@@ -380,11 +412,14 @@ class Tail:
         }
         for partition in self._thawing:
             held[partition] = replace(thawing[partition][0], hidden=0)
-        return tuple(at for _, at in sorted(held.items()))
+        return tuple(frozen_partition for _, frozen_partition in sorted(held.items()))
 
     def _distance(self, ends: Mapping[TopicPartition, int]) -> int:
         """Records between where we stand and these ends."""
-        return sum(max(0, end - self._positions.get(at.partition, 0)) for at, end in ends.items())
+        return sum(
+            max(0, end - self._positions.get(partition.partition, 0))
+            for partition, end in ends.items()
+        )
 
     def _note_ends(self, events: list[Message]) -> None:
         for event in events:
@@ -454,8 +489,15 @@ class Tail:
         self._failing = None
 
     def _all_frozen(self) -> tuple[Frozen, ...]:
-        sick = {at.partition for at in self._sick}
-        return (*(at for at in self._frozen if at.partition not in sick), *self._sick)
+        sick = {frozen_partition.partition for frozen_partition in self._sick}
+        return (
+            *(
+                frozen_partition
+                for frozen_partition in self._frozen
+                if frozen_partition.partition not in sick
+            ),
+            *self._sick,
+        )
 
     def _failed(self, error: ClientError, *, partial: bool = False) -> None:
         if error.reason != self._failing:

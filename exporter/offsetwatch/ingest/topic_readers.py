@@ -234,8 +234,8 @@ class OffsetSyncsTopicReader:
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See Role."""
         found = [self._record(message) for message in messages]
-        undecodable = Counter(at.reason for at in found if isinstance(at, Undecodable))
-        return tuple(at for at in found if isinstance(at, SyncRecord)), undecodable
+        undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
+        return tuple(item for item in found if isinstance(item, SyncRecord)), undecodable
 
     @staticmethod
     def _record(
@@ -393,8 +393,8 @@ class MirrorMakerTopicReader(Generic[_Record]):
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See Role."""
         found = [self._record_of(message) for message in messages]
-        undecodable = Counter(at.reason for at in found if isinstance(at, Undecodable))
-        return tuple(at for at in found if not isinstance(at, Undecodable)), undecodable
+        undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
+        return tuple(item for item in found if not isinstance(item, Undecodable)), undecodable
 
 
 def _decode_checkpoint_record(message: Message) -> CheckpointRecord | Undecodable:
@@ -431,11 +431,13 @@ def _is_outdated(says: _Listing, before: _Listing) -> bool:
 
 def choose_topic_reader(topology: Topology, topic: KafkaTopic) -> Callable[[], TopicReader]:
     """How to read a topic that the topology names."""
-    if topic in {at.at for at in topology.offsets_topics}:
+    if topic in {offsets_topic.at for offsets_topic in topology.offsets_topics}:
         return SourceOffsetsTopicReader
-    if topic in {at.configs for at in topology.listings}:
+    if topic in {listing.configs for listing in topology.listings}:
         return partial(ListingTopicReader, decode_config)
-    if topic in {at.status for at in topology.listings} | {at.at for at in topology.statuses}:
+    if topic in {listing.status for listing in topology.listings} | {
+        status.at for status in topology.statuses
+    }:
         return partial(ListingTopicReader, decode_status)
     if topic in topology.checkpoints:
         return _create_checkpoints_reader

@@ -45,9 +45,10 @@ class UnreadablePartitions:
     def to_ask(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return the partitions whose ends may be asked for now."""
         return tuple(
-            at
-            for at in partitions
-            if at.partition not in self._unasked or self._is_due(self._troubles[at.partition])
+            partition
+            for partition in partitions
+            if partition.partition not in self._unasked
+            or self._is_due(self._troubles[partition.partition])
         )
 
     def note_ends(
@@ -56,15 +57,15 @@ class UnreadablePartitions:
         refused: Mapping[TopicPartition, ClientError],
     ) -> None:
         """Take in an answer to the question for ends."""
-        for at, end in found.items():
-            if at.partition in self._unasked:
-                self._unasked.discard(at.partition)
-                self.note_moved(at.partition)
-            if self._late.get(at.partition, 0) is None:
-                self._late[at.partition] = end.high
-        for at, error in refused.items():
-            self._unasked.add(at.partition)
-            self.note_error(at.partition, error)
+        for partition, end in found.items():
+            if partition.partition in self._unasked:
+                self._unasked.discard(partition.partition)
+                self.note_moved(partition.partition)
+            if self._late.get(partition.partition, 0) is None:
+                self._late[partition.partition] = end.high
+        for partition, error in refused.items():
+            self._unasked.add(partition.partition)
+            self.note_error(partition.partition, error)
 
     def note_error(self, partition: int, error: ClientError) -> None:
         """Take in an error that is of this partition alone."""
@@ -86,14 +87,14 @@ class UnreadablePartitions:
         was taken (`drained`), they may only wait for their turn.
         """
         now = self._clock.now()
-        for at, left in behind.items():
+        for partition, left in behind.items():
             if left <= 0 or not drained:
-                self._standing_since.pop(at.partition, None)
+                self._standing_since.pop(partition.partition, None)
                 continue
-            since = self._standing_since.setdefault(at.partition, now)
-            if at.partition not in self._troubles and now - since >= UNREADABLE_S:
+            since = self._standing_since.setdefault(partition.partition, now)
+            if partition.partition not in self._troubles and now - since >= UNREADABLE_S:
                 silent = ResponseTimeout(str(self._topic), "its records do not come")
-                self._troubles[at.partition] = _PartitionFailure(silent, since, now)
+                self._troubles[partition.partition] = _PartitionFailure(silent, since, now)
 
     def to_reopen(self) -> frozenset[int]:
         """Return the partitions that are to be fetched anew now."""
@@ -136,7 +137,7 @@ class UnreadablePartitions:
 
     def check_any_left(self, partitions: Collection[TopicPartition]) -> None:
         """Raise the error of the first partition where not one of them can be read."""
-        troubles = [self._troubles.get(at.partition) for at in partitions]
+        troubles = [self._troubles.get(partition.partition) for partition in partitions]
         if troubles and troubles[0] is not None and None not in troubles:
             raise troubles[0].error
 
@@ -145,8 +146,8 @@ class UnreadablePartitions:
     ) -> tuple[Frozen, ...]:
         """Return what is to be said of them. `hidden`: records known to be left in each."""
         return tuple(
-            self._frozen(at, positions.get(at, 0), hidden.get(at, 0))
-            for at in sorted(self.given_up)
+            self._frozen(number, positions.get(number, 0), hidden.get(number, 0))
+            for number in sorted(self.given_up)
         )
 
     def _frozen(self, partition: int, offset: int, hidden: int) -> Frozen:

@@ -35,16 +35,26 @@ class InputVisibility:
         topology = snapshot.topology
         self._ready = snapshot.ready
         self._inputs = {view.id: view for view in snapshot.inputs}
-        self._topics = {(at.connect_cluster, at.connector): at.at for at in topology.offsets_topics}
-        self._by_rest = {(at.connect_cluster, at.connector): at for at in snapshot.by_rest}
-        self._listings = {at.connect_cluster: at.topics() for at in topology.listings}
-        self.connectors = {(at.connect_cluster, at.name): at for at in snapshot.connectors}
+        self._topics = {
+            (topic.connect_cluster, topic.connector): topic.at for topic in topology.offsets_topics
+        }
+        self._by_rest = {
+            (rest_connector.connect_cluster, rest_connector.connector): rest_connector
+            for rest_connector in snapshot.by_rest
+        }
+        self._listings = {
+            listing.connect_cluster: listing.topics() for listing in topology.listings
+        }
+        self.connectors = {
+            (connector.connect_cluster, connector.name): connector
+            for connector in snapshot.connectors
+        }
         self.flows: dict[tuple[str, str], MirrorFlow] = {
             (flow.connect_cluster, flow.connector): flow for flow in topology.flows
         }
         self._states: dict[str, tuple[bool, str | None]] = {}
         self._away = {
-            (at.connect_cluster, at.connector) for at in topology.sinks if at.kafka is None
+            (sink.connect_cluster, sink.connector) for sink in topology.sinks if sink.kafka is None
         }
         self._lists = {view.connect_cluster: view for view in snapshot.lists}
         self._wants_connector = snapshot.wants_connector
@@ -133,7 +143,7 @@ class InputVisibility:
             return None
         if not self.believes_list(cluster):
             return "Connect's list of connectors is in doubt"
-        if any(at.connector == connector for at in view.unlisted):
+        if any(unlisted_connector.connector == connector for unlisted_connector in view.unlisted):
             return "Connect does not list it, and it still works"
         if (cluster, connector) in self._by_status():
             return "Connect does not list it, and the status topic does"

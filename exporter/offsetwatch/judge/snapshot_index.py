@@ -91,9 +91,9 @@ class SnapshotIndex:
 
     def _lists(self) -> dict[str, frozenset[str]]:
         topology = self.snapshot.topology
-        clusters = {at.connect_cluster for at in topology.listings}
+        clusters = {listing.connect_cluster for listing in topology.listings}
         inputs = self.snapshot.inputs
-        clusters |= {at.id.connect_cluster for at in inputs if at.id.kind == CONNECT_REST}
+        clusters |= {view.id.connect_cluster for view in inputs if view.id.kind == CONNECT_REST}
         names: dict[str, set[str]] = {
             cluster: set() for cluster in clusters if self.sight.states_of(cluster)[0]
         }
@@ -105,9 +105,11 @@ class SnapshotIndex:
     def read(self) -> SnapshotFreshness:
         """Return how current the lists of connectors and the offsets topics are."""
         listed_at = {cluster: self._listed_at(cluster) for cluster in self.listed}
-        topics = {at.at for at in self.snapshot.topology.offsets_topics}
+        topics = {offsets_topic.at for offsets_topic in self.snapshot.topology.offsets_topics}
         return SnapshotFreshness(
-            listed_at={cluster: at for cluster, at in listed_at.items() if at is not None},
+            listed_at={
+                cluster: moment for cluster, moment in listed_at.items() if moment is not None
+            },
             positions={
                 str(topic): dict(view.tail.positions)
                 for topic in topics
@@ -123,13 +125,13 @@ class SnapshotIndex:
             return rest.last_success_at
         topics = {
             topic
-            for at in self.snapshot.topology.listings
-            if at.connect_cluster == cluster
-            for topic in at.topics()
+            for listing in self.snapshot.topology.listings
+            if listing.connect_cluster == cluster
+            for topic in listing.topics()
         }
         tails = [self.inputs.get(InputId.of_tail(topic)) for topic in topics]
         moments = [None if view is None else view.last_success_at for view in tails]
-        return min((at for at in moments if at is not None), default=None)
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def syncs(self, cluster: str) -> dict[tuple[str, str, str, int], SyncView]:
         """The newest syncs by aliases, topic and partition."""
@@ -178,15 +180,18 @@ class SnapshotIndex:
     def _positions(self, who: ConnectorKey) -> dict[str, str]:
         if self.is_sink(who):
             return {
-                f"{at.topic}-{at.partition}": str(at.committed) for at in self.sinks.get(who, ())
+                f"{sink.topic}-{sink.partition}": str(sink.committed)
+                for sink in self.sinks.get(who, ())
             }
         if who in self.mirrors:
             return {
-                f"{at.topic}-{at.partition}": str(at.replicated)
-                for at in sorted(self.mirrors[who], key=lambda at: -(at.lag or 0))
+                f"{mirror.topic}-{mirror.partition}": str(mirror.replicated)
+                for mirror in sorted(self.mirrors[who], key=lambda at: -(at.lag or 0))
             }
         return {
-            at.label: at.offset.text for at in self.sources.get(who, ()) if at.offset is not None
+            source.label: source.offset.text
+            for source in self.sources.get(who, ())
+            if source.offset is not None
         }
 
     def blind(self, who: ConnectorKey) -> bool:
@@ -206,7 +211,9 @@ class SnapshotIndex:
 
     def believed(self) -> dict[str, frozenset[str]]:
         """Of `listed`, the lists that tell who is deleted."""
-        return {at: names for at, names in self.listed.items() if self.sight.believes_list(at)}
+        return {
+            name: names for name, names in self.listed.items() if self.sight.believes_list(name)
+        }
 
     def blind_to_ends(self, kafka: str | None) -> bool:
         """Can the log ends of this cluster not be read?"""
@@ -214,17 +221,27 @@ class SnapshotIndex:
 
     def blind_to_groups(self, cluster: str) -> bool:
         """Can the groups of this Connect cluster's sinks not be read?"""
-        polled = [at for at in self.snapshot.by_rest if at.sink and at.connect_cluster == cluster]
+        polled = [
+            rest_connector
+            for rest_connector in self.snapshot.by_rest
+            if rest_connector.sink and rest_connector.connect_cluster == cluster
+        ]
         inputs = [InputId(GROUPS, connect_cluster=cluster)]
-        inputs += [build_rest_offsets_input(cluster, at.connector) for at in polled]
-        return any((view := self.inputs.get(at)) is not None and not view.live for at in inputs)
+        inputs += [
+            build_rest_offsets_input(cluster, rest_connector.connector) for rest_connector in polled
+        ]
+        return any(
+            (view := self.inputs.get(input_id)) is not None and not view.live for input_id in inputs
+        )
 
     def blind_to_failover(self, flow: MirrorFlow) -> bool:
         """Can anything not be read that tells what groups of this flow would meet?"""
         topics = (flow.offset_syncs, locate_checkpoints(flow))
         view = self.inputs.get(build_groups_input(flow.key))
         groupless = view is not None and not view.live
-        return groupless or any(at is not None and self.blind_to_topic(at) for at in topics)
+        return groupless or any(
+            topic is not None and self.blind_to_topic(topic) for topic in topics
+        )
 
     def blind_to_topic(self, topic: KafkaTopic) -> bool:
         """Is this topic followed, and cannot be read?"""
@@ -240,7 +257,9 @@ def _is_marked(view: SourcePartitionView) -> bool:
 def _find_pause_end(changes: tuple[StateChange, ...]) -> float:
     if changes[-1].state in _PAUSE_STATES:
         return inf
-    ends = (after.at for at, after in pairwise(changes) if at.state in _PAUSE_STATES)
+    ends = (
+        after.at for state_change, after in pairwise(changes) if state_change.state in _PAUSE_STATES
+    )
     return max(ends, default=0.0)
 
 

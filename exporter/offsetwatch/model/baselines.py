@@ -69,7 +69,9 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The fewest advances that were to be expected between two moments, if the clocks that it
         works by may have been set an hour forward or back since it was learned.
         """
-        return min(self.expected(since + at, until + at) for at in (-HOUR_S, 0.0, HOUR_S))
+        return min(
+            self.expected(since + moment, until + moment) for moment in (-HOUR_S, 0.0, HOUR_S)
+        )
 
     def interval_s(self, at: float, quantile: int) -> float | None:
         """How long it usually is between two advances at this hour of the week, by the number of a
@@ -160,13 +162,19 @@ def decode_baselines(document: bytes) -> Baselines:
 
 
 def _find_errors(found: Baselines) -> Iterator[str]:
-    for at in found.connectors:
-        limits = (at.pause_advances or 0.0, at.pause_s or 0.0, *(at.commit_s or ()))
-        numbers = (*at.per_hour, *limits, *at.quantiles)
-        if len(at.per_hour) != HOURS or any(number < 0 for number in numbers):
-            yield f"{at.connector}: rates of {len(at.per_hour)} hours, or below 0"
-        if at.lag is not None and (len(at.lag) != HOURS or any(min(hour) < 0 for hour in at.lag)):
-            yield f"{at.connector}: lags of {len(at.lag)} hours, or below 0"
+    for connector in found.connectors:
+        limits = (
+            connector.pause_advances or 0.0,
+            connector.pause_s or 0.0,
+            *(connector.commit_s or ()),
+        )
+        numbers = (*connector.per_hour, *limits, *connector.quantiles)
+        if len(connector.per_hour) != HOURS or any(number < 0 for number in numbers):
+            yield f"{connector.connector}: rates of {len(connector.per_hour)} hours, or below 0"
+        if connector.lag is not None and (
+            len(connector.lag) != HOURS or any(min(hour) < 0 for hour in connector.lag)
+        ):
+            yield f"{connector.connector}: lags of {len(connector.lag)} hours, or below 0"
 
 
 def _find_week_hour(at: float) -> tuple[int, int]:

@@ -207,13 +207,13 @@ class Topology:
 
         A configuration topic is followed and never kept: its records hold secrets.
         """
-        listings = {topic for at in self.listings for topic in at.topics()}
+        listings = {topic for listing in self.listings for topic in listing.topics()}
         beside = {*self.checkpoints, *self.heartbeats}
         return tuple(sorted({*self.recorded(), *listings, *beside}))
 
     def tailed(self) -> tuple[KafkaTopic, ...]:
         """Every topic the edge follows, in a stable order."""
-        return tuple(sorted({*self.awaited(), *(at.at for at in self.statuses)}))
+        return tuple(sorted({*self.awaited(), *(status.at for status in self.statuses)}))
 
 
 class InternalTopicRole(StrEnum):

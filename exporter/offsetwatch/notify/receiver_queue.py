@@ -93,11 +93,13 @@ class ReceiverQueue:
         if self._sending is not None or 0 < self._retry_at - now <= self._retry_s:
             return False
         self._refused = {
-            identity: at
-            for identity, at in self._refused.items()
-            if 0 < at - now <= REFUSED_RETRY_S
+            identity: moment
+            for identity, moment in self._refused.items()
+            if 0 < moment - now <= REFUSED_RETRY_S
         }
-        wanted = (at for at in self.ledger.due(now) if at.identity not in self._refused)
+        wanted = (
+            message for message in self.ledger.due(now) if message.identity not in self._refused
+        )
         self._batch = tuple(islice(wanted, 1 if self._one_by_one else self._receiver.messages_max))
         return self.ledger.attempt(self._batch)
 

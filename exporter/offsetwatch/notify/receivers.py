@@ -66,8 +66,8 @@ def build_receivers(
             for at in settings.alertmanagers
         ),
         *(
-            _build_webhook_receiver(at, settings, settle_s, external_url)
-            for at in settings.webhooks
+            _build_webhook_receiver(webhook_config, settings, settle_s, external_url)
+            for webhook_config in settings.webhooks
         ),
     )
 

@@ -56,11 +56,11 @@ class UnavailableInputIndex:
             if topic.connect_cluster == connect_cluster
         }
         kafkas = homes | _find_related_kafkas(self._topology, connect_cluster)
-        for at in self._down:
+        for input_id in self._down:
             # What REST tells of one connector's offsets, the findings of others do not rest on.
-            of_cluster = at.connect_cluster == connect_cluster and not at.connector
-            if not homes or of_cluster or at.kafka in kafkas:
-                yield at
+            of_cluster = input_id.connect_cluster == connect_cluster and not input_id.connector
+            if not homes or of_cluster or input_id.kafka in kafkas:
+                yield input_id
 
 
 def _find_related_kafkas(topology: Topology, connect_cluster: str) -> set[str]:

@@ -78,9 +78,10 @@ class IncidentTracker:
         are not over: their findings may go meanwhile.
         """
         open_plans = {
-            at.plan.remedy.incident
-            for at in self._ledger.dossiers.values()
-            if at.plan.remedy is not None and at.stands in {PlanStatus.RUNNING, PlanStatus.PARKED}
+            history.plan.remedy.incident
+            for history in self._ledger.dossiers.values()
+            if history.plan.remedy is not None
+            and history.stands in {PlanStatus.RUNNING, PlanStatus.PARKED}
         }
         stopped = {
             (view.connect_cluster, view.name)
@@ -93,13 +94,14 @@ class IncidentTracker:
         """Those that show, and were not looked into just now; of who was woken, at once."""
         now = self._clock.now()
         return [
-            at
-            for at in self.of.values()
-            if at.incident.shows
+            tracked_incident
+            for tracked_incident in self.of.values()
+            if tracked_incident.incident.shows
             and (
-                at.considered_at is None
-                or not 0 <= now - at.considered_at < EVALUATION_GAP_S
-                or (at.incident.connect_cluster, at.incident.connector) in woken
+                tracked_incident.considered_at is None
+                or not 0 <= now - tracked_incident.considered_at < EVALUATION_GAP_S
+                or (tracked_incident.incident.connect_cluster, tracked_incident.incident.connector)
+                in woken
             )
         ]
 

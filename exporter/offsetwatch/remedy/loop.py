@@ -258,18 +258,20 @@ class RemediationLoop:
         counts seconds.
         """
         incident = watched.incident
-        against = tuple(at for at in considered.answers if at.answer is not GuardResult.PASS)
+        against = tuple(
+            answer for answer in considered.answers if answer.answer is not GuardResult.PASS
+        )
         answers = build_answer_records(against)
         if considered.plan is None:
             answers = (GuardAnswerRecord(0, NO_PLAN, GuardResult.DENY.value, considered.said),)
-        guards = tuple((at.guard, at.answer) for at in answers)
+        guards = tuple((answer.guard, answer.answer) for answer in answers)
         reasons = (considered.action, self.mode, would, *guards)
         if reasons == watched.said:
             return
         watched.said = reasons
         whose = (incident.connect_cluster, incident.connector)
-        for at in answers:
-            self._count_blocked(whose, considered.action.value, at.guard)
+        for answer in answers:
+            self._count_blocked(whose, considered.action.value, answer.guard)
         self._write_refusal(
             incident.key,
             whose,
@@ -360,7 +362,7 @@ class RemediationLoop:
     def _begin_approved(self) -> bool:
         """Begin with one plan that may begin. Whether one was."""
         approved = self.fleet.approved()
-        self._holding = {at: held for at, held in self._holding.items() if at in approved}
+        self._holding = {name: held for name, held in self._holding.items() if name in approved}
         for plan_id, plan in approved.items():
             dossier = self._ledger.dossiers[plan_id]
             grounds = self._conductor.grounds()
@@ -371,7 +373,9 @@ class RemediationLoop:
             if admitted is None:
                 continue
             self._trip(admitted.tripped)
-            blocking = [at for at in admitted.answers if at.answer is not GuardResult.PASS]
+            blocking = [
+                answer for answer in admitted.answers if answer.answer is not GuardResult.PASS
+            ]
             if not blocking:
                 self._conductor.carry_out(plan, self._incident(plan), dossier, grounds)
                 return True
@@ -382,12 +386,12 @@ class RemediationLoop:
         """Wait for what passes by itself, and say what for; take back what will not."""
         plan, now = dossier.plan, self._clock.now()
         assert plan.remedy is not None
-        guards = tuple((at.guard, at.answer) for at in blocking)
+        guards = tuple((guard_answer.guard, guard_answer.answer) for guard_answer in blocking)
         if self._holding.get(plan_id) != guards:
             self._holding[plan_id] = guards
             whose = (plan.subject.place, plan.subject.connector)
-            for at in blocking:
-                self._count_blocked(whose, plan.remedy.action.value, at.guard)
+            for guard_answer in blocking:
+                self._count_blocked(whose, plan.remedy.action.value, guard_answer.guard)
             self._write_refusal(
                 plan.remedy.incident,
                 whose,
@@ -395,10 +399,13 @@ class RemediationLoop:
                 build_answer_records(tuple(blocking)),
             )
         passing = all(
-            at.guard in _TRANSIENT_GUARDS or at.answer is GuardResult.UNKNOWN for at in blocking
+            guard_answer.guard in _TRANSIENT_GUARDS or guard_answer.answer is GuardResult.UNKNOWN
+            for guard_answer in blocking
         )
         if not passing or now - max(dossier.at, self._not_before(plan)) >= ADMISSION_WAIT_S_MAX:
-            said = "; ".join(f"{at.guard}: {at.said}" for at in blocking)
+            said = "; ".join(
+                f"{guard_answer.guard}: {guard_answer.said}" for guard_answer in blocking
+            )
             self._void(plan_id, void=True, said=said)
         self._ledger.read_on()
 

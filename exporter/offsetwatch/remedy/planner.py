@@ -216,7 +216,7 @@ class Planner:
                 None if state is None else state.text,
             ),
         )
-        known_pins = (at for at in pinned if None not in at[1:])
+        known_pins = (key for key in pinned if None not in key[1:])
         return next((said for said, was, is_ in known_pins if was != is_), None)
 
     def before_altering(
@@ -240,7 +240,9 @@ class Planner:
         )
         answers = self._answers(case, Stage.ALTER)
         return tuple(
-            f"{at.guard}: {at.said}" for at in answers if at.answer is not GuardResult.PASS
+            f"{answer.guard}: {answer.said}"
+            for answer in answers
+            if answer.answer is not GuardResult.PASS
         )
 
     def for_person(self, asked: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
@@ -267,9 +269,13 @@ class Planner:
         except ClientError:
             return None
         found = [classify(trace, sink_data) for trace in traces.values()]
-        failures = [at for at in found if at is not None]
+        failures = [failure for failure in found if failure is not None]
         # Tasks that died of different things have no one cause: the one that vetoes counts.
-        vetoed = [at for at in failures if at.veto is not None or at.kind not in SKIPPABLE]
+        vetoed = [
+            failure
+            for failure in failures
+            if failure.veto is not None or failure.kind not in SKIPPABLE
+        ]
         return next(iter((*vetoed, *failures)), None)
 
     def _skip(self, case: RemediationCase) -> CaseEvaluation:
@@ -305,7 +311,7 @@ class Planner:
     ) -> PlanRequestAnswer:
         if asked.backup is None:
             return service_api.ProposalRefused(said="a restore needs the name of a backup")
-        kept = {at.path.name: at.path for at in backups.list_backups(self._state_dir)}
+        kept = {backup.path.name: backup.path for backup in backups.list_backups(self._state_dir)}
         path = kept.get(asked.backup)
         if path is None:
             return service_api.RequestTargetNotFound()
@@ -461,4 +467,7 @@ def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evide
 
 def build_answer_records(answers: tuple[GuardAnswer, ...]) -> tuple[GuardAnswerRecord, ...]:
     """As the journal has them."""
-    return tuple(GuardAnswerRecord(at.number, at.guard, at.answer.value, at.said) for at in answers)
+    return tuple(
+        GuardAnswerRecord(answer.number, answer.guard, answer.answer.value, answer.said)
+        for answer in answers
+    )

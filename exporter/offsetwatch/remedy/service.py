@@ -360,8 +360,10 @@ class RemediationService:
                 until=moment_of(held.until), by=held.by, at=Moment(held.at), because=held.because
             ),
             breakers=tuple(
-                BreakerRow(scope=at.scope, opened_at=Moment(at.opened_at), said=at.said)
-                for at in fleet.breakers.values()
+                BreakerRow(
+                    scope=breaker.scope, opened_at=Moment(breaker.opened_at), said=breaker.said
+                )
+                for breaker in fleet.breakers.values()
             ),
         )
 

@@ -44,7 +44,10 @@ class BaselinesBook:
             self._until = None
             self._view = BaselinesView(valid=False) if seen.damaged else NO_BASELINES
             return
-        of = {(at.connect_cluster, at.connector): at for at in seen.found.connectors}
+        of = {
+            (connector.connect_cluster, connector.connector): connector
+            for connector in seen.found.connectors
+        }
         self._until = seen.found.until
         self._view = BaselinesView(valid=True, of=of)
 

@@ -309,8 +309,8 @@ class Book:
             flows=flows,
             sinks=tuple(sinks),
             listings=tuple(site.listing_topics for site in sites if site.listing_topics),
-            elsewhere=tuple(at for site in sites for at in site.elsewhere()),
-            statuses=tuple(at for site in sites for at in site.status_topics()),
+            elsewhere=tuple(key for site in sites for key in site.elsewhere()),
+            statuses=tuple(status_topic for site in sites for status_topic in site.status_topics()),
             checkpoints=checkpoints,
             heartbeats=heartbeats,
         )
@@ -393,9 +393,9 @@ class Book:
         )
         beyond = self._series.left_out(snapshot, listed, layout)
         by_topic = snapshot.by_topic
-        for at in beyond:
-            if at.group is SeriesGroup.PARTITIONS:
-                by_topic |= {(cluster, connector) for cluster, connector in at.owners}
+        for dropped_series in beyond:
+            if dropped_series.group is SeriesGroup.PARTITIONS:
+                by_topic |= {(cluster, connector) for cluster, connector in dropped_series.owners}
         return replace(
             snapshot,
             by_topic=by_topic,
@@ -441,7 +441,7 @@ class Book:
         for site in sites:
             site.choose_stores(now)
         self._sinks.choose_stores()
-        sources = [at for site in sites for at in site.rest_connectors()]
+        sources = [rest_connector for site in sites for rest_connector in site.rest_connectors()]
         return (*sources, *self._sinks.by_rest())
 
     def _settle_checks(self, now: float) -> None:

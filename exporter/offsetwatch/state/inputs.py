@@ -56,11 +56,19 @@ class TailState:
                 self.tombstones += 1
             elif record.live:
                 self.values += 1
-        return any(at > before.get(partition, -1) for partition, at in self.positions.items())
+        return any(
+            number > before.get(partition, -1) for partition, number in self.positions.items()
+        )
 
     def newly_held(self) -> bool:
         """Is a partition held that was not, or not there, the last time this was asked?"""
-        before, now = self.held, {at.partition: at.offset for at in self.frozen}
+        before, now = (
+            self.held,
+            {
+                frozen_partition.partition: frozen_partition.offset
+                for frozen_partition in self.frozen
+            },
+        )
         self.held = before | now
         return any(before.get(partition) != offset for partition, offset in now.items())
 
@@ -116,7 +124,11 @@ class InputState:
         if works:
             self.last_success_at = seen.at
         detail = "; ".join(frozen.detail for frozen in seen.frozen)
-        reasons = [at.reason for at in seen.frozen if at.reason != OPEN_TRANSACTION]
+        reasons = [
+            frozen_partition.reason
+            for frozen_partition in seen.frozen
+            if frozen_partition.reason != OPEN_TRANSACTION
+        ]
         reason = next(iter(reasons), OPEN_TRANSACTION)
         self.failed(reason, detail, counted=self.tail.newly_held())
 

@@ -137,12 +137,12 @@ def find_shared_topics(
     for topic in topology.offsets_topics:
         users[topic.at].add(topic.connect_cluster)
     found = {
-        at: TopicProblem(
-            at=at,
+        kafka_topic: TopicProblem(
+            at=kafka_topic,
             problem=SHARED,
             detail=f"Connect clusters {' and '.join(sorted(names))} share it as offsets topic",
         )
-        for at, names in users.items()
+        for kafka_topic, names in users.items()
         if len(names) > 1
     }
     for seen in sorted(intruders, key=lambda at: (at.at, at.connector)):

@@ -80,7 +80,7 @@ class Readiness:
             return False
         if state.last_reason == "not_found" or topic not in topology.recorded():
             return True
-        offsets = {at.at for at in topology.offsets_topics}
+        offsets = {offsets_topic.at for offsets_topic in topology.offsets_topics}
         if state.errors["denied"] < DENIALS or topic not in offsets:
             return state.errors["denied"] >= DENIALS
         return any(self._is_caught_up(other) for other in offsets)
@@ -90,13 +90,23 @@ class Readiness:
         return state is not None and state.tail is not None and state.tail.caught_up
 
     def _unpolled(self) -> Iterator[str]:
-        sources = [at for site in self._sites.values() for at in site.rest_connectors()]
-        for at in (*sources, *self._sinks.by_rest()):
-            yield from self._unasked(build_rest_offsets_input(at.connect_cluster, at.connector))
+        sources = [
+            rest_connector
+            for site in self._sites.values()
+            for rest_connector in site.rest_connectors()
+        ]
+        for source in (*sources, *self._sinks.by_rest()):
+            yield from self._unasked(
+                build_rest_offsets_input(source.connect_cluster, source.connector)
+            )
 
     def _is_not_needed(self, topic: KafkaTopic, topology: Topology) -> bool:
         """Does REST stand in for all that this topic would tell?"""
-        offsets = [at.connect_cluster for at in topology.offsets_topics if at.at == topic]
+        offsets = [
+            offsets_topic.connect_cluster
+            for offsets_topic in topology.offsets_topics
+            if offsets_topic.at == topic
+        ]
         flows = [flow for flow in topology.flows if flow.offset_syncs == topic]
         return bool(offsets or flows) and (
             all(self._sites[name].stands_in_for(topic) for name in offsets)

@@ -550,7 +550,11 @@ class Snapshot:
     def left_out_of(self, group: SeriesGroup) -> frozenset[SeriesOwner]:
         """Return whose series of a group are left out as a whole."""
         return frozenset[SeriesOwner]().union(
-            *(at.owners for at in self.left_out if at.group is group and not at.partial)
+            *(
+                dropped_series.owners
+                for dropped_series in self.left_out
+                if dropped_series.group is group and not dropped_series.partial
+            )
         )
 
 

@@ -82,5 +82,5 @@ def _build_column(
 
 
 def _pack_numbers(values: list[int | None] | list[float | None]) -> bytes:
-    known = (math.nan if at is None or at > _EXACT_MAX else float(at) for at in values)
+    known = (math.nan if value is None or value > _EXACT_MAX else float(value) for value in values)
     return array("d", known).tobytes()

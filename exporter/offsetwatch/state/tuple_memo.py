@@ -27,5 +27,5 @@ class TupleMemo(Generic[T]):
         )
         if not same:
             self._parts = parts
-            self._whole = tuple(at for part in parts for at in part)
+            self._whole = tuple(member for part in parts for member in part)
         return self._whole

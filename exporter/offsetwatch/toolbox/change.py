@@ -166,7 +166,7 @@ def prepare_change(
     request = asked.request
     if asked.whole:
         there = tuple(
-            PartitionOffset(at.partition, None) for at in present if at.offset is not None
+            PartitionOffset(pair.partition, None) for pair in present if pair.offset is not None
         )
         request = replace(request, pairs=there)
     facts = way.facts(name, present, find_named_partitions(request.pairs))
@@ -212,7 +212,7 @@ def _build_change_steps(
     under a key in other bytes, goes as well where it can be reached.
     """
     if wanted:
-        return way.effect(name, tuple(at.pair for at in wanted), whole=whole)
+        return way.effect(name, tuple(change.pair for change in wanted), whole=whole)
     if not whole:
         return None
     try:

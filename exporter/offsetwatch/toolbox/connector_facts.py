@@ -157,11 +157,15 @@ def gather_facts(
         kafka = kafkas.at(reads_from)
         topics, _ = kafka.topics()
         stable = _is_read_committed(settings)
-        there = [at for at in wanted if 0 <= at.partition < topics.get(at.topic, 0)]
+        there = [
+            partition
+            for partition in wanted
+            if 0 <= partition.partition < topics.get(partition.topic, 0)
+        ]
         bounds = kafka.bounds(there, stable=stable)
         logs = {
-            at: ReadableRange(start=log.start, end=log.stable_end if stable else log.end)
-            for at, log in bounds.items()
+            partition: ReadableRange(start=log.start, end=log.stable_end if stable else log.end)
+            for partition, log in bounds.items()
         }
         if len(logs) < len(there):
             unknown = (
@@ -234,7 +238,7 @@ def read_record_times(
         said = f"no record of {late[0].topic}-{late[0].partition} came within {READS_S_MAX:g} s"
         raise ResponseTimeout(name, said)
     return {
-        at: answer.at
-        for at, answer in found.items()
+        partition: answer.at
+        for partition, answer in found.items()
         if isinstance(answer, FirstRecord) and answer.at is not None
     }

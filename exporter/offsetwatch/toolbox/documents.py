@@ -238,7 +238,9 @@ def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> Part
     maps = [_parse_map(f"{where}.{name}", fields.get(name), found) for name in _ENTRY]
     if len(found) > before:
         return None
-    partition, offset = (None if at is None else encode_sorted(at).decode() for at in maps)
+    partition, offset = (
+        None if mapping is None else encode_sorted(mapping).decode() for mapping in maps
+    )
     partition = partition or "null"
     key = fields.get(_KEY)
     if key is not None and not _is_key(key, partition):

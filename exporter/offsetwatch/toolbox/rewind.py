@@ -60,15 +60,15 @@ def find_forward_moves(changes: Collection[Change]) -> tuple[ValidationProblem, 
     """
     return tuple(
         ValidationProblem(
-            where=at.partition,
+            where=change.partition,
             wrong=(
-                f"it stood at {at.after} then, and {_describe_position(at)} now: what lies "
+                f"it stood at {change.after} then, and {_describe_position(change)} now: what lies "
                 "between would be left out, LOST downstream unless it is there already"
             ),
             right="say --allow-skip if it is",
         )
-        for at in changes
-        if at.order is Order.AHEAD or at.kind is OffsetChangeKind.ADDED
+        for change in changes
+        if change.order is Order.AHEAD or change.kind is OffsetChangeKind.ADDED
     )
 
 
@@ -79,8 +79,8 @@ def _describe_position(at: Change) -> str:
 def describe_unordered_changes(changes: Collection[Change]) -> tuple[str, ...]:
     """That some partitions may not go back at all."""
     count_of = sum(
-        at.kind is OffsetChangeKind.CHANGED and at.order in {None, Order.UNORDERED}
-        for at in changes
+        change.kind is OffsetChangeKind.CHANGED and change.order in {None, Order.UNORDERED}
+        for change in changes
     )
     said_of = f"it is unknown whether {count_of} source partition(s) go back or forward"
     return (f"{said_of}: their connector has no known order of offsets",) if count_of else ()
@@ -93,22 +93,22 @@ def compute_copy_costs(
     if facts.mirror is None:
         return ()
     stored = parse_mirror_pairs(present)
-    after = parse_mirror_pairs([at.pair for at in changes])
+    after = parse_mirror_pairs([change.pair for change in changes])
     return tuple(
         compute_copy_cost(
             facts.mirror,
-            at,
-            facts.logs[build_upstream_partition(at)],
-            before=stored.get(at),
-            after=after[at],
+            partition,
+            facts.logs[build_upstream_partition(partition)],
+            before=stored.get(partition),
+            after=after[partition],
         )
-        for at in after
-        if build_upstream_partition(at) in facts.logs
+        for partition in after
+        if build_upstream_partition(partition) in facts.logs
     )
 
 
 def _collect_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[TopicPartition]:
     """Those of offsets to be removed as well: they are counted from the start of their logs."""
     return find_named_partitions(pairs) | frozenset(
-        build_upstream_partition(at) for at in parse_mirror_pairs(pairs)
+        build_upstream_partition(partition) for partition in parse_mirror_pairs(pairs)
     )

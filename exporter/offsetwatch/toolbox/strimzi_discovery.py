@@ -87,7 +87,7 @@ def _add_mirror_maker(
     resources: NamespaceResources, document: Json, found: StrimziDiscoveryResult, folder: str
 ) -> None:
     name, spec = _read_name(document), document.get("spec") or {}
-    clusters = {str(at.get("alias")): at for at in spec.get("clusters") or ()}
+    clusters = {str(item.get("alias")): item for item in spec.get("clusters") or ()}
     target: Json = spec.get("target") or clusters.get(str(spec.get("connectCluster"))) or {}
     for mirror in spec.get("mirrors") or ():
         source = mirror.get("source") or clusters.get(str(mirror.get("sourceCluster")))
@@ -118,7 +118,7 @@ def _add_connect_entry(
     if topic:
         entry["offsets_topic"] = str(topic)
     entry["strimzi"] = {"namespace": resources.namespace, "name": name}
-    if any(at["name"] == name for at in found.connect):
+    if any(mapping["name"] == name for mapping in found.connect):
         entry["name"] = f"{name}-mirrors"
         found.notes.append(f"{name} is a KafkaConnect and a KafkaMirrorMaker2: rename one")
     found.connect.append(entry)
@@ -133,7 +133,8 @@ def _add_kafka(
     """The name of the cluster that a client's section reaches; made where it is new."""
     bootstrap = ",".join(part.strip() for part in str(client.get("bootstrapServers")).split(","))
     own = next(
-        (at for at in resources.kafkas if bootstrap in _collect_addresses(resources, at)), None
+        (kafka for kafka in resources.kafkas if bootstrap in _collect_addresses(resources, kafka)),
+        None,
     )
     name = _read_name(own) if own is not None else _build_cluster_name(bootstrap)
     if name not in found.kafka:
@@ -148,12 +149,12 @@ def _add_kafka(
 def _collect_addresses(resources: NamespaceResources, kafka: Json) -> frozenset[str]:
     """All by which clients reach it: as its status tells, and by its Service."""
     listeners = (kafka.get("status") or {}).get("listeners") or ()
-    told = {str(at.get("bootstrapServers")) for at in listeners}
+    told = {str(listener.get("bootstrapServers")) for listener in listeners}
     service = f"{_read_name(kafka)}-kafka-bootstrap"
     space = resources.namespace
     hosts = (service, f"{service}.{space}", f"{service}.{space}.svc")
-    ports = {at.rpartition(":")[2] for at in told}
-    ports |= {str(at.get("port")) for at in _list_listeners(kafka)}
+    ports = {name.rpartition(":")[2] for name in told}
+    ports |= {str(listener.get("port")) for listener in _list_listeners(kafka)}
     return frozenset(told | {f"{host}:{port}" for host in hosts for port in ports})
 
 
@@ -171,7 +172,7 @@ def _build_properties(
     kind, tls = str(how.get("type") or ""), client.get("tls")
     encrypted = tls is not None
     if tls is not None:
-        trusted = tuple(_parse_secret_ref(at) for at in tls.get("trustedCertificates") or ())
+        trusted = tuple(_parse_secret_ref(item) for item in tls.get("trustedCertificates") or ())
         if trusted:
             properties["ssl.ca.location"] = _add_secret_file(
                 found, folder, f"{name}-ca.pem", trusted

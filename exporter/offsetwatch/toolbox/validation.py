@@ -124,7 +124,7 @@ def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[Topic
         for pair in pairs
         if pair.offset is not None
     )
-    return frozenset(at for at in found if at is not None)
+    return frozenset(partition for partition in found if partition is not None)
 
 
 def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
@@ -152,7 +152,7 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
     found = [f"{format_names(partitions)}: {remark}" for remark, partitions in remarks.items()]
     unknown = sorted(look.unseen(request.pairs))
     if unknown and request.allow_new:
-        names = format_names(_format_partition(at) for at in unknown)
+        names = format_names(_format_partition(partition) for partition in unknown)
         found.append(f"whether {names} has records of these offsets could not be read")
     shape = look.shape
     if shape is not None and shape.constant:
@@ -172,7 +172,7 @@ def _report_unreadable_logs(
     unknown = sorted(look.unseen(request.pairs))
     if not unknown or request.allow_new:
         return ()
-    names = format_names(_format_partition(at) for at in unknown)
+    names = format_names(_format_partition(partition) for partition in unknown)
     return (
         ValidationProblem(
             request.where,
@@ -235,10 +235,12 @@ class _RequestCheck:
         nameless = self.shape is None and not self.facts.class_name  # it may be a mirror
         if not nameless and not self._has_logs():
             return
-        for at in find_named_partitions(pairs):
-            count = None if self.facts.topics is None else self.facts.topics.get(at.topic, 0)
-            if at not in self.facts.logs and (count is None or 0 <= at.partition < count):
-                yield at
+        for partition in find_named_partitions(pairs):
+            count = None if self.facts.topics is None else self.facts.topics.get(partition.topic, 0)
+            if partition not in self.facts.logs and (
+                count is None or 0 <= partition.partition < count
+            ):
+                yield partition
 
     def _has_logs(self) -> bool:
         return self.shape in (MIRROR_SOURCE, SINK)

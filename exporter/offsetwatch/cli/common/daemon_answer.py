@@ -156,7 +156,7 @@ def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | N
     old_s = max(0.0, SystemClock().now() - head.at)
     if loaded is not None and not elsewhere and not _may_serve(head, loaded, old_s):
         return None
-    missing = (*head.unread, *(at for at in head.inputs if not at.up))
+    missing = (*head.unread, *(input_status for input_status in head.inputs if not input_status.up))
     return SourcedDocument(
         body=answer.body,
         by=f"the daemon on {listener.where}, {output.format_age(old_s)} old",
@@ -194,10 +194,10 @@ def _has_known_clusters(head: _DocumentHead, config: Config) -> bool:
     """Return whether it is about the clusters of this configuration: another daemon may have the
     address.
     """
-    there = {at.connect_cluster for at in head.judgements}
+    there = {judgement.connect_cluster for judgement in head.judgements}
     if head.connect_cluster is not None:
         there.add(head.connect_cluster)
-    return there <= {at.name for at in config.connect}
+    return there <= {cluster.name for cluster in config.connect}
 
 
 def _describe_own_source(config: Config) -> str:

@@ -62,4 +62,6 @@ def _escape_event(
     _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """Names in it are written by others. What is no text is shown by its repr, JSON escapes all."""
-    return {key: escape_controls(at) if isinstance(at, str) else at for key, at in event.items()}
+    return {
+        key: escape_controls(name) if isinstance(name, str) else name for key, name in event.items()
+    }

@@ -238,7 +238,7 @@ def output_options(verb: CommandFunction) -> CommandFunction:
         click.option(
             "-o",
             "output_format",
-            type=click.Choice([at.value for at in OutputFormat]),
+            type=click.Choice([output_format.value for output_format in OutputFormat]),
             default=OutputFormat.TABLE.value,
             show_default=True,
             callback=_choose_output_format,

@@ -45,7 +45,9 @@ def escape_controls(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(at if at.isprintable() or at == "\n" else ascii(at)[1:-1] for at in text)
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
+    )
 
 
 def print_error(text: str) -> None:
@@ -101,7 +103,7 @@ def print_json(value: Any) -> None:
     encoded = documents.encode(value)
     text = msgspec.json.format(encoded, indent=2).decode()
     if not is_utf8():
-        text = "".join(at if at.isascii() else json.dumps(at)[1:-1] for at in text)
+        text = "".join(char if char.isascii() else json.dumps(char)[1:-1] for char in text)
     sys.stdout.write(f"{text}\n")
 
 

@@ -58,7 +58,7 @@ class OwnInspection:
 
     def failure(self) -> ResponseTimeout:
         """Return the error that says what is missing."""
-        lines = tuple(at.text for at in self.unread)
+        lines = tuple(cluster.text for cluster in self.unread)
         if self.empty:
             return NoReadableCluster(lines)
         return ResponseTimeout("the clusters could not be read whole", "; ".join(lines))
@@ -142,19 +142,23 @@ def _drop_silent_rest(
     MirrorMaker are: nothing else says which connectors there are.
     """
     known = {
-        ClusterName(CONNECT, at.name)
-        for at in config.connect
-        if at.worker_urls and at.kafka is not None and at.offsets_topic is not None
+        ClusterName(CONNECT, cluster.name)
+        for cluster in config.connect
+        if cluster.worker_urls and cluster.kafka is not None and cluster.offsets_topic is not None
     }
     until = min(deadline, time.monotonic() + SILENT_S)
     while not reach.answered(known) and time.monotonic() < until:
         time.sleep(ANSWER_POLL_S)
-    without = {at: why for at, why in reach.silent(SILENT_S).items() if at in known}
+    without = {
+        cluster_name: why
+        for cluster_name, why in reach.silent(SILENT_S).items()
+        if cluster_name in known
+    }
     connects = [
-        at.model_copy(update={"url": None, "urls": None})
-        if ClusterName(CONNECT, at.name) in without
-        else at
-        for at in config.connect
+        cluster.model_copy(update={"url": None, "urls": None})
+        if ClusterName(CONNECT, cluster.name) in without
+        else cluster
+        for cluster in config.connect
     ]
     return config.model_copy(update={"connect": connects}), without
 
@@ -204,7 +208,7 @@ def _read_progress(snapshot: Snapshot) -> Hashable:
     return (
         tuple(text.partition(" (")[0] for text in snapshot.waiting_for),
         len(snapshot.connectors),
-        tuple((at.id, at.tail.behind) for at in snapshot.inputs if at.tail is not None),
+        tuple((view.id, view.tail.behind) for view in snapshot.inputs if view.tail is not None),
     )
 
 
@@ -231,9 +235,13 @@ def _find_needed_clusters(
     cluster, _ = key
     topology = snapshot.topology
     kafka = {
-        *(at.kafka for at in config.connect if at.name == cluster),
-        *(at.at.kafka for at in topology.offsets_topics if at.connect_cluster == cluster),
-        *(at.kafka for at in topology.sinks if (at.connect_cluster, at.connector) == key),
+        *(
+            connect_cluster.kafka
+            for connect_cluster in config.connect
+            if connect_cluster.name == cluster
+        ),
+        *(topic.at.kafka for topic in topology.offsets_topics if topic.connect_cluster == cluster),
+        *(sink.kafka for sink in topology.sinks if (sink.connect_cluster, sink.connector) == key),
     }
     for flow in topology.flows:
         if (flow.connect_cluster, flow.connector) == key:
@@ -244,11 +252,14 @@ def _find_needed_clusters(
 
 def _has_topics(config: Config, cluster: str) -> bool:
     """Return whether topics of a Connect cluster, its status topic too, can be read at all."""
-    return any(at.name == cluster and at.kafka is not None for at in config.connect)
+    return any(
+        connect_cluster.name == cluster and connect_cluster.kafka is not None
+        for connect_cluster in config.connect
+    )
 
 
 def _has_changes(snapshot: Snapshot, *, cluster: str) -> bool:
-    return any(at.connect_cluster == cluster for at in snapshot.histories)
+    return any(history.connect_cluster == cluster for history in snapshot.histories)
 
 
 def _wait_until(edge: ClusterMonitor, holds: Callable[[Snapshot], bool], deadline: float) -> None:

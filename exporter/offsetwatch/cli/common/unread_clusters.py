@@ -61,7 +61,7 @@ class UnreadCluster(msgspec.Struct, frozen=True):
         return f"not read: {self.kind} cluster {self.cluster}{where}: {why}; {since}{missing}"
 
     def _pairs(self) -> list[tuple[str, str]]:
-        split = (at.partition(" ") for at in self.inputs)
+        split = (input_name.partition(" ") for input_name in self.inputs)
         return [(kind, name) for kind, _, name in split]
 
 
@@ -84,12 +84,12 @@ def collect_unread_clusters(
     """Return the clusters that inputs, or those that are waited for, are missing of."""
     silent = {} if silent is None else silent
     missing: dict[ClusterName, dict[str, UnreadInput]] = defaultdict(dict)
-    for at in (*(_parse_waiting_line(text) for text in waiting_for), *inputs):
-        asked = find_input_clusters(at.kind, at.input, config)
+    for unread_input in (*(_parse_waiting_line(text) for text in waiting_for), *inputs):
+        asked = find_input_clusters(unread_input.kind, unread_input.input, config)
         found = missing[next((cluster for cluster in asked if cluster in silent), asked[0])]
-        before = found.get(f"{at.kind} {at.input}")
-        if before is None or at.last_error is not None:
-            found[f"{at.kind} {at.input}"] = at
+        before = found.get(f"{unread_input.kind} {unread_input.input}")
+        if before is None or unread_input.last_error is not None:
+            found[f"{unread_input.kind} {unread_input.input}"] = unread_input
     for cluster in silent:
         missing.setdefault(cluster, {})
     return tuple(
@@ -104,8 +104,12 @@ def _build_unread_cluster(
     silent: str | None,
     config: Config | None,
 ) -> UnreadCluster:
-    errors = [at.last_error for at in found.values() if at.last_error]
-    read = [at.last_success_at for at in found.values() if at.last_success_at is not None]
+    errors = [unread_input.last_error for unread_input in found.values() if unread_input.last_error]
+    read = [
+        unread_input.last_success_at
+        for unread_input in found.values()
+        if unread_input.last_success_at is not None
+    ]
     return UnreadCluster(
         kind=cluster.kind,
         cluster=cluster.name,
@@ -148,7 +152,7 @@ def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[Cl
 def find_input_cluster(kind: str, name: str, config: Config | None) -> ClusterName:
     """Return the cluster that an input is of."""
     first = name.partition("/")[0]
-    homes = {} if config is None else {at.name: at.kafka for at in config.connect}
+    homes = {} if config is None else {cluster.name: cluster.kafka for cluster in config.connect}
     match kind:
         case _ if kind == LOG_ENDS:
             return ClusterName(KAFKA, name)

@@ -133,14 +133,14 @@ def _parse_copy_topics(options: Sequence[str]) -> dict[str, str]:
 
 def _find_flow(topology: Topology, asked: AuditOptions) -> MirrorFlow:
     found = [
-        at
-        for at in topology.flows
-        if asked.flow in {None, f"{at.source}->{at.target}", at.connector}
-        and asked.connect_cluster in {None, at.connect_cluster}
+        flow
+        for flow in topology.flows
+        if asked.flow in {None, f"{flow.source}->{flow.target}", flow.connector}
+        and asked.connect_cluster in {None, flow.connect_cluster}
     ]
     if len(found) == 1:
         return found[0]
-    there = ", ".join(f"{at.source}->{at.target} ({at.connector})" for at in topology.flows)
+    there = ", ".join(f"{flow.source}->{flow.target} ({flow.connector})" for flow in topology.flows)
     if not found:
         raise ConfigError(
             (f"--flow {asked.flow}: there is no such flow; there is: {there or '-'}",)
@@ -152,9 +152,10 @@ def _list_replicated_offsets(
     snapshot: Snapshot, flow: MirrorFlow
 ) -> dict[TopicPartition, int | None]:
     return {
-        TopicPartition(at.topic, at.partition): at.replicated
-        for at in snapshot.mirror_partitions
-        if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
+        TopicPartition(partition.topic, partition.partition): partition.replicated
+        for partition in snapshot.mirror_partitions
+        if (partition.connect_cluster, partition.connector)
+        == (flow.connect_cluster, flow.connector)
     }
 
 
@@ -183,7 +184,9 @@ def _read_transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
                 output.print_error(f"{flow.connector}: its transforms are not known: {exc}")
             finally:
                 reader.close()
-    return Transforms(routes=bool(flow.routers), names=tuple(at.class_name for at in flow.routers))
+    return Transforms(
+        routes=bool(flow.routers), names=tuple(router.class_name for router in flow.routers)
+    )
 
 
 def _read_skips(
@@ -193,7 +196,9 @@ def _read_skips(
     if not (folder / FILE_NAME).exists():
         return ()
     places = {flow.connect_cluster} | {
-        str(at.at) for at in topology.offsets_topics if at.connect_cluster == flow.connect_cluster
+        str(topic.at)
+        for topic in topology.offsets_topics
+        if topic.connect_cluster == flow.connect_cluster
     }
     with closing(Journal(folder)) as journal:
         return find_repositions(journal.every(), frozenset(places), flow.connector, flow.source)
@@ -202,33 +207,39 @@ def _read_skips(
 def _describe_cost(pinned: AuditScope) -> Iterator[str]:
     """What will be read, before it is."""
     flow = pinned.flow
-    slices = [of for at in pinned.reaches for of in at.slices]
+    slices = [of for coverage in pinned.reaches for of in coverage.slices]
     up, down = (sum(of.records[side] for of in slices) for side in (0, 1))
-    topics = len({at.at.topic for at in pinned.reaches})
+    topics = len({coverage.at.topic for coverage in pinned.reaches})
     yield (
         f"{flow.source}->{flow.target}: {len(pinned.reaches)} partitions of {topics} topics; "
         f"reads at most {up} records from {flow.upstream} and {down} from {flow.downstream} once, "
         "and what differs again"
     )
-    deleted = sum(at.deleted for at in pinned.reaches)
+    deleted = sum(coverage.deleted for coverage in pinned.reaches)
     if deleted:
         yield f"{deleted} upstream offsets are gone by retention, and cannot be compared"
-    pending = sum(at.pending for at in pinned.reaches)
+    pending = sum(coverage.pending for coverage in pinned.reaches)
     if pending:
         yield f"{pending} upstream offsets are not replicated yet, and are not missed"
 
 
 def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
     """Of the upstream offsets that were asked for and are replicated, what was looked at."""
-    asked = sum(at.reach.wanted - at.reach.pending for at in found)
-    looked = sum(of.judged[1] - of.judged[0] for at in found for of in at.reach.slices)
+    asked = sum(
+        partition_audit.reach.wanted - partition_audit.reach.pending for partition_audit in found
+    )
+    looked = sum(
+        of.judged[1] - of.judged[0]
+        for partition_audit in found
+        for of in partition_audit.reach.slices
+    )
     return looked / asked if asked else None
 
 
 def _build_document(
     flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds, asked: AuditOptions
 ) -> dict[str, object]:
-    rows = [(at, one) for at in found for one in at.findings]
+    rows = [(partition_audit, one) for partition_audit in found for one in partition_audit.findings]
     unexplained = [one for _, one in rows if not _is_excused(one, accept=asked.accept_transforms)]
     return {
         "flow": f"{flow.source}->{flow.target}",
@@ -241,18 +252,18 @@ def _build_document(
         "unexplained": len(unexplained),
         "partitions": [
             {
-                "topic": at.reach.at.topic,
-                "partition": at.reach.at.partition,
-                "downstream_topic": at.reach.remote,
-                "judged": [of.judged for of in at.reach.slices],
-                "upstream_records": at.up_records,
-                "downstream_records": at.down_records,
-                "deleted": at.reach.deleted,
-                "not_comparable": at.up_unjudged,
-                "not_replicated_yet": at.reach.pending,
-                "findings": at.findings,
+                "topic": partition_audit.reach.at.topic,
+                "partition": partition_audit.reach.at.partition,
+                "downstream_topic": partition_audit.reach.remote,
+                "judged": [of.judged for of in partition_audit.reach.slices],
+                "upstream_records": partition_audit.up_records,
+                "downstream_records": partition_audit.down_records,
+                "deleted": partition_audit.reach.deleted,
+                "not_comparable": partition_audit.up_unjudged,
+                "not_replicated_yet": partition_audit.reach.pending,
+                "findings": partition_audit.findings,
             }
-            for at in found
+            for partition_audit in found
         ],
     }
 
@@ -283,33 +294,33 @@ def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: Aud
         ),
         (
             (
-                f"{at.reach.at.topic}-{at.reach.at.partition}",
-                _format_judged_range(at),
-                at.up_records,
-                at.down_records,
-                at.reach.deleted,
-                at.up_unjudged,
-                at.reach.pending,
-                len(at.findings),
+                f"{partition_audit.reach.at.topic}-{partition_audit.reach.at.partition}",
+                _format_judged_range(partition_audit),
+                partition_audit.up_records,
+                partition_audit.down_records,
+                partition_audit.reach.deleted,
+                partition_audit.up_unjudged,
+                partition_audit.reach.pending,
+                len(partition_audit.findings),
             )
-            for at in found
+            for partition_audit in found
         ),
     )
-    rows = [(at, one) for at in found for one in at.findings]
+    rows = [(partition_audit, one) for partition_audit in found for one in partition_audit.findings]
     if rows:
         output.print_table(
             "Findings",
             ("partition", "what", "records#", "upstream", "downstream", "explained by"),
             (
                 (
-                    f"{at.reach.at.topic}-{at.reach.at.partition}",
+                    f"{partition_audit.reach.at.topic}-{partition_audit.reach.at.partition}",
                     one.kind.value,
                     one.records,
                     _format_span(one.up),
                     _format_span(one.down),
                     one.explained or None,
                 )
-                for at, one in rows
+                for partition_audit, one in rows
             ),
         )
     share = _compute_share(found)

@@ -110,8 +110,12 @@ def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
     found = learning.learn(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
         of_each = [
-            {**asdict(at), "since": Moment(at.since), "until": Moment(at.until)}
-            for at in found.connectors
+            {
+                **asdict(connector),
+                "since": Moment(connector.since),
+                "until": Moment(connector.until),
+            }
+            for connector in found.connectors
         ]
         moments = {"made_at": Moment(found.made_at), "until": Moment(found.until)}
         output.print_document(output_format, {**asdict(found), **moments, "connectors": of_each})
@@ -130,16 +134,16 @@ def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
         ),
         (
             (
-                at.connector,
-                at.connect_cluster,
-                output.format_moment(at.since),
-                None if at.commit_s is None else output.format_age(at.commit_s[0]),
-                at.advances,
-                output.format_age(at.interval_s(found.until, 0)),
-                output.format_age(at.pause_s),
-                None if at.pause_advances is None else f"{at.pause_advances:.1f}",
+                connector.connector,
+                connector.connect_cluster,
+                output.format_moment(connector.since),
+                None if connector.commit_s is None else output.format_age(connector.commit_s[0]),
+                connector.advances,
+                output.format_age(connector.interval_s(found.until, 0)),
+                output.format_age(connector.pause_s),
+                None if connector.pause_advances is None else f"{connector.pause_advances:.1f}",
             )
-            for at in found.connectors
+            for connector in found.connectors
         ),
     )
     for few in found.insufficient:

@@ -37,7 +37,7 @@ def find_readable_topics(loaded: Config, topology: Topology) -> tuple[AuxiliaryT
     clusters could mean, or that holds offsets, is left out.
     """
     properties = {name: kafka.client_properties() for name, kafka in loaded.kafka.items()}
-    admins = {name: KafkaInspector(name, at) for name, at in properties.items()}
+    admins = {name: KafkaInspector(name, entry) for name, entry in properties.items()}
     try:
         return choose_topics(
             loaded.connect, topology, admins, lambda name: TailReader(name, properties[name])

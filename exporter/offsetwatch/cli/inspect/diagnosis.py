@@ -251,8 +251,10 @@ def check_connectors(about: str, connectors: Collection[Connector]) -> DoctorChe
     """There is something to watch."""
     if not connectors:
         return DoctorCheck(about, "connectors", "warn", "it has none", "there is nothing to watch")
-    kinds = sorted({at.kind.value for at in connectors})
-    counts = ", ".join(f"{sum(at.kind == kind for at in connectors)} {kind}" for kind in kinds)
+    kinds = sorted({connector.kind.value for connector in connectors})
+    counts = ", ".join(
+        f"{sum(connector.kind == kind for connector in connectors)} {kind}" for kind in kinds
+    )
     return DoctorCheck(about, "connectors", "ok", counts)
 
 
@@ -402,7 +404,7 @@ def check_internal_topics(
             f"{problem.at.topic}: {problem.problem}: {problem.detail}",
             _ADVICE[problem.problem],
         )
-    hidden = sorted(at.at.topic for at in facts if at.policy is None)
+    hidden = sorted(fact.at.topic for fact in facts if fact.policy is None)
     if hidden:
         yield DoctorCheck(
             about,
@@ -411,8 +413,8 @@ def check_internal_topics(
             f"cleanup.policy of {_format_names(hidden)} is hidden from offsetwatch",
             "allow DescribeConfigs on these topics",
         )
-    roles = {at.role for at in facts}
-    seen = sorted(at.at.topic for at in facts if at.policy is not None)
+    roles = {fact.role for fact in facts}
+    seen = sorted(fact.at.topic for fact in facts if fact.policy is not None)
     if sound and seen:
         yield DoctorCheck(
             about, "internal topics", "ok", f"nothing wrong with {_format_names(seen)}"
@@ -434,8 +436,8 @@ def check_status_topic(connect_cluster: str, topology: Topology) -> Iterator[Doc
     of the offsets topic, which sinks alone do not lead to. A task that fails between two polls is
     then not counted.
     """
-    found = {at.connect_cluster for at in topology.statuses}
-    found |= {at.connect_cluster for at in topology.offsets_topics if at.connector is None}
+    found = {status.connect_cluster for status in topology.statuses}
+    found |= {topic.connect_cluster for topic in topology.offsets_topics if topic.connector is None}
     if connect_cluster not in found:
         yield DoctorCheck(
             f"connect {connect_cluster}",

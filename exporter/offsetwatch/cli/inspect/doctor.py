@@ -158,7 +158,10 @@ class Doctor:
         lines += self._all(
             [
                 *((f"kafka {name}", partial(self._kafka, name)) for name in kafkas),
-                *((f"connect {at.name}", partial(self._connect, at)) for at in connects),
+                *(
+                    (f"connect {connect.name}", partial(self._connect, connect))
+                    for connect in connects
+                ),
             ]
         )
         lines += self._all(self._of_remedies())
@@ -217,9 +220,12 @@ class Doctor:
             asks.append((about, partial(doctor_remediation.check_journal, settings)))
         acts = self._config.remedy.mode != "observe"
         asks += [
-            (f"connect {at.name}", partial(doctor_remediation.check_strimzi, at, acts=acts))
-            for at in self._config.connect
-            if at.strimzi is not None
+            (
+                f"connect {cluster.name}",
+                partial(doctor_remediation.check_strimzi, cluster, acts=acts),
+            )
+            for cluster in self._config.connect
+            if cluster.strimzi is not None
         ]
         return asks
 
@@ -240,24 +246,30 @@ class Doctor:
 
     def _topics(self, name: str, snapshot: Snapshot) -> Iterator[DoctorCheck]:
         about, admin = f"kafka {name}", self._admins[name]
-        homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
+        homes = {
+            cluster.name: cluster.kafka
+            for cluster in self._config.connect
+            if cluster.kafka is not None
+        }
         named = {
-            at.topic: role
-            for at, role in find_internal_topics(snapshot.topology, homes).items()
-            if at.kafka == name
+            kafka_topic.topic: role
+            for kafka_topic, role in find_internal_topics(snapshot.topology, homes).items()
+            if kafka_topic.kafka == name
         }
         needed = [
             topic for topic, role in named.items() if role is not InternalTopicRole.CHECKPOINTS
         ]
         shapes = admin.shapes(needed or sorted(self._clusters[name].topics)[:1])
         yield diagnosis.check_topic_ids(about, shapes)
-        groups = sorted({at.group for at in snapshot.topology.sinks if at.kafka == name})
+        groups = sorted({sink.group for sink in snapshot.topology.sinks if sink.kafka == name})
         allowed = admin.group_operations(groups)
         there = self._clusters[name].topics
         yield from diagnosis.check_permissions(about, shapes if needed else {}, allowed, there)
         facts = read_topic_facts(admin, lambda: self._open(name), named, TopicMemory(), self._clock)
         sharing = [
-            at for at in snapshot.topic_problems if at.problem == SHARED and at.at.kafka == name
+            topic_problem
+            for topic_problem in snapshot.topic_problems
+            if topic_problem.problem == SHARED and topic_problem.at.kafka == name
         ]
         yield from diagnosis.check_internal_topics(
             about, facts, [*find_topic_problems(facts), *sharing]
@@ -313,7 +325,11 @@ class Doctor:
             name: self._clusters[name].cluster_id if name in self._clusters else None
             for name in self._config.kafka
         }
-        homes = {at.name: at.kafka for at in self._config.connect if at.kafka is not None}
+        homes = {
+            cluster.name: cluster.kafka
+            for cluster in self._config.connect
+            if cluster.kafka is not None
+        }
         for (name, url), found in sorted(self._workers.items()):
             if name in homes:
                 yield diagnosis.check_mapping(
@@ -324,7 +340,7 @@ class Doctor:
         """Configured bootstrap servers, and what the brokers call themselves, against what
         connectors name. A flow that the configuration spells out needs no such match.
         """
-        spelt_out = {(self._config.connect_of(at), at.connector) for at in self._config.flows}
+        spelt_out = {(self._config.connect_of(flow), flow.connector) for flow in self._config.flows}
         known = {
             name: kafka.addresses | self._advertised(name)
             for name, kafka in self._config.kafka.items()
@@ -344,7 +360,10 @@ class Doctor:
     # --- what the daemon would see ---------------------------------------------------------------
 
     def _inputs(self, snapshot: Snapshot) -> Iterator[DoctorCheck]:
-        configured = {at.name: at.offsets_topic for at in self._config.connect}
+        configured = {
+            connect_cluster.name: connect_cluster.offsets_topic
+            for connect_cluster in self._config.connect
+        }
         for topic in snapshot.topology.offsets_topics:
             how = "configured" if configured[topic.connect_cluster] else "found"
             found = f"{topic.at}, {how if topic.connector is None else f'of {topic.connector}'}"
@@ -359,9 +378,10 @@ class Doctor:
         for flow in snapshot.topology.flows:
             target = self._clusters.get(flow.downstream or "")
             copied = {
-                at.topic
-                for at in snapshot.mirror_partitions
-                if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
+                partition.topic
+                for partition in snapshot.mirror_partitions
+                if (partition.connect_cluster, partition.connector)
+                == (flow.connect_cluster, flow.connector)
             }
             yield from diagnosis.check_copies(flow, copied, () if target is None else target.topics)
         for text in snapshot.waiting_for:
@@ -418,8 +438,12 @@ def _suggest_url(error: ClientError) -> str | None:
 
 def _find_newest_timestamp(snapshot: Snapshot) -> float | None:
     """The newest record timestamp that was read."""
-    times = [at.committed_at for at in snapshot.source_partitions if at.committed_at is not None]
-    return max([*times, *(at.at for at in snapshot.syncs)], default=None)
+    times = [
+        partition.committed_at
+        for partition in snapshot.source_partitions
+        if partition.committed_at is not None
+    ]
+    return max([*times, *(sync.at for sync in snapshot.syncs)], default=None)
 
 
 def _check_disk(path: Path) -> DoctorCheck:

@@ -75,9 +75,11 @@ def explain_connector(
     held = (
         None if config is None else read_connector_remediation(config, *whose, SystemClock().now())
     )
-    named = tuple(f"input {name} " for at in missing for name in at.inputs)
+    named = tuple(
+        f"input {name} " for connect_cluster in missing for name in connect_cluster.inputs
+    )
     said = [at for at in found["problems"] if not named or not at.startswith(named)]
-    problems = [*(at.text for at in missing), *said]
+    problems = [*(connect_cluster.text for connect_cluster in missing), *said]
     if output_format is not OutputFormat.TABLE:
         more = {
             "remedy": build_remediation_document(held),
@@ -124,11 +126,18 @@ def _find_missing_clusters(found: ExplainBody, answered: SourcedDocument) -> lis
         for each in found["inputs"]
         for cluster in find_input_clusters(each["kind"], each["input"], answered.config)
     }
-    down = {f"{at['kind']} {at['input']}" for at in found["inputs"] if not at["up"]}
+    down = {
+        f"{explained_input['kind']} {explained_input['input']}"
+        for explained_input in found["inputs"]
+        if not explained_input["up"]
+    }
     return [
-        msgspec.structs.replace(at, inputs=tuple(name for name in at.inputs if name in down))
-        for at in answered.unread
-        if (at.kind, at.cluster) in rests_on and (down & {*at.inputs})
+        msgspec.structs.replace(
+            connect_cluster, inputs=tuple(name for name in connect_cluster.inputs if name in down)
+        )
+        for connect_cluster in answered.unread
+        if (connect_cluster.kind, connect_cluster.cluster) in rests_on
+        and (down & {*connect_cluster.inputs})
     ]
 
 
@@ -176,15 +185,15 @@ def _print_tables(found: ExplainBody) -> None:
             ("topic", "partition#", "committed#", "log end#", "lag#", "oldest waits#", "from"),
             (
                 (
-                    at["topic"],
-                    at["partition"],
-                    at["committed"],
-                    at["log_end"],
-                    at["lag_records"],
-                    output.format_age(at["lag_seconds"]),
-                    at["from"],
+                    sink_partition["topic"],
+                    sink_partition["partition"],
+                    sink_partition["committed"],
+                    sink_partition["log_end"],
+                    sink_partition["lag_records"],
+                    output.format_age(sink_partition["lag_seconds"]),
+                    sink_partition["from"],
                 )
-                for at in group["partitions"]
+                for sink_partition in group["partitions"]
             ),
         )
     if found["failover"]:
@@ -198,13 +207,13 @@ def _print_tables(found: ExplainBody) -> None:
         ("input", "kind", "up", "last read", "last error"),
         (
             (
-                at["input"],
-                at["kind"],
-                at["up"],
-                output.format_moment(at["last_success_at"]),
-                at["last_error"],
+                explained_input["input"],
+                explained_input["kind"],
+                explained_input["up"],
+                output.format_moment(explained_input["last_success_at"]),
+                explained_input["last_error"],
             )
-            for at in found["inputs"]
+            for explained_input in found["inputs"]
         ),
     )
 
@@ -215,15 +224,15 @@ def _print_sources(rows: list[SourcePartition]) -> None:
         ("source partition", "offset", "last commit", "last advance", "kind", "variants#", "from"),
         (
             (
-                at.label,
-                format_raw_json(at.offset),
-                output.format_moment(at.committed_at),
-                output.format_moment(at.advanced_at),
-                at.dialect,
-                at.variants or None,
-                at.origin,
+                row.label,
+                format_raw_json(row.offset),
+                output.format_moment(row.committed_at),
+                output.format_moment(row.advanced_at),
+                row.dialect,
+                row.variants or None,
+                row.origin,
             )
-            for at in rows
+            for row in rows
         ),
     )
 
@@ -243,11 +252,11 @@ def _describe_router(router: RouterRow) -> str:
 def _print_raw_keys(rows: list[SourcePartition]) -> None:
     """Print what a task looks up where that is not the key of a HashMap, or not known."""
     found: list[tuple[str, str, msgspec.Raw]] = []
-    for at in rows:
-        if isinstance(at.raw_key, str):
-            found.append((at.label, at.raw_key, at.offset))
-        elif isinstance(at.raw_keys_unsure, tuple):
-            found += ((at.label, one.raw_key, one.offset) for one in at.raw_keys_unsure)
+    for row in rows:
+        if isinstance(row.raw_key, str):
+            found.append((row.label, row.raw_key, row.offset))
+        elif isinstance(row.raw_keys_unsure, tuple):
+            found += ((row.label, one.raw_key, one.offset) for one in row.raw_keys_unsure)
     if found:
         output.print_table(
             "Raw keys (of several for one source partition, its task looks up one)",
@@ -265,18 +274,18 @@ def _print_flow(rows: list[ExplainedMirrorPartition]) -> None:
         ),
         (
             (
-                at["topic"],
-                at["partition"],
-                _format_dated_offset(at["committed"]),
-                _format_dated_offset(at["synced"]),
+                row["topic"],
+                row["partition"],
+                _format_dated_offset(row["committed"]),
+                _format_dated_offset(row["synced"]),
                 # The one that the shown lag belongs to; a newer one waits for the next log end.
-                at["replicated"] if at["lag_position"] is None else at["lag_position"],
-                _format_dated_offset(at["log_end"]),
-                at["lag_records"],
-                output.format_age(at["lag_seconds"]),
-                _format_headroom(at),
+                row["replicated"] if row["lag_position"] is None else row["lag_position"],
+                _format_dated_offset(row["log_end"]),
+                row["lag_records"],
+                output.format_age(row["lag_seconds"]),
+                _format_headroom(row),
             )
-            for at in rows
+            for row in rows
         ),
     )
 
@@ -296,15 +305,15 @@ def _print_losses(flow: ExplainedFlow) -> None:
             ("topic", "partition#", "cause", "first#", "last#", "records#", "found"),
             (
                 (
-                    at["topic"],
-                    at["partition"],
-                    at["cause"],
-                    at["first"],
-                    at["last"],
-                    at["records"],
-                    output.format_moment(at["at"]),
+                    loss["topic"],
+                    loss["partition"],
+                    loss["cause"],
+                    loss["first"],
+                    loss["last"],
+                    loss["records"],
+                    output.format_moment(loss["at"]),
                 )
-                for at in reversed(flow["losses"])
+                for loss in reversed(flow["losses"])
             ),
         )
     if flow["recreations"]:
@@ -313,13 +322,13 @@ def _print_losses(flow: ExplainedFlow) -> None:
             ("topic", "times#", "last found", "id before", "id now"),
             (
                 (
-                    at["topic"],
-                    at["count"],
-                    output.format_moment(at["at"]),
-                    at["id_before"] or "not known",
-                    at["id_after"] or "not known",
+                    recreation["topic"],
+                    recreation["count"],
+                    output.format_moment(recreation["at"]),
+                    recreation["id_before"] or "not known",
+                    recreation["id_after"] or "not known",
                 )
-                for at in flow["recreations"]
+                for recreation in flow["recreations"]
             ),
         )
 

@@ -50,24 +50,30 @@ def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
         ("of", "verdict", "since", "rule#", "why", "evidence"),
         (
             (
-                at.subject or at.scope,
-                at.verdict,
-                output.format_moment(at.since),
-                at.rule or None,
-                at.reason,
-                format_evidence(at.evidence),
+                judgement.subject or judgement.scope,
+                judgement.verdict,
+                output.format_moment(judgement.since),
+                judgement.rule or None,
+                judgement.reason,
+                format_evidence(judgement.evidence),
             )
-            for at in judgements
+            for judgement in judgements
         ),
     )
-    laws = sorted({at.rule for at in judgements if at.rule in RULE_TEXTS})
+    laws = sorted({judgement.rule for judgement in judgements if judgement.rule in RULE_TEXTS})
     output.print_table("Rules", ("",), ((RULE_TEXTS[number],) for number in laws))
 
 
 def index_verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:
     """(scope, Connect cluster, connector, subject) -> the verdict, for a column of a table."""
     return {
-        (at.scope, at.connect_cluster, at.connector, at.subject): at.verdict for at in judgements
+        (
+            judgement.scope,
+            judgement.connect_cluster,
+            judgement.connector,
+            judgement.subject,
+        ): judgement.verdict
+        for judgement in judgements
     }
 
 

@@ -53,9 +53,9 @@ def preview_remediation(
     folder = Path(config.state_dir)
     stop_on = frozenset(config.remedy.stop_on)
     found = [
-        at
-        for at in find_incidents(snapshot, stop_on)
-        if (at.connect_cluster, at.connector) == (cluster, connector)
+        incident
+        for incident in find_incidents(snapshot, stop_on)
+        if (incident.connect_cluster, incident.connector) == (cluster, connector)
     ]
     if not found or not (folder / FILE_NAME).exists():
         return ()
@@ -63,7 +63,7 @@ def preview_remediation(
         with open_remediation_parts(
             config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
         ) as parts:
-            return tuple(_preview_incident(parts.planner, at) for at in found)
+            return tuple(_preview_incident(parts.planner, incident) for incident in found)
     except ClientError as exc:
         output.print_error(f"remediation was not evaluated: {output.format_client_error(exc)}")
         return ()
@@ -71,14 +71,17 @@ def preview_remediation(
 
 def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
     found = planner.consider(planner.case_of(incident))
-    answers = tuple(at for at in found.answers if at.guard not in _STARTUP_GUARDS)
+    answers = tuple(answer for answer in found.answers if answer.guard not in _STARTUP_GUARDS)
     return RemediationPreview(
         incident=incident,
         action=found.action.value,
         comes_to=derive_permission(answers),
         plan=None if found.plan is None else found.plan.verb,
         said=found.said,
-        guards=tuple(plan_view.build_guard_row(at) for at in build_answer_records(answers)),
+        guards=tuple(
+            plan_view.build_guard_row(answer_record)
+            for answer_record in build_answer_records(answers)
+        ),
         recommend=found.recommend,
     )
 
@@ -87,27 +90,32 @@ def build_preview_documents(found: tuple[RemediationPreview, ...]) -> list[Mappi
     """As JSON."""
     return [
         {
-            "incident": at.incident.key,
-            "what": at.incident.said,
-            "since": Moment(at.incident.since),
-            "action": at.action,
-            "comes_to": at.comes_to.value,
-            "plan": at.plan,
-            "said": at.said,
-            "guards": at.guards,
-            "recommend": at.recommend,
+            "incident": preview.incident.key,
+            "what": preview.incident.said,
+            "since": Moment(preview.incident.since),
+            "action": preview.action,
+            "comes_to": preview.comes_to.value,
+            "plan": preview.plan,
+            "said": preview.said,
+            "guards": preview.guards,
+            "recommend": preview.recommend,
         }
-        for at in found
+        for preview in found
     ]
 
 
 def print_previews(found: tuple[RemediationPreview, ...]) -> None:
     """The same, as tables."""
-    for at in found:
-        if at.plan is None:
-            output.print_lines(f"{at.action}, asked just now: no plan can be made: {at.said}", ())
+    for preview in found:
+        if preview.plan is None:
+            output.print_lines(
+                f"{preview.action}, asked just now: no plan can be made: {preview.said}", ()
+            )
         else:
-            title = f"{at.action}, asked just now: {at.plan}: {_OUTCOME_WORDS[at.comes_to]}"
-            print_guards(title, at.guards)
-        if at.recommend:
-            output.print_lines("Better than that", [f"  {said}" for said in at.recommend])
+            title = (
+                f"{preview.action}, asked just now: {preview.plan}: "
+                f"{_OUTCOME_WORDS[preview.comes_to]}"
+            )
+            print_guards(title, preview.guards)
+        if preview.recommend:
+            output.print_lines("Better than that", [f"  {said}" for said in preview.recommend])

@@ -81,7 +81,7 @@ def read_connector_remediation(
         return None
     fleet, whose = ledger.fleet, (cluster, connector)
     held = fleet.paused(now)
-    rows = (plan_view.build_plan_row(at, now) for at in ledger.dossiers.values())
+    rows = (plan_view.build_plan_row(history, now) for history in ledger.dossiers.values())
     plans = tuple(
         row
         for row in rows
@@ -102,12 +102,16 @@ def read_connector_remediation(
             for scope in (scope_of(*whose), FLEET_SCOPE)
             if scope in fleet.breakers
         ),
-        incidents=tuple(at for at in fleet.incidents.values() if _get_connector_key(at) == whose),
+        incidents=tuple(
+            incident
+            for incident in fleet.incidents.values()
+            if _get_connector_key(incident) == whose
+        ),
         looked=tuple(
-            _build_evaluation(at)
-            for at in ledger.refusals.values()
-            if _get_connector_key(at) == whose
-            and (at.incident in fleet.incidents or at.action in approved)
+            _build_evaluation(refusal)
+            for refusal in ledger.refusals.values()
+            if _get_connector_key(refusal) == whose
+            and (refusal.incident in fleet.incidents or refusal.action in approved)
         ),
         plans=plans,
         stopped_since=fleet.stopped_by_us().get(whose),
@@ -125,7 +129,7 @@ def _build_evaluation(held: Held) -> LastGuardEvaluation:
         action=held.action,
         mode=held.mode,
         would=held.would,
-        guards=tuple(plan_view.build_guard_row(at) for at in held.answers),
+        guards=tuple(plan_view.build_guard_row(answer) for answer in held.answers),
         recommend=held.recommend,
     )
 
@@ -137,12 +141,16 @@ def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[st
     return {
         "mode": found.mode,
         "pause": found.pause,
-        "breakers": [{**asdict(at), "opened_at": Moment(at.opened_at)} for at in found.breakers],
+        "breakers": [
+            {**asdict(breaker), "opened_at": Moment(breaker.opened_at)}
+            for breaker in found.breakers
+        ],
         "stopped_since": moment_of(found.stopped_since),
         "incidents": [
-            {**msgspec.structs.asdict(at), "at": Moment(at.at)} for at in found.incidents
+            {**msgspec.structs.asdict(incident), "at": Moment(incident.at)}
+            for incident in found.incidents
         ],
-        "looked": [at._asdict() for at in found.looked],
+        "looked": [evaluation._asdict() for evaluation in found.looked],
         "plans": [build_plan_document(row, row.state.value) for row in found.plans],
     }
 
@@ -156,8 +164,12 @@ def print_connector_remediation(found: ConnectorRemediation | None) -> None:
         ("pause", None if found.pause is None else describe_pause(found.pause)),
         ("stopped by a plan since", output.format_moment(found.stopped_since)),
     ]
-    facts += [(f"breaker of {at.scope}", _format_breaker(at)) for at in found.breakers]
-    facts += [(f"{at.what} since", _format_incident(at)) for at in found.incidents]
+    facts += [
+        (f"breaker of {breaker.scope}", _format_breaker(breaker)) for breaker in found.breakers
+    ]
+    facts += [
+        (f"{incident.what} since", _format_incident(incident)) for incident in found.incidents
+    ]
     facts += [
         (
             f"plan {row.state.value}",
@@ -168,11 +180,11 @@ def print_connector_remediation(found: ConnectorRemediation | None) -> None:
     ]
     if not found.incidents:
         facts.append(("incidents", "none"))
-    output.print_table("Remediation", ("", ""), [at for at in facts if at[1] is not None])
-    for at in found.looked:
-        print_guards(_format_title(at), at.guards)
-        if at.recommend:
-            output.print_lines("Better than that", [f"  {said}" for said in at.recommend])
+    output.print_table("Remediation", ("", ""), [fact for fact in facts if fact[1] is not None])
+    for evaluation in found.looked:
+        print_guards(_format_title(evaluation), evaluation.guards)
+        if evaluation.recommend:
+            output.print_lines("Better than that", [f"  {said}" for said in evaluation.recommend])
 
 
 def _format_breaker(at: Breaker) -> str:

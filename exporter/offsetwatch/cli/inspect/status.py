@@ -106,12 +106,12 @@ class ConnectorRow(msgspec.Struct):
     @property
     def tasks_in_words(self) -> str:
         """Return number and state of each."""
-        return " ".join(f"{at.task}:{at.state}" for at in self.tasks) or "none"
+        return " ".join(f"{task.task}:{task.state}" for task in self.tasks) or "none"
 
     @property
     def worst_state(self) -> str | None:
         """Return the most urgent state of the connector and its tasks."""
-        return find_worst_state(self.state, (at.state for at in self.tasks))
+        return find_worst_state(self.state, (task.state for task in self.tasks))
 
     @property
     def failed(self) -> bool:
@@ -208,14 +208,14 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
                     "told_by": found.by,
                     "connectors": parts.connectors,
                     "flows": parts.flows,
-                    "problems": [*(at.text for at in found.unread), *shown.problems],
+                    "problems": [*(cluster.text for cluster in found.unread), *shown.problems],
                     "unread": found.unread,
                 },
             )
         else:
             told.print_findings(told_in.findings, found.by, shown.findings_left_out)
             _print_tables(shown)
-            for said in (*(at.text for at in found.unread), *shown.problems):
+            for said in (*(cluster.text for cluster in found.unread), *shown.problems):
                 output.print_error(said)
         loud = any(map(told.is_loud, shown.findings))
         return FINDINGS if found.unread or shown.problems or loud else OK
@@ -224,7 +224,10 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
 def _print_tables(shown: StatusDocument) -> None:
     verdicts = told.index_verdicts(shown.told.judgements)
 
-    states = {(at.connect_cluster, at.name): at.worst_state for at in shown.connectors.connectors}
+    states = {
+        (connector.connect_cluster, connector.name): connector.worst_state
+        for connector in shown.connectors.connectors
+    }
 
     def verdict_of(at: ConnectorRow) -> str | None:
         return verdicts.get((Scope.CONNECTOR, at.connect_cluster, at.name, ""))
@@ -236,7 +239,9 @@ def _print_tables(shown: StatusDocument) -> None:
     rows = sorted(
         shown.connectors.connectors, key=lambda at: compute_urgency(at.worst_state, verdict_of(at))
     )
-    places = {(at.connect_cluster, at.name): place for place, at in enumerate(rows)}
+    places = {
+        (connector.connect_cluster, connector.name): place for place, connector in enumerate(rows)
+    }
     flows = sorted(
         shown.flows.flows,
         key=lambda at: places.get((at.connect_cluster, at.connector), len(places)),
@@ -246,14 +251,14 @@ def _print_tables(shown: StatusDocument) -> None:
         ("cluster", "connector", "state", "verdict", "kind", "tasks"),
         (
             (
-                at.connect_cluster,
-                at.name,
-                format_state(at.worst_state),
-                verdict_of(at),
-                at.kind,
-                at.tasks_in_words,
+                row.connect_cluster,
+                row.name,
+                format_state(row.worst_state),
+                verdict_of(row),
+                row.kind,
+                row.tasks_in_words,
             )
-            for at in rows
+            for row in rows
         ),
     )
     output.print_table(
@@ -263,14 +268,14 @@ def _print_tables(shown: StatusDocument) -> None:
             (
                 of.connect_cluster,
                 of.name,
-                at.label,
-                of_partition(of.connect_cluster, of.name, at.label),
-                format_raw_json(at.offset),
-                output.format_moment(at.committed_at),
-                at.source,
+                source.label,
+                of_partition(of.connect_cluster, of.name, source.label),
+                format_raw_json(source.offset),
+                output.format_moment(source.committed_at),
+                source.source,
             )
             for of in rows
-            for at in of.source_partitions
+            for source in of.source_partitions
         ),
     )
     output.print_table(
@@ -284,16 +289,18 @@ def _print_tables(shown: StatusDocument) -> None:
                 flow.connect_cluster,
                 flow.connector,
                 f"{flow.source}->{flow.target}",
-                at.topic,
-                at.partition,
-                of_partition(flow.connect_cluster, flow.connector, _format_label(flow.source, at)),
-                at.replicated if at.lag_position is None else at.lag_position,
-                at.log_end,
-                at.lag_records,
-                output.format_age(at.lag_seconds),
+                partition.topic,
+                partition.partition,
+                of_partition(
+                    flow.connect_cluster, flow.connector, _format_label(flow.source, partition)
+                ),
+                partition.replicated if partition.lag_position is None else partition.lag_position,
+                partition.log_end,
+                partition.lag_records,
+                output.format_age(partition.lag_seconds),
             )
             for flow in flows
-            for at in flow.partitions
+            for partition in flow.partitions
         ),
     )
     output.print_table(
@@ -319,16 +326,16 @@ def _print_tables(shown: StatusDocument) -> None:
                 of.connect_cluster,
                 of.name,
                 format_condition(of.worst_state, verdict_of(of)),
-                at.topic,
-                at.partition,
-                at.committed,
-                at.log_end,
-                at.lag_records,
-                output.format_age(at.lag_seconds),
-                at.source,
+                sink.topic,
+                sink.partition,
+                sink.committed,
+                sink.log_end,
+                sink.lag_records,
+                output.format_age(sink.lag_seconds),
+                sink.source,
             )
             for of in rows
-            for at in of.sink_partitions
+            for sink in of.sink_partitions
         ),
     )
 
@@ -344,29 +351,29 @@ def print_connectors_status(
     cannot be read is named, and the others are printed.
     """
     known, by, missing = _read_states(reading)
-    rows = [at for at in known if name in {None, at.name}]
+    rows = [connector for connector in known if name in {None, connector.name}]
     if name is not None and not rows:
-        right = suggest_name(name, (at.name for at in known), "known")
+        right = suggest_name(name, (connector.name for connector in known), "known")
         said = f"no connector {name} in any Connect cluster ({right})"
         if missing:
-            raise TargetUnreachable(said, "; ".join(at.text for at in missing))
+            raise TargetUnreachable(said, "; ".join(cluster.text for cluster in missing))
         raise ConfigError((said,))
     if missing and not rows:
-        raise TargetUnreachable("states", "; ".join(at.text for at in missing))
+        raise TargetUnreachable("states", "; ".join(cluster.text for cluster in missing))
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
             [
                 {
-                    "connect_cluster": at.connect_cluster,
-                    "name": at.name,
-                    "kind": at.kind,
-                    "class": at.class_name,
-                    "version": at.version,
-                    "state": at.state,
-                    "tasks": at.tasks,
+                    "connect_cluster": row.connect_cluster,
+                    "name": row.name,
+                    "kind": row.kind,
+                    "class": row.class_name,
+                    "version": row.version,
+                    "state": row.state,
+                    "tasks": row.tasks,
                 }
-                for at in rows
+                for row in rows
             ],
         )
     else:
@@ -375,19 +382,19 @@ def print_connectors_status(
             ("cluster", "connector", "state", "kind", "tasks", "class"),
             (
                 (
-                    at.connect_cluster,
-                    at.name,
-                    format_state(at.worst_state),
-                    at.kind,
-                    at.tasks_in_words,
-                    at.class_name,
+                    row.connect_cluster,
+                    row.name,
+                    format_state(row.worst_state),
+                    row.kind,
+                    row.tasks_in_words,
+                    row.class_name,
                 )
-                for at in sorted(rows, key=lambda at: compute_urgency(at.worst_state, None))
+                for row in sorted(rows, key=lambda at: compute_urgency(at.worst_state, None))
             ),
         )
-    for at in missing:
-        output.print_error(at.text)
-    return FINDINGS if missing or any(at.failed for at in rows) else OK
+    for cluster in missing:
+        output.print_error(cluster.text)
+    return FINDINGS if missing or any(row.failed for row in rows) else OK
 
 
 def _read_states(
@@ -399,19 +406,26 @@ def _read_states(
         return (
             [*shown.connectors.connectors],
             found.by,
-            tuple(at for at in found.unread if at.kind == CONNECT),
+            tuple(
+                connect_cluster
+                for connect_cluster in found.unread
+                if connect_cluster.kind == CONNECT
+            ),
         )
     loaded = reading.required()
-    asked = [at for at in loaded.connect if at.worker_urls]
+    asked = [connect_cluster for connect_cluster in loaded.connect if connect_cluster.worker_urls]
     rows: list[ConnectorRow] = []
     failed: dict[str, ClientError] = {}
-    asks = [(at.name, partial(_list_connectors, at)) for at in asked]
+    asks = [
+        (connect_cluster.name, partial(_list_connectors, connect_cluster))
+        for connect_cluster in asked
+    ]
     for cluster, answered in ask_all(asks, reading.timeout_s):
         if isinstance(answered, ClientError):
             failed[cluster] = answered
         else:
             rows += answered
-    inputs = (UnreadInput(CONNECT_REST, at, None, str(exc)) for at, exc in failed.items())
+    inputs = (UnreadInput(CONNECT_REST, name, None, str(exc)) for name, exc in failed.items())
     missing = collect_unread_clusters(inputs, (), config=loaded)
     if len(failed) == len(asked) > 0:
         denied = (error for error in failed.values() if isinstance(error, AccessDenied))
@@ -428,14 +442,14 @@ def _list_connectors(connect: config.Connect) -> tuple[ConnectorRow, ...]:
     return tuple(
         ConnectorRow(
             connect_cluster=connect.name,
-            name=at.name,
-            kind=at.kind.value,
-            class_name=at.class_name,
-            version=at.version,
-            state=at.state,
-            tasks=tuple(_TaskRow(task.number, task.state) for task in at.tasks),
+            name=connector.name,
+            kind=connector.kind.value,
+            class_name=connector.class_name,
+            version=connector.version,
+            state=connector.state,
+            tasks=tuple(_TaskRow(task.number, task.state) for task in connector.tasks),
         )
-        for at in listed
+        for connector in listed
     )
 
 

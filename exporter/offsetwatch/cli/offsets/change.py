@@ -242,10 +242,10 @@ def _drop_finished(
 def _is_same_change(plan: Plan, before: Plan) -> bool:
     pairs, known = (
         {
-            (at.partition, at.offset)
+            (pair.partition, pair.offset)
             for step in each.steps
             if isinstance(step, Alter | Write)
-            for at in step.pairs
+            for pair in step.pairs
         }
         for each in (plan, before)
     )
@@ -285,7 +285,7 @@ def _print_prepared(prepared: list[PreparedChange], *, dry_run: bool) -> int | N
     """Say all there is to say; the exit code if that is all. A rehearsal shows what would change
     although the change itself would be refused.
     """
-    rows = [(one.connector, at) for one in prepared for at in one.changes]
+    rows = [(one.connector, change) for one in prepared for change in one.changes]
     problems = [(one.connector, problem) for one in prepared for problem in one.problems]
     for name, problem in problems:
         output.print_error(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")

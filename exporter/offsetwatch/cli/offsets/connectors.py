@@ -58,7 +58,7 @@ class ConnectTarget:
 def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarget:
     """The Connect cluster that was named, or the only one that can be asked. Raises ConfigError."""
     loaded = config.load(path)
-    known = {at.name: at for at in loaded.connect if at.worker_urls}
+    known = {cluster.name: cluster for cluster in loaded.connect if cluster.worker_urls}
     if connect_cluster is None and len(known) != 1:
         raise ConfigError(("--connect: name the Connect cluster: " + ", ".join(known),))
     name = next(iter(known)) if connect_cluster is None else connect_cluster

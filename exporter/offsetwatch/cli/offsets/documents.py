@@ -80,8 +80,8 @@ def print_rows(rows: list[OffsetRow], by: str, *, output_format: OutputFormat) -
         f"Offsets, by {by}" if by else "Offsets",
         ("cluster", "connector", "kind", "partition", "offset", "from"),
         (
-            (at.place, at.connector, at.kind, at.pair.partition, at.pair.offset, at.source)
-            for at in rows
+            (row.place, row.connector, row.kind, row.pair.partition, row.pair.offset, row.source)
+            for row in rows
         ),
     )
 
@@ -167,9 +167,9 @@ def _group_by_store(
 ) -> dict[str, dict[str, list[dict[str, msgspec.Raw]]]]:
     """Place -> connector -> entries, the inner part as KIP-199."""
     found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
-    for at in rows:
-        entries = found.setdefault(at.place, {}).setdefault(at.connector, [])
-        entries.append(build_offset_entry(at.pair.partition, at.pair.offset, at.pair.key))
+    for row in rows:
+        entries = found.setdefault(row.place, {}).setdefault(row.connector, [])
+        entries.append(build_offset_entry(row.pair.partition, row.pair.offset, row.pair.key))
     return found
 
 
@@ -315,7 +315,10 @@ def print_diff(
                     _read_current_pairs(way.place, name),
                     _find_class_name(way.place, name),
                 )
-                found += ((name, at) for at in compute_differences(now, section.pairs, class_name))
+                found += (
+                    (name, difference)
+                    for difference in compute_differences(now, section.pairs, class_name)
+                )
     if unread and len(unread) == len(document.sections):
         raise unread[0]
     if output_format is not OutputFormat.TABLE:

@@ -94,7 +94,7 @@ def require_used_folder(folder: Path) -> Path:
 def _describe_missing_daemon() -> str:
     """Say how a daemon is named, by the options that the command has."""
     context = click.get_current_context(silent=True)
-    if context is not None and any(at.name == "url" for at in context.command.params):
+    if context is not None and any(param.name == "url" for param in context.command.params):
         return f"{_NO_DAEMON_RAN}, --url a daemon elsewhere"
     return f"{_NO_DAEMON_RAN}: type this command on the daemon's host"
 
@@ -200,7 +200,7 @@ def print_prepared(prepared: PreparedChange) -> int | None:
     for note in prepared.notes:
         output.print_error(note)
     if prepared.plan is not None and prepared.changes:
-        rows = ((prepared.connector, at) for at in prepared.changes)
+        rows = ((prepared.connector, change) for change in prepared.changes)
         print_changes("Offsets", rows, after="then")
     return OK if prepared.plan is None else None
 

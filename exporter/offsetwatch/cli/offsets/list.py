@@ -77,20 +77,34 @@ class _OffsetListing:
         self, shown: StatusDocument, missing: tuple[UnreadCluster, ...], config: Config | None
     ) -> None:
         """Take the clusters that the daemon reads whole. What it cannot read may be read here."""
-        named = {at.connect_cluster for at in shown.connectors.connectors}
+        named = {connector.connect_cluster for connector in shown.connectors.connectors}
         self._names |= {
-            at.name
-            for at in shown.connectors.connectors
-            if self._connect in {None, at.connect_cluster}
+            connector.name
+            for connector in shown.connectors.connectors
+            if self._connect in {None, connector.connect_cluster}
         }
         for cluster in sorted(named):
             if self._connect not in {None, cluster}:
                 continue
-            mine = [at for at in shown.connectors.connectors if at.connect_cluster == cluster]
-            lacking = (self._connectors or frozenset()) - {at.name for at in mine}
-            homes = () if config is None else (at for at in config.connect if at.name == cluster)
-            of = {(CONNECT, cluster), *((KAFKA, at.kafka) for at in homes)}
-            whole = not any((at.kind, at.cluster) in of for at in missing)
+            mine = [
+                connector
+                for connector in shown.connectors.connectors
+                if connector.connect_cluster == cluster
+            ]
+            lacking = (self._connectors or frozenset()) - {connector.name for connector in mine}
+            homes = (
+                ()
+                if config is None
+                else (
+                    connect_cluster
+                    for connect_cluster in config.connect
+                    if connect_cluster.name == cluster
+                )
+            )
+            of = {(CONNECT, cluster), *((KAFKA, home.kafka) for home in homes)}
+            whole = not any(
+                (connect_cluster.kind, connect_cluster.cluster) in of for connect_cluster in missing
+            )
             rows = list(_read_status_rows(mine, self._connectors))
             if whole and not (self._connect is not None and lacking):
                 self._rows[cluster] = rows
@@ -98,15 +112,19 @@ class _OffsetListing:
                 self._partly[cluster] = rows
         if config is None:
             self._rows |= self._partly
-            self._unread += (at.text for at in missing)
+            self._unread += (connect_cluster.text for connect_cluster in missing)
 
     def ask_connect(self, config: Config, reading: ReadOptions) -> None:
         """Ask the Connect clusters that are not known yet, but for those that do not answer."""
         if self._connect is not None:
             wanted = [find_connect(config, self._connect)]
         else:
-            wanted = [at for at in config.connect if at.worker_urls]
-        wanted = [at for at in wanted if at.name not in self._rows]
+            wanted = [
+                connect_cluster for connect_cluster in config.connect if connect_cluster.worker_urls
+            ]
+        wanted = [
+            connect_cluster for connect_cluster in wanted if connect_cluster.name not in self._rows
+        ]
         if not wanted:
             return
         silent = _find_silent_clusters(config, wanted, min(SILENT_S, reading.timeout_s))
@@ -136,7 +154,11 @@ class _OffsetListing:
         for connect in self._left:
             if self._partly.get(connect.name):
                 self._rows[connect.name] = self._partly[connect.name]
-        left = {at.name for at in self._left if at.name not in self._rows and at.kafka is not None}
+        left = {
+            cluster.name
+            for cluster in self._left
+            if cluster.name not in self._rows and cluster.kafka is not None
+        }
         if not left:
             return
         with inspect_clusters(config, timeout_s) as look:
@@ -145,7 +167,9 @@ class _OffsetListing:
                 if row.place in left:
                     self._rows.setdefault(row.place, []).append(row)
             self._unread += (
-                at.text for at in look.unread if (at.kind, at.cluster) not in self._named(left)
+                cluster.text
+                for cluster in look.unread
+                if (cluster.kind, cluster.cluster) not in self._named(left)
             )
         self.by.append("their topics, just now")
 
@@ -167,7 +191,7 @@ class _OffsetListing:
 
     @staticmethod
     def _named(clusters: Iterable[str]) -> set[tuple[str, str]]:
-        return {(CONNECT, at) for at in clusters}
+        return {(CONNECT, cluster) for cluster in clusters}
 
 
 def _find_silent_clusters(
@@ -175,7 +199,7 @@ def _find_silent_clusters(
 ) -> dict[ClusterName, str]:
     asked = config.model_copy(update={"kafka": {}, "connect": wanted})
     reach, deadline = ReachabilityProbe(asked), time.monotonic() + timeout_s
-    names = {ClusterName(CONNECT, at.name) for at in wanted if at.worker_urls}
+    names = {ClusterName(CONNECT, cluster.name) for cluster in wanted if cluster.worker_urls}
     while not reach.answered(names) and time.monotonic() < deadline:
         time.sleep(_ANSWER_POLL_S)
     return reach.silent(timeout_s)
@@ -188,16 +212,16 @@ def _read_status_rows(
         if wanted is not None and of.name not in wanted:
             continue
         kind = "sink" if of.kind == "sink" else "source"
-        for at in of.source_partitions:
-            partition = bytes(at.source_partition).decode()
-            offset = format_raw_json(at.offset)
+        for source in of.source_partitions:
+            partition = bytes(source.source_partition).decode()
+            offset = format_raw_json(source.offset)
             if offset is None:
                 output.print_error(
-                    f"{of.connect_cluster}/{of.name}: {at.label}: no offset is known"
+                    f"{of.connect_cluster}/{of.name}: {source.label}: no offset is known"
                 )
                 continue
             pair = PartitionOffset(partition, offset)
-            yield OffsetRow(of.connect_cluster, of.name, kind, pair, at.source or "topic")
+            yield OffsetRow(of.connect_cluster, of.name, kind, pair, source.source or "topic")
         for sink in of.sink_partitions:
             if sink.committed is None:
                 continue

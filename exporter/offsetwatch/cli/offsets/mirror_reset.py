@@ -59,7 +59,7 @@ def reset_flow(where: OffsetStoreOptions, asked: FlowResetOptions, how: ChangeOp
             _prepare_connector(way, where, name, wish, clear=asked.clear_syncs)
             for name in connectors
         ]
-        print_counts([(one.prepared.connector, at) for one in found for at in one.counts])
+        print_counts([(one.prepared.connector, count) for one in found for count in one.counts])
         return [one.prepared for one in found]
 
     return change.run_changes(where, connectors, prepared, how, typed=True)
@@ -77,7 +77,7 @@ def _find_connectors(way: AnyOffsetStore, asked: FlowResetOptions) -> tuple[str,
     """Raises ConfigError where no connector copies the flow."""
     source, target = asked.aliases
     listed = {name: way.settings(name) for name in way.place.connectors()}
-    known = {name: at for name, at in listed.items() if at is not None}
+    known = {name: connector for name, connector in listed.items() if connector is not None}
     found = find_flow_connectors(source, target, known)
     if isinstance(found, ValidationProblem):
         raise ConfigError((str(found),))
@@ -146,7 +146,9 @@ def _build_own_cluster(way: WorkerOffsetStore) -> ConnectClusterInventory:
         name=way.place.name,
         home=None,
         connectors=tuple(
-            _build_stopped_connector(name, at) for name, at in listed.items() if at is not None
+            _build_stopped_connector(name, connector)
+            for name, connector in listed.items()
+            if connector is not None
         ),
         running="",
     )
@@ -167,14 +169,23 @@ def _build_stopped_connector(name: str, at: ConnectorSettings) -> Connector:
 
 def print_counts(rows: list[tuple[str, CopyCost]]) -> None:
     """What is copied again or left out, partition by partition; nothing if nothing is."""
-    concerned = [(name, at) for name, at in rows if at.again or at.skipped]
+    concerned = [
+        (name, copy_cost) for name, copy_cost in rows if copy_cost.again or copy_cost.skipped
+    ]
     if not concerned:
         return
     output.print_table(
         "Records, at most",
         ("connector", "partition", "next now#", "next then#", "copied again#", "skipped#"),
         (
-            (name, format_partition_name(at.partition), at.before, at.after, at.again, at.skipped)
-            for name, at in concerned
+            (
+                name,
+                format_partition_name(copy_cost.partition),
+                copy_cost.before,
+                copy_cost.after,
+                copy_cost.again,
+                copy_cost.skipped,
+            )
+            for name, copy_cost in concerned
         ),
     )

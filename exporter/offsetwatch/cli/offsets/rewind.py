@@ -35,7 +35,7 @@ def rewind_connector(
 
     def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
         found = prepare_rewind(way, request, moment, execute.create_author(), allow_skip=allow_skip)
-        print_counts([(connector, at) for at in found.counts])
+        print_counts([(connector, count) for count in found.counts])
         return [found.prepared]
 
     return change.run_changes(where, (connector,), prepared, how, typed=True)

@@ -29,7 +29,7 @@ def create_backup(home: JournalOptions, connector: str) -> int:
                 f"did you mean {meant}?" if meant else f"it has: {format_names(known) or 'none'}"
             )
             raise ConfigError((f"{way.place.name} has no connector {connector} ({right})",))
-        pairs = tuple(at for at in way.place.pairs(connector) if at.offset is not None)
+        pairs = tuple(pair for pair in way.place.pairs(connector) if pair.offset is not None)
         for note in way.place.notes(connector):
             output.print_error(f"{connector}: {note}")
     try:

@@ -126,7 +126,7 @@ def create_restart_plan(access: ServiceAccess, wanted: PlanOptions, *, yes: bool
 
 def _format_denying_guards(told: PlanDetails) -> str:
     """The guards that would not let it begin, as they answered just now."""
-    return ", ".join(at.guard for at in select_denying_guards(told.guards))
+    return ", ".join(answer.guard for answer in select_denying_guards(told.guards))
 
 
 def create_restore_plan(
@@ -139,7 +139,7 @@ def create_restore_plan(
     if access.listener is not None:
         raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
     name = _require_backup_name(access, wanted.backup)
-    kept = {at.path.name: at.connectors for at in backups.list_backups(access.folder)}
+    kept = {backup.path.name: backup.connectors for backup in backups.list_backups(access.folder)}
     if name not in kept:
         raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
     if len(kept[name]) != 1:
@@ -167,7 +167,9 @@ def _find_configured_cluster(access: ServiceAccess) -> str:
         return ""
     loaded = access.loaded
     return _require_single_cluster(
-        [] if loaded is None else [at.name for at in loaded.connect if at.worker_urls]
+        []
+        if loaded is None
+        else [cluster.name for cluster in loaded.connect if cluster.worker_urls]
     )
 
 

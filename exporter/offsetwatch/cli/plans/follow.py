@@ -60,9 +60,9 @@ def _is_daemon_missing(at: ServiceSession) -> bool:
 def _describe_progress(told: PlanDetails) -> list[str]:
     """All there is to say by now; what was said before is not repeated."""
     found = [
-        f"{number}. {at.step}: {at.standing}"
-        for number, at in enumerate(told.steps, start=1)
-        if at.standing not in _SILENT_STATUSES
+        f"{number}. {plan_step.step}: {plan_step.standing}"
+        for number, plan_step in enumerate(told.steps, start=1)
+        if plan_step.standing not in _SILENT_STATUSES
     ]
     if told.row.state is PlanState.APPROVED:
         since = "the approval"
@@ -70,10 +70,11 @@ def _describe_progress(told: PlanDetails) -> list[str]:
             since = output.format_moment(told.row.not_before) or since
             found.append(f"it begins after {since}, when the cool-down of the last plan is over")
         found += [
-            f"not begun yet: {at.guard}: {at.said}; it begins by itself if this passes within "
+            f"not begun yet: {guard.guard}: {guard.said}; it begins by itself if this passes "
+            "within "
             f"{format_duration(APPROVED_TTL_S)} of {since}; the approval expires then"
-            for at in told.guards
-            if at.answer != "pass" and at.guard not in AUTOMATIC_GUARDS
+            for guard in told.guards
+            if guard.answer != "pass" and guard.guard not in AUTOMATIC_GUARDS
         ]
     return found
 

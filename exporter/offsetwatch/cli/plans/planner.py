@@ -37,10 +37,12 @@ def open_plan_inputs(
     configure_logging("error", "console")
     with inspect_for_connector(loaded, timeout_s, key) as look:
         snapshot = look.snapshot
-        for at in look.unread:
-            output.print_error(at.text)
+        for cluster in look.unread:
+            output.print_error(cluster.text)
         wishes = ControlRequestPlanner(loaded, lambda: snapshot, access.folder, SystemClock())
-        known = frozenset((at.connect_cluster, at.name) for at in snapshot.connectors)
+        known = frozenset(
+            (connector.connect_cluster, connector.name) for connector in snapshot.connectors
+        )
         yield ServiceCallbacks(
             plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known
         )

@@ -64,13 +64,13 @@ def print_plan(
             ("begins", f"after {output.format_moment(row.not_before)} (remedy.cool_down_s)")
         )
     if plan.remedy is not None:
-        facts += [(at.name, format_value(at)) for at in plan.remedy.evidence]
+        facts += [(item.name, format_value(item)) for item in plan.remedy.evidence]
         facts.append(("incident", plan.remedy.incident or None))
     facts += [("approval", _describe_approval(told)), ("sha256", row.sha256)]
     output.print_table(
         f"Plan {row.plan_id}: {row.verb}: {stands}",
         ("fact", "value"),
-        [at for at in facts if at[1] is not None],
+        [fact for fact in facts if fact[1] is not None],
     )
     _print_steps(told)
     if told.guards:
@@ -99,14 +99,19 @@ def _print_steps(told: PlanDetails) -> None:
     """
     pairs = [_format_pairs(format_pairs(step)) for step in told.plan.steps]
     rows = (
-        (number, at.step, pairs[number - 1] if number <= len(pairs) else "", at.standing)
-        for number, at in enumerate(told.steps, start=1)
+        (
+            number,
+            plan_step.step,
+            pairs[number - 1] if number <= len(pairs) else "",
+            plan_step.standing,
+        )
+        for number, plan_step in enumerate(told.steps, start=1)
     )
     output.print_table("Steps", ("step#", "what", "offsets", "status"), rows)
     requests = [
         f"  {number}. {_cut_request(request)}"
-        for number, at in enumerate(told.steps, start=1)
-        for request in at.requests
+        for number, plan_step in enumerate(told.steps, start=1)
+        for request in plan_step.requests
     ]
     if requests:
         output.print_lines(f"Requests to {told.row.connect_cluster}, by step", requests)
@@ -130,18 +135,24 @@ def print_guards(title: str, guards: tuple[GuardAnswerRow, ...], *, brief: bool 
     let it pass: briefly, by name alone.
     """
     rows = [
-        (_rank_guard(at), at) for at in sorted(guards, key=lambda at: (_rank_guard(at), at.number))
+        (_rank_guard(guard), guard)
+        for guard in sorted(guards, key=lambda at: (_rank_guard(at), at.number))
     ]
     output.print_table(
         title,
         ("", "guard", "answer", "why"),
         (
-            (f"G{at.number:02}", at.guard, _ANSWER_WORDS.get(weight, at.answer), at.said)
-            for weight, at in rows
+            (
+                f"G{answer.number:02}",
+                answer.guard,
+                _ANSWER_WORDS.get(weight, answer.answer),
+                answer.said,
+            )
+            for weight, answer in rows
             if weight < _PASSES or not brief
         ),
     )
-    passing = [at.guard for weight, at in rows if weight == _PASSES]
+    passing = [answer.guard for weight, answer in rows if weight == _PASSES]
     if brief and passing:
         output.print_lines(f"{len(passing)} guards let it pass: {', '.join(passing)}", ())
 
@@ -161,7 +172,7 @@ def _rank_guard(at: GuardAnswerRow) -> int:
 
 def select_denying_guards(guards: tuple[GuardAnswerRow, ...]) -> tuple[GuardAnswerRow, ...]:
     """Those that hold a plan back whoever approves it."""
-    return tuple(at for at in guards if _rank_guard(at) == _DENIES)
+    return tuple(guard for guard in guards if _rank_guard(guard) == _DENIES)
 
 
 def print_refusal(found: ProposalRefused) -> None:

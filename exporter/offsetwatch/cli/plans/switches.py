@@ -121,7 +121,9 @@ def list_breakers(access: ServiceAccess, *, output_format: OutputFormat) -> int:
 
 
 def _print_breakers(found: tuple[BreakerRow, ...]) -> None:
-    rows = ((at.scope, output.format_moment(at.opened_at), at.said) for at in found)
+    rows = (
+        (breaker.scope, output.format_moment(breaker.opened_at), breaker.said) for breaker in found
+    )
     output.print_table("Open breakers", ("scope", "since", "why"), rows)
 
 

@@ -86,7 +86,7 @@ class RemoteRemediationService:
     def inventory(self) -> frozenset[tuple[str, str]]:
         """See Desk."""
         found = self._asking.read(self._asking.ask("GET", "/connectors"), _Connectors).connectors
-        return frozenset((at.connect_cluster, at.connector) for at in found)
+        return frozenset((connector.connect_cluster, connector.connector) for connector in found)
 
     # --- plans -----------------------------------------------------------------------------------
 

@@ -317,12 +317,16 @@ class _Sweep:
             self._end(error)
 
     def _alive(self) -> set[int]:
-        return {at for at, count in enumerate(self._strikes) if count < STRIKES_MAX}
+        return {index for index, count in enumerate(self._strikes) if count < STRIKES_MAX}
 
     def _give_up(self, failed: _ConnectorRequest) -> None:
         """Those that no worker is left for; and all, if none is left at all."""
         alive = self._alive()
-        for question in [at for at in self._again if alive and alive <= at.failures.keys()]:
+        for question in [
+            connector_request
+            for connector_request in self._again
+            if alive and alive <= connector_request.failures.keys()
+        ]:
             told_by = self._last | question.failures
             error = self._verdict(question, sorted(told_by.items(), key=lambda at: at[0]))
             self._again.remove(question)

@@ -83,10 +83,12 @@ def _is_worker_with_properties(process: Path, properties: Path) -> bool:
     try:
         folder = process.joinpath("cwd").readlink()
     except OSError:  # somebody else's: the name alone has to do
-        return any(at.name == properties.name for at in named)
+        return any(path.name == properties.name for path in named)
     wanted = _read_file_identity(properties)
     return any(
-        _read_file_identity(folder / at) == wanted for at in named if at.suffix == properties.suffix
+        _read_file_identity(folder / path) == wanted
+        for path in named
+        if path.suffix == properties.suffix
     )
 
 

@@ -107,8 +107,8 @@ def forget_locals(error: BaseException) -> None:
     to them, and so to what had been read of an answer, 32 MiB at most: until Python looks for
     cycles, which it seldom does (daemon/memory.py).
     """
-    for at in _iterate_causes(error):
-        traceback.clear_frames(at.__traceback__)
+    for cause in _iterate_causes(error):
+        traceback.clear_frames(cause.__traceback__)
 
 
 @contextmanager

@@ -241,8 +241,8 @@ class KafkaAdmin:
         if stable:
             stable_ends = self.log_offsets(wanted, LATEST, committed=True, refused=refused)
         return {
-            at: LogBounds(start=start, end=end, stable_end=last)
-            for at, start, end, last in zip(wanted, starts, ends, stable_ends, strict=True)
+            partition: LogBounds(start=start, end=end, stable_end=last)
+            for partition, start, end, last in zip(wanted, starts, ends, stable_ends, strict=True)
             if start is not None and end is not None and last is not None
         }
 
@@ -259,11 +259,11 @@ class KafkaAdmin:
         that exist and are led, and why. Without it that is raised where it is all of them.
         """
         found = self._told(partitions, offset, committed=committed)
-        answers = [at if isinstance(at, int) else None for at in found]
+        answers = [item if isinstance(item, int) else None for item in found]
         if None in answers:
             why = {
-                at: error
-                for at, error in zip(partitions, found, strict=True)
+                partition: error
+                for partition, error in zip(partitions, found, strict=True)
                 if not isinstance(error, int | NotFound | LeaderNotAvailable)
             }
             if refused is not None:
@@ -292,12 +292,12 @@ class KafkaAdmin:
         # Asked for second, so that it is never the lower of the two.
         high = self._told(wanted, LATEST, committed=False)
         found: dict[TopicPartition, ReadableEnd] = {}
-        for at, end, last in zip(wanted, stable, high, strict=True):
+        for partition, end, last in zip(wanted, stable, high, strict=True):
             error = next((one for one in (end, last) if isinstance(one, ClientError)), None)
             if isinstance(end, int) and isinstance(last, int):
-                found[at] = ReadableEnd(stable=end, high=max(end, last))
+                found[partition] = ReadableEnd(stable=end, high=max(end, last))
             elif error is not None and refused is not None:
-                refused[at] = error
+                refused[partition] = error
             elif error is not None:
                 raise error
         return found
@@ -318,15 +318,15 @@ class KafkaAdmin:
         with self._translated():
             found = self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
         errors = {
-            at: client_error_from(self.name, offset)
-            for at, offset in found.items()
+            partition: client_error_from(self.name, offset)
+            for partition, offset in found.items()
             if isinstance(offset, ck.KafkaError)
         }
         if refused is not None:
             refused |= errors
         elif errors:
             raise next(iter(errors.values()))
-        return {at: offset for at, offset in found.items() if isinstance(offset, int)}
+        return {partition: offset for partition, offset in found.items() if isinstance(offset, int)}
 
     def close(self) -> None:
         """Close the clients that can be closed; librdkafka's admin client ends with the object."""
@@ -422,7 +422,8 @@ class TailReader:
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets."""
         wanted = [
-            ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
+            ck.TopicPartition(partition.topic, partition.partition, offset)
+            for partition, offset in starts.items()
         ]
         with translate_kafka_errors(self.name):
             self._consumer.assign(wanted)
@@ -439,7 +440,7 @@ class TailReader:
             if found and records_max > 1:
                 found += self._consumer.consume(records_max - 1, CONSUME_WAIT_S)
         # Of a group that nobody joins: that we may not see it keeps no record from us.
-        messages = [at for at in found if not _is_group_error(at.error())]
+        messages = [message for message in found if not _is_group_error(message.error())]
         if self._errors and not messages:
             raise self._errors.pop(self.name) or TargetUnreachable(self.name, "no broker answers")
         self._errors.clear()
@@ -451,7 +452,8 @@ class TailReader:
         partition no more.
         """
         wanted = [
-            ck.TopicPartition(at.topic, at.partition, offset) for at, offset in starts.items()
+            ck.TopicPartition(partition.topic, partition.partition, offset)
+            for partition, offset in starts.items()
         ]
         with translate_kafka_errors(self.name):
             self._consumer.incremental_unassign(wanted)
@@ -461,10 +463,14 @@ class TailReader:
         """Partition -> offset after the last record that `read` returned, and after the markers of
         transactions that follow it; without those never read.
         """
-        wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
+        wanted = [
+            ck.TopicPartition(partition.topic, partition.partition) for partition in partitions
+        ]
         with translate_kafka_errors(self.name):
             found = self._consumer.position(wanted)
-        return {at.partition: at.offset for at in found if at.offset >= 0}
+        return {
+            partition.partition: partition.offset for partition in found if partition.offset >= 0
+        }
 
     def close(self) -> None:
         """Leave; no commit is made."""

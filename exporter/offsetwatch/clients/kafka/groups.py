@@ -45,13 +45,17 @@ class GroupReaders:
         """Return the committed offsets (NEXT record) among these partitions, and the error of each
         for which the broker gave one instead.
         """
-        wanted = [ck.TopicPartition(at.topic, at.partition) for at in partitions]
+        wanted = [
+            ck.TopicPartition(partition.topic, partition.partition) for partition in partitions
+        ]
         with self._one_at_a_time:
             found = self._reader(group).committed(wanted, timeout=timeout_s)
         return {
-            TopicPartition(at.topic, at.partition): at.offset if at.error is None else at.error
-            for at in found
-            if at.error is not None or at.offset >= 0
+            TopicPartition(partition.topic, partition.partition): partition.offset
+            if partition.error is None
+            else partition.error
+            for partition in found
+            if partition.error is not None or partition.offset >= 0
         }
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ class KafkaInspector(KafkaAdmin):
             brokers=len(found.brokers),
             topics={name: len(topic.partitions) for name, topic in found.topics.items()},
             addresses=frozenset(
-                format_address(str(at.host), at.port) for at in found.brokers.values()
+                format_address(str(broker.host), broker.port) for broker in found.brokers.values()
             ),
         )
 
@@ -190,10 +190,10 @@ class KafkaInspector(KafkaAdmin):
         if not moments:
             return {}
         wanted = {
-            ck.TopicPartition(at.topic, at.partition): ck_admin.OffsetSpec.for_timestamp(
-                max(0, math.ceil(moment * 1000))
-            )
-            for at, moment in moments.items()
+            ck.TopicPartition(
+                partition.topic, partition.partition
+            ): ck_admin.OffsetSpec.for_timestamp(max(0, math.ceil(moment * 1000)))
+            for partition, moment in moments.items()
         }
         with self._translated():
             futures = self._client.list_offsets(
@@ -202,9 +202,11 @@ class KafkaInspector(KafkaAdmin):
                 request_timeout=REQUEST_TIMEOUT_S,
             )
         found: dict[TopicPartition, int | None] = {}
-        for at, asked in futures.items():
+        for partition, asked in futures.items():
             offset = int(self._result(asked).offset)
-            found[TopicPartition(at.topic, at.partition)] = offset if offset >= 0 else None
+            found[TopicPartition(partition.topic, partition.partition)] = (
+                offset if offset >= 0 else None
+            )
         return found
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
@@ -217,14 +219,14 @@ class KafkaInspector(KafkaAdmin):
         with self._translated():
             futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
         answers = self._answers({resource.name: asked for resource, asked in futures.items()})
-        errors = [at for at in answers.values() if isinstance(at, ClientError)]
+        errors = [answer for answer in answers.values() if isinstance(answer, ClientError)]
         if len(errors) == len(answers):
             for error in errors:
                 if not isinstance(error, AccessDenied):
                     raise error
         return {
-            name: None if isinstance(at, ClientError) else read_cleanup_policy(at)
-            for name, at in answers.items()
+            name: None if isinstance(item, ClientError) else read_cleanup_policy(item)
+            for name, item in answers.items()
         }
 
     def message_bytes_max(self, topic: str) -> int | None:
@@ -326,7 +328,7 @@ def _build_topic_shape(found: ck_admin.TopicDescription) -> TopicShape:
     return TopicShape(
         topic_id=_read_topic_id(found),
         partitions=len(found.partitions),
-        replication=min((len(at.replicas) for at in found.partitions), default=0),
+        replication=min((len(partition.replicas) for partition in found.partitions), default=0),
         operations=_list_operation_names(found.authorized_operations),
     )
 

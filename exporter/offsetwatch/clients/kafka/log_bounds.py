@@ -168,22 +168,24 @@ class LogBoundsReader:
         """The broker that leads each partition; negative for none."""
         found = reader.list_topics(timeout=_compute_remaining_s(until))
         return {
-            TopicPartition(name, at.id): at.leader
+            TopicPartition(name, partition.id): partition.leader
             for name, topic in found.topics.items()
-            for at in topic.partitions.values()
+            for partition in topic.partitions.values()
         }
 
     def _leaderless(
         self, leaders: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ClientError]:
         nobody = LeaderNotAvailable(self._name, "it has no leader")
-        return {at: nobody for at, leader in leaders.items() if leader < 0}
+        return {partition: nobody for partition, leader in leaders.items() if leader < 0}
 
     def _left_apart(self) -> dict[TopicPartition, ClientError]:
         if self._apart:
             now = time.monotonic()
-            self._apart = {at: kept for at, kept in self._apart.items() if kept[1] > now}
-        return {at: error for at, (error, _) in self._apart.items()}
+            self._apart = {
+                partition: kept for partition, kept in self._apart.items() if kept[1] > now
+            }
+        return {partition: error for partition, (error, _) in self._apart.items()}
 
     def _by_leader(
         self,
@@ -196,8 +198,8 @@ class LogBoundsReader:
     ) -> list[OffsetOrError]:
         """Ask each broker for what it leads, so that one that hangs takes only its own along."""
         places: dict[int, list[int]] = {}
-        for place, at in enumerate(some.of):
-            places.setdefault(leaders.get(at, -1), []).append(place)
+        for place, partition in enumerate(some.of):
+            places.setdefault(leaders.get(partition, -1), []).append(place)
         hangs = ResponseTimeout(self._name, "the broker that leads it does not answer")
         found: list[OffsetOrError] = [hangs] * len(some.of)
         groups = [(leader, own) for leader, own in places.items() if leader not in silent]
@@ -227,9 +229,12 @@ class LogBoundsReader:
         """Ask for those that are not `idle`, of which the answer is known."""
         if not idle or idle.keys().isdisjoint(some.of):  # an empty one would look at each, too
             return self._asked(reader, some.wanted, limit_s)
-        led = [at not in idle for at in some.of]
+        led = [partition not in idle for partition in some.of]
         told = iter(self._asked(reader, list(compress(some.wanted, led)), limit_s))
-        return [next(told) if asked else idle[at] for at, asked in zip(some.of, led, strict=True)]
+        return [
+            next(told) if asked else idle[partition]
+            for partition, asked in zip(some.of, led, strict=True)
+        ]
 
     def _asked(
         self, reader: ck.Consumer, wanted: list[ck.TopicPartition], limit_s: float
@@ -240,10 +245,10 @@ class LogBoundsReader:
             found = reader.offsets_for_times(wanted, timeout=limit_s)
         except ck.KafkaException as exc:
             return self._refused(reader, wanted, limit_s, exc.args[0])
-        offsets: list[int] = [at.offset for at in found]
-        if min(offsets) >= 0 and all(at.error is None for at in found):
+        offsets: list[int] = [partition.offset for partition in found]
+        if min(offsets) >= 0 and all(partition.error is None for partition in found):
             return [*offsets]
-        return [self._one(at) for at in found]
+        return [self._one(partition) for partition in found]
 
     def _one(self, at: ck.TopicPartition) -> OffsetOrError:
         """An offset that is one: while a broker goes or comes, librdkafka may answer with a
@@ -298,7 +303,9 @@ class LogBoundsReader:
 def _build_topic_partitions(
     partitions: Sequence[TopicPartition], offset: int
 ) -> list[ck.TopicPartition]:
-    return [ck.TopicPartition(at.topic, at.partition, offset) for at in partitions]
+    return [
+        ck.TopicPartition(partition.topic, partition.partition, offset) for partition in partitions
+    ]
 
 
 def _compute_remaining_s(until: float) -> float:

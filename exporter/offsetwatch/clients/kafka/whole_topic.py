@@ -84,7 +84,7 @@ class StorageAdmin(KafkaInspector):
         """
         found = self._described([group])[group]
         if not isinstance(found, ClientError):
-            return tuple(sorted(f"{at.client_id} at {at.host}" for at in found.members))
+            return tuple(sorted(f"{member.client_id} at {member.host}" for member in found.members))
         if isinstance(found, NotFound):
             return ()
         if isinstance(found, AccessDenied):
@@ -111,7 +111,9 @@ class StorageAdmin(KafkaInspector):
         found = groups[0]
         if found.error is not None:
             raise client_error_from(self.name, found.error)
-        return tuple(sorted(f"{at.client_id} at {at.client_host}" for at in found.members))
+        return tuple(
+            sorted(f"{member.client_id} at {member.client_host}" for member in found.members)
+        )
 
 
 def _is_other_protocol_error(error: ClientError) -> bool:
@@ -130,8 +132,10 @@ def read_topic_ends(admin: KafkaAdmin, topic: str) -> TopicEnds:
     return TopicEnds(
         topic_id=topic_id,
         partitions=count,
-        ends={at.partition: end.high for at, end in found.items()},
-        held=tuple(sorted(at.partition for at, end in found.items() if end.stable < end.high)),
+        ends={partition.partition: end.high for partition, end in found.items()},
+        held=tuple(
+            sorted(partition.partition for partition, end in found.items() if end.stable < end.high)
+        ),
     )
 
 
@@ -149,7 +153,7 @@ def read_whole_topic(
     ends = read_topic_ends(admin, topic) if until is None else until
     wanted = [TopicPartition(topic, number) for number in sorted(ends.ends)]
     starts = admin.bounds(wanted, stable=False)
-    total = sum(ends.ends[at.partition] - bound.start for at, bound in starts.items())
+    total = sum(ends.ends[partition.partition] - bound.start for partition, bound in starts.items())
     reader = open_reader()
     try:
         reader.assign(dict.fromkeys(wanted, BEGINNING))
@@ -193,7 +197,11 @@ def _read_records(
 def _build_timeout_error(
     name: str, wanted: list[TopicPartition], positions: Mapping[int, int], ends: TopicEnds
 ) -> ResponseTimeout:
-    left = [at for at in wanted if positions[at.partition] < ends.ends[at.partition]]
+    left = [
+        partition
+        for partition in wanted
+        if positions[partition.partition] < ends.ends[partition.partition]
+    ]
     at = left[0]
     why = f"stands at {positions[at.partition]} of {ends.ends[at.partition]}"
     return ResponseTimeout(

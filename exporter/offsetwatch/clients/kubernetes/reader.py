@@ -54,9 +54,9 @@ class KubeReader:
                 raise NotFound(self.name, "Strimzi's resources are not installed") from exc
             listed = group.get("versions")
             served = {
-                str(at.get("version"))
-                for at in (listed if isinstance(listed, list) else ())
-                if isinstance(at, dict)
+                str(entry.get("version"))
+                for entry in (listed if isinstance(listed, list) else ())
+                if isinstance(entry, dict)
             }
             known = [version for version in STRIMZI_API_VERSIONS if version in served]
             if not known:

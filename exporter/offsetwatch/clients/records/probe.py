@@ -74,7 +74,10 @@ class ProbeReader:
         found: dict[TopicPartition, ProbeAnswer] = {}
         self._errors.clear()
         deadline = time.monotonic() + timeout_s
-        wanted = [ck.TopicPartition(at.topic, at.partition, start) for at, start in starts.items()]
+        wanted = [
+            ck.TopicPartition(partition.topic, partition.partition, start)
+            for partition, start in starts.items()
+        ]
         with translate_kafka_errors(self.name):
             self._consumer.assign(wanted)
             try:

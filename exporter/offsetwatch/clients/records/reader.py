@@ -242,7 +242,7 @@ class _WindowBuilder:
     def cut(self, checked: ChecksumResult) -> None:
         """Keep what is known to be sound."""
         if checked.sound_to < self.position:
-            self.records = [at for at in self.records if at.offset < checked.sound_to]
+            self.records = [record for record in self.records if record.offset < checked.sound_to]
             self.position = checked.sound_to
             self.corrupt_at = checked.sound_to if checked.corrupt else None
 

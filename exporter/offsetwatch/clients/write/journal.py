@@ -110,9 +110,12 @@ class JournalWriter:
             raise ResponseTimeout(self._target, "librdkafka has no room for it") from exc
 
     def _why(self, error: ck.KafkaError) -> ClientError:
-        for at in (error, *self._told):  # what came first may be told beside what came of it
-            if at.code() in _FENCED_CODES:
-                return ProducerFenced(self._target, at.str())
+        for kafka_error in (
+            error,
+            *self._told,
+        ):  # what came first may be told beside what came of it
+            if kafka_error.code() in _FENCED_CODES:
+                return ProducerFenced(self._target, kafka_error.str())
         if error.code() in _TIMED_OUT_CODES:
             return ResponseTimeout(self._target, error.str())
         return client_error_from(self._target, error)

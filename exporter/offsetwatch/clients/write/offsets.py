@@ -77,7 +77,9 @@ def write_records(
     failures = [client_error_from(name, error) for error in errors]
     if left:
         failures.append(ResponseTimeout(name, f"{left} record(s) without an answer"))
-    certain = acknowledged == 0 and all(isinstance(at, _NOT_WRITTEN_ERRORS) for at in failures)
+    certain = acknowledged == 0 and all(
+        isinstance(failure, _NOT_WRITTEN_ERRORS) for failure in failures
+    )
     return OffsetsWriteResult(acknowledged, failures[0] if failures else None, certain=certain)
 
 

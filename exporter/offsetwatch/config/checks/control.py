@@ -50,7 +50,9 @@ def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
         yield "control.clients: control.tls.client_ca_file is required to know a client"
     if "client_ca_file" in tls and not clients:
         yield "control.tls: client_ca_file is of no use without control.clients"
-    connects = [str(at.get("name")) for _, at in iterate_mappings(document.get("connect"), "")]
+    connects = [
+        str(entry.get("name")) for _, entry in iterate_mappings(document.get("connect"), "")
+    ]
     yield from _check_principals((*tokens, *clients, *users), connects)
     yield from _check_tokens(tokens, folder)
     yield from _check_duplicates(clients, "san")
@@ -101,7 +103,7 @@ def _read_token_hashes(token: dict[Any, Any], folder: Path) -> Iterator[str]:
         found = parse_tokens(read_private_file(folder / token["token_file"]))
     except (OSError, ValueError):
         return  # a mistake of its own
-    yield from {hashlib.sha256(at.encode()).hexdigest() for at in found}
+    yield from {hashlib.sha256(name.encode()).hexdigest() for name in found}
 
 
 def _check_duplicates(

@@ -35,7 +35,7 @@ def check_remedy(document: dict[Any, Any]) -> Iterator[str]:
     """Every contradiction, each with its path."""
     remedy = as_mapping(document.get("remedy"))
     connects = iterate_mappings(document.get("connect"), "connect")
-    names = [at["name"] for _, at in connects if isinstance(at.get("name"), str)]
+    names = [entry["name"] for _, entry in connects if isinstance(entry.get("name"), str)]
     for path, rule in iterate_mappings(remedy.get("auto"), "remedy.auto"):
         yield from check_cluster_name(
             rule.get("connect"), names, f"{path}.connect", under="connect"

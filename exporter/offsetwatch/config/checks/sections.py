@@ -236,11 +236,15 @@ def _check_flow(
     yield from check_cluster_name(syncs.get("kafka"), kafkas, f"{path}.offset_syncs.kafka")
     named = flow.get("connect")
     if named is not None:
-        names = (at["name"] for at in connects if isinstance(at.get("name"), str))
+        names = (connect["name"] for connect in connects if isinstance(connect.get("name"), str))
         yield from check_cluster_name(named, names, f"{path}.connect", under="connect")
         return
     downstream = flow.get("downstream")
-    able = [at for at in connects if at.get("kafka") == downstream and not _has_url(at)]
+    able = [
+        connect
+        for connect in connects
+        if connect.get("kafka") == downstream and not _has_url(connect)
+    ]
     if len(able) != 1 and isinstance(downstream, str):
         found = f"{len(able)} entries without url are" if able else "no entry without url is"
         yield (f'{path}.connect: required: under connect, {found} on "{downstream}"')

@@ -431,6 +431,8 @@ class Config(ConfigSection):
         if flow.connect is not None:
             return flow.connect
         (found,) = (
-            at.name for at in self.connect if not at.worker_urls and at.kafka == flow.downstream
+            cluster.name
+            for cluster in self.connect
+            if not cluster.worker_urls and cluster.kafka == flow.downstream
         )
         return found

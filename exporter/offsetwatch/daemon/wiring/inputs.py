@@ -26,19 +26,21 @@ def build_book(config: Config) -> Book:
     slowest_offsets_s = max(connect.poll.rest_offsets_s for connect in config.connect)
     slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
     # Where one worker does not answer the next is asked, each for so long.
-    timeout_s = max(at.poll.timeout_s * max(1, len(at.worker_urls)) for at in config.connect)
+    timeout_s = max(
+        cluster.poll.timeout_s * max(1, len(cluster.worker_urls)) for cluster in config.connect
+    )
     return Book(
         sites=tuple(
             ConnectClusterSettings(
-                name=at.name,
-                kafka=at.kafka,
-                rest=bool(at.worker_urls),
-                wants_connector=at.connectors.allows,
-                wants_topic=at.topics.allows,
-                by_topic=at.granularity == "topic",
-                status=_status_topic(at),
+                name=cluster.name,
+                kafka=cluster.kafka,
+                rest=bool(cluster.worker_urls),
+                wants_connector=cluster.connectors.allows,
+                wants_topic=cluster.topics.allows,
+                by_topic=cluster.granularity == "topic",
+                status=_status_topic(cluster),
             )
-            for at in config.connect
+            for cluster in config.connect
         ),
         kafkas={name: kafka.addresses for name, kafka in config.kafka.items()},
         flows=build_named_flows(config),
@@ -70,7 +72,11 @@ def build_judge(config: Config) -> SnapshotJudge:
             runbooks_url=config.notify.runbooks_url,
             addresses={
                 **{("kafka", name): kafka.bootstrap for name, kafka in config.kafka.items()},
-                **{("connect", at.name): at.url for at in config.connect if at.url is not None},
+                **{
+                    ("connect", cluster.name): cluster.url
+                    for cluster in config.connect
+                    if cluster.url is not None
+                },
             },
         )
     )

@@ -64,7 +64,9 @@ def open_remediation_parts(
             policy=policy,
             state_dir=folder,
             time=TimeSources(clock, SteadyClock(), pause),
-            resource_problem=StrimziObstacles({at.name: at for at in config.connect}).problem,
+            resource_problem=StrimziObstacles(
+                {cluster.name: cluster for cluster in config.connect}
+            ).problem,
         )
         planner = Planner(
             sight_of=sights.of,

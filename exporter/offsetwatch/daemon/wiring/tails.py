@@ -51,7 +51,9 @@ class Tails:
             if topic not in wanted or not wanted[topic] <= following.readers:
                 self._leave(topic)
         # Before a tail is told of again its old input has to be forgotten, or it would look alive.
-        self._retiring = {at for at in self._retiring if not self._put((InputRetired(at),))}
+        self._retiring = {
+            input_id for input_id in self._retiring if not self._put((InputRetired(input_id),))
+        }
         for topic in sorted(wanted.keys() - self._following.keys()):
             if InputId.of_tail(topic) not in self._retiring:
                 stopped = threading.Event()
@@ -71,4 +73,8 @@ class Tails:
 
 
 def _find_reading_clusters(topology: Topology, topic: KafkaTopic) -> frozenset[str]:
-    return frozenset(at.connect_cluster for at in topology.offsets_topics if at.at == topic)
+    return frozenset(
+        offsets_topic.connect_cluster
+        for offsets_topic in topology.offsets_topics
+        if offsets_topic.at == topic
+    )

@@ -148,10 +148,10 @@ def _match_longest(
     """The longest common subsequence, by the usual table, filled from its end."""
     width = gap.down_end - gap.down
     table = [[0] * (width + 1)]
-    for at in range(gap.up_end - 1, gap.up - 1, -1):
+    for number in range(gap.up_end - 1, gap.up - 1, -1):
         below, row = table[-1], [0] * (width + 1)
         for column in range(width - 1, -1, -1):
-            if up[at] == down[gap.down + column]:
+            if up[number] == down[gap.down + column]:
                 row[column] = below[column + 1] + 1
             else:
                 row[column] = max(below[column], row[column + 1])

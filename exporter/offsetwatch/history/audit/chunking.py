@@ -123,6 +123,7 @@ def build_blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _rows(of: tuple[int, int], found: list[Block]) -> pa.RecordBatch:
     columns: list[Any] = [pa.array([value] * len(found), pa.int32()) for value in of]
     columns += [
-        pa.array([at[number] for at in found], pa.int64()) for number in range(len(Block._fields))
+        pa.array([block[number] for block in found], pa.int64())
+        for number in range(len(Block._fields))
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(NAMES))

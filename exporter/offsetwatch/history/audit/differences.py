@@ -157,8 +157,8 @@ def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResu
 
 def find_unknown_hashes(left: AlignmentResult) -> frozenset[int]:
     """Hashes of downstream records of which the windows do not tell where they come from."""
-    ups = {at.digest for gap in left.gaps for at in gap.up}
-    downs = {at.digest for gap in left.gaps for at in gap.down}
+    ups = {record.digest for gap in left.gaps for record in gap.up}
+    downs = {record.digest for gap in left.gaps for record in gap.down}
     return frozenset(downs - ups - left.known.keys())
 
 
@@ -171,7 +171,11 @@ def classify_records(
     moved_up, moved_down, moved = _find_reordered(left.gaps)
     yield from moved
     known: dict[int, HashedRecord | None] = {
-        **{at.up.digest: at.up for at in moved if at.up is not None},
+        **{
+            mirror_difference.up.digest: mirror_difference.up
+            for mirror_difference in moved
+            if mirror_difference.up is not None
+        },
         **elsewhere,
         **left.known,
     }
@@ -227,8 +231,16 @@ def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     they have, as one.
     """
     once = _merge_adjacent(sorted(found, key=_compute_kind_key), _is_next)
-    turned = [at for at in once if at.kind is MirrorDifferenceKind.DUPLICATED]
-    others = [at for at in once if at.kind is not MirrorDifferenceKind.DUPLICATED]
+    turned = [
+        audit_finding
+        for audit_finding in once
+        if audit_finding.kind is MirrorDifferenceKind.DUPLICATED
+    ]
+    others = [
+        audit_finding
+        for audit_finding in once
+        if audit_finding.kind is not MirrorDifferenceKind.DUPLICATED
+    ]
     # Of a range that is there twice the first copy may be matched to its middle and the second
     # from there: then what is left is its end, and after it its beginning.
     return tuple(sorted((*others, *_merge_adjacent(turned, _is_previous)), key=_compute_offset_key))
@@ -238,17 +250,21 @@ def _merge_adjacent(
     found: Iterable[AuditFinding], follows: Callable[[Span | None, Span | None], bool]
 ) -> list[AuditFinding]:
     made: list[AuditFinding] = []
-    for at in found:
+    for audit_finding in found:
         last = made[-1] if made else None
-        if last is not None and _is_same_kind(last, at) and follows(last.up, at.up):
+        if (
+            last is not None
+            and _is_same_kind(last, audit_finding)
+            and follows(last.up, audit_finding.up)
+        ):
             made[-1] = replace(
                 last,
-                records=last.records + at.records,
-                up=_join_spans(last.up, at.up),
-                down=_join_spans(last.down, at.down),
+                records=last.records + audit_finding.records,
+                up=_join_spans(last.up, audit_finding.up),
+                down=_join_spans(last.down, audit_finding.down),
             )
         else:
-            made.append(at)
+            made.append(audit_finding)
     return made
 
 
@@ -347,7 +363,7 @@ def _pair_records(
     list[tuple[_NumberedRecord, _NumberedRecord]], list[_NumberedRecord], list[_NumberedRecord]
 ]:
     """(pairs that are the same by this, in one order; what is left upstream, and downstream)."""
-    runs = align_sequences([by(at) for _, at in ups], [by(at) for _, at in downs])
+    runs = align_sequences([by(record) for _, record in ups], [by(record) for _, record in downs])
     pairs = [
         (ups[run.up + number], downs[run.down + number])
         for run in runs
@@ -356,8 +372,8 @@ def _pair_records(
     paired_up, paired_down = {up[0] for up, _ in pairs}, {down[0] for _, down in pairs}
     return (
         pairs,
-        [at for at in ups if at[0] not in paired_up],
-        [at for at in downs if at[0] not in paired_down],
+        [record for record in ups if record[0] not in paired_up],
+        [record for record in downs if record[0] not in paired_down],
     )
 
 

@@ -181,7 +181,11 @@ class DifferenceExplainer:
     def again(self, span: Span) -> str:
         """The plan that had these upstream offsets, all of them, copied again; "" if none did."""
         return next(
-            (at.said for at in self._repeated if at.first <= span.first and span.last <= at.last),
+            (
+                planned_reposition.said
+                for planned_reposition in self._repeated
+                if planned_reposition.first <= span.first and span.last <= planned_reposition.last
+            ),
             "",
         )
 
@@ -192,7 +196,13 @@ class DifferenceExplainer:
         }.get(item.kind, ())
         up = item.up
         return next(
-            (at.said for at in of if up is not None and at.first <= up.offset <= at.last), ""
+            (
+                planned_reposition.said
+                for planned_reposition in of
+                if up is not None
+                and planned_reposition.first <= up.offset <= planned_reposition.last
+            ),
+            "",
         )
 
     def _compacted(self, item: MirrorDifference) -> str:
@@ -238,8 +248,8 @@ def _find_plan_repositions(
             then = dict.fromkeys(stood)
         else:
             continue
-        for at, now in then.items():
-            yield from _compare_positions(at, stood.get(at), now, said)
+        for partition, now in then.items():
+            yield from _compare_positions(partition, stood.get(partition), now, said)
 
 
 def _compare_positions(

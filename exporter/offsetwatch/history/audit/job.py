@@ -126,20 +126,24 @@ class _DifferingBlocks:
     @property
     def records(self) -> int:
         """Of both sides."""
-        return sum(at.records for run in (self.up, *self.down) for at in run)
+        return sum(block.records for run in (self.up, *self.down) for block in run)
 
 
 def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAudit, ...]:
     """Read both sides, some topics at a time. Raises HistoryError."""
-    found = [PartitionAudit(at, 0, 0, 0, ()) for at in spec.pinned.reaches if not at.slices]
-    todo = _batches([at for at in spec.pinned.reaches if at.slices])
+    found = [
+        PartitionAudit(coverage, 0, 0, 0, ())
+        for coverage in spec.pinned.reaches
+        if not coverage.slices
+    ]
+    todo = _batches([coverage for coverage in spec.pinned.reaches if coverage.slices])
     if todo:
         total = sum(map(_size, spec.pinned.reaches))
         with spark_session(
             master=spec.master, heap=spec.heap, short=total < LONG_RECORDS_MIN
         ) as spark:
             for number, reaches in enumerate(todo, start=1):
-                topics = sorted({at.at.topic for at in reaches})
+                topics = sorted({coverage.at.topic for coverage in reaches})
                 named = topics[0] if len(topics) == 1 else f"{topics[0]} to {topics[-1]}"
                 progress(f"part {number} of {len(todo)}: {named}")
                 found += _Batch(spec, spark, reaches, progress).audited()
@@ -155,8 +159,8 @@ def _batches(reaches: Sequence[PartitionCoverage]) -> list[list[PartitionCoverag
     price.
     """
     by_topic: dict[str, list[PartitionCoverage]] = defaultdict(list)
-    for at in reaches:
-        by_topic[at.at.topic].append(at)
+    for coverage in reaches:
+        by_topic[coverage.at.topic].append(coverage)
     made: list[list[PartitionCoverage]] = []
     size = topics = 0
     for _, of in sorted(by_topic.items()):
@@ -183,7 +187,7 @@ class _Batch:
         self._spark = spark
         self._reaches = reaches
         self._progress = progress
-        self._slices = [of for at in reaches for of in at.slices]
+        self._slices = [of for coverage in reaches for of in coverage.slices]
         self._cut_up: dict[int, int] = {}  # slice -> records of its head that are not looked at
         self._cut_down: set[int] = set()
 
@@ -211,7 +215,7 @@ class _Batch:
             why = DifferenceExplainer(
                 of.at, self._spec.skips, self._spec.transforms, newest.get(of.at, CompactionFacts())
             )
-            apart = [_build_repeat_finding(at, why) for at in repeats[number]]
+            apart = [_build_repeat_finding(repeat, why) for repeat in repeats[number]]
             whole[number] += merge_findings((*apart, *group_differences(told.get(number, ()), why)))
         number = 0
         for reach in self._reaches:
@@ -223,7 +227,7 @@ class _Batch:
                 down_records=_count(blocks, mine, DOWNSTREAM),
                 up_unjudged=sum(self._cut_up.get(of, 0) for of in mine)
                 + sum(lefts[of].up_unjudged for of in mine if of in lefts),
-                findings=tuple(at for of in mine for at in whole[of]),
+                findings=tuple(audit_finding for of in mine for audit_finding in whole[of]),
             )
 
     def _blocks(self) -> dict[tuple[int, int], list[Block]]:
@@ -252,24 +256,24 @@ class _Batch:
             found = _find_differing_blocks(
                 number, up, down, repeats[number], down_head=of.down_head
             )
-            differing += (self._without_head(at) for at in found)
+            differing += (self._without_head(differing_blocks) for differing_blocks in found)
         looked: list[_DifferingBlocks] = []
         budget = self._spec.records_max
-        for at in sorted(differing, key=lambda one: one.records):
-            if at.records <= budget:
-                budget -= at.records
-                looked.append(at)
+        for differing_blocks in sorted(differing, key=lambda one: one.records):
+            if differing_blocks.records <= budget:
+                budget -= differing_blocks.records
+                looked.append(differing_blocks)
             else:
-                whole[at.of].append(_build_coarse_finding(at))
+                whole[differing_blocks.of].append(_build_coarse_finding(differing_blocks))
         looked.sort(key=lambda one: (one.of, one.gap))
         read = self._records(looked)
         windows: dict[int, list[DifferenceWindow]] = defaultdict(list)
-        for number, at in enumerate(looked):
-            windows[at.of].append(
+        for number, differing_blocks in enumerate(looked):
+            windows[differing_blocks.of].append(
                 DifferenceWindow(
                     read.get((number, UPSTREAM), []),
                     read.get((number, DOWNSTREAM), []),
-                    at.up_before,
+                    differing_blocks.up_before,
                 )
             )
         return dict(windows)
@@ -302,11 +306,11 @@ class _Batch:
         self, looked: Sequence[_DifferingBlocks]
     ) -> dict[tuple[int, int], list[HashedRecord]]:
         parts = []
-        for number, at in enumerate(looked):
-            of = self._slices[at.of]
+        for number, differing_blocks in enumerate(looked):
+            of = self._slices[differing_blocks.of]
             for side, topic, runs in (
-                (UPSTREAM, of.at.topic, (at.up,)),
-                (DOWNSTREAM, of.remote, at.down),
+                (UPSTREAM, of.at.topic, (differing_blocks.up,)),
+                (DOWNSTREAM, of.remote, differing_blocks.down),
             ):
                 parts += [
                     AuditReadRange(
@@ -316,7 +320,9 @@ class _Batch:
                     if run
                 ]
         if parts:
-            self._progress(f"  {sum(at.records for at in looked)} records lie where both differ")
+            self._progress(
+                f"  {sum(item.records for item in looked)} records lie where both differ"
+            )
         return read_records(self._spark, self._spec.clusters, parts)
 
     def _lookups(self) -> Lookups:
@@ -325,12 +331,12 @@ class _Batch:
 
 
 def _count(blocks: Mapping[tuple[int, int], list[Block]], of: range, side: int) -> int:
-    return sum(at.records for number in of for at in blocks.get((number, side), ()))
+    return sum(block.records for number in of for block in blocks.get((number, side), ()))
 
 
 def _take_last_blocks(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, ...]:
     """The last of these, as far back as the copies of the other side's may well lie."""
-    wanted = HEAD_RECORDS + HEAD_TIMES * sum(at.records for at in other)
+    wanted = HEAD_RECORDS + HEAD_TIMES * sum(block.records for block in other)
     for number in range(len(blocks) - 1, -1, -1):
         wanted -= blocks[number].records
         if wanted <= 0:

@@ -47,14 +47,17 @@ class Lookups:
         """By hash, upstream records outside of the windows that stand downstream once more; None
         for what was downstream before, and is not upstream any more. Raises HistoryError.
         """
-        asked = {at: frozenset().union(*map(find_unknown_hashes, of)) for at, of in left.items()}
-        wanted = {at: hashes for at, hashes in sorted(asked.items()) if hashes}
+        asked = {
+            partition: frozenset().union(*map(find_unknown_hashes, of))
+            for partition, of in left.items()
+        }
+        wanted = {partition: hashes for partition, hashes in sorted(asked.items()) if hashes}
         if not wanted:
             return {}
         hashes = frozenset().union(*wanted.values())
         self.progress(f"  {len(hashes)} records of unknown origin are looked for in both logs")
         places = tuple(wanted)
-        firsts = {at: _find_first_offsets(left[at]) for at in places}
+        firsts = {partition: _find_first_offsets(left[partition]) for partition in places}
         found: dict[TopicPartition, dict[int, HashedRecord | None]] = defaultdict(dict)
         for one in find_by_hash(self.spark, self.clusters, self._logs(places), hashes):
             at, digest = places[one.number], one.record.digest
@@ -71,9 +74,15 @@ class Lookups:
     ) -> dict[TopicPartition, CompactionFacts]:
         """What the explanation by compaction needs. Raises HistoryError."""
         up, down = self.pinned.compacted
-        made = {at: CompactionFacts(up=at.topic in up, down=at.topic in down) for at in found}
-        asked = {at: frozenset(_keys(of, made[at])) for at, of in sorted(found.items())}
-        wanted = {at: keys for at, keys in asked.items() if keys}
+        made = {
+            partition: CompactionFacts(up=partition.topic in up, down=partition.topic in down)
+            for partition in found
+        }
+        asked = {
+            partition: frozenset(_keys(of, made[partition]))
+            for partition, of in sorted(found.items())
+        }
+        wanted = {partition: keys for partition, keys in asked.items() if keys}
         if not wanted:
             return made
         places = tuple(wanted)
@@ -84,21 +93,27 @@ class Lookups:
             self.spark, self.clusters, parts, keys
         ).items():
             newest[places[number]][key] = offset
-        for at in places:
-            made[at] = CompactionFacts(up=made[at].up, down=made[at].down, upstream=newest[at])
+        for partition in places:
+            made[partition] = CompactionFacts(
+                up=made[partition].up, down=made[partition].down, upstream=newest[partition]
+            )
         return made
 
     def _logs(self, places: Sequence[TopicPartition]) -> list[AuditReadRange]:
         """All of both logs, as they were when the audit was pinned."""
         parts = []
-        for number, at in enumerate(places):
-            up, down = self.pinned.up[at], self.pinned.down[at]
+        for number, partition in enumerate(places):
+            up, down = self.pinned.up[partition], self.pinned.down[partition]
             end = up.stable_end if self.pinned.flow.read_committed else up.end
-            parts.append(AuditReadRange(number, UPSTREAM, at.topic, at.partition, up.start, end))
-            remote = self.remotes[at]
             parts.append(
                 AuditReadRange(
-                    number, DOWNSTREAM, remote, at.partition, down.start, down.stable_end
+                    number, UPSTREAM, partition.topic, partition.partition, up.start, end
+                )
+            )
+            remote = self.remotes[partition]
+            parts.append(
+                AuditReadRange(
+                    number, DOWNSTREAM, remote, partition.partition, down.start, down.stable_end
                 )
             )
         return parts

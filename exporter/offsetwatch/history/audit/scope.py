@@ -95,8 +95,10 @@ def resolve_scope(
         raise HistoryError(
             f"{flow.connector}: its {side} cluster is not among those configured under kafka"
         )
-    wanted = sorted(at for at in replicated if not topics or at.topic in topics)
-    missing = sorted({*topics} - {at.topic for at in wanted})
+    wanted = sorted(
+        partition for partition in replicated if not topics or partition.topic in topics
+    )
+    missing = sorted({*topics} - {partition.topic for partition in wanted})
     if missing:
         raise HistoryError(f"{flow.connector} does not copy {', '.join(missing)}")
     if not wanted:
@@ -104,43 +106,54 @@ def resolve_scope(
     upstream, downstream = sides.admin(flow.upstream), sides.admin(flow.downstream)
     anchors = _anchors(flow, frozenset(wanted), sides)
     names, _ = downstream.topics()
-    copies_of = _copies(flow, {at.topic for at in replicated}, names, named)
+    copies_of = _copies(flow, {partition.topic for partition in replicated}, names, named)
     remotes = {
-        topic: _resolve_copy(flow, topic, names, copies_of) for topic in {at.topic for at in wanted}
+        topic: _resolve_copy(flow, topic, names, copies_of)
+        for topic in {partition.topic for partition in wanted}
     }
-    there = [at for at in wanted if at.partition < names[remotes[at.topic]]]
+    there = [
+        partition for partition in wanted if partition.partition < names[remotes[partition.topic]]
+    ]
     notes = tuple(
-        f"{at.topic}-{at.partition}: {remotes[at.topic]} has no such partition: not audited"
-        for at in wanted
-        if at not in there
+        f"{partition.topic}-{partition.partition}: {remotes[partition.topic]} has no such "
+        "partition: not audited"
+        for partition in wanted
+        if partition not in there
     )
-    copies = {at: TopicPartition(remotes[at.topic], at.partition) for at in there}
+    copies = {
+        partition: TopicPartition(remotes[partition.topic], partition.partition)
+        for partition in there
+    }
     policies = tuple(
-        _find_compacted_topics(admin, {at.topic: at.topic for at in there} if own else remotes)
+        _find_compacted_topics(
+            admin, {partition.topic: partition.topic for partition in there} if own else remotes
+        )
         for admin, own in ((upstream, True), (downstream, False))
     )
     down = downstream.bounds(list(copies.values()), stable=True)
     up = upstream.bounds(there, stable=True)
-    readable = [at for at in there if at in up and copies[at] in down]
+    readable = [partition for partition in there if partition in up and copies[partition] in down]
     notes += tuple(
-        f"{at.topic}-{at.partition}: its log end is unknown now: not audited"
-        for at in there
-        if at not in readable
+        f"{partition.topic}-{partition.partition}: its log end is unknown now: not audited"
+        for partition in there
+        if partition not in readable
     )
     firsts, ends = _resolve_bounds(upstream, readable, bounds)
     reaches = []
-    for at in readable:
+    for partition in readable:
         known = AuditPartition(
-            at=at,
-            remote=copies[at].topic,
-            up=up[at],
-            down=down[copies[at]],
-            anchors=anchors[at].within(up[at], down[copies[at]]) if at in anchors else (),
-            replicated=replicated[at],
+            at=partition,
+            remote=copies[partition].topic,
+            up=up[partition],
+            down=down[copies[partition]],
+            anchors=anchors[partition].within(up[partition], down[copies[partition]])
+            if partition in anchors
+            else (),
+            replicated=replicated[partition],
             from_start=flow.from_start,
             committed=flow.read_committed,
         )
-        whole = compute_coverage(known, firsts.get(at), ends.get(at))
+        whole = compute_coverage(known, firsts.get(partition), ends.get(partition))
         partly = bounds.share < 1.0
         reaches.append(
             sample_coverage(known, whole, bounds.share, bounds.seed) if partly else whole
@@ -149,7 +162,7 @@ def resolve_scope(
         flow=flow,
         reaches=tuple(reaches),
         up=up,
-        down={at: down[copies[at]] for at in readable},
+        down={partition: down[copies[partition]] for partition in readable},
         compacted=(policies[0], policies[1]),
         notes=notes,
     )
@@ -236,8 +249,11 @@ def _resolve_bounds(
     if bounds.since is not None:
         found = upstream.offsets_at(dict.fromkeys(partitions, bounds.since))
         # None: all records are older, and nothing of the partition is asked for.
-        firsts = {at: 2**63 - 1 if offset is None else offset for at, offset in found.items()}
+        firsts = {
+            partition: 2**63 - 1 if offset is None else offset
+            for partition, offset in found.items()
+        }
     if bounds.until is not None:
         found = upstream.offsets_at(dict.fromkeys(partitions, bounds.until))
-        ends = {at: offset for at, offset in found.items() if offset is not None}
+        ends = {partition: offset for partition, offset in found.items() if offset is not None}
     return firsts, ends

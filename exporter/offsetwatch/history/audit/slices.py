@@ -52,9 +52,9 @@ class Anchors:
     def within(self, up: LogBounds, down: LogBounds) -> tuple[tuple[int, int], ...]:
         """Those whose record is still there on both sides."""
         return tuple(
-            at
-            for at in self._kept
-            if up.start <= at[0] < up.end and down.start <= at[1] < down.stable_end
+            item
+            for item in self._kept
+            if up.start <= item[0] < up.end and down.start <= item[1] < down.stable_end
         )
 
 
@@ -203,9 +203,9 @@ def _find_anchor_before(anchors: Sequence[tuple[int, int]], first: int) -> tuple
     read too.
     """
     found = None
-    for at in anchors:
-        if at[0] <= first:
-            found = at
+    for anchor in anchors:
+        if anchor[0] <= first:
+            found = anchor
         elif found is not None:
             break
     return found
@@ -214,9 +214,9 @@ def _find_anchor_before(anchors: Sequence[tuple[int, int]], first: int) -> tuple
 def _find_anchor_after(anchors: Sequence[tuple[int, int]], end: int) -> tuple[int, int] | None:
     """The anchor nearest above, where the flow last came past it."""
     found = None
-    for at in reversed(anchors):
-        if at[0] >= end:
-            found = at
+    for anchor in reversed(anchors):
+        if anchor[0] >= end:
+            found = anchor
         elif found is not None:
             break
     return found
@@ -227,16 +227,16 @@ def _pieces(
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """From anchor to anchor, each of about `size` records, where both sides go on."""
     begin = None
-    for at in anchors:
-        if begin is not None and (at[0] <= begin[0] or at[1] <= begin[1]):
+    for anchor in anchors:
+        if begin is not None and (anchor[0] <= begin[0] or anchor[1] <= begin[1]):
             begin = None  # the flow was set back: what was copied twice is for a full audit
-        if not first <= at[0] <= end:
+        if not first <= anchor[0] <= end:
             continue
         if begin is None:
-            begin = at
-        elif at[0] - begin[0] >= size:
-            yield begin, at
-            begin = at
+            begin = anchor
+        elif anchor[0] - begin[0] >= size:
+            yield begin, anchor
+            begin = anchor
 
 
 def _draw(seed: int, at: TopicPartition, offset: int) -> float:

@@ -69,9 +69,9 @@ def read_blocks(
     rows = _hash_records(spark, clusters, parts).select("slice", "side", "offset", "hash")
     with translate_spark_errors("comparing both sides failed"):
         made = rows.mapInArrow(build_blocks, SCHEMA).collect()
-    for at in made:
-        found[at["slice"], at["side"]].append(
-            Block(at["first"], at["last"], at["records"], at["digest"])
+    for row in made:
+        found[row["slice"], row["side"]].append(
+            Block(row["first"], row["last"], row["records"], row["digest"])
         )
     for listed in found.values():
         listed.sort()
@@ -113,7 +113,7 @@ def find_by_hash(
     )
     with translate_spark_errors("looking for records elsewhere failed"):
         made = firsts.collect()
-    return tuple(HashMatch(at["slice"], at["side"], HashedRecord(*at["first"])) for at in made)
+    return tuple(HashMatch(row["slice"], row["side"], HashedRecord(*row["first"])) for row in made)
 
 
 def find_newest_by_key(
@@ -134,11 +134,11 @@ def find_newest_by_key(
     )
     with translate_spark_errors("looking for newer records failed"):
         made = found.collect()
-    return {(at["slice"], at["key_hash"]): at["newest"] for at in made}
+    return {(row["slice"], row["key_hash"]): row["newest"] for row in made}
 
 
 def _has_records(parts: Sequence[AuditReadRange]) -> bool:
-    return any(at.end > at.first for at in parts)
+    return any(part.end > part.first for part in parts)
 
 
 def _hash_records(
@@ -168,8 +168,11 @@ def _read(
     """Of one side, one range of each partition."""
     firsts: dict[str, dict[int, int]] = defaultdict(dict)
     ends: dict[str, dict[int, int]] = defaultdict(dict)
-    for at in layer:
-        firsts[at.topic][at.partition], ends[at.topic][at.partition] = at.first, at.end
+    for read_range in layer:
+        (
+            firsts[read_range.topic][read_range.partition],
+            ends[read_range.topic][read_range.partition],
+        ) = read_range.first, read_range.end
     assigned = {topic: list(partitions) for topic, partitions in firsts.items()}
     side = layer[0].side
     with translate_spark_errors(f"{', '.join(assigned)} cannot be read"):
@@ -201,8 +204,8 @@ def _build_range_column(layer: Sequence[AuditReadRange]) -> Column:
     no comparison of names.
     """
     by_topic: dict[str, dict[int, int]] = defaultdict(dict)
-    for at in layer:
-        by_topic[at.topic][at.partition] = at.number
+    for read_range in layer:
+        by_topic[read_range.topic][read_range.partition] = read_range.number
     named: Column | None = None
     for topic, numbers in by_topic.items():
         # One for each partition from 0 on; of those that are not read none is looked up.

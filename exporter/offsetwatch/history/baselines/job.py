@@ -75,8 +75,10 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
         made_at=now,
         until=until,
         connectors=tuple(
-            msgspec.structs.replace(at, lag=lag.get((at.connect_cluster, at.connector)))
-            for at in connectors
+            msgspec.structs.replace(
+                connector, lag=lag.get((connector.connect_cluster, connector.connector))
+            )
+            for connector in connectors
         ),
         insufficient=_decode_documents((row.too_little for row in rows), InsufficientBaseline),
     )

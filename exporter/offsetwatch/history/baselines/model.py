@@ -75,7 +75,7 @@ def compute_commit_intervals(commits: Floats) -> tuple[float, float, float] | No
     """Quantiles of the seconds from one commit to the next, of their times in order."""
     if len(commits) < 2:
         return None
-    half, most, nearly_all = (float(at) for at in np.quantile(np.diff(commits), QUANTILES))
+    half, most, nearly_all = (float(item) for item in np.quantile(np.diff(commits), QUANTILES))
     return half, most, nearly_all
 
 
@@ -121,14 +121,14 @@ def _build_baseline(
         far = (missed > limit) | (pauses > limit_s)
         silent = np.column_stack((times[:-1][far], times[1:][far]))
     usual = missed[~far] if not far.all() else missed
-    half, most, nearly_all = (float(at) for at in np.quantile(usual, QUANTILES))
+    half, most, nearly_all = (float(item) for item in np.quantile(usual, QUANTILES))
     return Baseline(
         connect_cluster=connect_cluster,
         connector=connector,
         since=begin,
         until=until,
         advances=len(times),
-        per_hour=tuple(float(at) for at in rates * levels[-1]),
+        per_hour=tuple(float(rate) for rate in rates * levels[-1]),
         pause_advances=limit if np.isfinite(limit) else None,
         pause_s=limit_s if np.isfinite(limit_s) else None,
         quantiles=(half, most, nearly_all),
@@ -157,8 +157,8 @@ def _average_like_days(counts: Floats, seen: Floats) -> Floats:
     usual = np.zeros(HOURS)
     hour, weekend = np.arange(HOURS) % 24, np.arange(HOURS) // 24 >= 5
     for days in (weekend, ~weekend):
-        for at in range(24):
-            alike = days & (hour == at)
+        for number in range(24):
+            alike = days & (hour == number)
             usual[alike] = counts[alike].sum() / max(seen[alike].sum(), 1e-9)
     return usual
 

@@ -133,12 +133,15 @@ def _render_table(report: Report) -> Iterator[str]:
         '<th class="n">most</th><th>worst at</th></tr></thead><tbody>'
     )
     for told in (*report.groups, report.flow):
-        for name, at in told.figures.items():
-            values = (format_figure(name, value) or "-" for value in (at.median, at.p95, at.most))
+        for name, figures in told.figures.items():
+            values = (
+                format_figure(name, value) or "-"
+                for value in (figures.median, figures.p95, figures.most)
+            )
             worst = told.worst[name][:1]
             yield (
                 f"<tr><td>{escape(told.group or 'the flow')}</td><td>{CURVE_LABELS[name]}</td>"
-                f'<td class="n">{at.known} of {at.of}</td>'
+                f'<td class="n">{figures.known} of {figures.of}</td>'
                 + "".join(f'<td class="n">{value}</td>' for value in values)
                 + f"<td>{format_time(worst[0].at) if worst else '-'}</td></tr>"
             )
@@ -210,14 +213,15 @@ def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> 
         if sample is not None and count:
             found.append((count, of, sample[1]))
     found.sort(key=lambda one: (-one[0], one[1].topic, one[1].partition))
-    for count, of, at in found[:PARTITIONS_MAX]:
-        by = "its own commit" if at.landing_from == "group" else "a checkpoint"
-        if at.checkpoint_at is not None and by == "a checkpoint":
-            by = f"{by} of {format_time(at.checkpoint_at)}"
+    for count, of, failover_outcome in found[:PARTITIONS_MAX]:
+        by = "its own commit" if failover_outcome.landing_from == "group" else "a checkpoint"
+        if failover_outcome.checkpoint_at is not None and by == "a checkpoint":
+            by = f"{by} of {format_time(failover_outcome.checkpoint_at)}"
         yield (
-            f"{of.topic}-{of.partition}: {format_figure(name, count)}, from {at.position} it "
+            f"{of.topic}-{of.partition}: {format_figure(name, count)}, from "
+            f"{failover_outcome.position} it "
             "lands on "
-            f"{at.landing} by {by}, best would be {at.met.best}"
+            f"{failover_outcome.landing} by {by}, best would be {failover_outcome.met.best}"
         )
     if len(found) > PARTITIONS_MAX:
         yield f"and {len(found) - PARTITIONS_MAX} more"

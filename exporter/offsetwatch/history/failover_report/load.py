@@ -63,11 +63,16 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
             "each time, or each minute while it goes on"
         )
     found = replace(records, read_until=read_until)
-    copied = {at.where.topic for at in found.syncs} | {at.where.topic for at in found.commits}
+    copied = {sync.where.topic for sync in found.syncs} | {
+        commit.where.topic for commit in found.commits
+    }
     found.checkpoints = list(_rename_checkpoints(flow, found.checkpoints, copied))
     remote = _name_copies(
         flow,
-        {*(at.topic for at in downstream), *(said.where.topic for said in found.checkpoints)},
+        {
+            *(partition.topic for partition in downstream),
+            *(said.where.topic for said in found.checkpoints),
+        },
         copied,
     )
     if flow.routers and copied and not remote:
@@ -78,11 +83,13 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
         )
     source = {name: topic for topic, name in remote.items()}
     found.remote = remote
-    found.here = {at: ends for at, ends in upstream.items() if at.topic in remote}
+    found.here = {
+        partition: ends for partition, ends in upstream.items() if partition.topic in remote
+    }
     found.there = {
-        TopicPartition(source[at.topic], at.partition): ends
-        for at, ends in downstream.items()
-        if at.topic in source
+        TopicPartition(source[partition.topic], partition.partition): ends
+        for partition, ends in downstream.items()
+        if partition.topic in source
     }
     found.positions = samples.positions(flow.upstream, {topic: topic for topic in remote})
     found.own = samples.positions(flow.downstream, source)
@@ -120,9 +127,9 @@ def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPart
     say whose it is.
     """
     others = {
-        (at.connect_cluster, at.connector)
-        for at in read_flows(base)
-        if at.offset_syncs == flow.offset_syncs
+        (mirror_flow.connect_cluster, mirror_flow.connector)
+        for mirror_flow in read_flows(base)
+        if mirror_flow.offset_syncs == flow.offset_syncs
     } - {(flow.connect_cluster, flow.connector)}
     if not others:
         return frozenset()
@@ -147,9 +154,9 @@ class _Samples:
             ORDER BY at LIMIT {SAMPLES_MAX + 1}
             """  # noqa: S608 - quoted
         found: dict[TopicPartition, Series[SampledLogBounds]] = {}
-        for at, topic, partition, start, end in self._rows(BRONZE_LOG_ENDS, query):
+        for item, topic, partition, start, end in self._rows(BRONZE_LOG_ENDS, query):
             series = found.setdefault(TopicPartition(topic, partition), Series())
-            series.add(at, SampledLogBounds(start, end))
+            series.add(item, SampledLogBounds(start, end))
         return found
 
     def positions(
@@ -165,9 +172,9 @@ class _Samples:
             ORDER BY at LIMIT {SAMPLES_MAX + 1}
             """  # noqa: S608 - quoted
         found: dict[ReportGroupPartition, Series[int]] = {}
-        for at, group, topic, partition, offset in self._rows(BRONZE_GROUP_OFFSETS, query):
+        for item, group, topic, partition, offset in self._rows(BRONZE_GROUP_OFFSETS, query):
             if topic in topics:
-                found.setdefault((group, topics[topic], partition), Series()).add(at, offset)
+                found.setdefault((group, topics[topic], partition), Series()).add(item, offset)
         return found
 
     def _between(self, before_s: float) -> str:
@@ -221,9 +228,9 @@ def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
 def _find_offsets_topic(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
     """Where the connector's offsets are: in a topic of its own, or in its cluster's."""
     topics = {
-        at.connector: at.at
-        for at in reader.read_topics(base)
-        if at.connect_cluster == flow.connect_cluster
+        topic.connector: topic.at
+        for topic in reader.read_topics(base)
+        if topic.connect_cluster == flow.connect_cluster
     }
     home = topics.get(flow.connector, topics.get(None))
     return home if home is not None and home.topic else None

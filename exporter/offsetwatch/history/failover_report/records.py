@@ -75,11 +75,11 @@ def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
-    for at, stamp, topic_id, name, partition, upstream, downstream, joined in _order_by_time(
+    for item, stamp, topic_id, name, partition, upstream, downstream, joined in _order_by_time(
         query_rows(base, BRONZE_RECORDS, query)
     ):
         where = TopicPartition(name, partition)
-        yield LoggedSync(at, stamp, where, upstream, downstream, joined, anew=topic_id != last)
+        yield LoggedSync(item, stamp, where, upstream, downstream, joined, anew=topic_id != last)
         last = topic_id
 
 
@@ -101,12 +101,12 @@ def read_checkpoints(
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
-    for at, stamp, topic_id, told, until, whole in _order_by_time(
+    for item, stamp, topic_id, told, until, whole in _order_by_time(
         query_rows(base, BRONZE_RECORDS, query)
     ):
         said = msgspec.json.decode(told)
         yield LoggedCheckpoint(
-            at=at,
+            at=item,
             stamp=stamp,
             group=said["group"],
             where=TopicPartition(said["topic"], said["partition"]),
@@ -138,8 +138,8 @@ def read_commits(
         ORDER BY generation, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     found = [
-        LoggedCommit(at, stamp, TopicPartition(topic, partition), position)
-        for at, stamp, topic, partition, position in iterate_tuples(
+        LoggedCommit(item, stamp, TopicPartition(topic, partition), position)
+        for item, stamp, topic, partition, position in iterate_tuples(
             query_rows(base, BRONZE_RECORDS, query)
         )
     ]
@@ -182,8 +182,8 @@ def _order_by_time(rows: pa.Table) -> list[tuple[Any, ...]]:
     """
     found: list[tuple[Any, ...]] = []
     least = float("inf")
-    for at, *rest in reversed(list(iterate_tuples(rows))):
-        least = min(least, at)
+    for item, *rest in reversed(list(iterate_tuples(rows))):
+        least = min(least, item)
         found.append((least, *rest))
     return found[::-1]
 
@@ -208,14 +208,14 @@ def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> lis
     )
     names = {noun["connector"] for noun in nouns if noun["kind"] == "connector_config"}
     found: list[float] = []
-    for at, heard, said in iterate_tuples(query_rows(base, BRONZE_RECORDS, told)):
+    for item, heard, said in iterate_tuples(query_rows(base, BRONZE_RECORDS, told)):
         noun = msgspec.json.decode(said)
         if not found:
             found.append(heard)
         # Where nobody says which connectors these are, it may have been any.
         if noun["kind"] == "task_status" and (not names or noun["connector"] in names):
-            found.append(at)
-    return sorted(at for at in found if found[0] <= at <= window.until)
+            found.append(item)
+    return sorted(moment for moment in found if found[0] <= moment <= window.until)
 
 
 def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
@@ -246,7 +246,7 @@ def iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
     for column in rows.columns:
         if pa.types.is_timestamp(column.type):
             micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
-            columns.append([None if at is None else at / 1e6 for at in micros])
+            columns.append([None if micro is None else micro / 1e6 for micro in micros])
         else:
             columns.append(column.to_pylist())
     return zip(*columns, strict=True)

@@ -106,7 +106,7 @@ class FailoverReplay:
         self._read: dict[TopicPartition, tuple[PartitionSyncs, LoggedSync]] = {}
         self._said: dict[tuple[str, TopicPartition], LoggedCheckpoint] = {}
         self._copied: dict[TopicPartition, LoggedCommit] = {}
-        self._rounds = sorted({at for ends in known.here.values() for at in ends.times})
+        self._rounds = sorted({moment for ends in known.here.values() for moment in ends.times})
 
     def forward(self, at: float) -> None:
         """Take in all that was in the logs by this moment; never back."""
@@ -250,12 +250,12 @@ def replay_samples(
         *_select_samples(known.here, since, until),
     ]
     replay = FailoverReplay(known)
-    for at, place, whose in sorted(wanted, key=lambda one: one[0]):
-        replay.forward(at)
+    for moment, place, whose in sorted(wanted, key=lambda one: one[0]):
+        replay.forward(moment)
         if isinstance(whose, TopicPartition):
-            exposures[whose].add(at, replay.exposure(whose, place))
+            exposures[whose].add(moment, replay.exposure(whose, place))
         else:
-            moments[whose].add(at, replay.moment(whose, place))
+            moments[whose].add(moment, replay.moment(whose, place))
     return moments, exposures
 
 
@@ -267,9 +267,9 @@ def _select_samples(
     samples: Mapping[K, Series[S]], since: float, until: float
 ) -> Iterator[tuple[float, int, K]]:
     for whose, series in samples.items():
-        for place, at in enumerate(series.times):
-            if since - STALE_S <= at <= until:
-                yield at, place, whose
+        for place, moment in enumerate(series.times):
+            if since - STALE_S <= moment <= until:
+                yield moment, place, whose
 
 
 def compute_group_rate(positions: Series[int], place: int) -> float | None:

@@ -148,7 +148,7 @@ def build_report(
     alone = [
         _build_partition_minutes(known, None, where, 0, ([], exposed[where]))
         for where in sorted(exposed)
-        if any(at is not None and at[1].replicated is not None for at in exposed[where])
+        if any(item is not None and item[1].replicated is not None for item in exposed[where])
     ]
     members = [
         _build_partition_minutes(
@@ -192,11 +192,11 @@ def _build_partition_minutes(
 
 
 def _sample_minutes(series: Series[T], minutes: Sequence[float]) -> SampledMinutes[T]:
-    return [series.newest(at) for at in minutes]
+    return [series.newest(minute) for minute in minutes]
 
 
 def _count_minutes_before(minutes: Sequence[float], first: float) -> int:
-    return sum(at < first for at in minutes)
+    return sum(minute < first for minute in minutes)
 
 
 def _summarize_members(
@@ -224,10 +224,10 @@ def _summarize_members(
         figures={name: _figures(curve) for name, curve in drawn.items()},
         worst={name: _find_worst_minutes(curve, minutes) for name, curve in drawn.items()},
         unknown=Counter(
-            (FailoverUnknownReason.NOT_SAMPLED if at is None else at[1].why).value  # type: ignore[union-attr]
+            (FailoverUnknownReason.NOT_SAMPLED if moment is None else moment[1].why).value  # type: ignore[union-attr]
             for member in members
-            for at in member.moments[member.begun :]
-            if at is None or at[1].why is not None
+            for moment in member.moments[member.begun :]
+            if moment is None or moment[1].why is not None
         ),
     )
 
@@ -287,15 +287,15 @@ def _compute_percentile(ordered: list[float], part: float) -> float | None:
 def _find_worst_minutes(curve: Curve, minutes: Sequence[float]) -> tuple[WorstMinute, ...]:
     """The highest, one of each episode, above 0."""
     ranked = sorted(
-        ((value, at) for value, at in zip(curve, minutes, strict=True) if value),
+        ((value, moment) for value, moment in zip(curve, minutes, strict=True) if value),
         key=lambda one: (-one[0], one[1]),
     )
     found: list[WorstMinute] = []
-    for value, at in ranked:
+    for value, moment in ranked:
         if len(found) == WORST_MAX:
             break
-        if all(abs(at - other.at) >= WORST_SPACING_S for other in found):
-            found.append(WorstMinute(at, value))
+        if all(abs(moment - other.at) >= WORST_SPACING_S for other in found):
+            found.append(WorstMinute(moment, value))
     return tuple(found)
 
 
@@ -312,7 +312,7 @@ def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:
             "offset-syncs topic: of those nothing is known"
         )
     if minutes[-1] > known.read_until:
-        late = sum(at > known.read_until for at in minutes)
+        late = sum(minute > known.read_until for minute in minutes)
         yield f"of the last {late} minutes not everything may have been read into the tables yet"
     if not known.positions:
         yield "no group was sampled in a topic that the flow copies"

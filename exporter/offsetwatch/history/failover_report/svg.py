@@ -46,7 +46,7 @@ class _Steps:
         found: Curve = []
         for step in range(self.count):
             part = curve[step * self.minutes : (step + 1) * self.minutes]
-            found.append(max((at for at in part if at is not None), default=None))
+            found.append(max((moment for moment in part if moment is not None), default=None))
         return found
 
     def unknown(self, curves: Sequence[Curve]) -> list[bool]:
@@ -64,7 +64,9 @@ def plot(
     each = math.ceil(len(minutes) / STEPS_MAX)
     steps = _Steps(math.ceil(len(minutes) / each), each)
     curves = [steps.of(line.values) for line in lines]
-    top = max((at for curve in curves for at in curve if at is not None), default=0) or 1
+    top = (
+        max((moment for curve in curves for moment in curve if moment is not None), default=0) or 1
+    )
     legend = "".join(
         f'<span class="key"><i class="{line.drawn_by}"></i>{escape(line.name)}</span>'
         for line in lines

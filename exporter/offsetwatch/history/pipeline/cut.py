@@ -16,13 +16,15 @@ Cut = Mapping[KafkaTopic, Mapping[int, int]]
 
 def refuse_unread(cut: Cut, reached: Cut) -> None:
     """Gold as of a moment that has not been seen yet would be a guess."""
-    for at, offsets in cut.items():
+    for topic, offsets in cut.items():
         for partition, offset in offsets.items():
-            read_to = reached.get(at, {}).get(partition)
+            read_to = reached.get(topic, {}).get(partition)
             if read_to is None:
-                raise HistoryError(f"the cut names {at} partition {partition}, which was not read")
+                raise HistoryError(
+                    f"the cut names {topic} partition {partition}, which was not read"
+                )
             if offset > read_to:
                 raise HistoryError(
-                    f"the cut asks for {at} partition {partition} up to {offset}, "
+                    f"the cut asks for {topic} partition {partition} up to {offset}, "
                     f"but it could be read up to {read_to} only"
                 )

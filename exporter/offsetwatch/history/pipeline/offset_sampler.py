@@ -112,7 +112,10 @@ class Sampler:
 
     def _mirrored(self, progress: Iterable[reader.FlowProgressRow]) -> Iterator[_ClusterPartition]:
         """Both sides of every partition that a flow has committed an offset for."""
-        flows = {(at.connect_cluster, at.connector): at for at in self._flows}
+        flows = {
+            (mirror_flow.connect_cluster, mirror_flow.connector): mirror_flow
+            for mirror_flow in self._flows
+        }
         for row in progress:
             flow = flows.get((row.connect_cluster, row.connector))
             if flow is None:
@@ -137,9 +140,10 @@ class Sampler:
             assert upstream is not None
             assert downstream is not None
             known = {
-                at.topic
-                for at in progress
-                if (at.connect_cluster, at.connector) == (flow.connect_cluster, flow.connector)
+                flow_progress.topic
+                for flow_progress in progress
+                if (flow_progress.connect_cluster, flow_progress.connector)
+                == (flow.connect_cluster, flow.connector)
             }
             groups: dict[str, _GroupOffsetsQuery] = {}
             asked = 0

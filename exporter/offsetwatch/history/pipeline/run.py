@@ -160,7 +160,7 @@ def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> It
     by_topic = resolve_recorded_topics(spec.topology, spec.topic_ids, spec.beside)
     if not by_topic:
         raise HistoryError("the topology names no topic to read")
-    feeds = [_feed(spec, kafka, by_topic) for kafka in sorted({at.kafka for at in by_topic})]
+    feeds = [_feed(spec, kafka, by_topic) for kafka in sorted({topic.kafka for topic in by_topic})]
     now = clock or SystemClock()
     with (
         hold_run_lock(spec.base, now),
@@ -184,7 +184,7 @@ def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> It
             status.stored(_count_stored_rows(before))
             every_s = None if short else spec.cadence_s
             watch = StreamProgressMonitor(status, spec.base, streams, now, every_s=every_s)
-            admins = {name: KafkaAdmin(name, at) for name, at in spec.kafka.items()}
+            admins = {name: KafkaAdmin(name, properties) for name, properties in spec.kafka.items()}
             with closing(Sampler(spec.base, spec.topology.flows, admins, now)) as sampler:
                 yield _Run(spec, spark, by_topic, streams, before, watch, sampler, now)
 
@@ -196,7 +196,7 @@ def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Recorded
         kafka=kafka,
         properties=spec.kafka[kafka],
         options=kafka_options(kafka, spec.kafka[kafka]),
-        by_topic={at.topic: role for at, role in by_topic.items() if at.kafka == kafka},
+        by_topic={topic.topic: role for topic, role in by_topic.items() if topic.kafka == kafka},
         offsets_per_trigger_max=spec.max_offsets_per_trigger,
     )
 
@@ -261,9 +261,9 @@ class _Run:
             if not seen.ends:
                 return {}
             reached |= seen.ends
-            for at, topic_id in seen.topic_ids.items():
-                if self._by_topic[at].topic_id != topic_id:
-                    self._by_topic[at] = replace(self._by_topic[at], topic_id=topic_id)
+            for topic, topic_id in seen.topic_ids.items():
+                if self._by_topic[topic].topic_id != topic_id:
+                    self._by_topic[topic] = replace(self._by_topic[topic], topic_id=topic_id)
                     self._refined = None  # the same offsets of another topic are other records
         return reached
 
@@ -306,7 +306,7 @@ class _Run:
     def cut_of(self, reached: Cut) -> Cut:
         """What gold is computed from, of what was read: offsets and syncs."""
         beside = {each.at for each in self._spec.beside}
-        return {at: ends for at, ends in reached.items() if at not in beside}
+        return {topic: ends for topic, ends in reached.items() if topic not in beside}
 
     def _cut(self, reached: Cut) -> Cut:
         """Below which everything was considered. A batch may be in bronze, and so in silver, a
@@ -314,14 +314,16 @@ class _Run:
         """
         stored = reader.read_silver_next_offsets(self._spec.base)
         return {
-            at: {
+            topic: {
                 partition: max(
                     offset,
-                    stored.get((at.kafka, at.topic, self._by_topic[at].topic_id, partition), 0),
+                    stored.get(
+                        (topic.kafka, topic.topic, self._by_topic[topic].topic_id, partition), 0
+                    ),
                 )
                 for partition, offset in offsets.items()
             }
-            for at, offsets in reached.items()
+            for topic, offsets in reached.items()
         }
 
     def _load(self, table: Table) -> DataFrame:
@@ -355,8 +357,8 @@ class _Run:
 
     def _cursor_rows(self, cut: Cut) -> list[tuple[str, str, str, int, int]]:
         return [
-            (at.kafka, at.topic, self._by_topic[at].topic_id, partition, offset)
-            for at, offsets in cut.items()
+            (topic.kafka, topic.topic, self._by_topic[topic].topic_id, partition, offset)
+            for topic, offsets in cut.items()
             for partition, offset in offsets.items()
         ]
 

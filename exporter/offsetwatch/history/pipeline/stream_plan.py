@@ -92,8 +92,12 @@ def _source(feed: Feed) -> StreamSource:
     bounds = _bounds(admin, places)
     return StreamSource(
         topics={topic: role.topic_id for topic, role in feed.by_topic.items()},
-        starts={(at.topic, at.partition): bounds[at].start for at in places},
-        ends={(at.topic, at.partition): bounds[at].end for at in places},
+        starts={
+            (partition.topic, partition.partition): bounds[partition].start for partition in places
+        },
+        ends={
+            (partition.topic, partition.partition): bounds[partition].end for partition in places
+        },
     )
 
 
@@ -111,7 +115,7 @@ def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartit
     """
     for _ in range(LEADER_TRIES):
         bounds = admin.bounds(places, stable=False)
-        missing = [at for at in places if at not in bounds]
+        missing = [partition for partition in places if partition not in bounds]
         if not missing:
             return bounds
         time.sleep(LEADER_PAUSE_S)

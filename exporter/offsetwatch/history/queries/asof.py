@@ -241,7 +241,7 @@ class _ClusterOffsets:
 
     def _named(self, name: str) -> KafkaTopic:
         known = sorted({log.at for log in self._logs})
-        matching = [at for at in known if name in {at.topic, str(at)}]
+        matching = [topic for topic in known if name in {topic.topic, str(topic)}]
         if len(matching) != 1:
             raise UnanswerableQuery(f"--topic {name} is none, or several, of {_join_names(known)}")
         return matching[0]

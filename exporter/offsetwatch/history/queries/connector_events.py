@@ -236,14 +236,16 @@ def describe_pauses(silences: Iterable[CommitPause]) -> Iterator[Event]:
 
 def describe_lag_episodes(episodes: Iterable[LagEpisode]) -> Iterator[Event]:
     """When it had more to copy than usual."""
-    for at in episodes:
-        lasted = _format_duration(at.ends - at.begins)
-        going = "" if at.over else ", not seen to end"
+    for episode in episodes:
+        lasted = _format_duration(episode.ends - episode.begins)
+        going = "" if episode.over else ", not seen to end"
         said = (
-            f"behind by up to {at.peak} records for {lasted}{going}; "
-            f"at that hour it is hardly ever more than {at.usual:.0f}"
+            f"behind by up to {episode.peak} records for {lasted}{going}; "
+            f"at that hour it is hardly ever more than {episode.usual:.0f}"
         )
-        yield Event(at.begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=at.ends)
+        yield Event(
+            episode.begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=episode.ends
+        )
 
 
 def merge_events(*parts: Iterable[Event]) -> tuple[Event, ...]:

@@ -85,7 +85,14 @@ def find_lag_episodes(
 ) -> tuple[tuple[LagEpisode, ...], str | None]:
     """When it had more to copy than usual; and why that cannot be told, of a flow."""
     everything = flows_table.read_flows(base)
-    flow = next((at for at in everything if (at.connect_cluster, at.connector) == whose), None)
+    flow = next(
+        (
+            mirror_flow
+            for mirror_flow in everything
+            if (mirror_flow.connect_cluster, mirror_flow.connector) == whose
+        ),
+        None,
+    )
     if flow is None:
         return (), None
     if flow.upstream is None:
@@ -100,15 +107,15 @@ def group_lag_samples(looks: Iterable[tuple[float, int]], usual: Baseline) -> It
     """Episodes, of (Unix seconds, records still to copy) in order. One look alone is none."""
     over: list[tuple[float, int]] = []
     before: float | None = None
-    for at, lag in looks:
-        much = lag > (usual.lag_limit(at) or 0.0)
-        apart = before is not None and at - before > SAMPLE_SPACING_S_MAX
+    for moment, lag in looks:
+        much = lag > (usual.lag_limit(moment) or 0.0)
+        apart = before is not None and moment - before > SAMPLE_SPACING_S_MAX
         if over and (apart or not much):
-            yield from _episode(over, usual, None if apart else at)
+            yield from _episode(over, usual, None if apart else moment)
             over = []
         if much:
-            over.append((at, lag))
-        before = at
+            over.append((moment, lag))
+        before = moment
     yield from _episode(over, usual, None)
 
 

@@ -104,7 +104,7 @@ def read_timeline(base: Path, asked: TimelineQuery) -> Timeline:
     return Timeline(
         connect_cluster=cluster,
         connector=asked.connector,
-        events=tuple(at for at in events if _is_within(at, asked)),
+        events=tuple(event for event in events if _is_within(event, asked)),
         notes=(*_notes(base, cluster, asked.since), *filter(None, (why, unknown))),
     )
 
@@ -130,9 +130,9 @@ def _find_baseline(
             None,
             f"what is usual was learned from before {format_iso(found.until)}: not of that time",
         )
-    for at in found.connectors:
-        if (at.connect_cluster, at.connector) == whose:
-            return at, None
+    for connector in found.connectors:
+        if (connector.connect_cluster, connector.connector) == whose:
+            return connector, None
     return None, "history is too short for its baseline"
 
 

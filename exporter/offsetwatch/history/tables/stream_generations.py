@@ -125,8 +125,8 @@ def plan(
                 f"{topic} partition {partition} ends at offset {end}, but it was read up to "
                 f"{offset}: it lost its end, and what was read is not what it holds"
             )
-    begins = {at: max(start, nexts.get(at, start)) for at, start in source.starts.items()}
-    unread = sum(source.ends[at] - begin for at, begin in begins.items())
+    begins = {key: max(start, nexts.get(key, start)) for key, start in source.starts.items()}
+    unread = sum(source.ends[key] - begin for key, begin in begins.items())
     why = _explain_new_generation(source, held, stored)
     if why is None:
         assert held is not None

@@ -37,8 +37,8 @@ class ConditionAges:
 
     def remembered(self) -> tuple[tuple[ConditionKey, float, float], ...]:
         """All of it."""
-        return tuple((key, at, level) for key, (at, level) in sorted(self._since.items()))
+        return tuple((key, moment, level) for key, (moment, level) in sorted(self._since.items()))
 
     def recall(self, told: tuple[tuple[ConditionKey, float, float], ...]) -> None:
         """Go on from there."""
-        self._since = {key: (at, level) for key, at, level in told}
+        self._since = {key: (moment, level) for key, moment, level in told}

@@ -289,7 +289,7 @@ class FailureTracker:
 
     def _forget(self, listed: Mapping[str, frozenset[str]]) -> None:
         """Who is gone. The tasks of a stopped connector are, and it comes back to where it was."""
-        for whose in [at for at in self.of if at[0] in listed and at[1] not in listed[at[0]]]:
+        for whose in [key for key in self.of if key[0] in listed and key[1] not in listed[key[0]]]:
             del self.of[whose]
 
     def remembered(self) -> tuple[TaskFailureRecord, ...]:
@@ -318,19 +318,19 @@ class FailureTracker:
         """Go on from there."""
         self._seen, self._followed = (None, None), frozenset()
         self.of = {
-            at.whose: TaskFailureHistory(
-                state=at.state,
-                state_at=at.state_at,
-                restarts=at.restarts[-RESTARTS_MAX:],
-                last=at.last,
-                run=at.run,
-                seen_at=at.seen_at or at.state_at,
-                unsettled=at.unsettled,
-                failure=at.failure,
-                starts=at.starts,
-                followed_at=at.followed_at,
+            task_failure.whose: TaskFailureHistory(
+                state=task_failure.state,
+                state_at=task_failure.state_at,
+                restarts=task_failure.restarts[-RESTARTS_MAX:],
+                last=task_failure.last,
+                run=task_failure.run,
+                seen_at=task_failure.seen_at or task_failure.state_at,
+                unsettled=task_failure.unsettled,
+                failure=task_failure.failure,
+                starts=task_failure.starts,
+                followed_at=task_failure.followed_at,
             )
-            for at in told
+            for task_failure in told
         }
 
 

@@ -191,10 +191,10 @@ class IncarnationTracker:
         status was taken back while Connect goes on listing it was not deleted.
         """
         listed = {
-            (view.connect_cluster, at.connector)
+            (view.connect_cluster, connector.connector)
             for view in snapshot.lists
-            for at in view.without_state
-            if not at.tasks
+            for connector in view.without_state
+            if not connector.tasks
         }
         alive: set[ConnectorKey] = set()
         deleted: dict[ConnectorKey, float] = {}
@@ -203,7 +203,14 @@ class IncarnationTracker:
             who = (history.connect_cluster, history.connector)
             ended, after = _find_last_deletion(history)
             if history.task is not None:
-                heard = next((at.at for at in after if at.state in _STARTED_STATES), None)
+                heard = next(
+                    (
+                        state_change.at
+                        for state_change in after
+                        if state_change.state in _STARTED_STATES
+                    ),
+                    None,
+                )
                 if heard is not None:
                     began[who] = min(heard, began.get(who, heard))
                 continue
@@ -211,7 +218,10 @@ class IncarnationTracker:
                 deleted[who] = ended
             if any(change.state in _EXISTING_STATES for change in after):
                 alive.add(who)
-        followed = {(at.connect_cluster, at.connector) for at in snapshot.histories}
+        followed = {
+            (state_history.connect_cluster, state_history.connector)
+            for state_history in snapshot.histories
+        }
         self._deleted |= {
             who: ended
             for who, ended in deleted.items()
@@ -233,7 +243,7 @@ class IncarnationTracker:
 
     def recall(self, told: tuple[IncarnationRecord, ...]) -> None:
         """Go on from there."""
-        self.of = {at.who: at.life for at in told}
+        self.of = {incarnation.who: incarnation.life for incarnation in told}
 
 
 def _find_last_deletion(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:

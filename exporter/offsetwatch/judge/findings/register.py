@@ -113,12 +113,14 @@ class FindingsRegister:
                 kept[key] = _TrackedFinding(replace(said[key], since=since), now)
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
-        without_rest = frozenset(at.connect_cluster for at in look.snapshot.topology.listings)
+        without_rest = frozenset(
+            listing.connect_cluster for listing in look.snapshot.topology.listings
+        )
         told = sorted(
             (
                 add_advice(finding, self._settings.runbooks_url, without_rest)
                 for finding in drop_explained_findings(
-                    _add_last_seen(at, now) for at in kept.values()
+                    _add_last_seen(tracked_finding, now) for tracked_finding in kept.values()
                 )
             ),
             key=_sort_key,

@@ -54,7 +54,7 @@ def describe_silence(views: list[InputView]) -> str:
 
 def find_affected_flows(topology: Topology, kafka: str) -> list[str]:
     """Return the flows that cannot be judged without a Kafka cluster, as `source->target`."""
-    homes = {at.connect_cluster for at in topology.offsets_topics if at.at.kafka == kafka}
+    homes = {topic.connect_cluster for topic in topology.offsets_topics if topic.at.kafka == kafka}
     return sorted(
         {
             f"{flow.source}->{flow.target}"
@@ -79,7 +79,9 @@ def _find_group_clusters(asked: InputId, topology: Topology) -> set[str]:
     """Return the clusters that groups are asked for on: those of sinks, or of a flow."""
     found: set[str | None] = set()
     if not asked.source:
-        found |= {at.kafka for at in topology.sinks if at.connect_cluster == asked.connect_cluster}
+        found |= {
+            sink.kafka for sink in topology.sinks if sink.connect_cluster == asked.connect_cluster
+        }
     for flow in topology.flows:
         if build_groups_input(flow.key) == asked:
             found |= {flow.upstream, flow.downstream}

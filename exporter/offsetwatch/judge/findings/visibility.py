@@ -151,8 +151,10 @@ class FindingVisibility:
             case FindingInput.GROUPS:
                 return look.blind_to_groups(cluster) or look.blind(who)
             case FindingInput.FAILOVER:
-                flows = [at for (of, _), at in look.flows.items() if of == cluster]
-                return any(look.blind_to_failover(at) for at in flows)
+                flows = [
+                    mirror_flow for (of, _), mirror_flow in look.flows.items() if of == cluster
+                ]
+                return any(look.blind_to_failover(mirror_flow) for mirror_flow in flows)
             case FindingInput.KAFKA:
                 return look.blind_to_ends(kafka)
             case FindingInput.TOPIC:

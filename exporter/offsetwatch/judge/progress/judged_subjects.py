@@ -105,21 +105,27 @@ class JudgedPartitionRegistry:
         """
         over = {
             key
-            for key, at in self.subjects.items()
-            if at.number != number
-            and w - _find_last_seen_w(at)
-            >= (patience_s if at.hidden is None else HIDDEN_RETENTION_S)
+            for key, judged_partition in self.subjects.items()
+            if judged_partition.number != number
+            and w - _find_last_seen_w(judged_partition)
+            >= (patience_s if judged_partition.hidden is None else HIDDEN_RETENTION_S)
         }
         for key in over:
             del self.subjects[key]
             del self.tracks[key[:2]].subjects[key]
         if over:
-            self._of_mirror = {at: of for at, of in self._of_mirror.items() if of.key not in over}
+            self._of_mirror = {
+                row_key: of for row_key, of in self._of_mirror.items() if of.key not in over
+            }
         return over
 
     def drop_tracks(self, listed: frozenset[tuple[str, str]]) -> None:
         """Of connectors that are not listed and have nothing."""
-        for of in [of for of, at in self.tracks.items() if not at.subjects and of not in listed]:
+        for of in [
+            of
+            for of, judged_connector in self.tracks.items()
+            if not judged_connector.subjects and of not in listed
+        ]:
             del self.tracks[of]
 
 

@@ -167,7 +167,9 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
             return
         self._sample(w, self.end, self.lag, settings)
         still = self.samples[0][1:]
-        if len(self.samples) > settings.window and all(at[1:] == still for at in self.samples):
+        if len(self.samples) > settings.window and all(
+            sample[1:] == still for sample in self.samples
+        ):
             self.samples = ()  # at rest
 
     def grace(self, restarted_w: float) -> None:
@@ -201,10 +203,10 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         found = self.samples
         if len(found) <= settings.window or _to_comparable(self.lag) < found[-1][2]:
             return False
-        if sum(at >= found[0][0] for at in self.moves) < INTERVALS_OF_EVIDENCE:
+        if sum(moment >= found[0][0] for moment in self.moves) < INTERVALS_OF_EVIDENCE:
             return False
         third = (len(found) - 1) // 3
-        lags = [found[at][2] for at in (0, third, 2 * third, -1)]
+        lags = [found[number][2] for number in (0, third, 2 * third, -1)]
         grown = lags[-1] - lags[0]
         if grown <= 0 or any((b - a) * 6 < grown for a, b in pairwise(lags)):  # half its share
             return False
@@ -225,14 +227,16 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         self.waiting_w = None if self.waiting_w is None else self.waiting_w + away
         self.moved_w = None if self.moved_w is None else self.moved_w + away
         self.repeated_w = None if self.repeated_w is None else self.repeated_w + away
-        self.moves = tuple(at + away for at in self.moves)
+        self.moves = tuple(moment + away for moment in self.moves)
         self.gaps = _append_gap(self.gaps, self.seen_w, away)
         self.samples = ()  # growth over a window that has a hole in it says nothing
 
     def _move(self, seen: Sample, w: float, settings: JudgeSettings) -> None:
         if self.moved_w is not None:
             self.longest_s = max(self.longest_s, w - self.moved_w)
-        kept = tuple(at for at in self.moves if at >= w - settings.window * settings.interval_s)
+        kept = tuple(
+            moment for moment in self.moves if moment >= w - settings.window * settings.interval_s
+        )
         self.moves = (*kept[1 - 2 * settings.window :], w)
         self.moved_w = self.still_w = w
         self.waiting_w = None  # what waits now, waits since it moved

@@ -122,19 +122,21 @@ class RewindTracker:
             self.meant[who] = now
         if by_hand:
             self._reset -= by_hand
-            self._stands = {at: kept for at, kept in self._stands.items() if at[:2] not in by_hand}
+            self._stands = {
+                key: kept for key, kept in self._stands.items() if key[:2] not in by_hand
+            }
         renewed = {
-            (at.connect_cluster, at.connector, at.topic): at.at
-            for at in look.snapshot.recreations
-            if at.count
+            (recreation.connect_cluster, recreation.connector, recreation.topic): recreation.at
+            for recreation in look.snapshot.recreations
+            if recreation.count
         }
         if by_hand or not self._followed(look, rests, renewed):
             self._follow_all(look, rests, renewed)
         self._forget(look)
         over = [
             who
-            for who, at in self.meant.items()
-            if not 0 <= now - at <= MANUAL_REWIND_INTERVALS * interval_s
+            for who, moment in self.meant.items()
+            if not 0 <= now - moment <= MANUAL_REWIND_INTERVALS * interval_s
         ]
         for who in over:
             del self.meant[who]
@@ -155,7 +157,7 @@ class RewindTracker:
             if before[who] == inf:
                 self._rested_at[who] = now
         for who in [
-            who for who, at in self._rested_at.items() if not 0 <= now - at < PAUSE_MEMORY_S
+            who for who, moment in self._rested_at.items() if not 0 <= now - moment < PAUSE_MEMORY_S
         ]:
             del self._rested_at[who]
 
@@ -294,7 +296,9 @@ class RewindTracker:
             if any(who == where[:2] for where in self.recopies)
             for view in views
         }
-        for where in [at for at in self.recopies if at[:2] in look.mirrors and at not in shown]:
+        for where in [
+            recopy for recopy in self.recopies if recopy[:2] in look.mirrors and recopy not in shown
+        ]:
             del self.recopies[where]
         partitions = sum(len(views) for views in look.mirrors.values())
         if len(self._stands) > 2 * partitions + RECOPIES_MAX:
@@ -306,7 +310,11 @@ class RewindTracker:
         """Connectors of which it is too early to say whether they copy again what they had, or a
         topic that is another one.
         """
-        return {at.where[:2] for at in self.recopies.values() if abs(now - at.at) < interval_s}
+        return {
+            recopy.where[:2]
+            for recopy in self.recopies.values()
+            if abs(now - recopy.at) < interval_s
+        }
 
     def end(self, where: MirrorPartitionKey) -> None:
         """It was told for long enough."""
@@ -320,7 +328,7 @@ class RewindTracker:
             clusters.setdefault(cluster, set()).add(connector)
         for cluster, connectors in clusters.items():
             if len(connectors) >= SHARED_REWIND_CONNECTORS_MIN:
-                last = max(at for at, who in self._events if who[0] == cluster)
+                last = max(moment for moment, who in self._events if who[0] == cluster)
                 before = self.together.get(cluster)
                 if before is not None and last - before.at <= interval_s:
                     connectors |= set(before.connectors)
@@ -336,8 +344,10 @@ class RewindTracker:
 
     def recall(self, told: RewindState) -> None:
         """Go on from there."""
-        self.recopies = {at.where: at for at in told.recopies}
-        self.together = {at.connect_cluster: at for at in told.together}
+        self.recopies = {recopy.where: recopy for recopy in told.recopies}
+        self.together = {
+            shared_rewind.connect_cluster: shared_rewind for shared_rewind in told.together
+        }
         self.meant = dict(told.meant)
 
 

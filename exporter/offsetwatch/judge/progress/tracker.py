@@ -182,14 +182,23 @@ class ProgressTracker:
             at=self._looked_at,
             watched=self._looked_w,
             subjects=[
-                _PartitionRecord(at.key, at.label, at.sink, at.standing, at.window)
-                for at in self._roll.subjects.values()
-                if at.window is not None
+                _PartitionRecord(
+                    subject.key, subject.label, subject.sink, subject.standing, subject.window
+                )
+                for subject in self._roll.subjects.values()
+                if subject.window is not None
             ],
             wholes=list(self._wholes.items()),
             tracks=[
-                (*of, at.why is not None, at.why_w, at.restarted_w, at.failed_w, at.failed_at)
-                for of, at in self._roll.tracks.items()
+                (
+                    *of,
+                    judged_connector.why is not None,
+                    judged_connector.why_w,
+                    judged_connector.restarted_w,
+                    judged_connector.failed_w,
+                    judged_connector.failed_at,
+                )
+                for of, judged_connector in self._roll.tracks.items()
             ],
             marks=self._stopwatch.marks,
         )

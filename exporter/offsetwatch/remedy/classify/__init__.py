@@ -347,20 +347,24 @@ def _find_kind(
 ) -> FailureKind | None:
     """What the causes say together, none of which forbids."""
     names = {
-        at: line.name
-        for at, line in enumerate(lines)
+        index: line.name
+        for index, line in enumerate(lines)
         if isinstance(line, ExceptionHeader) and _is_cause(line) and line.name is not None
     }
-    said = {at: _find_allowed_kind(name, root.stage, listed) for at, name in names.items()}
+    said = {number: _find_allowed_kind(name, root.stage, listed) for number, name in names.items()}
     if root.stage == POLL and _is_checksum_failure(lines, root):
         said[root.cause] = FailureKind.CORRUPT
     if said[root.cause] is None:
-        wrappers = [at for at, name in names.items() if find_meaning(name) is ThrowableHint.WRAPS]
-        if not all(said[at] for at in said if at not in wrappers):
+        wrappers = [
+            number for number, name in names.items() if find_meaning(name) is ThrowableHint.WRAPS
+        ]
+        if not all(said[number] for number in said if number not in wrappers):
             return None
         if not _is_last_cause_certain(lines, root, wrappers):
             return None
-    return next((said[at] for at in sorted(said, reverse=True) if said[at] is not None), None)
+    return next(
+        (said[number] for number in sorted(said, reverse=True) if said[number] is not None), None
+    )
 
 
 def _find_allowed_kind(name: str, stage: str, listed: frozenset[str]) -> FailureKind | None:
@@ -386,7 +390,8 @@ def _is_last_cause_certain(
         return True
     common = last.common if isinstance(last, OmittedFrames) else 0
     most = (
-        root.frames - 1 if at == root.cause else _count_frames_above(lines, at) for at in wrappers
+        root.frames - 1 if wrapper == root.cause else _count_frames_above(lines, wrapper)
+        for wrapper in wrappers
     )
     return all(common > frames for frames in most)
 

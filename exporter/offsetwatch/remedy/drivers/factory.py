@@ -142,5 +142,7 @@ def _find_exception_class(plan: Plan) -> str | None:
     """The class of the exception that the plan answers to, as its evidence has it."""
     if plan.remedy is None:
         return None
-    told = next((at.value for at in plan.remedy.evidence if at.name == FAILURE_EVIDENCE), None)
+    told = next(
+        (item.value for item in plan.remedy.evidence if item.name == FAILURE_EVIDENCE), None
+    )
     return None if told is None else str(told).rpartition(": ")[2]

@@ -41,10 +41,10 @@ class ProbationChecker:
         """
         try:
             seen = self._sight.seen(self._connector)
-            now = {at.partition: at for at in self._sight.pairs(self._connector)}
+            now = {pair.partition: pair for pair in self._sight.pairs(self._connector)}
         except NotFound:
             # A worker that is still starting says so of everything, and then of this list, too.
-            if any(at.name == self._connector for at in self._sight.connectors()):
+            if any(connector.name == self._connector for connector in self._sight.connectors()):
                 return StepInspection(
                     StepStatus.NOT_YET, "a worker lists it and has yet to find it"
                 )

@@ -182,7 +182,9 @@ def _can_roll_back(progress: PlanProgress) -> bool:
     while a change is under way.
     """
     steps = progress.plan.steps
-    if not progress.identified or any(is_irreversible(steps[at]) for at in progress.touched):
+    if not progress.identified or any(
+        is_irreversible(steps[number]) for number in progress.touched
+    ):
         return False
     asked = progress.sent > 0 and (is_change(progress.step) or progress.last)
     return not asked and not isinstance(progress.step, VerificationStep)
@@ -193,7 +195,7 @@ def _is_change_under_way(progress: PlanProgress) -> bool:
     if not progress.identified:
         return bool(progress.touched)
     others = progress.touched - {progress.index}
-    done = any(is_change(progress.plan.steps[at]) for at in others)
+    done = any(is_change(progress.plan.steps[number]) for number in others)
     return done or (progress.sent > 0 and is_change(progress.step))
 
 
@@ -240,7 +242,7 @@ def _must_finish(progress: PlanProgress) -> bool:
     """Whether a change may have begun: then the way is forward. A connector created and nothing
     else can simply be deleted again.
     """
-    steps = (progress.plan.steps[at] for at in progress.touched)
+    steps = (progress.plan.steps[number] for number in progress.touched)
     return any(is_change(each) and not isinstance(each, Create) for each in steps)
 
 
@@ -426,7 +428,7 @@ def _start_rollback(progress: PlanProgress, cause: PlanFailureCause, said: str, 
 
 def _has_no_way_back(progress: PlanProgress) -> bool:
     steps = progress.plan.steps
-    if any(is_irreversible(steps[at]) for at in progress.touched):
+    if any(is_irreversible(steps[number]) for number in progress.touched):
         return True
     if not progress.last:
         return False

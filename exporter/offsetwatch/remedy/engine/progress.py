@@ -132,7 +132,9 @@ class PlanProgress:
     @property
     def effects(self) -> frozenset[int]:
         """Of `touched`, those that are not harmless."""
-        return frozenset(at for at in self.touched if not is_harmless(self.plan.steps[at]))
+        return frozenset(
+            number for number in self.touched if not is_harmless(self.plan.steps[number])
+        )
 
     @property
     def copied(self) -> str | None:
@@ -144,7 +146,7 @@ class PlanProgress:
     @property
     def changed(self) -> bool:
         """Whether more than states may have been changed."""
-        return any(is_change(self.plan.steps[at]) for at in self.touched)
+        return any(is_change(self.plan.steps[number]) for number in self.touched)
 
     @property
     def before(self) -> FrozenOffsets | None:
@@ -152,7 +154,7 @@ class PlanProgress:
         if self.frozen is None:
             return None
         forward = self.plan.steps
-        done = tuple(forward[at] for at in sorted(self.touched)) if self.undoing else ()
+        done = tuple(forward[number] for number in sorted(self.touched)) if self.undoing else ()
         return compute_expected_offsets(self.frozen, (*done, *self.path[: self.index]))
 
 
@@ -263,7 +265,7 @@ def _apply_answer(progress: PlanProgress, record: StepAnswered) -> PlanProgress:
         case AttemptResult.ACK if progress.undoing:
             return replace(progress, answer=record.answer)
         case AttemptResult.ACK:
-            known = [at for at in (progress.definite, record.definite) if at is not None]
+            known = [flag for flag in (progress.definite, record.definite) if flag is not None]
             definite = all(known) if known else None
             return replace(progress, answer=record.answer, definite=definite)
         case AttemptResult.IN_DOUBT:

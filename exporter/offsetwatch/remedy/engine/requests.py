@@ -51,7 +51,7 @@ def build_step_request(connector: str, step: AnyStep) -> ConnectRequest | None:
         case ToState(state=state):  # KIP-875, Kafka 3.5
             return ConnectRequest("PUT", _build_path(connector, _STATES[state]))
         case Restart():  # KIP-745, Kafka 3.0
-            tasks, failed = (str(at).lower() for at in (step.include_tasks, step.only_failed))
+            tasks, failed = (str(flag).lower() for flag in (step.include_tasks, step.only_failed))
             query = f"?includeTasks={tasks}&onlyFailed={failed}"
             return ConnectRequest("POST", _build_path(connector, "restart") + query)
         case Alter(pairs=pairs):  # KIP-875, Kafka 3.6
@@ -74,7 +74,7 @@ def _build_path(connector: str, what: str) -> str:
 
 def build_offsets_body(pairs: tuple[PartitionOffset, ...]) -> bytes:
     """The body of a PATCH."""
-    entries = [build_offset_entry(at.partition, at.offset) for at in pairs]
+    entries = [build_offset_entry(pair.partition, pair.offset) for pair in pairs]
     return msgspec.json.encode({"offsets": entries})
 
 

@@ -78,7 +78,7 @@ def build_rollback_steps(
     Offsets first, while the connector is still stopped; of a connector that was created they are
     what a namesake left behind, and stay when it is deleted again.
     """
-    done = [plan.steps[at] for at in sorted(touched)]
+    done = [plan.steps[number] for number in sorted(touched)]
     created = [step for step in done if isinstance(step, Create)]
     back: list[AnyStep] = []
     if frozen is not None:

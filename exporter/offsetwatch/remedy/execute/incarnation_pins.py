@@ -117,7 +117,11 @@ def compare_incarnation(
                    planner did not know of counts, unless it certainly came before
     """
     known, unordered = (planned or "").split(), False
-    ends = [at for at in unlisted_at if repr(at) not in known and not is_later(created_at, at)]
+    ends = [
+        moment
+        for moment in unlisted_at
+        if repr(moment) not in known and not is_later(created_at, moment)
+    ]
     if pin is not None and pin.at is not None:
         if not filter_requests(changes):
             return None

@@ -100,8 +100,8 @@ class KafkaBrokers:
         """See Brokers."""
         admin = self._admin(kafka)
         _, count = admin.shape(topic)
-        found = admin.readable_ends([TopicPartition(topic, at) for at in range(count)])
-        return {at.partition: end.stable for at, end in found.items()}
+        found = admin.readable_ends([TopicPartition(topic, number) for number in range(count)])
+        return {partition.partition: end.stable for partition, end in found.items()}
 
     def first(
         self, kafka: str, at: TopicPartition, offset: int, *, committed: bool

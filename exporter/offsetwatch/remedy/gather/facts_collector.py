@@ -222,9 +222,9 @@ class FactsCollector:
         kind = FailureKind.CORRUPT.value if silent and found is not None else None
         return facts.EvidenceFacts(
             findings=frozenset(
-                at.name.value
-                for at in snapshot.findings
-                if (at.connect_cluster, at.connector) == own
+                finding.name.value
+                for finding in snapshot.findings
+                if (finding.connect_cluster, finding.connector) == own
             ),
             shown_since=None if seen is None else seen.at,
             failure_kind=kind if failure is None else failure.kind.value,
@@ -345,7 +345,7 @@ class FactsCollector:
             keys, canonical = find_altered_keys(snapshot, case)
             return facts.OffsetFacts(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
         record, frm, to = skipped
-        mine = next((at for at in now.pairs if at.partition == frm.partition), None)
+        mine = next((pair for pair in now.pairs if pair.partition == frm.partition), None)
         stored, wanted = parse_position(mine), parse_position(to)
         plus = 1 if is_mirror_offset(frm) else 0
         next_now = None if stored is None else stored + plus
@@ -428,9 +428,9 @@ class FactsCollector:
         read, or since it was asked to stop, whichever is later.
         """
         since = [
-            at
-            for at in (find_newest_commit_time(snapshot, case), case.stopped_at)
-            if at is not None
+            moment
+            for moment in (find_newest_commit_time(snapshot, case), case.stopped_at)
+            if moment is not None
         ]
         return self._clock.now() - max(since) if since else None
 

@@ -19,7 +19,7 @@ def collect_journal_facts(
     """What the journal says of this connector, and of all."""
     own = (case.connect, case.connector)
     mine = None if case.plan is None else case.plan.plan_id
-    skips = [at for at in past.skips if at.plan_id != mine]
+    skips = [skip for skip in past.skips if skip.plan_id != mine]
     ended = past.ended_at.get(own)
     key = None if case.incident is None else case.incident.key
     return facts.JournalFacts(
@@ -27,7 +27,9 @@ def collect_journal_facts(
         remedied_at=() if ended is None else (ended,),
         breakers=tuple(past.breakers.values()),
         approved_successes=past.successes[own, case.action],
-        restarted_at=tuple(at.at for at in past.restarts if key is None or at.incident == key),
+        restarted_at=tuple(
+            restart.at for restart in past.restarts if key is None or restart.incident == key
+        ),
         records_since_skip=_count_records_since_skip(skips, own, pairs),
     )
 
@@ -43,8 +45,10 @@ def count_ineffective_restarts(past: fleet_state.FleetState, incident: Incident,
     told_at = run.last_at if run.read_at is None else run.read_at
     own = (incident.connect_cluster, incident.connector)
     return sum(
-        at.whose == own and at.incident in {incident.key, ""} and told_at < at.at <= now - SETTLED_S
-        for at in past.restarts
+        restart.whose == own
+        and restart.incident in {incident.key, ""}
+        and told_at < restart.at <= now - SETTLED_S
+        for restart in past.restarts
     )
 
 
@@ -54,7 +58,7 @@ def _count_records_since_skip(
     pairs: tuple[PartitionOffset, ...] | None,
 ) -> int | None:
     """Records that were got past in the partition of its last skip since then: at least so many."""
-    mine = [at for at in skips if at.whose == own]
+    mine = [skip for skip in skips if skip.whose == own]
     if not mine or pairs is None:
         return None
     last = max(mine, key=lambda at: at.at).record

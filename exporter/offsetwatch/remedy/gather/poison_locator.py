@@ -56,7 +56,7 @@ class PoisonLocator:
     """See the module; planner.Finder. For one thread."""
 
     def __init__(self, config: Config, brokers: Brokers, policy: Policy, clock: UnixClock) -> None:
-        self._connects = {at.name: at for at in config.connect}
+        self._connects = {cluster.name: cluster for cluster in config.connect}
         self._brokers = brokers
         self._policy = policy
         self._readers = KafkaReaders(config.kafka)
@@ -102,9 +102,9 @@ class PoisonLocator:
         config = compute_config_sha256(case.connector, now.config)
         failures = self._stood.failures_under(whose, config, run)
         ends = {
-            (at.topic, at.partition): at.log_end
-            for at in snapshot.sink_partitions
-            if (at.connect_cluster, at.connector) == (case.connect, case.connector)
+            (partition.topic, partition.partition): partition.log_end
+            for partition in snapshot.sink_partitions
+            if (partition.connect_cluster, partition.connector) == (case.connect, case.connector)
         }
         rows = []
         for pair in now.pairs:
@@ -174,7 +174,7 @@ class PoisonLocator:
     ) -> LocatorAnswer:
         """See planner.Finder."""
         sink, flow = find_sink_group(snapshot, case), find_mirror_flow(snapshot, case)
-        mine = next((at for at in now.pairs or () if at.partition == to.partition), None)
+        mine = next((pair for pair in now.pairs or () if pair.partition == to.partition), None)
         if mine is None or mine.offset is None:
             return NoIdentification("no_offset", f"it has no offset for {to.partition}")
         if sink is not None and sink.kafka is not None:

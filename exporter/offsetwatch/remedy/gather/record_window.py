@@ -169,7 +169,11 @@ class WindowSearch:
 
 
 def _select_stalled(partitions: tuple[SubjectPartition, ...]) -> tuple[SubjectPartition, ...]:
-    return tuple(at for at in partitions if not at.moved and at.pair.offset is not None)
+    return tuple(
+        partition
+        for partition in partitions
+        if not partition.moved and partition.pair.offset is not None
+    )
 
 
 class _LogInspection:
@@ -279,9 +283,11 @@ class _LogInspection:
         """Partitions that hold records, of which the sink has no offset; None if that cannot be
         told.
         """
-        places = [parse_sink_position(at.pair) for at in subject.partitions]
+        places = [
+            parse_sink_position(subject_partition.pair) for subject_partition in subject.partitions
+        ]
         known = {place.at for place in places if place is not None}
-        topics = {at.topic for at in known} | subject.topics
+        topics = {topic_partition.topic for topic_partition in known} | subject.topics
         try:
             there = {
                 TopicPartition(topic, partition)
@@ -290,7 +296,11 @@ class _LogInspection:
             }
             if len(there - known) > self._limits.partitions:
                 return None
-            return frozenset(at for at in sorted(there - known) if self._holds_any(at))
+            return frozenset(
+                topic_partition
+                for topic_partition in sorted(there - known)
+                if self._holds_any(topic_partition)
+            )
         except ClientError:
             return None
 

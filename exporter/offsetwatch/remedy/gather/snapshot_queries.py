@@ -93,9 +93,9 @@ class UnhealthyConnectors:
         if self._read[0] is not snapshot.judgements:
             bad = (Verdict.STALLED, Verdict.SILENT)
             found = (
-                (at.connect_cluster, at.connector)
-                for at in snapshot.judgements
-                if at.verdict in bad and at.scope is Scope.CONNECTOR
+                (judgement.connect_cluster, judgement.connector)
+                for judgement in snapshot.judgements
+                if judgement.verdict in bad and judgement.scope is Scope.CONNECTOR
             )
             self._read = (snapshot.judgements, frozenset(found))
         if self._listed[0] is not snapshot.connectors:
@@ -165,7 +165,7 @@ def parse_version(version: str) -> tuple[int, ...] | None:
     """The numbers of a version, up to what begins with a letter; None if it has none."""
     found = []
     for part in version.split("."):
-        digits = "".join(at for at in part if at.isdigit())
+        digits = "".join(char for char in part if char.isdigit())
         if not part[:1].isdigit():
             break
         found.append(int(digits))
@@ -193,9 +193,9 @@ def has_healthy_sibling(snapshot: Snapshot, case: RemediationCase) -> bool:
     if view is None:
         return False
     ok = {
-        (at.connect_cluster, at.connector)
-        for at in snapshot.judgements
-        if at.scope is Scope.CONNECTOR and at.verdict in {Verdict.OK, Verdict.IDLE}
+        (judgement.connect_cluster, judgement.connector)
+        for judgement in snapshot.judgements
+        if judgement.scope is Scope.CONNECTOR and judgement.verdict in {Verdict.OK, Verdict.IDLE}
     }
     return any(
         other.class_name == view.class_name
@@ -241,9 +241,11 @@ def find_mirror_flow(snapshot: Snapshot, case: RemediationCase) -> MirrorFlow | 
 
 def find_offsets_topic(snapshot: Snapshot, case: RemediationCase) -> KafkaTopic | None:
     """Where the connector keeps its offsets: in a topic of its own, or with the others."""
-    mine = [at for at in snapshot.topology.offsets_topics if at.connect_cluster == case.connect]
-    own = [at.at for at in mine if at.connector == case.connector]
-    shared = [at.at for at in mine if at.connector is None]
+    mine = [
+        topic for topic in snapshot.topology.offsets_topics if topic.connect_cluster == case.connect
+    ]
+    own = [topic.at for topic in mine if topic.connector == case.connector]
+    shared = [topic.at for topic in mine if topic.connector is None]
     return next(iter((*own, *shared)), None)
 
 
@@ -251,8 +253,10 @@ def count_unread_records(
     snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]
 ) -> int | None:
     """Records of a topic before these ends that its tail has not read."""
-    tails = (at.tail for at in snapshot.inputs if at.tail is not None)
-    read = next((dict(at.positions) for at in tails if at.topic == topic and at.caught_up), None)
+    tails = (view.tail for view in snapshot.inputs if view.tail is not None)
+    read = next(
+        (dict(tail.positions) for tail in tails if tail.topic == topic and tail.caught_up), None
+    )
     if read is None:
         return None
     return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
@@ -292,7 +296,7 @@ def find_skipped_record(
     if case.plan is None:
         return None
     copies = [step.record for step in case.plan.steps if isinstance(step, Copy)]
-    before = [at for step in case.plan.steps if isinstance(step, Expect) for at in step.pairs]
+    before = [pair for step in case.plan.steps if isinstance(step, Expect) for pair in step.pairs]
     after = _list_altered_pairs(case.plan)
     if not (copies and before and after):
         return None
@@ -300,7 +304,7 @@ def find_skipped_record(
 
 
 def _list_altered_pairs(plan: Plan) -> list[PartitionOffset]:
-    return [at for step in plan.steps if isinstance(step, Alter) for at in step.pairs]
+    return [pair for step in plan.steps if isinstance(step, Alter) for pair in step.pairs]
 
 
 def find_key_spelling(
@@ -322,7 +326,7 @@ def find_altered_keys(snapshot: Snapshot, case: RemediationCase) -> tuple[int | 
     """
     pairs = [] if case.plan is None else _list_altered_pairs(case.plan)
     found = [find_key_spelling(snapshot, case, pair.partition) for pair in pairs]
-    known = [at for at in found if at is not None]
+    known = [item for item in found if item is not None]
     if not known or len(known) < len(found):
         return None, None
     return 1 + max(variants for variants, _ in known), all(canonical for _, canonical in known)

@@ -96,7 +96,11 @@ class Permission(StrEnum):
 def derive_permission(answers: Iterable[GuardAnswer]) -> Permission:
     """What `evaluate` comes to. Where nobody was asked, nobody has allowed it."""
     given = tuple(answers)
-    against = {at.guard: at.answer for at in given if at.answer is not GuardResult.PASS}
+    against = {
+        guard_answer.guard: guard_answer.answer
+        for guard_answer in given
+        if guard_answer.answer is not GuardResult.PASS
+    }
     if not given:
         return Permission.NO
     if not against:
@@ -152,8 +156,10 @@ def describe_guards(policy: Policy) -> Iterator[GuardDescription]:
             default=guard.default.format(
                 p=policy, b=policy.budgets, stop_on=", ".join(policy.stop_on)
             ),
-            stages=tuple(at for at in Stage if at in guard.stages),
-            actions=tuple(at for at in Action if at in guard.actions),
-            kinds=tuple(at for at in SubjectKind if at in guard.kinds),
+            stages=tuple(stage for stage in Stage if stage in guard.stages),
+            actions=tuple(action for action in Action if action in guard.actions),
+            kinds=tuple(
+                subject_kind for subject_kind in SubjectKind if subject_kind in guard.kinds
+            ),
             reach=guard.reach,
         )

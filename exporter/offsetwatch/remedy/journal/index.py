@@ -95,7 +95,7 @@ class JournalIndex:
                 self.refusals[at] = record
             case IncidentEnded():
                 self.refusals = {
-                    at: held for at, held in self.refusals.items() if at[0] != record.incident
+                    key: held for key, held in self.refusals.items() if key[0] != record.incident
                 }
         if plan_id == CONTROL_PLAN_ID:
             return

@@ -82,7 +82,7 @@ def _parse_coordinates(said: re.Match[str]) -> Coordinates | None:
 def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
     """What dead letters say of this connector, each by its headers."""
     found = (_parse_dead_letter(headers, connector) for headers in records)
-    return frozenset(at for at in found if at is not None)
+    return frozenset(partition for partition in found if partition is not None)
 
 
 def _parse_dead_letter(headers: Headers, connector: str) -> Coordinates | None:

@@ -55,14 +55,19 @@ class DecodeResult:
 
     def evidence(self, by: ConnectorConverters, stage: str) -> Evidence:
         """For people."""
-        names = [_map_converters(by)[at].name for at in find_converter_stages(stage)]
+        names = [
+            _map_converters(by)[converter_stage].name
+            for converter_stage in find_converter_stages(stage)
+        ]
         if not names:
             return ()
         shown = tuple(
             EvidenceItem(
-                "fails", f"{at.record.topic}-{at.record.partition}@{at.record.offset}: {at.why}"
+                "fails",
+                f"{failing.record.topic}-{failing.record.partition}@{failing.record.offset}: "
+                f"{failing.why}",
             )
-            for at in self.bad[:SHOWN_MAX]
+            for failing in self.bad[:SHOWN_MAX]
         )
         return (
             EvidenceItem("converter", ", ".join(dict.fromkeys(names))),
@@ -85,12 +90,12 @@ def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -
             records += 1
             found = _check_record(facts.converters, record)
             failing = next(
-                (at for at in found if found[at].reading is ConversionVerdict.FAILS), None
+                (name for name in found if found[name].reading is ConversionVerdict.FAILS), None
             )
             if failing is not None:
                 bad.append(FailingRecord(suspect, record, failing, found[failing].why))
                 continue
-            readings = {found[at].reading for at in looked_at}
+            readings = {found[name].reading for name in looked_at}
             unknown += ConversionVerdict.UNKNOWN in readings
             framed += (
                 ConversionVerdict.FRAMED in readings and ConversionVerdict.UNKNOWN not in readings
@@ -100,14 +105,14 @@ def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -
 
 def find_contradiction(record: RawRecord, facts: SinkFacts, stage: str) -> str | None:
     """Why this record cannot be the one that fails at this stage, if it cannot."""
-    found = {at: said.reading for at, said in _check_record(facts.converters, record).items()}
+    found = {name: said.reading for name, said in _check_record(facts.converters, record).items()}
     looked_at = find_converter_stages(stage)
     for earlier in CONVERTER_STAGES:
         if earlier in looked_at:
             break
         if found[earlier] is ConversionVerdict.FAILS:
             return f"it would not even get past {earlier}"
-    if looked_at and all(found[at] is ConversionVerdict.FINE for at in looked_at):
+    if looked_at and all(found[name] is ConversionVerdict.FINE for name in looked_at):
         return f"{stage} takes it"
     return None
 
@@ -121,7 +126,10 @@ def find_converter_stages(stage: str) -> tuple[str, ...]:
 
 def has_unknown_converter(by: ConnectorConverters, stage: str) -> bool:
     """Whether one of those that may have failed there is not known at all."""
-    return any(_map_converters(by)[at].class_name is None for at in find_converter_stages(stage))
+    return any(
+        _map_converters(by)[converter_stage].class_name is None
+        for converter_stage in find_converter_stages(stage)
+    )
 
 
 def _map_converters(by: ConnectorConverters) -> dict[str, Converter]:

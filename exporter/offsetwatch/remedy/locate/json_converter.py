@@ -254,11 +254,11 @@ def _check_inner_schema(node: Any) -> ConversionCheck:
 def _check_fields(nodes: Any) -> list[ConversionCheck]:
     if not isinstance(nodes, list):
         return [_NO_SCHEMA]
-    named = [isinstance(at, dict) and isinstance(at.get("field"), str) for at in nodes]
+    named = [isinstance(node, dict) and isinstance(node.get("field"), str) for node in nodes]
     if not all(named):
         return [_NO_SCHEMA]
-    unique = len({at["field"] for at in nodes}) == len(nodes)
-    return [*(_check_schema(at) for at in nodes), FINE if unique else _LENIENT]
+    unique = len({node["field"] for node in nodes}) == len(nodes)
+    return [*(_check_schema(node) for node in nodes), FINE if unique else _LENIENT]
 
 
 def _check_payload(schema: Any, value: Any) -> ConversionCheck:
@@ -275,9 +275,11 @@ def _check_payload(schema: Any, value: Any) -> ConversionCheck:
         case "struct":
             return _check_struct(schema.get("fields"), value)
         case "array" if isinstance(value, list):
-            return _choose_worst(_check_payload(schema.get("items"), at) for at in value)
+            return _choose_worst(_check_payload(schema.get("items"), item) for item in value)
         case "map" if isinstance(value, dict) and _has_text_keys(schema.get("keys")):
-            return _choose_worst(_check_payload(schema.get("values"), at) for at in value.values())
+            return _choose_worst(
+                _check_payload(schema.get("values"), item) for item in value.values()
+            )
         case str(kind):
             return FINE if _is_of_kind(kind, value) else _LENIENT
     return _LENIENT
@@ -286,16 +288,16 @@ def _check_payload(schema: Any, value: Any) -> ConversionCheck:
 def _check_struct(fields: Any, value: Any) -> ConversionCheck:
     if not isinstance(value, dict):
         return _NO_PAYLOAD
-    if not isinstance(fields, list) or not all(isinstance(at, dict) for at in fields):
+    if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
         return _LENIENT
     found = []
-    for at in fields:
-        inner = value.get(at.get("field"))
-        plain = at.get("type") == "string" and not {"default", "name"} & at.keys()
-        if plain and at.get("optional") is not True and not isinstance(inner, str):
+    for field in fields:
+        inner = value.get(field.get("field"))
+        plain = field.get("type") == "string" and not {"default", "name"} & field.keys()
+        if plain and field.get("optional") is not True and not isinstance(inner, str):
             found.append(_NO_PAYLOAD)  # to the converter it is null
         else:
-            found.append(_check_payload(at, inner))
+            found.append(_check_payload(field, inner))
     return _choose_worst(found)
 
 

@@ -94,9 +94,9 @@ def select_own_partitions(subject: MirrorSubject) -> tuple[SubjectPartition, ...
     """Without those of another cluster's alias, which no task reads."""
     alias = subject.facts.alias
     return tuple(
-        at
-        for at in subject.partitions
-        if parse_fields(at.pair.partition).get("cluster", alias) == alias
+        partition
+        for partition in subject.partitions
+        if parse_fields(partition.pair.partition).get("cluster", alias) == alias
     )
 
 
@@ -104,7 +104,9 @@ def select_own_partitions(subject: MirrorSubject) -> tuple[SubjectPartition, ...
 
 
 def _find_corrupt_record(subject: MirrorSubject, found: tuple[Suspect, ...]) -> SearchAnswer:
-    if subject.failure is None and not all(at.standing.moved is False for at in found):
+    if subject.failure is None and not all(
+        partition.standing.moved is False for partition in found
+    ):
         return NoIdentification(
             "not_known_to_stand_still", "it runs, and it is unknown whether it advances"
         )
@@ -135,22 +137,24 @@ def _find_large_record(
     evidence: Evidence = (EvidenceItem("size that was refused", size, BYTES),)
     if size is None:
         evidence = (EvidenceItem("size that was refused", "not named"),)
-    if any(at.window.corrupt_at is not None for at in found):
+    if any(partition.window.corrupt_at is not None for partition in found):
         return NoIdentification(
             "window_corrupt",
             "a record that it will come to is corrupt, which is not what it failed for",
             evidence,
         )
     large = [
-        _LargeRecord(at, record)
-        for at in found
-        for record in at.window.records
-        if _is_refused(subject, at, record, size)
+        _LargeRecord(partition, record)
+        for partition in found
+        for record in partition.window.records
+        if _is_refused(subject, partition, record, size)
     ]
-    first = [at for at in large if at.record is at.suspect.window.records[0]]
+    first = [
+        partition for partition in large if partition.record is partition.suspect.window.records[0]
+    ]
     if not first:
         return _explain_none_first(large, evidence, recommend)
-    if len({at.suspect.place.at for at in large}) > 1:
+    if len({partition.suspect.place.at for partition in large}) > 1:
         return NoIdentification(
             "more_than_one_partition",
             "records of several partitions are too large: it is unknown on which one it failed",

@@ -327,8 +327,8 @@ def find_only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NoIdentification
     """The one suspect whose next record fails its checksum, with its bytes at hand and nothing else
     in its batch: or why there is none.
     """
-    bad = [at for at in suspects if at.window.corrupt_at is not None]
-    at_once = [at for at in bad if not at.window.records]
+    bad = [partition for partition in suspects if partition.window.corrupt_at is not None]
+    at_once = [partition for partition in bad if not partition.window.records]
     if not bad:
         return NoIdentification(
             "probe_is_clean", "what is to be read next can be read: nothing there is corrupt"
@@ -339,9 +339,10 @@ def find_only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NoIdentification
             "records of several partitions are corrupt: a disk causes that, not a record",
             tuple(
                 EvidenceItem(
-                    "corrupt at", f"{_format_partition(at.place.at)}@{at.window.corrupt_at}"
+                    "corrupt at",
+                    f"{_format_partition(partition.place.at)}@{partition.window.corrupt_at}",
                 )
-                for at in bad
+                for partition in bad
             ),
         )
     if not at_once:

@@ -193,7 +193,9 @@ class _Search:
 
     def answer(self) -> SearchAnswer:
         """The record that all methods point at, if it is the one that is committed."""
-        unreadable = [at for at in self._suspects if at.window.corrupt_at is not None]
+        unreadable = [
+            suspect for suspect in self._suspects if suspect.window.corrupt_at is not None
+        ]
         if unreadable:
             return self._none(
                 "window_corrupt",
@@ -208,7 +210,7 @@ class _Search:
                 (recommendations.CHECK_PRODUCER, *self._recommend),
             )
         pointers = sorted(set(self._pointers()), key=lambda at: _METHODS.index(at.method))
-        places = {(at.at, at.offset) for at in pointers}
+        places = {(pointer.at, pointer.offset) for pointer in pointers}
         if len(places) > 1:
             return self._disagree(pointers)
         if not pointers:
@@ -221,9 +223,9 @@ class _Search:
         decoded = self._decoded
         if decoded.whole and not decoded.unknown:
             yield from (
-                _Pointer("decode", at.suspect.place.at, at.record.offset)
-                for at in decoded.bad
-                if at.stage in self._converters
+                _Pointer("decode", failing_record.suspect.place.at, failing_record.record.offset)
+                for failing_record in decoded.bad
+                if failing_record.stage in self._converters
             )
         yield from self._alone()
         if self._facts.logs_records and self._subject.log is not None:
@@ -296,8 +298,10 @@ class _Search:
 
     def _disagree(self, pointers: list[_Pointer], contradiction: str = "") -> NoIdentification:
         said = tuple(
-            EvidenceItem(at.method, f"{at.at.topic}-{at.at.partition}@{at.offset}")
-            for at in pointers
+            EvidenceItem(
+                pointer.method, f"{pointer.at.topic}-{pointer.at.partition}@{pointer.offset}"
+            )
+            for pointer in pointers
         )
         more = (EvidenceItem("against it", contradiction),) if contradiction else ()
         return NoIdentification(

@@ -293,5 +293,5 @@ class GuardFacts:
         found: dict[str, Any] = {"now": self.now}
         for each in fields(self)[1:]:
             group = getattr(self, each.name)
-            found |= {at.name: getattr(group, at.name) for at in fields(group)}
+            found |= {field.name: getattr(group, field.name) for field in fields(group)}
         return found

@@ -160,7 +160,7 @@ class FleetState:
         """Whom we hold stopped, or may, since when: until it was seen to run again, or a person
         has taken over.
         """
-        found = {whose: at for whose, (at, _) in self._held.items()}
+        found = {whose: moment for whose, (moment, _) in self._held.items()}
         for life in self._lives.values():
             if life.stopped_at is not None:
                 whose = _connector_key_of(life.plan)
@@ -289,8 +289,8 @@ class FleetState:
 
     def _incident_over(self, incident: str) -> None:
         self.incidents.pop(incident, None)
-        self._held = {whose: at for whose, at in self._held.items() if at[1] != incident}
-        for key in [at for at in self.refused if at[0] == incident]:
+        self._held = {whose: item for whose, item in self._held.items() if item[1] != incident}
+        for key in [row_key for row_key in self.refused if row_key[0] == incident]:
             del self.refused[key]
 
     def _set_breaker(self, record: BreakerSet) -> None:

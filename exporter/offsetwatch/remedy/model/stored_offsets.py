@@ -120,18 +120,18 @@ class OffsetStoreContents:
             in_envelope = self.enveloped[0]
             self._spellings[connector] = collect_spellings(
                 SourceRecord(
-                    key=at.bare,
-                    raw_key=at.raw_key,
-                    offset=_decode_offset(self, at.stored),
-                    partition=at.stored.kpartition or 0,
-                    log_offset=at.stored.koffset or 0,
-                    at=at.stored.at or 0.0,
+                    key=stored_offset.bare,
+                    raw_key=stored_offset.raw_key,
+                    offset=_decode_offset(self, stored_offset.stored),
+                    partition=stored_offset.stored.kpartition or 0,
+                    log_offset=stored_offset.stored.koffset or 0,
+                    at=stored_offset.stored.at or 0.0,
                     advanced_at=None,
                     live=False,
-                    ours=at.stored.ours,
+                    ours=stored_offset.stored.ours,
                 )
-                for at in _drop_strays(self, self.by_connector.get(connector, ()))
-                if (at.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
+                for stored_offset in _drop_strays(self, self.by_connector.get(connector, ()))
+                if (stored_offset.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
             )
         return self._spellings[connector]
 
@@ -143,9 +143,13 @@ class OffsetStoreContents:
         """The order of the fields, by the fields, in which the connector last wrote a key."""
         if connector not in self._orders:
             found: dict[frozenset[str], tuple[str, ...]] = {}
-            written = [at for at in self.by_connector.get(connector, ()) if _is_commit(at)]
-            for at in sorted(written, key=lambda at: _age_key_of(at.stored)):
-                order = _parse_field_order(at.raw_key)
+            written = [
+                stored_offset
+                for stored_offset in self.by_connector.get(connector, ())
+                if _is_commit(stored_offset)
+            ]
+            for stored_offset in sorted(written, key=lambda at: _age_key_of(at.stored)):
+                order = _parse_field_order(stored_offset.raw_key)
                 found[frozenset(order)] = order
             self._orders[connector] = found
         return self._orders[connector]
@@ -154,7 +158,11 @@ class OffsetStoreContents:
     def enveloped(self) -> tuple[bool, bool]:
         """Do (keys, values) stand in envelopes, as their only reader takes them?"""
         newest = max(
-            (at for at in self.stored if at.value is not None and at.key is not None),
+            (
+                stored_offset
+                for stored_offset in self.stored
+                if stored_offset.value is not None and stored_offset.key is not None
+            ),
             key=_age_key_of,
             default=None,
         )
@@ -170,7 +178,7 @@ class OffsetStoreContents:
     def undecided(self) -> bool:
         """Would a first record have to be in an envelope? Nothing here tells."""
         asked = self.keys_in_envelope or self.values_in_envelope
-        return asked and not any(at.value is not None for at in self.stored)
+        return asked and not any(stored_offset.value is not None for stored_offset in self.stored)
 
 
 def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
@@ -179,7 +187,7 @@ def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
         sorted(
             name
             for name, records in contents.by_connector.items()
-            if any(at.stored.value is not None for at in records)
+            if any(record.stored.value is not None for record in records)
         )
     )
 
@@ -197,7 +205,7 @@ def list_pairs(contents: OffsetStoreContents, connector: str) -> tuple[Partition
 
 def _format_raw_key(key: bytes | None, records: Iterable[_ConnectorRecord]) -> str | None:
     """The raw key for people and documents; None if it is the one of a HashMap."""
-    of = next((at for at in records if at.stored.key == key), None)
+    of = next((record for record in records if record.stored.key == key), None)
     return None if of is None or not of.bare.ordered else of.raw_key.decode()
 
 
@@ -205,11 +213,17 @@ def list_raw_records(contents: OffsetStoreContents, connector: str) -> tuple[Loc
     """Every record of the connector that is no tombstone, byte for byte."""
     return tuple(
         LocatedRawRecord(
-            **structs.asdict(_encode_raw(at.stored.key, at.stored.value, at.stored.kpartition)),
+            **structs.asdict(
+                _encode_raw(
+                    stored_offset.stored.key,
+                    stored_offset.stored.value,
+                    stored_offset.stored.kpartition,
+                )
+            ),
             where=contents.where,
         )
-        for at in contents.by_connector.get(connector, ())
-        if at.stored.value is not None
+        for stored_offset in contents.by_connector.get(connector, ())
+        if stored_offset.stored.value is not None
     )
 
 
@@ -249,7 +263,10 @@ def index_by_key(
     contents: OffsetStoreContents,
 ) -> dict[tuple[bytes | None, int | None], bytes | None]:
     """(key, partition) -> value, tombstones as None."""
-    return {(at.key, at.kpartition): at.value for at in contents.stored}
+    return {
+        (stored_offset.key, stored_offset.kpartition): stored_offset.value
+        for stored_offset in contents.stored
+    }
 
 
 def decode_record_value(record: RawOffsetRecord) -> bytes | None:
@@ -266,9 +283,9 @@ def _group_by_identity(
     """The records whose key a reader takes for a source partition, by that partition."""
     found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
     in_envelope = contents.enveloped[0]
-    for at in contents.by_connector.get(connector, ()):
-        if (at.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope:
-            found[at.key.identity].append(at)
+    for stored_offset in contents.by_connector.get(connector, ()):
+        if (stored_offset.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope:
+            found[stored_offset.key.identity].append(stored_offset)
     return {identity: tuple(records) for identity, records in found.items()}
 
 
@@ -281,7 +298,7 @@ def _find_lookup_key(
     """The bytes that its task looks up, as far as its records tell; the newest where they do not.
     None if a task may look none of them up.
     """
-    keys = {at.raw_key: at.stored.key for at in records if at.bare.is_spelling}
+    keys = {record.raw_key: record.stored.key for record in records if record.bare.is_spelling}
     if len(keys) < 2:
         return next(iter(keys.values()), None)
     use = contents.spellings(connector).in_use(identity)
@@ -326,7 +343,7 @@ def _find_effective_record(
     contents: OffsetStoreContents, key: bytes | None, records: Iterable[_ConnectorRecord]
 ) -> StoredOffsetRecord | None:
     """The record of a key that counts: the one at home, or else the youngest by its timestamp."""
-    found = [at.stored for at in records if key is not None and at.stored.key == key]
+    found = [record.stored for record in records if key is not None and record.stored.key == key]
     if len(found) < 2:  # nearly all: to find a home is slow
         return found[0] if found else None
     return max(found, key=lambda stored: (_is_home(contents, stored), _age_key_of(stored)))
@@ -393,8 +410,8 @@ def _build_values(
     value = encode_sorted(msgspec.json.decode(pair.offset))
     if contents.enveloped[1]:
         value = value.join(_ENVELOPE)
-    standing = [at.stored for at in records if at.stored.value is not None]
-    places = {(at.key, at.kpartition) for at in standing}
+    standing = [record.stored for record in records if record.stored.value is not None]
+    places = {(stored_offset.key, stored_offset.kpartition) for stored_offset in standing}
     looked_up = _find_lookup_key(contents, connector, pair.partition, records)
     if looked_up is None:
         looked_up = _build_key(contents, connector, pair)
@@ -410,15 +427,15 @@ def _build_values(
         # It may be a tombstone, which would count beside what stands elsewhere.
         places.add((effective.key, effective.kpartition))
     has = {
-        (at.key, at.kpartition)
-        for at in standing
-        if _is_offset(_decode_offset(contents, at), pair.offset)
+        (stored_offset.key, stored_offset.kpartition)
+        for stored_offset in standing
+        if _is_offset(_decode_offset(contents, stored_offset), pair.offset)
     }
     counts = _decode_offset(contents, effective)
     if not _is_offset(
         counts, pair.offset
     ):  # what it has in one partition is older than that in another
-        has = {at for at in has if at[0] != looked_up}
+        has = {item for item in has if item[0] != looked_up}
     for key, kpartition in sorted(places - has, key=lambda at: (at[1] or 0, at[0] or b"")):
         yield _encode_raw(key, value, kpartition)
 
@@ -439,9 +456,9 @@ def _choose_kpartition(
 
 def _build_tombstones(records: Iterable[_ConnectorRecord]) -> tuple[RawOffsetRecord, ...]:
     return tuple(
-        _encode_raw(at.stored.key, None, at.stored.kpartition)
-        for at in records
-        if at.stored.value is not None
+        _encode_raw(record.stored.key, None, record.stored.kpartition)
+        for record in records
+        if record.stored.value is not None
     )
 
 
@@ -463,15 +480,15 @@ def _note_oddities(
     identity: str,
     records: tuple[_ConnectorRecord, ...],
 ) -> Iterator[str]:
-    standing = [at.stored for at in records if at.stored.value is not None]
+    standing = [record.stored for record in records if record.stored.value is not None]
     if not standing:
         return
     looked_up = _find_lookup_key(contents, connector, identity, records)
-    own = [at for at in standing if at.key == looked_up]
+    own = [stored_offset for stored_offset in standing if stored_offset.key == looked_up]
     yield from _note_other_keys(contents, connector, identity, records, looked_up)
     counts = _find_effective_record(contents, looked_up, records)
     if len(own) > 1:
-        numbers = ", ".join(str(at.kpartition) for at in own)
+        numbers = ", ".join(str(stored_offset.kpartition) for stored_offset in own)
         home = counts is not None and _is_home(contents, counts)
         why = "to which Connect writes it now" if home else "the newest by its timestamp"
         yield (
@@ -496,23 +513,30 @@ def _note_other_keys(
     looked_up: bytes | None,
 ) -> Iterator[str]:
     """Say which other raw keys hold something, and how sure it is that no task looks them up."""
-    others = [at for at in records if at.stored.value is not None and at.stored.key != looked_up]
-    foreign = [at for at in others if not at.bare.is_spelling]
-    own = any(at.stored.value is not None and at.stored.key == looked_up for at in records)
+    others = [
+        record
+        for record in records
+        if record.stored.value is not None and record.stored.key != looked_up
+    ]
+    foreign = [stored_offset for stored_offset in others if not stored_offset.bare.is_spelling]
+    own = any(
+        record.stored.value is not None and record.stored.key == looked_up for record in records
+    )
     if foreign:
         rest = "beside the key that it does" if own else "and no other: a task gets nothing"
         yield (
             f"{identity}: {len(foreign)} key(s) in bytes that Connect does not look up, {rest}; "
             f"{_format_key(foreign[0].stored.key)}"
         )
-    spelled = [at for at in others if at.bare.is_spelling]
+    spelled = [stored_offset for stored_offset in others if stored_offset.bare.is_spelling]
     if not spelled:
         return
     use = contents.spellings(connector).in_use(identity)
     if use.unsure:
         told = ", ".join(
-            f"{_format_key(at.raw_key)} = {'null' if at.value is None else at.value.text}"
-            for at in use.unsure
+            f"{_format_key(spelling.raw_key)} = "
+            f"{'null' if spelling.value is None else spelling.value.text}"
+            for spelling in use.unsure
         )
         yield (
             f"{identity}: which of its raw keys its task looks up is not known until it commits "

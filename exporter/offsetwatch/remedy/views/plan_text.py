@@ -101,7 +101,7 @@ def _describe_record_step(step: Copy | Expect | Prove) -> str:
         case Copy():
             return f"copy {_format_record(step.record)} to {step.to}"
         case Expect():
-            return f"check that {'; '.join(_format_pair(at) for at in step.pairs)} is unchanged"
+            return f"check that {'; '.join(_format_pair(pair) for pair in step.pairs)} is unchanged"
         case Prove():
             return (
                 f"check that it passes {_format_record(step.record)} and runs for "
@@ -337,7 +337,7 @@ def describe_refusal(record: ActionRefused) -> str:
     """Why nothing was done."""
     if record.would:
         return f"would be done; the mode is {record.mode}"
-    return "; ".join(f"{at.guard}: {at.said}" for at in record.answers)
+    return "; ".join(f"{answer.guard}: {answer.said}" for answer in record.answers)
 
 
 def _format_direction(undoing: bool) -> str:  # noqa: FBT001 - of a record
@@ -361,7 +361,7 @@ def _describe_restore(progress: PlanProgress, on: str) -> str:
 
 def _describe_offsets_state(progress: PlanProgress) -> str:
     """What is known of the world, for a person who has to decide."""
-    asked = any(isinstance(progress.plan.steps[at], ToState) for at in progress.touched)
+    asked = any(isinstance(progress.plan.steps[number], ToState) for number in progress.touched)
     original = progress.plan.original
     state = f" It was {original} before, and may be stopped now." if asked and original else ""
     if not progress.changed:

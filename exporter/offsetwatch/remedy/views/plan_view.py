@@ -108,7 +108,7 @@ def build_plan_details(
         row=build_plan_row(found, now, not_before),
         plan=found.plan,
         steps=build_step_rows(found.plan, records),
-        guards=tuple(build_guard_row(at) for at in answers),
+        guards=tuple(build_guard_row(answer) for answer in answers),
     )
 
 
@@ -125,14 +125,14 @@ def build_step_rows(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[PlanSte
         return tuple(_build_step_row(plan, each, "not begun") for each in plan.steps)
     progress = replay_records(records, EngineLimits())
     forth = [
-        _build_step_row(plan, each, _describe_forward_step(progress, at))
-        for at, each in enumerate(plan.steps)
+        _build_step_row(plan, each, _describe_forward_step(progress, index))
+        for index, each in enumerate(plan.steps)
     ]
     if progress.undoing:
-        back = ((at, each) for at, each in enumerate(progress.path))
+        back = ((index, each) for index, each in enumerate(progress.path))
         forth += [
-            _build_step_row(plan, each, _describe_path_step(progress, at), "roll back: ")
-            for at, each in back
+            _build_step_row(plan, each, _describe_path_step(progress, number), "roll back: ")
+            for number, each in back
         ]
     return tuple(forth)
 

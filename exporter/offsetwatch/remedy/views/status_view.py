@@ -32,10 +32,14 @@ def list_open_plans(
 
     refused    why nothing was done about a plan's incident when that was last looked at
     """
-    found = [at for at in dossiers if at.plan.remedy is not None and at.stands in _OPEN_STATUSES]
+    found = [
+        history
+        for history in dossiers
+        if history.plan.remedy is not None and history.stands in _OPEN_STATUSES
+    ]
     found.sort(key=lambda at: at.plan.created_at, reverse=True)
     return tuple(
-        _build_open_plan(at, refused(at.plan), now) for at in found[:ROWS_MAX]
+        _build_open_plan(history, refused(history.plan), now) for history in found[:ROWS_MAX]
     ), _count_omitted(found)
 
 
@@ -45,10 +49,16 @@ def list_refusals(
     """The newest first, and how many more there are. Of what there is a plan for by now nobody is
     told that nothing is done about it.
     """
-    waiting = {(at.connect_cluster, at.connector) for at in planned}
-    told = [at for at in found if (at.connect_cluster, at.connector) not in waiting]
+    waiting = {(open_plan.connect_cluster, open_plan.connector) for open_plan in planned}
+    told = [
+        action_refused
+        for action_refused in found
+        if (action_refused.connect_cluster, action_refused.connector) not in waiting
+    ]
     newest = sorted(told, key=lambda at: at.at, reverse=True)
-    return tuple(_build_refusal_row(at) for at in newest[:ROWS_MAX]), _count_omitted(newest)
+    return tuple(
+        _build_refusal_row(action_refused) for action_refused in newest[:ROWS_MAX]
+    ), _count_omitted(newest)
 
 
 def _count_omitted(found: Collection[object]) -> int:
@@ -71,11 +81,12 @@ def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: flo
         created_by=row.created_by,
         expires_at=row.expires_at,
         steps=tuple(
-            StepRow(at.step, tuple(map(_shorten_request, at.requests)))
-            for at in (told.steps[:STEPS_MAX] if waits else ())
+            StepRow(step.step, tuple(map(_shorten_request, step.requests)))
+            for step in (told.steps[:STEPS_MAX] if waits else ())
         ),
         guards=tuple(
-            _build_guard_row(at.number, at.guard, at.answer, at.said) for at in told.guards
+            _build_guard_row(guard.number, guard.guard, guard.answer, guard.said)
+            for guard in told.guards
         ),
     )
 
@@ -93,7 +104,10 @@ def _build_refusal_row(found: ActionRefused) -> RefusalRow:
 
 
 def _build_guard_rows(answers: Iterable[GuardAnswerRecord]) -> tuple[GuardRow, ...]:
-    return tuple(_build_guard_row(at.number, at.guard, at.answer, at.said) for at in answers)
+    return tuple(
+        _build_guard_row(answer.number, answer.guard, answer.answer, answer.said)
+        for answer in answers
+    )
 
 
 def _build_guard_row(number: int, guard: str, answer: str, said: str) -> GuardRow:

@@ -67,7 +67,7 @@ def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> Al
         raise MalformedRequest(f"{at}.fingerprint: expected 16 hex digits")
     starts_at = _normalise_moment(alert.get("startsAt"), at)
     labels = alert.get("labels")
-    if not isinstance(labels, dict) or not all(isinstance(at, str) for at in labels.values()):
+    if not isinstance(labels, dict) or not all(isinstance(label, str) for label in labels.values()):
         raise MalformedRequest(f"{at}.labels: expected names with text")
     cluster, connector, topic, partition = (labels.get(name) for name in LABELS)
     if cluster is None or connector is None or not is_known(cluster, connector):

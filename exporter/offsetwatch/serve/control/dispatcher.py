@@ -133,7 +133,7 @@ class ControlDispatcher:
             return responses.NO_BROWSERS, "misdirected"
         now = self._clock.now()
         authorization = request.headers.getall("Authorization", [])
-        if web is not None and any(at[:6].lower() == "basic " for at in authorization):
+        if web is not None and any(name[:6].lower() == "basic " for name in authorization):
             users = web.basic_auth_users
             who = await self._passwords.who(authorization, users, request.address, now)
             if who is PasswordRejection.THROTTLED:

@@ -210,7 +210,7 @@ def build_source_partition(view: SourcePartitionView) -> SourcePartition:
     if view.keys is not None:
         raw_key = None if view.raw_key is None else format_raw_key(view.raw_key)
         unsure = tuple(
-            RawKeyRow(format_raw_key(at), _embed_json(offset)) for at, offset in view.unsure
+            RawKeyRow(format_raw_key(raw), _embed_json(offset)) for raw, offset in view.unsure
         )
     return SourcePartition(
         source_partition=msgspec.Raw(view.identity.encode()),
@@ -274,14 +274,14 @@ def build_router_rows(flow: MirrorFlow) -> list[RouterRow]:
     """Return the routers of a flow; `regex` is None where its name for a copy cannot be told."""
     return [
         {
-            "class": at.class_name,
-            "regex": at.regex,
-            "replacement": at.replacement or None,
-            "conditional": at.conditional,
-            "topics": at.topics,
-            "negated": at.negated,
+            "class": router.class_name,
+            "regex": router.regex,
+            "replacement": router.replacement or None,
+            "conditional": router.conditional,
+            "topics": router.topics,
+            "negated": router.negated,
         }
-        for at in flow.routers
+        for router in flow.routers
     ]
 
 

@@ -80,8 +80,10 @@ def encode_explain(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
 def _list_known_connectors(snapshot: Snapshot) -> list[ConnectorView]:
     """Listed connectors, then those known by their offsets or by a configured flow alone."""
     found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-    unlisted = [(at.connect_cluster, at.connector) for at in snapshot.source_partitions]
-    unlisted += [(at.connect_cluster, at.connector) for at in snapshot.topology.flows]
+    unlisted = [
+        (partition.connect_cluster, partition.connector) for partition in snapshot.source_partitions
+    ]
+    unlisted += [(flow.connect_cluster, flow.connector) for flow in snapshot.topology.flows]
     for cluster, name in unlisted:
         found.setdefault(
             (cluster, name),
@@ -119,12 +121,21 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
     """See the module."""
     cluster = view.connect_cluster
     topic = _find_offsets_topic(snapshot, view)
-    flow = next((at for at in snapshot.topology.flows if _is_of_connector(at, view)), None)
-    group = next((at for at in snapshot.topology.sinks if _is_of_connector(at, view)), None)
-    sources = [at for at in snapshot.source_partitions if _is_of_connector(at, view)]
+    flow = next(
+        (
+            mirror_flow
+            for mirror_flow in snapshot.topology.flows
+            if _is_of_connector(mirror_flow, view)
+        ),
+        None,
+    )
+    group = next((sink for sink in snapshot.topology.sinks if _is_of_connector(sink, view)), None)
+    sources = [
+        partition for partition in snapshot.source_partitions if _is_of_connector(partition, view)
+    ]
     inputs = _list_inputs(snapshot, view, topic, flow)
     explained_flow = None if flow is None else _build_flow(snapshot, view, flow)
-    said = {at.name for at in snapshot.findings if _is_of_connector(at, view)}
+    said = {finding.name for finding in snapshot.findings if _is_of_connector(finding, view)}
     return {
         "at": Moment(snapshot.at),
         "connect_cluster": cluster,
@@ -138,17 +149,21 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
             for task in view.tasks
         ],
         "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
-        "source_partitions": [build_source_partition(at) for at in sources],
+        "source_partitions": [build_source_partition(source) for source in sources],
         "flow": explained_flow,
         "group": None if group is None else _build_group(snapshot, view, group),
         "failover": failover.build_connector_group_rows(snapshot, view),
         "judgements": [
-            ExplainedJudgement(**asdict(build_judgement_row(at)), law=RULE_TEXTS.get(at.rule))
-            for at in snapshot.judgements
-            if _is_of_connector(at, view)
+            ExplainedJudgement(
+                **asdict(build_judgement_row(judgement)), law=RULE_TEXTS.get(judgement.rule)
+            )
+            for judgement in snapshot.judgements
+            if _is_of_connector(judgement, view)
         ],
         "findings": [
-            build_finding_row(at) for at in snapshot.findings if _is_of_connector(at, view)
+            build_finding_row(finding)
+            for finding in snapshot.findings
+            if _is_of_connector(finding, view)
         ],
         "inputs": [_build_input(input_id, seen) for input_id, seen in inputs],
         "problems": [
@@ -164,9 +179,9 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
 def _find_offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
     """The connector's own, or its cluster's; None if it is not known."""
     found = {
-        at.connector: at.at
-        for at in snapshot.topology.offsets_topics
-        if at.connect_cluster == view.connect_cluster
+        topic.connector: topic.at
+        for topic in snapshot.topology.offsets_topics
+        if topic.connect_cluster == view.connect_cluster
     }
     shared = found.get(None)
     own = view.dedicated_offsets_topic
@@ -184,15 +199,17 @@ def _list_inputs(
 ) -> list[tuple[InputId, InputView | None]]:
     """What is read for this connector; None for what nobody has read yet."""
     listing = [
-        at for at in snapshot.topology.listings if at.connect_cluster == view.connect_cluster
+        listing_topics
+        for listing_topics in snapshot.topology.listings
+        if listing_topics.connect_cluster == view.connect_cluster
     ]
     if listing:
-        wanted = [InputId.of_tail(at) for at in listing[0].topics()]
+        wanted = [InputId.of_tail(kafka_topic) for kafka_topic in listing[0].topics()]
     elif view.kind is ConnectorKind.UNKNOWN:
         wanted = []  # it is listed nowhere
     else:
         wanted = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
-    if any(_is_of_connector(at, view) for at in snapshot.by_rest):
+    if any(_is_of_connector(rest_connector, view) for rest_connector in snapshot.by_rest):
         wanted.append(build_rest_offsets_input(view.connect_cluster, view.name))
     elif view.kind is ConnectorKind.SINK:
         wanted.append(InputId(GROUPS, connect_cluster=view.connect_cluster))
@@ -212,7 +229,7 @@ def _list_inputs(
             wanted.append(InputId.of_tail(checkpoints))
         if any(asked.flow == flow.key for asked in snapshot.groups_to_ask):
             wanted.append(build_groups_input(flow.key))
-    seen = {at.id: at for at in snapshot.inputs}
+    seen = {input_name.id: input_name for input_name in snapshot.inputs}
     return [(input_id, seen.get(input_id)) for input_id in wanted]
 
 
@@ -231,13 +248,18 @@ def _build_input(input_id: InputId, view: InputView | None) -> ExplainedInput:
 
 def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> ExplainedFlow:
     synced_at = {
-        (at.topic, at.partition): at.at
-        for at in snapshot.syncs
-        if (at.connect_cluster, at.source, at.target)
+        (sync.topic, sync.partition): sync.at
+        for sync in snapshot.syncs
+        if (sync.connect_cluster, sync.source, sync.target)
         == (flow.connect_cluster, flow.source, flow.target)
     }
     ends = next(
-        (at for at in snapshot.inputs if at.id == InputId(LOG_ENDS, kafka=str(flow.upstream))), None
+        (
+            input_name
+            for input_name in snapshot.inputs
+            if input_name.id == InputId(LOG_ENDS, kafka=str(flow.upstream))
+        ),
+        None,
     )
     ended_at = None if ends is None else ends.last_success_at
     return {
@@ -251,13 +273,13 @@ def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Ex
         "partitions": [
             {
                 **_build_mirror_offsets(
-                    at, flow, synced_at.get((at.topic, at.partition)), ended_at
+                    partition, flow, synced_at.get((partition.topic, partition.partition)), ended_at
                 ),
-                **build_lag_age(at, snapshot.at),
-                **losses.build_retention(at),
+                **build_lag_age(partition, snapshot.at),
+                **losses.build_retention(partition),
             }
-            for at in snapshot.mirror_partitions
-            if _is_of_connector(at, view)
+            for partition in snapshot.mirror_partitions
+            if _is_of_connector(partition, view)
         ],
         **losses.build_flow_losses(snapshot, losses.flow_of(flow)),
     }
@@ -293,9 +315,9 @@ def _build_group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> E
         "kafka": group.kafka,
         "lag_unknown": KAFKA_NOT_CONFIGURED if group.kafka is None else None,
         "partitions": [
-            build_sink_partition(at, snapshot.at)
-            for at in snapshot.sink_partitions
-            if _is_of_connector(at, view)
+            build_sink_partition(partition, snapshot.at)
+            for partition in snapshot.sink_partitions
+            if _is_of_connector(partition, view)
         ],
     }
 
@@ -336,22 +358,25 @@ def _find_source_problems(
             f"it keeps its offsets in a topic of its own, {view.dedicated_offsets_topic}, on a "
             "Kafka cluster that is not configured: they are not known"
         )
-    for at in sources:
-        if at.shadow is not None and FindingName.STARTS_FROM_SCRATCH not in said:
+    for source in sources:
+        if source.shadow is not None and FindingName.STARTS_FROM_SCRATCH not in said:
             yield (
-                f"{at.label}: only the offsets topic of the whole cluster has an offset of it. The "
+                f"{source.label}: only the offsets topic of the whole cluster has an offset "
+                "of it. The "
                 "connector has a topic of its own and reads nothing else: it starts over"
             )
-        if at.unsure:
+        if source.unsure:
             yield (
-                f"{at.label}: {len(at.unsure)} raw keys hold an offset of it, and which one its "
+                f"{source.label}: {len(source.unsure)} raw keys hold an offset of it, and "
+                "which one its "
                 "task looks up is not known yet: no position is shown. It is the one that the "
                 "connector commits under next; a change over REST is always written in the order "
                 "of a HashMap, which the connector's own map may not have"
             )
-        elif at.strays and FindingName.DUPLICATE_KEYS not in said:
+        elif source.strays and FindingName.DUPLICATE_KEYS not in said:
             yield (
-                f"{at.label}: {at.strays} other raw key(s) say they are this source partition. "
+                f"{source.label}: {source.strays} other raw key(s) say they are this source "
+                "partition. "
                 "A task finds an offset by the exact bytes of its key, so what was written under "
                 "them (by hand, over REST or by another program) has no effect and is not shown"
             )
@@ -367,18 +392,22 @@ def _find_flow_problems(
             "no Kafka cluster of the configuration answers to the addresses it reads from: its lag "
             "is not known"
         )
-    for at in flow["partitions"]:
-        name = f"{at['topic']}-{at['partition']}"
-        if at["ahead_records"]:
+    for explained_mirror_partition in flow["partitions"]:
+        name = f"{explained_mirror_partition['topic']}-{explained_mirror_partition['partition']}"
+        if explained_mirror_partition["ahead_records"]:
             if said & AHEAD_FINDINGS:
                 continue
             yield (
-                f"{name} is {at['ahead_records']} records beyond the log end: the upstream topic "
+                f"{name} is {explained_mirror_partition['ahead_records']} records beyond the "
+                "log end: the upstream topic "
                 "was recreated or truncated, or an operator altered the offset"
             )
-        elif at["lag_records"] is None and flow["upstream"] is not None:
+        elif explained_mirror_partition["lag_records"] is None and flow["upstream"] is not None:
             yield f"{name} has no lag: its upstream log end is not known"
-        start, last = at["log_start"], at["replicated"]
+        start, last = (
+            explained_mirror_partition["log_start"],
+            explained_mirror_partition["replicated"],
+        )
         if start is None or last is None or start <= last + 1:
             continue
         if FindingName.MM2_RECORDS_LOST not in said:

@@ -51,9 +51,9 @@ def build_connector_group_rows(snapshot: Snapshot, view: ConnectorView) -> list[
         and (checkpoints or flow.connector == view.name)
     }
     return [
-        {"flow": f"{at.source}->{at.target}", **build_group_row(at)}
-        for at in snapshot.groups
-        if (at.connect_cluster, at.source, at.target) in flows
+        {"flow": f"{group.source}->{group.target}", **build_group_row(group)}
+        for group in snapshot.groups
+        if (group.connect_cluster, group.source, group.target) in flows
     ]
 
 

@@ -139,13 +139,13 @@ def build_findings_document(snapshot: Snapshot) -> Told:
         findings=build_finding_rows(snapshot),
         findings_left_out=count_findings_left_out(snapshot),
         superseded=build_superseded_rows(snapshot),
-        judgements=tuple(build_judgement_row(at) for at in snapshot.judgements),
+        judgements=tuple(build_judgement_row(judgement) for judgement in snapshot.judgements),
     )
 
 
 def build_finding_rows(snapshot: Snapshot) -> tuple[FindingRow, ...]:
     """Return the findings that a document lists."""
-    return tuple(build_finding_row(at) for at in snapshot.findings[:FINDINGS_MAX])
+    return tuple(build_finding_row(finding) for finding in snapshot.findings[:FINDINGS_MAX])
 
 
 def build_superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:

@@ -29,17 +29,17 @@ def build_retention(view: MirrorPartitionView) -> Retention:
 def build_flow_losses(snapshot: Snapshot, flow: LossFlowKey) -> FlowLossRows:
     """The newest ranges that a flow lost, and its topics that were made anew."""
     return {
-        "losses": build_loss_rows(at for at in snapshot.losses if flow_of(at) == flow),
+        "losses": build_loss_rows(loss for loss in snapshot.losses if flow_of(loss) == flow),
         "recreations": [
             {
-                "topic": at.topic,
-                "count": at.count,
-                "at": Moment(at.at),
-                "id_before": at.before,
-                "id_after": at.after,
+                "topic": recreation.topic,
+                "count": recreation.count,
+                "at": Moment(recreation.at),
+                "id_before": recreation.before,
+                "id_after": recreation.after,
             }
-            for at in snapshot.recreations
-            if flow_of(at) == flow
+            for recreation in snapshot.recreations
+            if flow_of(recreation) == flow
         ],
     }
 
@@ -48,13 +48,13 @@ def build_loss_rows(found: Iterable[Loss]) -> list[LossRow]:
     """Ranges of offsets, both ends in them."""
     return [
         {
-            "topic": at.topic,
-            "partition": at.partition,
-            "cause": at.cause,
-            "first": at.first,
-            "last": at.last,
-            "records": at.records,
-            "at": Moment(at.at),
+            "topic": loss.topic,
+            "partition": loss.partition,
+            "cause": loss.cause,
+            "first": loss.first,
+            "last": loss.last,
+            "records": loss.records,
+            "at": Moment(loss.at),
         }
-        for at in found
+        for loss in found
     ]

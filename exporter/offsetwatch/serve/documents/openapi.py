@@ -77,10 +77,12 @@ PATHS: Final[dict[str, ReadPath]] = {
 
 def build_document() -> dict[str, Any]:
     """Return the document, in OpenAPI 3.1."""
-    bodies = {path: at.body for path, at in PATHS.items()}
+    bodies = {path: read_path.body for path, read_path in PATHS.items()}
     schemas, components = documents.build_schemas(bodies.values())
     of = dict(zip(bodies, schemas, strict=True))
-    paths = {path: {"get": _build_operation(at, of[path])} for path, at in PATHS.items()}
+    paths = {
+        path: {"get": _build_operation(read_path, of[path])} for path, read_path in PATHS.items()
+    }
     itself = ReadPath("This document.", None, refusals={})
     paths[DOCUMENT_PATH] = {"get": _build_operation(itself, {"type": "object"})}
     return {
@@ -105,7 +107,7 @@ def build_document() -> dict[str, Any]:
 def _join_description_lines(schema: Any) -> Any:
     """Return a schema whose descriptions are without the line breaks of docstrings."""
     if isinstance(schema, list):
-        return [_join_description_lines(at) for at in schema]
+        return [_join_description_lines(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {

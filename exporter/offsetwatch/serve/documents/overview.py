@@ -115,9 +115,9 @@ def _build_connectors(snapshot: Snapshot) -> list[OverviewConnector]:
     listed = _index_connectors(snapshot)
     known, polled = totals.compute_connector_totals(snapshot), _find_polled_connectors(snapshot)
     judged = {
-        (at.connect_cluster, at.connector): at
-        for at in snapshot.judgements
-        if at.scope is Scope.CONNECTOR
+        (judgement.connect_cluster, judgement.connector): judgement
+        for judgement in snapshot.judgements
+        if judgement.scope is Scope.CONNECTOR
     }
     return [
         {
@@ -134,9 +134,9 @@ def _build_flows(snapshot: Snapshot) -> list[OverviewFlow]:
     listed = _index_connectors(snapshot)
     known, polled = totals.compute_flow_totals(snapshot), _find_polled_connectors(snapshot)
     judged = {
-        (at.connect_cluster, at.connector, at.subject): at
-        for at in snapshot.judgements
-        if at.scope is Scope.FLOW
+        (judgement.connect_cluster, judgement.connector, judgement.subject): judgement
+        for judgement in snapshot.judgements
+        if judgement.scope is Scope.FLOW
     }
     keys = known.keys() | {
         (flow.connect_cluster, flow.connector, flow.source, flow.target)
@@ -164,7 +164,10 @@ def _index_connectors(snapshot: Snapshot) -> dict[ConnectorKey, ConnectorView]:
 
 
 def _find_polled_connectors(snapshot: Snapshot) -> frozenset[ConnectorKey]:
-    return frozenset((at.connect_cluster, at.connector) for at in snapshot.by_rest)
+    return frozenset(
+        (rest_connector.connect_cluster, rest_connector.connector)
+        for rest_connector in snapshot.by_rest
+    )
 
 
 def _build_connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:
@@ -187,7 +190,9 @@ def _has_lag(view: ConnectorView) -> bool:
 
 
 def _build_condition(view: ConnectorView | None, judgement: Judgement | None) -> ConditionRow:
-    state = None if view is None else find_worst_state(view.state, (at.state for at in view.tasks))
+    state = (
+        None if view is None else find_worst_state(view.state, (task.state for task in view.tasks))
+    )
     verdict = None if judgement is None else judgement.verdict.value
     return {
         "worst_state": state,
@@ -226,14 +231,14 @@ def _build_remedies(seen: RemediationReported, options: str) -> RemediesBody:
     return {
         "at": Moment(seen.at),
         "mode": seen.mode,
-        "plans": [_build_plan(at, options) for at in seen.open_plans],
+        "plans": [_build_plan(open_plan, options) for open_plan in seen.open_plans],
         "refusals": seen.refusals,
         "untold": seen.untold,
     }
 
 
 def _build_plan(plan: OpenPlan, options: str) -> OpenPlanRow:
-    known = {at.name: getattr(plan, at.name) for at in fields(plan)}
+    known = {field.name: getattr(plan, field.name) for field in fields(plan)}
     return OpenPlanRow(**known, approve=format_approve_command(plan, options))
 
 

@@ -70,7 +70,9 @@ def list_unread_inputs(snapshot: Snapshot) -> tuple[UnreadInput, ...]:
 
 def find_problems(snapshot: Snapshot) -> Iterator[str]:
     """Yield what is wrong and is not said by a finding."""
-    said = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
+    said = {
+        (finding.name, finding.connect_cluster, finding.connector) for finding in snapshot.findings
+    }
     for connector in snapshot.connectors:
         of = (connector.connect_cluster, connector.name)
         if any((name, *of) in said for name in FAILURE_FINDINGS):

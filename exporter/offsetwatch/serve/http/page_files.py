@@ -46,9 +46,9 @@ def load_assets(version: str) -> tuple[Asset, dict[str, Asset]]:
     """The page itself, and what it asks for by name."""
     folder = resources.files("offsetwatch.serve") / "static"
     found = {
-        at.name: at.read_bytes()
-        for at in folder.iterdir()
-        if at.is_file() and _suffix_of(at.name) in _TYPES
+        file.name: file.read_bytes()
+        for file in folder.iterdir()
+        if file.is_file() and _suffix_of(file.name) in _TYPES
     }
     index = found.pop(_INDEX).replace(_VERSION, html.escape(version).encode())
     return _build_asset(_INDEX, index), {

@@ -91,7 +91,7 @@ class Encoder:
 
     def _last(self, names: tuple[str, ...]) -> list[_FormattedRows]:
         """What the last render showed under these names of labels."""
-        found = {id(rows): rows for at, rows in self._rows.values() if at == names}
+        found = {id(rows): rows for key, rows in self._rows.values() if key == names}
         return list(found.values())
 
 
@@ -101,7 +101,9 @@ class _LabelTextCache:
     """
 
     def __init__(self, last: list[_FormattedRows]) -> None:
-        self._whole: list[tuple[LabelRows, list[str]]] = [(at.labels, at.texts) for at in last]
+        self._whole: list[tuple[LabelRows, list[str]]] = [
+            (formatted_rows.labels, formatted_rows.texts) for formatted_rows in last
+        ]
         self._texts: dict[Labels, str] = {}
 
     def texts(self, names: tuple[str, ...], rows: LabelRows) -> list[str]:
@@ -114,7 +116,7 @@ class _LabelTextCache:
             self._whole.append((rows, written))
             return written
         wanted = list(rows)
-        new = [at for at in wanted if at not in self._texts]
+        new = [key for key in wanted if key not in self._texts]
         self._texts.update(zip(new, _format_labels(names, new), strict=True))
         return list(map(self._texts.__getitem__, wanted))
 

@@ -74,11 +74,13 @@ def collect_reload(last: ConfigReloadStatus) -> Iterator[Family]:
     """The configuration in use."""
     yield Family(catalog.RELOAD_SUCCESSFUL, [()], [int(last.successful)])
     yield Family(catalog.RELOAD_AT, [()], [last.at])
-    listeners: list[Labels] = [(at.listener,) for at in last.web]
+    listeners: list[Labels] = [(status.listener,) for status in last.web]
     yield build_family(
-        catalog.WEB_RELOAD_SUCCESSFUL, listeners, [int(at.successful) for at in last.web]
+        catalog.WEB_RELOAD_SUCCESSFUL, listeners, [int(status.successful) for status in last.web]
     )
-    yield build_family(catalog.WEB_RELOAD_FAILURES, listeners, [at.failures for at in last.web])
+    yield build_family(
+        catalog.WEB_RELOAD_FAILURES, listeners, [status.failures for status in last.web]
+    )
     reasons: list[Labels] = [(reason,) for reason, _ in last.refused]
     yield build_family(catalog.READ_REFUSED, reasons, [count for _, count in last.refused])
 
@@ -99,10 +101,12 @@ def collect_inputs(snapshot: Snapshot) -> Iterator[Family]:
     labels: list[Labels] = [attrgetter(*INPUT)(view.id) for view in views]
     yield build_family(catalog.INPUT_UP, labels, [int(view.up) for view in views])
     yield build_family(catalog.INPUT_LAST_SUCCESS, labels, [view.last_success_at for view in views])
-    errors = [(at, *error) for at, view in zip(labels, views, strict=True) for error in view.errors]
+    errors = [
+        (key, *error) for key, view in zip(labels, views, strict=True) for error in view.errors
+    ]
     yield build_family(
         catalog.INPUT_ERRORS,
-        [(*at, reason) for at, reason, _ in errors],
+        [(*key, reason) for key, reason, _ in errors],
         [count for _, _, count in errors],
     )
 
@@ -112,10 +116,10 @@ def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
     found: list[tuple[Labels, TailView]] = [
         (attrgetter(*TAIL)(view.id), view.tail) for view in snapshot.inputs if view.tail is not None
     ]
-    labels = [at for at, _ in found]
+    labels = [key for key, _ in found]
     records = [
-        ((*at, record), count)
-        for at, tail in found
+        ((*key, record), count)
+        for key, tail in found
         for record, count in (
             ("value", tail.values),
             ("tombstone", tail.tombstones),
@@ -123,7 +127,7 @@ def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
         )
     ]
     yield build_family(
-        catalog.TAIL_RECORDS, [at for at, _ in records], [count for _, count in records]
+        catalog.TAIL_RECORDS, [key for key, _ in records], [count for _, count in records]
     )
     yield build_family(catalog.TAIL_CAUGHT_UP, labels, [int(tail.caught_up) for _, tail in found])
     yield build_family(catalog.TAIL_BEHIND, labels, [tail.behind for _, tail in found])
@@ -154,7 +158,7 @@ def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
         (catalog.CONNECTOR_STATE, states),
         (catalog.CONNECTOR_TASKS, tasks),
     ):
-        yield build_family(spec, [at for at, _ in rows], [number for _, number in rows])
+        yield build_family(spec, [key for key, _ in rows], [number for _, number in rows])
     yield build_family(
         catalog.TASK_STATE, LabelColumns(*task_states) if task_state_is else [], task_state_is
     )
@@ -210,8 +214,8 @@ def collect_positions(snapshot: Snapshot) -> Iterator[Family]:
     """Every number of every offset."""
     views = _select_exported(snapshot)
     offsets = [view.offset for view in views]
-    fields = list(chain.from_iterable([at.numbers for at in offsets if at is not None]))
-    each = [0 if at is None else len(at.numbers) for at in offsets]
+    fields = list(chain.from_iterable([offset.numbers for offset in offsets if offset is not None]))
+    each = [0 if offset is None else len(offset.numbers) for offset in offsets]
     labels = _build_label_columns(views)
     if each.count(1) != len(each):
         labels = labels.repeated(each)
@@ -271,7 +275,11 @@ def collect_sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
     views: Sequence[SinkPartitionView] = snapshot.sink_partitions
     without = snapshot.left_out_of(SeriesGroup.SINK_PARTITIONS)
     if without:
-        views = [at for at in views if (at.connect_cluster, at.connector) not in without]
+        views = [
+            partition
+            for partition in views
+            if (partition.connect_cluster, partition.connector) not in without
+        ]
     labels = LabelColumns(
         [view.connect_cluster for view in views],
         [view.connector for view in views],
@@ -290,12 +298,16 @@ def collect_verdicts_and_findings(snapshot: Snapshot) -> Iterator[Family]:
     """Verdicts on connectors, and how much is wrong."""
     without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
     progress = [
-        ((at.connect_cluster, at.connector, verdict.value), int(at.verdict is verdict))
-        for at in snapshot.judgements
-        if at.scope is Scope.CONNECTOR and (at.connect_cluster, at.connector) not in without
+        (
+            (judgement.connect_cluster, judgement.connector, verdict.value),
+            int(judgement.verdict is verdict),
+        )
+        for judgement in snapshot.judgements
+        if judgement.scope is Scope.CONNECTOR
+        and (judgement.connect_cluster, judgement.connector) not in without
         for verdict in Verdict
     ]
-    yield build_family(catalog.PROGRESS, [at for at, _ in progress], [on for _, on in progress])
+    yield build_family(catalog.PROGRESS, [key for key, _ in progress], [on for _, on in progress])
     counts = Counter(
         (found.connect_cluster, found.connector or "", found.name.value, found.severity.value)
         for found in snapshot.findings
@@ -334,7 +346,7 @@ def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
     yield build_family(catalog.HISTORY_BEHIND, kafkas, [feed.behind for feed in status.feeds])
     yield build_family(
         catalog.HISTORY_RECORDS,
-        [(*at, record) for at in kafkas for record in ("decoded", "undecodable")],
+        [(*kafka, record) for kafka in kafkas for record in ("decoded", "undecodable")],
         [number for feed in status.feeds for number in (feed.decoded, feed.undecodable)],
     )
     errors = dict(status.errors)
@@ -345,7 +357,7 @@ def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
     )
     yield build_family(catalog.HISTORY_GAPS, kafkas, [feed.gaps for feed in status.feeds])
     layers: list[Labels] = [(layer,) for layer, _ in status.tables]
-    yield build_family(catalog.HISTORY_TABLE_AT, layers, [at for _, at in status.tables])
+    yield build_family(catalog.HISTORY_TABLE_AT, layers, [moment for _, moment in status.tables])
 
 
 def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
@@ -359,12 +371,12 @@ def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
     commits: list[float | None] = []
     lags: list[float | None] = []
     without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
-    for at in _exclude_owners(snapshot.connectors, without):
-        known = view.of.get((at.connect_cluster, at.name))
+    for connector in _exclude_owners(snapshot.connectors, without):
+        known = view.of.get((connector.connect_cluster, connector.name))
         if known is None:
             continue
         for number, quantile in enumerate(QUANTILES):
-            labels.append((at.connect_cluster, at.name, f"{100 * quantile:.0f}"))
+            labels.append((connector.connect_cluster, connector.name, f"{100 * quantile:.0f}"))
             intervals.append(known.interval_s(snapshot.at, number))
             commits.append(None if known.commit_s is None else known.commit_s[number])
             lags.append(known.lag_records(snapshot.at, number))

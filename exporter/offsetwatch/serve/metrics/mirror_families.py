@@ -39,11 +39,11 @@ def collect_mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield build_family(catalog.HEADROOM, labels, [view.headroom for view in views])
     yield build_family(catalog.HEADROOM_SECONDS, labels, [view.headroom_s for view in views])
     lost = [
-        ((*at, cause), count)
-        for at, view in zip(labels, views, strict=True)
+        ((*key, cause), count)
+        for key, view in zip(labels, views, strict=True)
         for cause, count in view.lost
     ]
-    yield build_family(catalog.LOST, [at for at, _ in lost], [count for _, count in lost])
+    yield build_family(catalog.LOST, [key for key, _ in lost], [count for _, count in lost])
 
 
 def _connector_key_of(view: MirrorPartitionView) -> tuple[str, str]:
@@ -69,11 +69,13 @@ def collect_mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
             lags.setdefault(at, []).append(view.lag)
             age = compute_lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
             ages.setdefault(at, []).append(age)
-    known = {at: [lag for lag in found if lag is not None] for at, found in lags.items()}
-    sums = [sum(known[at]) if len(known[at]) == len(found) else None for at, found in lags.items()]
+    known = {key: [lag for lag in found if lag is not None] for key, found in lags.items()}
+    sums = [
+        sum(known[key]) if len(known[key]) == len(found) else None for key, found in lags.items()
+    ]
     yield build_family(catalog.TOPIC_LAG, list(lags), sums)
-    old = {at: [age for age in found if age is not None] for at, found in ages.items()}
-    oldest = [max(old[at]) if len(old[at]) == len(found) else None for at, found in ages.items()]
+    old = {key: [age for age in found if age is not None] for key, found in ages.items()}
+    oldest = [max(old[key]) if len(old[key]) == len(found) else None for key, found in ages.items()]
     yield build_family(catalog.TOPIC_LAG_SECONDS, list(ages), oldest)
 
 
@@ -83,14 +85,26 @@ def collect_recreations(snapshot: Snapshot) -> Iterator[Family]:
     """
     without = snapshot.left_out_of(SeriesGroup.TOPICS)
     found: dict[Labels, int] = {
-        (at.connect_cluster, at.connector, at.source, at.target, at.topic): 0
-        for at in snapshot.mirror_partitions
-        if not without or _connector_key_of(at) not in without
+        (
+            partition.connect_cluster,
+            partition.connector,
+            partition.source,
+            partition.target,
+            partition.topic,
+        ): 0
+        for partition in snapshot.mirror_partitions
+        if not without or _connector_key_of(partition) not in without
     }
-    for at in snapshot.recreations:
-        if (at.connect_cluster, at.connector) in without:
+    for recreation in snapshot.recreations:
+        if (recreation.connect_cluster, recreation.connector) in without:
             continue
-        found[at.connect_cluster, at.connector, at.source, at.target, at.topic] = at.count
+        found[
+            recreation.connect_cluster,
+            recreation.connector,
+            recreation.source,
+            recreation.target,
+            recreation.topic,
+        ] = recreation.count
     yield build_family(catalog.RECREATIONS, list(found), list(found.values()))
 
 
@@ -122,27 +136,40 @@ def collect_failover_readiness(snapshot: Snapshot) -> Iterator[Family]:
     """What a failover would meet, and whether MM2's two side connectors are alive."""
     without = snapshot.left_out_of(SeriesGroup.FAILOVER)
     groups = [
-        at
-        for at in snapshot.groups
-        if not without or (at.connect_cluster, at.source, at.target) not in without
+        group
+        for group in snapshot.groups
+        if not without or (group.connect_cluster, group.source, group.target) not in without
     ]
     checkpoints = [
-        at
-        for at in snapshot.checkpoints
-        if (at.connect_cluster, at.source, at.target) not in without
+        checkpoint
+        for checkpoint in snapshot.checkpoints
+        if (checkpoint.connect_cluster, checkpoint.source, checkpoint.target) not in without
     ]
     labels: list[Labels] = [
-        (at.connect_cluster, at.source, at.target, at.group, at.topic, str(at.partition))
-        for at in groups
+        (
+            group.connect_cluster,
+            group.source,
+            group.target,
+            group.group,
+            group.topic,
+            str(group.partition),
+        )
+        for group in groups
     ]
-    yield build_family(catalog.GROUP_REREAD, labels, [at.reread for at in groups])
-    yield build_family(catalog.GROUP_SKIP, labels, [at.skip for at in groups])
+    yield build_family(catalog.GROUP_REREAD, labels, [group.reread for group in groups])
+    yield build_family(catalog.GROUP_SKIP, labels, [group.skip for group in groups])
     marks: list[Labels] = [
-        (at.connect_cluster, at.source, at.target, at.group) for at in checkpoints
+        (checkpoint.connect_cluster, checkpoint.source, checkpoint.target, checkpoint.group)
+        for checkpoint in checkpoints
     ]
-    yield build_family(catalog.CHECKPOINT_AT, marks, [at.at for at in checkpoints])
-    beats: list[Labels] = [(at.connect_cluster, at.source, at.target) for at in snapshot.heartbeats]
-    yield build_family(catalog.HEARTBEAT_AT, beats, [at.at for at in snapshot.heartbeats])
+    yield build_family(catalog.CHECKPOINT_AT, marks, [checkpoint.at for checkpoint in checkpoints])
+    beats: list[Labels] = [
+        (heartbeat.connect_cluster, heartbeat.source, heartbeat.target)
+        for heartbeat in snapshot.heartbeats
+    ]
+    yield build_family(
+        catalog.HEARTBEAT_AT, beats, [heartbeat.at for heartbeat in snapshot.heartbeats]
+    )
 
 
 def collect_probes(snapshot: Snapshot) -> Iterator[Family]:

@@ -83,7 +83,10 @@ def choose_format(accept: str) -> Choice:
     best: tuple[float, bool, int] | None = None
     chosen, chosen_range = TEXT_0_0_4, None
     for offer in FORMATS:
-        matches = [(at.specificity(offer), at.quality, -n) for n, at in enumerate(ranges)]
+        matches = [
+            (media_range.specificity(offer), media_range.quality, -n)
+            for n, media_range in enumerate(ranges)
+        ]
         closest, quality, order = max(matches, default=(0, 0.0, 0))
         rank = (quality, closest >= 3, order)
         if closest > 0 and quality > 0 and (best is None or rank > best):

@@ -107,10 +107,10 @@ class ConnectorSeriesBudget:
                 _count_connector_series(views, mirrors, by_topic),
             )
         used = self._used[3].copy()
-        for at, run in groupby(mirrored, key=_flow_of):
-            if at not in by_topic:  # what it copies and never committed is no source partition
-                used[at] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
-        over = {at for at, series in used.items() if series > self._series_max}
+        for key, run in groupby(mirrored, key=_flow_of):
+            if key not in by_topic:  # what it copies and never committed is no source partition
+                used[key] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
+        over = {key for key, series in used.items() if series > self._series_max}
         summed = by_topic | (over & mirrors)
         fallen_back = summed - by_topic
         gone: frozenset[tuple[str, str, str]] = frozenset()
@@ -157,11 +157,11 @@ def _build_left_out(
         DroppedSeries(
             SeriesGroup.SOURCE_PARTITIONS,
             SERIES_PER_CONNECTOR_MAX,
-            frozenset(at[:2] for at in cut),
+            frozenset(key[:2] for key in cut),
             partial=True,
         ),
     )
-    return tuple(at for at in found if at.owners)
+    return tuple(dropped_series for dropped_series in found if dropped_series.owners)
 
 
 def _count_connector_series(
@@ -171,19 +171,19 @@ def _count_connector_series(
 ) -> Counter[_ConnectorKey]:
     """The series of each connector. Its views come in runs, which saves looking it up for each."""
     found: Counter[_ConnectorKey] = Counter()
-    for at, run in groupby(views, key=_connector_of):
-        if at in by_topic:
-            found[at] += sum(
+    for key, run in groupby(views, key=_connector_of):
+        if key in by_topic:
+            found[key] += sum(
                 count_partition_series(view) for view in run if not _is_mirror_partition(view)
             )
             continue
-        each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if at in mirrors else 0)
+        each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if key in mirrors else 0)
         # Of every partition, whenever another one is shown, so without a call for each.
         fields = [
             0 if view.offset is None else len(view.offset.numbers) + (view.event_at is not None)
             for view in run
         ]
-        found[at] += each * len(fields) + sum(fields)
+        found[key] += each * len(fields) + sum(fields)
     return found
 
 

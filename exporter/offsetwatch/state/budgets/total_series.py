@@ -164,7 +164,7 @@ class TotalSeriesBudget:
         parts = _collect_sizes(snapshot, tasks, sources)
         alone = self._too_large(parts)
         for group, owner in alone:
-            parts[group] = [at for at in parts[group] if at[0] != owner]
+            parts[group] = [part for part in parts[group] if part[0] != owner]
         total = fixed + sum(size for group in parts.values() for _, size in group)
         cut = frozenset(_select_left_out(parts, total, self._series_max))
         if before:
@@ -199,12 +199,12 @@ class TotalSeriesBudget:
         limit: str,
         sizes: Mapping[tuple[SeriesGroup, SeriesOwner], int],
     ) -> None:
-        new = [at for at in cut if at not in self._counted]
+        new = [item for item in cut if item not in self._counted]
         if len(self._counted) + len(new) > LEFT_OUT_MAX:
             self._counted.clear()
         self._counted.update(new)
         if new:
-            self._dropped[limit] += sum(sizes[at] for at in new)
+            self._dropped[limit] += sum(sizes[item] for item in new)
 
     def _of_tasks(self, usual: BaselinesView, listed: tuple[ClusterConnectors, ...]) -> _TaskSeries:
         state = (usual, listed)
@@ -225,17 +225,17 @@ def _count_tasks(listed: tuple[ClusterConnectors, ...], usual: BaselinesByConnec
     sound: list[tuple[SeriesOwner, int]] = []
     unsound: list[tuple[SeriesOwner, int]] = []
     for cluster in listed:
-        for at in cluster.connectors:
-            owner = (cluster.connect_cluster, at.name)
-            runs = [task for task in at.tasks if task.state == _RUNNING]
+        for connector in cluster.connectors:
+            owner = (cluster.connect_cluster, connector.name)
+            runs = [task for task in connector.tasks if task.state == _RUNNING]
             if runs:
                 running[owner] = len(STATES) * len(runs)
-            rest = [task for task in at.tasks if task.state != _RUNNING]
+            rest = [task for task in connector.tasks if task.state != _RUNNING]
             if rest:
                 others[owner] = sum(map(_count_states, rest))
-            unknown = {at.state, *(task.state for task in rest)}.difference(STATES)
+            unknown = {connector.state, *(task.state for task in rest)}.difference(STATES)
             size = PER_CONNECTOR + 2 * len(unknown) + PER_BASELINE * (owner in usual)
-            (sound if at.state == _RUNNING and not rest else unsound).append((owner, size))
+            (sound if connector.state == _RUNNING and not rest else unsound).append((owner, size))
     connectors = sound + unsound
     of_tasks = Counter(running) + Counter(others)
     total = of_tasks.total() + sum(size for _, size in connectors)
@@ -264,8 +264,14 @@ def _is_mirror_partition(view: SourcePartitionView) -> bool:
 
 def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSeries) -> _SizesByGroup:
     """Return the series of each owner in each group."""
-    flows = {(at.connect_cluster, at.source, at.target): at for at in snapshot.topology.flows}
-    mirrors = {(at.connect_cluster, at.connector) for at in snapshot.topology.flows}
+    flows = {
+        (mirror_flow.connect_cluster, mirror_flow.source, mirror_flow.target): mirror_flow
+        for mirror_flow in snapshot.topology.flows
+    }
+    mirrors = {
+        (mirror_flow.connect_cluster, mirror_flow.connector)
+        for mirror_flow in snapshot.topology.flows
+    }
     partitions: Counter[SeriesOwner] = Counter()
     topics: dict[SeriesOwner, set[str]] = {}
     others = Counter(dict(sources.others))
@@ -282,7 +288,7 @@ def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSerie
     for owner in snapshot.by_topic:
         del partitions[owner]
     sinks = Counter[SeriesOwner](
-        (at.connect_cluster, at.connector) for at in snapshot.sink_partitions
+        (partition.connect_cluster, partition.connector) for partition in snapshot.sink_partitions
     )
     groups: Counter[SeriesOwner] = Counter()
     for group in snapshot.groups:

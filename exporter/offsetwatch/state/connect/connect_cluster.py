@@ -152,9 +152,11 @@ class ConnectClusterState:
         if connectors is self._enlisted:
             return  # what was made of them stays the same objects
         self._enlisted = connectors
-        self.listed = tuple(at for at in connectors if self.of.wants_connector(at.name))
-        self.by_name = {at.name: at for at in self.listed}
-        self.runs = frozenset(at.name for at in connectors)
+        self.listed = tuple(
+            connector for connector in connectors if self.of.wants_connector(connector.name)
+        )
+        self.by_name = {connector.name: connector for connector in self.listed}
+        self.runs = frozenset(connector.name for connector in connectors)
 
     def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
         """Find out which connector keeps its offsets where."""
@@ -215,13 +217,18 @@ class ConnectClusterState:
             book.apply(read.source_records(), now, whole=read.whole)
             if read.whole:
                 self._late.discard(read.topic)
-            book.freeze(frozenset(at.partition for at in read.frozen))
+            book.freeze(frozenset(frozen_partition.partition for frozen_partition in read.frozen))
         if read.topic == self._status():
             records = read.listing_records()
             self._histories.apply(records, whole=read.whole)
-            self._histories.hide(frozenset(at.partition for at in read.frozen))
+            self._histories.hide(
+                frozenset(frozen_partition.partition for frozen_partition in read.frozen)
+            )
             ours = {name for name, _ in self._checkpoint_tasks}
-            if any(isinstance(at.says, TaskStatus) and at.says.connector in ours for at in records):
+            if any(
+                isinstance(record.says, TaskStatus) and record.says.connector in ours
+                for record in records
+            ):
                 self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
         return self._apply_listing(read)
 
@@ -244,9 +251,9 @@ class ConnectClusterState:
         names: frozenset[str] = frozenset()
         if self._unread or self._homeless or None in self._dedicated.values():
             names = frozenset(
-                at.name
-                for at in self.listed or ()
-                if at.kind is not ConnectorKind.SINK and self._lacks_topic(at.name)
+                connector.name
+                for connector in self.listed or ()
+                if connector.kind is not ConnectorKind.SINK and self._lacks_topic(connector.name)
             )
         self._by_rest = self._by_rest if names == self._by_rest else names
         self._rest.keep(self._by_rest)
@@ -280,7 +287,7 @@ class ConnectClusterState:
         if not self.of.rest or self.of.status is not None:
             return False
         names = () if self.home is None else guess_sibling_names(self.home.topic)
-        mine = [at for at in beside if at.topic in names and at.kafka == self.of.kafka]
+        mine = [topic for topic in beside if topic.topic in names and topic.kafka == self.of.kafka]
         found = mine[0] if len(mine) == 1 else None
         if found == self._status_topic:
             return False
@@ -333,7 +340,11 @@ class ConnectClusterState:
         """
         found = self.all_histories(now)
         if found is not self._wanted_histories[0]:
-            wanted = tuple(at for at in found if self.of.wants_connector(at.connector))
+            wanted = tuple(
+                state_history
+                for state_history in found
+                if self.of.wants_connector(state_history.connector)
+            )
             self._wanted_histories = (found, found if len(wanted) == len(found) else wanted)
         return self._wanted_histories[1]
 
@@ -422,11 +433,17 @@ class ConnectClusterState:
             return None
         return replace(
             view,
-            without_state=tuple(at for at in view.without_state if wants(at.connector)),
-            unlisted=tuple(at for at in view.unlisted if wants(at.connector)),
+            without_state=tuple(
+                connector for connector in view.without_state if wants(connector.connector)
+            ),
+            unlisted=tuple(
+                unlisted_connector
+                for unlisted_connector in view.unlisted
+                if wants(unlisted_connector.connector)
+            ),
             alternating=tuple(name for name in view.alternating if wants(name)),
             without_configuration={
-                name: at for name, at in view.without_configuration.items() if wants(name)
+                name: moment for name, moment in view.without_configuration.items() if wants(name)
             },
         )
 
@@ -442,9 +459,9 @@ class ConnectClusterState:
     def checkpoint_tasks_changed(self) -> bool:
         """Is any task of MM2's checkpoint connectors in another state than when last asked?"""
         now = tuple(
-            (at.name, at.tasks)
-            for at in self.listed or ()
-            if at.kind is ConnectorKind.MIRROR and "MirrorCheckpoint" in at.class_name
+            (connector.name, connector.tasks)
+            for connector in self.listed or ()
+            if connector.kind is ConnectorKind.MIRROR and "MirrorCheckpoint" in connector.class_name
         )
         before, self._checkpoint_tasks = self._checkpoint_tasks, now
         return now != before
@@ -454,11 +471,14 @@ class ConnectClusterState:
         if self.listed is None:
             return not self.of.rest
         needs = {ConnectorKind.SOURCE, ConnectorKind.MIRROR}
-        return any(at.kind in needs and at.name not in self._dedicated for at in self.listed)
+        return any(
+            connector.kind in needs and connector.name not in self._dedicated
+            for connector in self.listed
+        )
 
     def has_sinks(self) -> bool:
         """Does it have a sink?"""
-        return any(at.sink is not None for at in self.listed or ())
+        return any(connector.sink is not None for connector in self.listed or ())
 
     def names(self) -> Collection[str]:
         """The connectors to show; without any list, all that have an offset."""
@@ -497,7 +517,9 @@ class ConnectClusterState:
         """The upstream partitions that it has an offset for, shown or not."""
         book = self._store_of(connector)
         found = () if book is None else book.claimed(connector, source)
-        return frozenset(TopicPartition(at.topic, at.partition) for at in found)
+        return frozenset(
+            TopicPartition(partition.topic, partition.partition) for partition in found
+        )
 
     def uncommitted(self, connector: str, source: str, at: TopicPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""

@@ -124,7 +124,9 @@ class _KnownConnector:
     def alternates(self, now: float, within_s: float) -> bool:
         """Return whether answers had it, and had it not, over and over within this time."""
         times = self.returned_at
-        return len(times) == ALTERNATION_RETURNS and all(0 <= now - at <= within_s for at in times)
+        return len(times) == ALTERNATION_RETURNS and all(
+            0 <= now - moment <= within_s for moment in times
+        )
 
     def miss(self, commit: float | None, now: float, *, unnamed: bool) -> None:
         """It is not in an answer."""
@@ -220,7 +222,9 @@ class ConnectorList:
         unlisted = tuple(self._unlisted(witnesses, now))
         lost = foreign or self._lost(unlisted)
         if not lost:
-            self._drop_gone(witnesses, now, held={at.since for at in unlisted})
+            self._drop_gone(
+                witnesses, now, held={unlisted_connector.since for unlisted_connector in unlisted}
+            )
         self._show(unlisted, now, lost=lost)
         shown = tuple(known.connector for _, known in sorted(self._known.items()))
         if len(shown) != len(self._shown) or any(
@@ -275,7 +279,11 @@ class ConnectorList:
                 )
 
     def _absent(self) -> dict[str, _Absence]:
-        absent = {name: at.absence for name, at in self._known.items() if at.absence is not None}
+        absent = {
+            name: known_connector.absence
+            for name, known_connector in self._known.items()
+            if known_connector.absence is not None
+        }
         return self._strangers | absent
 
     def _works(self, absence: _Absence, now: float) -> bool:
@@ -294,7 +302,11 @@ class ConnectorList:
         if not unlisted:
             return False
         listed = [known.first_at for known in self._known.values() if known.absence is None]
-        went = [at.since for at in unlisted if at.connector in self._known]
+        went = [
+            unlisted_connector.since
+            for unlisted_connector in unlisted
+            if unlisted_connector.connector in self._known
+        ]
         return not listed or (bool(went) and min(listed) >= min(went))
 
     def _drop_gone(self, witnesses: ConnectorEvidence, now: float, held: set[float]) -> None:
@@ -365,7 +377,7 @@ def _has_unknown_state(known: _KnownConnector) -> bool:
 def _collect_entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
     """What an answer lists by name, those that only the list of names has among them."""
     names = dict.fromkeys(answer.names or ())
-    listed = {at.name: at for at in answer.connectors}
+    listed = {connector.name: connector for connector in answer.connectors}
     return {name: _build_unknown_connector(name) for name in names} | listed
 
 

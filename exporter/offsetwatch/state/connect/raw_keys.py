@@ -242,7 +242,7 @@ class KeySpellings:
         order = parse_field_order(record.raw_key)
         moments = self._orders.get(order, ())
         # Ordered: records of different Kafka partitions are read in any order at first.
-        if not any(abs(at.at - place.at) <= FLUSH_WINDOW_S for at in moments):
+        if not any(abs(moment.at - place.at) <= FLUSH_WINDOW_S for moment in moments):
             kept = sorted((*moments, place), key=lambda at: (at.read, at.at))
             self._orders[order] = tuple(kept[-_REST_COMMITS_NEEDED:])
 
@@ -301,11 +301,15 @@ def _recognise_spelling(partition: _Partition, known_orders: Collection[FieldOrd
 
 
 def _build_known_spellings(partition: _Partition) -> KnownSpellings:
-    rest = [at for at in partition.spellings.values() if at.raw_key not in partition.used]
+    rest = [
+        spelling
+        for spelling in partition.spellings.values()
+        if spelling.raw_key not in partition.used
+    ]
     return KnownSpellings(
         used=partition.used,
-        intruders=tuple(sorted(at.raw_key for at in rest if at.intruder)),
-        others=tuple(sorted(at.raw_key for at in rest if not at.intruder)),
+        intruders=tuple(sorted(spelling.raw_key for spelling in rest if spelling.intruder)),
+        others=tuple(sorted(spelling.raw_key for spelling in rest if not spelling.intruder)),
         change=partition.change,
     )
 
@@ -364,12 +368,17 @@ def _decide_spelling(
         before = partition.spellings.get(used[-1]) if used else None
         if before is not None:
             partition.change = _build_change(before, chosen, class_name)
-        partition.used = (*(at for at in used if at != chosen.raw_key), chosen.raw_key)
+        partition.used = (*(raw for raw in used if raw != chosen.raw_key), chosen.raw_key)
         chosen.intruder = False
     strays = _find_foreign_keys(partition) | {
-        at.raw_key for at in partition.spellings.values() if at.intruder and at.value is not None
+        spelling.raw_key
+        for spelling in partition.spellings.values()
+        if spelling.intruder and spelling.value is not None
     }
-    others = sum(at is not chosen and at.value is not None for at in partition.spellings.values())
+    others = sum(
+        spelling is not chosen and spelling.value is not None
+        for spelling in partition.spellings.values()
+    )
     return SpellingInUse(chosen, (), strays, partition.change, others)
 
 
@@ -377,8 +386,8 @@ def _find_foreign_keys(partition: _Partition) -> frozenset[bytes]:
     """Return the raw keys with an offset that no worker writes."""
     return frozenset(
         raw_key
-        for raw_key, at in partition.spellings.items()
-        if at.value is not None and not at.key.is_spelling
+        for raw_key, spelling in partition.spellings.items()
+        if spelling.value is not None and not spelling.key.is_spelling
     )
 
 
@@ -393,24 +402,28 @@ def _choose_spelling(
     partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> tuple[Spelling | None, tuple[Spelling, ...]]:
     """Return the spelling in use, or those that it may be."""
-    known = [at for at in partition.spellings.values() if at.key.is_spelling]
+    known = [spelling for spelling in partition.spellings.values() if spelling.key.is_spelling]
     if len(known) == 1:
         return known[0], ()
-    own = _sort_newest_first(at for at in known if at.committed is not None)
+    own = _sort_newest_first(spelling for spelling in known if spelling.committed is not None)
     if not own:
         return _choose_if_alike(sorted(known, key=lambda at: at.place[:2], reverse=True))
-    newest, others = own[0], [at for at in own[1:] if at.value is not None]
+    newest, others = own[0], [spelling for spelling in own[1:] if spelling.value is not None]
     used = partition.used[-1] if partition.used else None
-    unordered = any(not _find_last_commit(newest).is_after(_find_last_commit(at)) for at in others)
+    unordered = any(
+        not _find_last_commit(newest).is_after(_find_last_commit(spelling)) for spelling in others
+    )
     if newest.raw_key == used and not unordered:
         return newest, ()
-    before = next((at for at in known if at.raw_key == used), None)
+    before = next((spelling for spelling in known if spelling.raw_key == used), None)
     listed = before is newest or before in others
     if before is not None and before.value is not None and not listed:
         others.append(before)  # it stands as offsetwatch last wrote it
     if not others and not _is_erased(known, newest):
         return newest, ()
-    if any(not _find_last_commit(newest).is_after(_find_last_commit(at)) for at in others):
+    if any(
+        not _find_last_commit(newest).is_after(_find_last_commit(spelling)) for spelling in others
+    ):
         return _choose_if_alike(
             [newest, *others]
         )  # an offsets file tells no time, nor do two clocks
@@ -424,7 +437,7 @@ def _choose_spelling(
     usual = newest.by_rest == has_hash_maps(
         resolve_dialect(shape, class_name) if class_name else shape
     )
-    once = all(at.moments <= 1 for at in others)
+    once = all(spelling.moments <= 1 for spelling in others)
     if used is None and usual and once and not _is_erased(known, newest):
         return newest, ()  # nothing but its age speaks for another
     return _choose_if_alike([newest, *others])
@@ -434,11 +447,11 @@ def _sort_newest_first(found: Iterable[Spelling]) -> list[Spelling]:
     left, ordered = sorted(found, key=_find_last_commit, reverse=True), []
     while left:
         newest = left[0]
-        for at in left[1:]:
-            assert at.committed is not None
+        for spelling in left[1:]:
+            assert spelling.committed is not None
             assert newest.committed is not None
-            if at.committed.is_after(newest.committed):
-                newest = at
+            if spelling.committed.is_after(newest.committed):
+                newest = spelling
         left.remove(newest)
         ordered.append(newest)
     return ordered
@@ -447,8 +460,10 @@ def _sort_newest_first(found: Iterable[Spelling]) -> list[Spelling]:
 def _is_erased(known: list[Spelling], newest: Spelling) -> bool:
     """Return whether another spelling was taken back later: it may have been the one in use."""
     return any(
-        at.offset is None and at is not newest and at.place.is_after(_find_last_commit(newest))
-        for at in known
+        spelling.offset is None
+        and spelling is not newest
+        and spelling.place.is_after(_find_last_commit(newest))
+        for spelling in known
     )
 
 
@@ -461,13 +476,17 @@ def _find_confirmed_spelling(
 ) -> Spelling | None:
     """Return the spelling in whose order the connector goes on with its other partitions."""
     last = _find_last_commit(newest)
-    since = [at for at in _find_commit_moments(orders, newest) if at.at > last.at - FLUSH_WINDOW_S]
+    since = [
+        commit_moment
+        for commit_moment in _find_commit_moments(orders, newest)
+        if commit_moment.at > last.at - FLUSH_WINDOW_S
+    ]
     going_on = [
         other
         for other in others
         if any(
-            at.is_after(last) and abs(at.at - last.at) > FLUSH_WINDOW_S
-            for at in _find_commit_moments(orders, other)
+            commit_moment.is_after(last) and abs(commit_moment.at - last.at) > FLUSH_WINDOW_S
+            for commit_moment in _find_commit_moments(orders, other)
         )
     ]
     if len(since) >= newest.needed:
@@ -484,5 +503,5 @@ def _find_commit_moments(
 
 def _choose_if_alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
     """Return the first if it does not matter which one it is: all say the same."""
-    texts = {None if at.value is None else at.value.text for at in found}
+    texts = {None if spelling.value is None else spelling.value.text for spelling in found}
     return (found[0], ()) if len(texts) == 1 else (None, tuple(found))

@@ -12,17 +12,18 @@ def find_polled_connectors(snapshot: Snapshot, view: InputView) -> tuple[RestCon
         return ()
     # While its topic is looked for, a tail has the Connect cluster's name alone.
     clusters = {view.id.connect_cluster} | {
-        at.connect_cluster
-        for at in snapshot.topology.offsets_topics
-        if InputId.of_tail(at.at) == view.id
+        topic.connect_cluster
+        for topic in snapshot.topology.offsets_topics
+        if InputId.of_tail(topic.at) == view.id
     }
-    live = {at.id for at in snapshot.inputs if at.live}
+    live = {input_name.id for input_name in snapshot.inputs if input_name.live}
     return tuple(
-        at
-        for at in snapshot.by_rest
-        if at.connect_cluster in clusters
-        and not at.sink
-        and build_rest_offsets_input(at.connect_cluster, at.connector) in live
+        rest_connector
+        for rest_connector in snapshot.by_rest
+        if rest_connector.connect_cluster in clusters
+        and not rest_connector.sink
+        and build_rest_offsets_input(rest_connector.connect_cluster, rest_connector.connector)
+        in live
     )
 
 

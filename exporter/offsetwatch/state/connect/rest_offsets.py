@@ -198,7 +198,7 @@ class RestOffsets:
 
     def missing(self, connector: str) -> int:
         """Return how many source partitions are missing from its last answers for now."""
-        return sum(at.missing > 0 for at in self._of.get(connector, {}).values())
+        return sum(partition.missing > 0 for partition in self._of.get(connector, {}).values())
 
     def views(self, connectors: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         """Pictures of the source partitions of these connectors; the same tuple while nothing

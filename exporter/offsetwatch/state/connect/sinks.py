@@ -59,7 +59,10 @@ class Sinks:
             for group in sorted(self._groups, key=lambda at: (at.connect_cluster, at.connector))
             if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
         )
-        wanted = {(at.connect_cluster, at.connector) for at in self._by_rest}
+        wanted = {
+            (rest_connector.connect_cluster, rest_connector.connector)
+            for rest_connector in self._by_rest
+        }
         self._polled = {who: found for who, found in self._polled.items() if who in wanted}
 
     def by_rest(self) -> tuple[RestConnector, ...]:
@@ -73,7 +76,7 @@ class Sinks:
         if state is None or not (state.last_reason or state.errors["denied"]):
             return False
         read = self._offsets.get(group.connect_cluster, ())
-        return all(at.connector != group.connector for at in read)
+        return all(offset.connector != group.connector for offset in read)
 
     def polled(self, seen: OffsetsPolled) -> None:
         """Committed offsets as REST tells them: without the ends of the logs, which lie elsewhere.
@@ -81,7 +84,10 @@ class Sinks:
         An entry of another shape is no partition that a sink consumes, and is left out.
         """
         who = (seen.connect_cluster, seen.connector)
-        if all((at.connect_cluster, at.connector) != who for at in self._by_rest):
+        if all(
+            (rest_connector.connect_cluster, rest_connector.connector) != who
+            for rest_connector in self._by_rest
+        ):
             return  # a source, or its group is read meanwhile
         found = []
         for identity, text in seen.offsets:
@@ -96,11 +102,11 @@ class Sinks:
         """Committed offsets, and the log ends that were read after them."""
         self._offsets[seen.connect_cluster] = seen.offsets
         found = (
-            (_build_follower(seen.connect_cluster, at), _build_unread_range(at))
-            for at in seen.offsets
+            (_build_follower(seen.connect_cluster, offset), _build_unread_range(offset))
+            for offset in seen.offsets
         )
         asked_at = now if seen.at is None else seen.at
-        ends = {_build_follower(seen.connect_cluster, at): at for at in seen.by_rest}
+        ends = {_build_follower(seen.connect_cluster, offset): offset for offset in seen.by_rest}
         self._polled_ends[seen.connect_cluster] = (asked_at, ends)
         self._ages.saw(seen.connect_cluster, found, at=asked_at, now=now)
 
@@ -125,15 +131,15 @@ class Sinks:
             rest = build_rest_offsets_input(cluster, connector)
             if name != cluster or not self._inputs.live(rest, now) or site.gone(connector):
                 continue
-            for at in offsets:
-                if site.of.wants_topic(at.topic):
-                    read = self._read_end(cluster, at, now)
+            for offset in offsets:
+                if site.of.wants_topic(offset.topic):
+                    read = self._read_end(cluster, offset, now)
                     yield SinkPartitionView(
                         connect_cluster=cluster,
                         connector=connector,
-                        topic=at.topic,
-                        partition=at.partition,
-                        committed=at.committed,
+                        topic=offset.topic,
+                        partition=offset.partition,
+                        committed=offset.committed,
                         log_end=None if read is None else read.log_end,
                         lag=None if read is None else _compute_lag(read),
                         log_start=None if read is None else read.log_start,
@@ -157,18 +163,18 @@ class Sinks:
         ):
             return
         site = self._sites[cluster]
-        for at in self._offsets[cluster]:
-            if at.connector in site.by_name and site.of.wants_topic(at.topic):
-                behind = self._behind(cluster, at)
+        for offset in self._offsets[cluster]:
+            if offset.connector in site.by_name and site.of.wants_topic(offset.topic):
+                behind = self._behind(cluster, offset)
                 yield SinkPartitionView(
                     connect_cluster=cluster,
-                    connector=at.connector,
-                    topic=at.topic,
-                    partition=at.partition,
-                    committed=at.committed,
-                    log_end=at.log_end,
-                    lag=_compute_lag(at),
-                    log_start=at.log_start,
+                    connector=offset.connector,
+                    topic=offset.topic,
+                    partition=offset.partition,
+                    committed=offset.committed,
+                    log_end=offset.log_end,
+                    lag=_compute_lag(offset),
+                    log_start=offset.log_start,
                     caught_up=behind.caught_up,
                     behind_since=behind.since,
                     behind_from=behind.told_by,

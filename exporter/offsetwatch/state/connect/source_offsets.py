@@ -469,7 +469,9 @@ class SourceBook:
         if partition.several is not None:
             spellings = self._spellings[partition.key.connector]
             found = spellings.spellings(partition.key.identity)
-            return next((_format_offset(at.value) for at in found if at.by_rest), None)
+            return next(
+                (_format_offset(spelling.value) for spelling in found if spelling.by_rest), None
+            )
         return _format_offset(partition.offset) if partition.own_key is None else None
 
     def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
@@ -534,7 +536,11 @@ class SourceBook:
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """The upstream partitions that it has an offset for, shown or not."""
         mirrors = self._mirrors.get((connector, source), {})
-        return tuple(at for at, partition in mirrors.items() if _has_resumable_offset(partition))
+        return tuple(
+            topic_partition
+            for topic_partition, partition in mirrors.items()
+            if _has_resumable_offset(partition)
+        )
 
     def complete(self) -> bool:
         """Is what we do not hold not in the topic either?"""
@@ -589,7 +595,7 @@ class SourceBook:
         """The connectors, listed or not, of which a commit was read while we looked, and not before
         `since`, by our clock.
         """
-        return frozenset(name for name, (_, at) in self._committed.items() if at >= since)
+        return frozenset(name for name, (_, moment) in self._committed.items() if moment >= since)
 
     def committed_at(self, connector: str) -> float | None:
         """When this connector last committed while we looked, by the record's timestamp."""
@@ -743,13 +749,13 @@ def _build_keys_view(partition: _Partition) -> RawKeysView | None:
     several, strays = partition.several, len(partition.variants)
     if partition.rivals:
         raw_key = _find_raw_key(partition)
-        return RawKeysView(None, strays, tuple((raw_key, at) for at in partition.rivals))
+        return RawKeysView(None, strays, tuple((raw_key, rival) for rival in partition.rivals))
     if several is None:
         return None if partition.own_key is None else RawKeysView(partition.own_key, strays)
     return RawKeysView(
         partition.own_key,
         strays + len(several.use.strays),
-        tuple((at.raw_key, at.value) for at in several.use.unsure),
+        tuple((spelling.raw_key, spelling.value) for spelling in several.use.unsure),
         several.restarted,
     )
 

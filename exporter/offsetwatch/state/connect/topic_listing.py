@@ -147,7 +147,9 @@ class Listing:
         shares = tuple(self._in_force[name].values())
         known = [share for share in shares if share is not None]
         whole = len(known) == len(shares)
-        self._copied[name] = frozenset(at for share in known for at in share) if whole else None
+        self._copied[name] = (
+            frozenset(partition for share in known for partition in share) if whole else None
+        )
 
     def _judge(self, name: str, task: int | None, condition: Condition | None) -> None:
         if condition is None:

@@ -172,8 +172,14 @@ class FailoverGroups:
         checkpoints = {locate_checkpoints(flow) for flow in self._flows.values()}
         heartbeats = {topic for flow in self._flows.values() for topic in locate_heartbeats(flow)}
         return (
-            tuple(sorted(at for at in checkpoints if at is not None and self._exists(at))),
-            tuple(sorted(at for at in heartbeats if self._exists(at))),
+            tuple(
+                sorted(
+                    checkpoint
+                    for checkpoint in checkpoints
+                    if checkpoint is not None and self._exists(checkpoint)
+                )
+            ),
+            tuple(sorted(heartbeat for heartbeat in heartbeats if self._exists(heartbeat))),
         )
 
     def apply(self, read: TailRead) -> None:
@@ -212,7 +218,7 @@ class FailoverGroups:
 
     def dropped(self) -> dict[str, int]:
         """What the bounds cut."""
-        checkpoints = sum(at.dropped for at in self._checkpoints.values())
+        checkpoints = sum(checkpoint.dropped for checkpoint in self._checkpoints.values())
         found = {
             "groups": len(self._cut),
             "checkpoints": checkpoints,
@@ -223,7 +229,11 @@ class FailoverGroups:
     def to_ask(self) -> tuple[GroupOffsetsRequest, ...]:
         """The groups whose offsets are to be asked for: those with a checkpoint."""
         found = (self._to_ask(flow) for _, flow in sorted(self._flows.items()))
-        return tuple(at for at in found if at is not None)
+        return tuple(
+            group_offsets_request
+            for group_offsets_request in found
+            if group_offsets_request is not None
+        )
 
     def groups(self, now: float) -> tuple[GroupView, ...]:
         """What each group would meet, of flows whose every input can be vouched for."""
@@ -246,8 +256,8 @@ class FailoverGroups:
                 continue
             known, gone = self._checkpoints.get(topic), self._gone(key)
             found += [
-                CheckpointView(*key, group=group, at=at)
-                for group, at in sorted(known.by_group.items() if known is not None else ())
+                CheckpointView(*key, group=group, at=moment)
+                for group, moment in sorted(known.by_group.items() if known is not None else ())
                 if group not in gone
             ]
         return tuple(found)
@@ -294,8 +304,8 @@ class FailoverGroups:
         if answer is None:
             return frozenset()
         offsets = answer.read.offsets
-        alive = {at.group for at in offsets if at.upstream is not None}
-        return frozenset(at.group for at in offsets) - alive
+        alive = {offset.group for offset in offsets if offset.upstream is not None}
+        return frozenset(offset.group for offset in offsets) - alive
 
     def _to_ask(self, flow: MirrorFlow) -> GroupOffsetsRequest | None:
         topic = locate_checkpoints(flow)
@@ -304,7 +314,9 @@ class FailoverGroups:
             return None
         names: frozenset[str] = frozenset()
         if flow.routers or flow.copies or flow.policy not in {DEFAULT_POLICY, IDENTITY_POLICY}:
-            names = frozenset(at.topic for at in self._replication.translations(flow))
+            names = frozenset(
+                translation.topic for translation in self._replication.translations(flow)
+            )
         state = (flow, id(known), len(known.newest), names)
         made = self._asks.get(flow.key)
         if made is None or made[0] != state:
@@ -350,8 +362,8 @@ class FailoverGroups:
         if answer.views is None:
             ours = self._replication.translations(flow)
             answer.synced = {
-                at: syncs.history.newest
-                for at, syncs in ours.items()
+                partition: syncs.history.newest
+                for partition, syncs in ours.items()
                 if syncs.history.newest is not None
             }
             topic = locate_checkpoints(flow)

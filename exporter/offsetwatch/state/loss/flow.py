@@ -193,7 +193,11 @@ class LossAccounting:
     def _fallen(self, fate: TopicLossAccount, fell: Collection[int], now: float) -> None:
         """Counted once for the topic: its partitions need not all be seen to fall in one round."""
         others = (account for number, (_, account) in fate.accounts.items() if number not in fell)
-        if fell and not any(at.leap is not None and at.leap.cause == RECREATED for at in others):
+        if fell and not any(
+            partition_loss_account.leap is not None
+            and partition_loss_account.leap.cause == RECREATED
+            for partition_loss_account in others
+        ):
             self._recreated(fate, fate.id, fate.id, now)
 
     def _recreated(
@@ -254,9 +258,9 @@ class LossAccounting:
         """The newest ranges that these flows lost."""
         keys = {_build_flow_key(flow) for flow in flows}
         return tuple(
-            at
-            for at in self._losses.values()
-            if (at.connect_cluster, at.connector, at.source, at.target) in keys
+            loss
+            for loss in self._losses.values()
+            if (loss.connect_cluster, loss.connector, loss.source, loss.target) in keys
         )
 
     def recreations_of(self, flows: Collection[MirrorFlow]) -> tuple[TopicRecreation, ...]:
@@ -269,7 +273,9 @@ class LossAccounting:
                 at=fate.recreated_at,
                 before=fate.before,
                 after=fate.after,
-                undecided=tuple(at for at in sorted(fate.accounts) if _is_undecided(fate, at)),
+                undecided=tuple(
+                    account for account in sorted(fate.accounts) if _is_undecided(fate, account)
+                ),
             )
             for flow in flows
             for topic, fate in sorted(self.flows.get(_build_flow_key(flow), {}).items())
@@ -282,7 +288,9 @@ class LossAccounting:
         """
         for key, topics in list(self.flows.items()):
             for topic in [
-                name for name, at in topics.items() if self._looked_at - at.at > UNUSED_TOPIC_TTL_S
+                name
+                for name, topic_loss_account in topics.items()
+                if self._looked_at - topic_loss_account.at > UNUSED_TOPIC_TTL_S
             ]:
                 del topics[topic]
             if not topics:

@@ -61,7 +61,7 @@ class LossInspector:
             found = known.get(flow)
             if found:
                 not_ours = shared.get(flow.offset_syncs, frozenset())
-                copied = {at.upstream: at.copied for at in _select_topics(found, seen.ids)}
+                copied = {topic.upstream: topic.copied for topic in _select_topics(found, seen.ids)}
                 self._look(flow, site, copied, seen, not_ours, now)
 
     def _look(

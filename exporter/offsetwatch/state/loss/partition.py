@@ -180,7 +180,7 @@ class PartitionLossAccount:
         if self.leap is None:
             lost += self._retention(seen)
         self._move_on(seen)
-        lost = [at for at in lost if at[1] <= at[2]]
+        lost = [key for key in lost if key[1] <= key[2]]
         for cause, first, last in lost:
             self.lost = tuple(
                 (name, count + (last - first + 1) * (name == cause)) for name, count in self.lost

@@ -118,7 +118,10 @@ def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, Persiste
         flow.flow: {name: _restore_topic(topic) for name, topic in flow.topics.items()}
         for flow in found.flows
     }
-    if any(at.cause not in CAUSES or at.first > at.last for at in found.losses):
+    if any(
+        lost_range.cause not in CAUSES or lost_range.first > lost_range.last
+        for lost_range in found.losses
+    ):
         raise LossDocumentError("a loss that cannot be")
     fates.flows = flows
     for loss in found.losses:

@@ -47,7 +47,7 @@ class PartitionRates:
 
     def start_moved(self, start: int, now: float) -> None:
         """The log start is here now and was not at the look before."""
-        fresh = tuple(at for at in self.jumps if now - at[0] <= JUMPS_S)
+        fresh = tuple(jump for jump in self.jumps if now - jump[0] <= JUMPS_S)
         if len(fresh) >= JUMPS_MAX:
             fresh = fresh[::2]
         self.jumps = (*fresh, (now, start))
@@ -90,7 +90,7 @@ class PartitionRates:
 
     def _purge(self, now: float) -> float | None:
         """Records per second."""
-        jumps = [at for at in self.jumps if now - at[0] <= JUMPS_S]
+        jumps = [jump for jump in self.jumps if now - jump[0] <= JUMPS_S]
         if len(jumps) < 2 or jumps[-1][0] <= jumps[0][0]:
             return None
         (first_at, first), (last_at, last) = jumps[0], jumps[-1]

@@ -85,8 +85,8 @@ def merge_named_flows(
             )
         else:
             flows.append(flow)
-    for at in {(flow.connect_cluster, flow.connector) for flow in flows}:
-        by_connector.pop(at, None)
+    for key in {(flow.connect_cluster, flow.connector) for flow in flows}:
+        by_connector.pop(key, None)
     return tuple(
         sorted(
             [*flows, *by_connector.values()],
@@ -136,14 +136,14 @@ class BrokerAddresses:
         known = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
         self._newest[kafka] = addresses
         self._seen_at[kafka] = {
-            at: seen for at, seen in known.items() if 0 <= now - seen < BROKER_ADDRESS_TTL_S
+            name: seen for name, seen in known.items() if 0 <= now - seen < BROKER_ADDRESS_TTL_S
         }
 
     def of(self, kafka: str) -> frozenset[str]:
         """Return those of a cluster, without what only its earlier answers had and now another one
         has.
         """
-        others = {at for other, seen in self._newest.items() if other != kafka for at in seen}
+        others = {name for other, seen in self._newest.items() if other != kafka for name in seen}
         taken = others - self._newest.get(kafka, frozenset())
         return frozenset(self._seen_at.get(kafka, {})) - taken
 

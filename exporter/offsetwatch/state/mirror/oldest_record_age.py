@@ -266,7 +266,7 @@ class OldestRecordAges:
         known.update(told)
         if len(known) > 2 * self._ids_kept.get(group, 0):  # of topics that nobody follows any more
             followed = {who[2].topic for who in self._ages(group)}
-            kept = {at: known[at] for at in known.keys() & (followed | told.keys())}
+            kept = {name: known[name] for name in known.keys() & (followed | told.keys())}
             self._ids[group], self._ids_kept[group] = kept, len(kept)
         for who, age in self._ages(group).items() if others else ():
             if who[2].topic in others:

@@ -157,9 +157,10 @@ def build_replicated_partitions(
     unassigned  partitions of the topics that it copies which no task is to copy, and since when
     """
     wanted = {
-        TopicPartition(at.topic, at.partition): at
-        for at in committed
-        if assigned is None or TopicPartition(at.topic, at.partition) in assigned
+        TopicPartition(topic_partition.topic, topic_partition.partition): topic_partition
+        for topic_partition in committed
+        if assigned is None
+        or TopicPartition(topic_partition.topic, topic_partition.partition) in assigned
     }
     for where in (*(assigned or ()), *unassigned):
         wanted.setdefault(where, MirrorPartition(flow.source, where.topic, where.partition))
@@ -224,7 +225,9 @@ class _LogEndsAnswer:
         """The replicated offsets of these positions: made when one of them is asked after."""
         if self._replicated is None:
             self._replicated = {
-                at.where: at.replicated for found in self.known.values() for at in found
+                partition.where: partition.replicated
+                for found in self.known.values()
+                for partition in found
             }
         return self._replicated
 
@@ -382,7 +385,9 @@ def _find_changed_partitions(
         return frozenset()
     gone = frozenset(before.keys() - now.keys())
     return gone.union(
-        at for at, told in now.items() if (known := before.get(at)) is not told and known != told
+        partition
+        for partition, told in now.items()
+        if (known := before.get(partition)) is not told and known != told
     )
 
 
@@ -430,9 +435,9 @@ def build_sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
             partition=where.partition,
             upstream_offset=sync.upstream_offset,
             downstream_offset=sync.downstream_offset,
-            at=at,
+            at=moment,
             read_at=(read_at := syncs.read_at(where)),
             read_by=syncs.whole_at if read_at is None else read_at,
         )
-        for where, (sync, at) in sorted(syncs.newest.items())
+        for where, (sync, moment) in sorted(syncs.newest.items())
     )

@@ -77,9 +77,9 @@ class Replication:
         self.flows = flows
         self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
         listed = self._listed()
-        self._assigned = {at: seen for at, seen in self._assigned.items() if at in listed}
-        self._assigned_at = {at: told for at, told in self._assigned_at.items() if at in listed}
-        self._beside = {at: seen for at, seen in self._beside.items() if at in listed}
+        self._assigned = {key: seen for key, seen in self._assigned.items() if key in listed}
+        self._assigned_at = {key: told for key, told in self._assigned_at.items() if key in listed}
+        self._beside = {key: seen for key, seen in self._beside.items() if key in listed}
         self._outdated &= set(flows)
         self._views.keep(flows)
         self._unassigned.keep(flows)
@@ -88,7 +88,9 @@ class Replication:
             self._positions_made.pop(flow, None)
         for flow, leads in self._leads.items():
             connector = self._sites[flow.connect_cluster].by_name.get(flow.connector)
-            failed = connector is not None and any(at.state == "failed" for at in connector.tasks)
+            failed = connector is not None and any(
+                task.state == "failed" for task in connector.tasks
+            )
             if failed and leads.void(self._now):
                 self._positions_made.pop(flow, None)
 
@@ -198,10 +200,15 @@ class Replication:
         rest = all(a is b is c for a, b, c in zip_longest(parts, asked, before))
         self._aged[kafka] = parts if all(map(is_, parts, asked)) else []
         if rest and changed is not None:
-            news = ((at.where, self._ends.stretch(at)) for at in _select_partitions(parts, changed))
+            news = (
+                (partition.where, self._ends.stretch(partition))
+                for partition in _select_partitions(parts, changed)
+            )
             if self._ages.saw_again(kafka, news, at=at, now=now):
                 return
-        found = ((at.where, self._ends.stretch(at)) for part in parts for at in part)
+        found = (
+            (partition.where, self._ends.stretch(partition)) for part in parts for partition in part
+        )
         self._ages.saw(kafka, found, at=at, now=now)
 
     def probed(self, seen: ProbeRoundRead) -> None:
@@ -219,7 +226,9 @@ class Replication:
         """Are there positions to show, and none was ever compared with an answer?"""
         if self._ends.compared(kafka):
             return False
-        return any(self.positions(kafka, tuple(at for at in self.flows if self.shown(at, now))))
+        return any(
+            self.positions(kafka, tuple(flow for flow in self.flows if self.shown(flow, now)))
+        )
 
     def partial(self) -> frozenset[tuple[str, str]]:
         """The connectors of flows that may have positions which are not among the views."""
@@ -235,7 +244,7 @@ class Replication:
         """Positions of all these flows (of all there are) that read from one Kafka cluster."""
         wanted = self.flows if flows is None else flows
         found = self._found([flow for flow in wanted if flow.upstream == upstream])
-        return tuple(at for part in found for at in part)
+        return tuple(partition for part in found for partition in part)
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
         """Pictures of all replicated partitions that can be vouched for now; the same tuple while
@@ -301,7 +310,9 @@ class Replication:
         if syncs is None:
             return {}
         not_ours = self._shared_syncs().get(flow.offset_syncs, frozenset())
-        return {at: known for at, known in syncs.read.items() if at not in not_ours}
+        return {
+            partition: known for partition, known in syncs.read.items() if partition not in not_ours
+        }
 
     def checkpoint_task_restarted(self, connect_cluster: str) -> None:
         """A checkpoint task of this Connect cluster may have forgotten the syncs that it knew."""
@@ -363,10 +374,10 @@ class Replication:
             committed = self._committed(flow)
             wanted = self._wanted(flow, committed)
             late = {
-                at: since
-                for at, since in unassigned.items()
-                if MirrorPartition(flow.source, at.topic, at.partition) in committed
-                or site.uncommitted(flow.connector, flow.source, at)
+                partition: since
+                for partition, since in unassigned.items()
+                if MirrorPartition(flow.source, partition.topic, partition.partition) in committed
+                or site.uncommitted(flow.connector, flow.source, partition)
             }
             found = build_replicated_partitions(
                 flow, committed, syncs, leads, self._now, not_ours, wanted, late
@@ -407,12 +418,13 @@ class Replication:
         )
         (self._outdated.add if since else self._outdated.discard)(flow)
         return since | frozenset(
-            at
-            for at in assigned
-            if site.of.wants_topic(at.topic)
+            topic_partition
+            for topic_partition in assigned
+            if site.of.wants_topic(topic_partition.topic)
             and (
-                MirrorPartition(flow.source, at.topic, at.partition) in committed
-                or (alone and site.uncommitted(flow.connector, flow.source, at))
+                MirrorPartition(flow.source, topic_partition.topic, topic_partition.partition)
+                in committed
+                or (alone and site.uncommitted(flow.connector, flow.source, topic_partition))
             )
         )
 
@@ -439,7 +451,10 @@ class Replication:
         found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
             claims = Counter(
-                at for flow in self.flows if flow.offset_syncs == topic for at in self._claims(flow)
+                claim
+                for flow in self.flows
+                if flow.offset_syncs == topic
+                for claim in self._claims(flow)
             )
             found[topic] = frozenset(where for where, count in claims.items() if count > 1)
         return found

@@ -54,12 +54,14 @@ class SyncRun:
             self.steps.clear()
         if len(self.steps) == STEPS_MAX:
             pairs = zip(self.steps[::2], self.steps[1::2], strict=True)
-            self.steps = [(reached, at) for (_, at), (reached, _) in pairs]
+            self.steps = [(reached, moment) for (_, moment), (reached, _) in pairs]
         self.steps.append((offset, read_at))
 
     def beyond(self, offset: int, since: float) -> float | None:
         """When the first sync beyond this offset was read, of those read after `since`."""
-        return next((at for reached, at in self.steps if reached > offset and at > since), None)
+        return next(
+            (moment for reached, moment in self.steps if reached > offset and moment > since), None
+        )
 
 
 class PartitionProgress(NamedTuple):

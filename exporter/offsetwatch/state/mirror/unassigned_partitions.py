@@ -50,11 +50,13 @@ class UnassignedPartitions:
         if made is None or made[0] is not assigned or made[1] is not counts:
             before = {} if made is None else made[2]
             found = {
-                at: before.get(at, now)
-                for topic in {at.topic for at in assigned}
+                partition: before.get(partition, now)
+                for topic in {partition.topic for partition in assigned}
                 if wants_topic(topic)
-                for at in (TopicPartition(topic, number) for number in range(counts.get(topic, 0)))
-                if at not in assigned
+                for partition in (
+                    TopicPartition(topic, number) for number in range(counts.get(topic, 0))
+                )
+                if partition not in assigned
             }
             self._made[flow] = made = (assigned, counts, found)
         return made[2]

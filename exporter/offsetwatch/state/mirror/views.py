@@ -62,11 +62,15 @@ class MirrorViews:
         """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
         found, views, live = made.found, made.views, made.version[1]
         renewed: list[MirrorPartitionView] = []
-        for connect_cluster, connector, at in news:
-            of = (connect_cluster, connector, at.cluster if isinstance(at, MirrorPartition) else "")
+        for connect_cluster, connector, item in news:
+            of = (
+                connect_cluster,
+                connector,
+                item.cluster if isinstance(item, MirrorPartition) else "",
+            )
             if of != (flow.connect_cluster, flow.connector, flow.source):
                 continue
-            where = TopicPartition(at.topic, at.partition)
+            where = TopicPartition(item.topic, item.partition)
             place = find_partition_index(found, where)
             if place is not None:
                 told = self._fates.told(flow, where)
@@ -130,7 +134,7 @@ class MirrorViews:
             waiting=frozenset(waiting),
             views=before.views
             if before is not None and same
-            else tuple(at for at in views if at is not None),
+            else tuple(view for view in views if view is not None),
         )
 
 

@@ -145,7 +145,7 @@ def _read_connectors(
     try:
         listing.apply(
             record
-            for record in (decode_config(at.key, at.value) for at in records)
+            for record in (decode_config(log.key, log.value) for log in records)
             if not isinstance(record, Undecodable)
         )
     except NotFound:
@@ -174,7 +174,7 @@ def _describe_activity(connect: Connect, admin: StorageAdmin, now: float) -> str
     except NotFound:
         return ""
     since = {TopicPartition(topic, number): now - QUIET_S for number in range(count)}
-    if any(at is not None for at in admin.offsets_at(since).values()):
+    if any(offset is not None for offset in admin.offsets_at(since).values()):
         return (
             f"{topic} was written to in the last {QUIET_S / 60:g} minutes, by its workers' clocks"
         )

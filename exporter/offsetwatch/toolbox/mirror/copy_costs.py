@@ -83,8 +83,8 @@ def compute_copy_cost(
 
 def describe_costs(counts: Collection[CopyCost]) -> tuple[str, ...]:
     """All of them in sum, for people; nothing where nothing is copied again or left out."""
-    again = [at.again for at in counts if at.again]
-    skipped = [at.skipped for at in counts if at.skipped]
+    again = [count.again for count in counts if count.again]
+    skipped = [count.skipped for count in counts if count.skipped]
     found = []
     if again:
         found.append(
@@ -118,13 +118,16 @@ def find_skips(counts: Collection[CopyCost]) -> tuple[ValidationProblem, ...]:
     """
     return tuple(
         ValidationProblem(
-            where=format_partition_name(at.partition),
-            wrong=f"it would continue at {at.after} in place of {at.before}: at most {at.skipped} "
-            "record(s) would never be copied, LOST downstream unless they are there already",
-            right=f"at most {at.before}, or say --allow-skip",
+            where=format_partition_name(count.partition),
+            wrong=(
+                f"it would continue at {count.after} in place of {count.before}: at most "
+                f"{count.skipped} record(s) would never be copied, LOST downstream unless they are "
+                "there already"
+            ),
+            right=f"at most {count.before}, or say --allow-skip",
         )
-        for at in counts
-        if at.skipped
+        for count in counts
+        if count.skipped
     )
 
 
@@ -142,9 +145,13 @@ def recheck_costs(
     """
     stored, after = parse_mirror_pairs(now), parse_mirror_pairs(wanted)
     found = [
-        f"{format_partition_name(at)}: has come to have an offset meanwhile, and would keep it"
-        for at, offset in stored.items()
-        if whole and at.cluster == mirror.source and offset is not None and at not in after
+        f"{format_partition_name(partition)}: has come to have an offset meanwhile, and would "
+        "keep it"
+        for partition, offset in stored.items()
+        if whole
+        and partition.cluster == mirror.source
+        and offset is not None
+        and partition not in after
     ]
     for planned in counts:
         at, name = planned.partition, format_partition_name(planned.partition)

@@ -77,7 +77,11 @@ class PartitionSelection:
 
     def upstream(self) -> frozenset[TopicPartition]:
         """Those whose logs have to be known."""
-        return frozenset(build_upstream_partition(at) for at in self.stored if at not in self.gone)
+        return frozenset(
+            build_upstream_partition(partition)
+            for partition in self.stored
+            if partition not in self.gone
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +101,11 @@ def find_flow_connectors(
     there are instead.
     """
     flows: dict[str, list[str]] = {}
-    for name, at in sorted(listed.items()):
-        if at.mirror is not None:
-            flows.setdefault(f"{at.mirror.source}->{at.mirror.target}", []).append(name)
+    for name, connector in sorted(listed.items()):
+        if connector.mirror is not None:
+            flows.setdefault(f"{connector.mirror.source}->{connector.mirror.target}", []).append(
+                name
+            )
     wanted = f"{source}->{target}"
     if wanted in flows:
         return tuple(flows[wanted])
@@ -131,11 +137,11 @@ def select_partitions(
                 could say otherwise
     """
     offsets = {
-        at: stored
-        for at, stored in parse_mirror_pairs(present).items()
-        if at.cluster == mirror.source
+        partition: stored
+        for partition, stored in parse_mirror_pairs(present).items()
+        if partition.cluster == mirror.source
     }
-    ours = {format_partition(at) for at in offsets}
+    ours = {format_partition(offset) for offset in offsets}
     has_offset = {pair.partition for pair in present if pair.offset is not None}
     strangers = len(has_offset - ours)
     notes = []
@@ -144,22 +150,30 @@ def select_partitions(
             f"{strangers} offset(s) of other shapes, or of another alias than {mirror.source}, are "
             "left alone: no task of this flow reads them"
         )
-    problems = tuple(_find_unknown_topics(mirror, wanted, {*topics, *(at.topic for at in offsets)}))
+    problems = tuple(
+        _find_unknown_topics(mirror, wanted, {*topics, *(offset.topic for offset in offsets)})
+    )
     if wanted is not None:
-        offsets = {at: stored for at, stored in offsets.items() if at.topic in wanted}
+        offsets = {
+            partition: stored for partition, stored in offsets.items() if partition.topic in wanted
+        }
         for topic in wanted & topics.keys() if alone else ():
             for number in range(topics[topic]):
                 offsets.setdefault(MirrorPartition(mirror.source, topic, number), None)
-    gone = frozenset(at for at in offsets if at.partition >= topics.get(at.topic, 0))
+    gone = frozenset(
+        offset for offset in offsets if offset.partition >= topics.get(offset.topic, 0)
+    )
     if gone and not complete:
-        names = ", ".join(sorted({at.topic for at in gone}))
+        names = ", ".join(sorted({partition.topic for partition in gone}))
         notes.append(f"{len(gone)} partition(s) that are not upstream are left alone: of {names}")
-        offsets = {at: stored for at, stored in offsets.items() if at not in gone}
+        offsets = {
+            partition: stored for partition, stored in offsets.items() if partition not in gone
+        }
         gone = frozenset()
     return PartitionSelection(
         stored=dict(sorted(offsets.items(), key=lambda of: (of[0].topic, of[0].partition))),
         gone=gone,
-        blank=frozenset(at for at in offsets if format_partition(at) not in has_offset),
+        blank=frozenset(offset for offset in offsets if format_partition(offset) not in has_offset),
         notes=tuple(notes),
         problems=problems,
     )
@@ -198,34 +212,39 @@ def compute_flow_offsets(
 ) -> FlowOffsets:
     """An offset for each chosen partition, or why there can be none for it."""
     here = {
-        at: logs[build_upstream_partition(at)]
-        for at in chosen.stored
-        if build_upstream_partition(at) in logs
+        partition: logs[build_upstream_partition(partition)]
+        for partition in chosen.stored
+        if build_upstream_partition(partition) in logs
     }
     problems = [
         ValidationProblem(
-            where=format_partition_name(at),
+            where=format_partition_name(partition),
             wrong="its log start and end are unknown now",
             right="it may have no leader: try again, or leave its topic out (--topics)",
         )
-        for at in chosen.stored
-        if at not in here and at not in chosen.gone
+        for partition in chosen.stored
+        if partition not in here and partition not in chosen.gone
     ]
     ahead = _find_next_records(chosen, target, here, moments, record_times)
-    pairs = [PartitionOffset(format_partition(at), None) for at in chosen.gone - chosen.blank]
+    pairs = [
+        PartitionOffset(format_partition(partition), None)
+        for partition in chosen.gone - chosen.blank
+    ]
     counts = []
-    for at, log in here.items():
-        following = ahead.get(at)
-        problem = _check_next_record(at, following, log, mirror)
+    for partition, log in here.items():
+        following = ahead.get(partition)
+        problem = _check_next_record(partition, following, log, mirror)
         if problem is not None or following is None:
             problems += [] if problem is None else [problem]
             continue
         stored = _compute_stored_offset(following, log, mirror)
-        if not target.complete and chosen.stored[at] == following - 1:
+        if not target.complete and chosen.stored[partition] == following - 1:
             stored = following - 1
-        if stored is not None or at not in chosen.blank:
-            pairs.append(PartitionOffset(format_partition(at), format_offset(stored)))
-        counts.append(compute_copy_cost(mirror, at, log, before=chosen.stored[at], after=stored))
+        if stored is not None or partition not in chosen.blank:
+            pairs.append(PartitionOffset(format_partition(partition), format_offset(stored)))
+        counts.append(
+            compute_copy_cost(mirror, partition, log, before=chosen.stored[partition], after=stored)
+        )
     return FlowOffsets(
         pairs=tuple(sorted(pairs)),
         counts=tuple(counts),
@@ -238,18 +257,19 @@ def _describe_log_gaps(
     chosen: PartitionSelection, logs: Mapping[MirrorPartition, ReadableRange]
 ) -> Iterator[str]:
     """What has gone wrong already, and no reset does."""
-    for at, log in logs.items():
-        stored = chosen.stored[at]
+    for partition, log in logs.items():
+        stored = chosen.stored[partition]
         if stored is not None and stored + 1 > log.end:
             yield (
-                f"{format_partition_name(at)}: its offset {stored} lies beyond the end of its "
+                f"{format_partition_name(partition)}: its offset {stored} lies beyond the end "
+                "of its "
                 f"log ({log.end}), "
                 "which was truncated or recreated: MirrorMaker begins elsewhere at its next start, "
                 "whatever is done here"
             )
         elif stored is not None and 0 <= stored + 1 < log.start:
             yield (
-                f"{format_partition_name(at)}: records {stored + 1} to {log.start - 1} are "
+                f"{format_partition_name(partition)}: records {stored + 1} to {log.start - 1} are "
                 "gone from its log and "
                 "were never copied"
             )
@@ -266,31 +286,33 @@ def _find_next_records(
     be told.
     """
     if target.complete:
-        return {at: log.start for at, log in logs.items()}
+        return {partition: log.start for partition, log in logs.items()}
     if target.offset is not None:
         return dict.fromkeys(logs, target.offset)
     times: Mapping[TopicPartition, float]
     if target.at is not None:
-        times = {build_upstream_partition(at): target.at for at in logs}
+        times = {build_upstream_partition(partition): target.at for partition in logs}
     else:
         assert target.by_s is not None
         by_s = target.by_s
-        held = {at: log for at, log in logs.items() if log.start < log.end}
+        held = {partition: log for partition, log in logs.items() if log.start < log.end}
         told = record_times(
             {
-                build_upstream_partition(at): _find_current_record(chosen.stored[at], held[at])
-                for at in held
+                build_upstream_partition(partition): _find_current_record(
+                    chosen.stored[partition], held[partition]
+                )
+                for partition in held
             }
         )
         times = {where: moment + by_s for where, moment in told.items()}
     found = moments(times)
     return {
-        at: _limit_to_end(found[build_upstream_partition(at)], log)
-        if build_upstream_partition(at) in times
+        partition: _limit_to_end(found[build_upstream_partition(partition)], log)
+        if build_upstream_partition(partition) in times
         else log.end
         if log.start == log.end
         else None
-        for at, log in logs.items()
+        for partition, log in logs.items()
     }
 
 

@@ -118,7 +118,7 @@ class RestOffsetStore:
         """One request, unless Connect cannot remove offsets there. Raises Refused for a raw key
         that no request can have.
         """
-        own = [at.partition for at in pairs if at.key is not None]
+        own = [pair.partition for pair in pairs if pair.key is not None]
         if own:
             raise RemoteRefusal(
                 self._place.name,
@@ -167,7 +167,7 @@ def _describe_unknown_order(
     connector: Connector, pairs: tuple[PartitionOffset, ...]
 ) -> Iterator[str]:
     if connector.kind is ConnectorKind.SOURCE and any(
-        has_own_order(parse_fields(at.partition), connector.class_name) for at in pairs
+        has_own_order(parse_fields(pair.partition), connector.class_name) for pair in pairs
     ):
         yield (
             "over REST Connect writes offsets in the order of a Java HashMap; if the connector's "

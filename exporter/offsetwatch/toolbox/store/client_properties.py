@@ -106,7 +106,9 @@ def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     if kept.get("bootstrap.servers"):
         # Java's clients take a protocol in front, and an IPv6 host without brackets.
         servers = (at.rpartition("://")[2] for at in values_of(kept["bootstrap.servers"]))
-        made["bootstrap.servers"] = ",".join(normalize_address(at) for at in servers if at)
+        made["bootstrap.servers"] = ",".join(
+            normalize_address(server) for server in servers if server
+        )
     elif not mistakes:
         mistakes.append("bootstrap.servers: missing")
     protocol = kept.get("security.protocol", "PLAINTEXT").upper()

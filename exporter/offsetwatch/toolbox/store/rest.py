@@ -90,7 +90,7 @@ class RestOffsetReader:
         the fields than that of a HashMap, by which REST looks offsets up, or a value without one,
         or a dedicated topic hides it.
         """
-        lost = [at.partition for at in self.pairs(connector) if at.offset is None]
+        lost = [pair.partition for pair in self.pairs(connector) if pair.offset is None]
         if not lost:
             return ()
         known = self._known().get(connector)
@@ -120,5 +120,5 @@ class RestOffsetReader:
 
     def _known(self) -> dict[str, Connector]:
         if self._listed is None:
-            self._listed = {at.name: at for at in self._sight.connectors()}
+            self._listed = {connector.name: connector for connector in self._sight.connectors()}
         return self._listed

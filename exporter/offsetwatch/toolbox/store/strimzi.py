@@ -126,7 +126,9 @@ class StrimziOffsetReader:
         spec = seen.document.get("spec") or {}
         name = str(spec.get("class") or "")
         plugins = (document.get("status") or {}).get("connectorPlugins") or ()
-        kind = next((str(at.get("type")) for at in plugins if _is_same_class(at, name)), "")
+        kind = next(
+            (str(plugin.get("type")) for plugin in plugins if _is_same_class(plugin, name)), ""
+        )
         config = {**(spec.get("config") or {}), "connector.class": name}
         return parse_connector_settings(connector, config, kind=kind)
 
@@ -183,7 +185,7 @@ def _is_same_class(plugin: Mapping[str, Any], name: str) -> bool:
 def _build_mirror_config(document: Json, seen: ConnectorResource) -> dict[object, object]:
     """As the operator makes it of the resource, as far as we need it."""
     spec = document.get("spec") or {}
-    clusters = {str(at.get("alias")): at for at in spec.get("clusters") or ()}
+    clusters = {str(item.get("alias")): item for item in spec.get("clusters") or ()}
     for mirror in spec.get("mirrors") or ():
         source, target = read_aliases(spec, mirror)
         if not seen.owner.connector.startswith(f"{source}->{target}."):

@@ -283,11 +283,11 @@ def _compute_flush_s(settings: Mapping[str, str]) -> float:
         settings.get("offset.flush.interval.ms", str(_FLUSH_MS)).strip(),
         settings.get("offset.flush.timeout.ms", str(_FLUSH_TIMEOUT_MS)).strip(),
     ]
-    if not all(at.isdecimal() for at in found):
+    if not all(name.isdecimal() for name in found):
         raise _WorkerConfigError(
             "offset.flush.interval.ms, offset.flush.timeout.ms: not both numbers"
         )
-    return sum(int(at) for at in found) / 1000.0
+    return sum(int(name) for name in found) / 1000.0
 
 
 def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:

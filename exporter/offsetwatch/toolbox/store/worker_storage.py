@@ -127,7 +127,7 @@ class WorkerOffsetReader:
         """Those that have offsets here, and source connectors that are configured."""
         known = self._site.known()
         found = set(list_connectors(self._of(None)))
-        found |= {name for name, at in known.settings.items() if not is_sink(at)}
+        found |= {name for name, connector in known.settings.items() if not is_sink(connector)}
         return tuple(sorted(found))
 
     def knows(self, connector: str) -> bool:
@@ -154,8 +154,10 @@ class WorkerOffsetReader:
             found = (*found, f"{where} is not there yet: the worker has not created it")
         if where != self.name:
             # Connect copies to the worker's topic what it writes to this one.
-            own = {at.partition for at in list_pairs(contents, connector)}
-            hidden = [at for at in list_pairs(self._of(None), connector) if at.partition not in own]
+            own = {pair.partition for pair in list_pairs(contents, connector)}
+            hidden = [
+                pair for pair in list_pairs(self._of(None), connector) if pair.partition not in own
+            ]
             if hidden:
                 what = f"{len(hidden)} offset(s) under its name in {self.name} are not used"
                 found = (*found, f"it keeps its offsets in {where} alone; {what}")
@@ -182,9 +184,9 @@ class WorkerOffsetReader:
         if isinstance(site, _StandaloneWorkerStorage):
             raise RemoteRefusal(self.name, "an offsets file has no past: every commit replaces it")
         own = {
-            name: at.dedicated_offsets_topic
-            for name, at in site.known().settings.items()
-            if at.dedicated_offsets_topic is not None
+            name: connector.dedicated_offsets_topic
+            for name, connector in site.known().settings.items()
+            if connector.dedicated_offsets_topic is not None
         }
         for topic in dict.fromkeys((None, *(name for name in sorted(own)))):
             storage = self._storage(topic)
@@ -229,7 +231,9 @@ class WorkerOffsetReader:
     def plan_reset(self, connector: str) -> Write:
         """The step after which nothing stands under the connector's name."""
         contents = self._to_write(connector)
-        gone = tuple(PartitionOffset(at.partition, None) for at in list_pairs(contents, connector))
+        gone = tuple(
+            PartitionOffset(pair.partition, None) for pair in list_pairs(contents, connector)
+        )
         records = build_reset_records(contents, connector)
         return Write(where=self._storage(connector).where, records=records, pairs=gone)
 

@@ -82,7 +82,9 @@ def print_as_of(asked: AsOfOptions) -> int:
     elif asked.form == "table":
         _print_table(answer)
     else:
-        output.print_json({at.connector: build_kip199(at) for at in answer.connectors})
+        output.print_json(
+            {connector.connector: build_kip199(connector) for connector in answer.connectors}
+        )
     return OK if complete else MISSING
 
 
@@ -167,35 +169,42 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
         )
     for name, reason in answer.unknown:
         output.print_error(f"{name}: {reason}")
-    for at in answer.connectors:
-        if any(entry.source_partition == _NO_PARTITION for entry in at.then):
+    for connector in answer.connectors:
+        if any(entry.source_partition == _NO_PARTITION for entry in connector.then):
             output.print_error(
-                f"{at.connector}: has an offset without a source partition; no PATCH sets it"
+                f"{connector.connector}: has an offset without a source partition; no PATCH sets it"
             )
-    for at in answer.connectors:
-        unreachable = [entry for entry in at.then if _find_raw_key(at.connector, entry)]
+    for connector in answer.connectors:
+        unreachable = [
+            entry for entry in connector.then if _find_raw_key(connector.connector, entry)
+        ]
         if unreachable:
             alter = format_connector_command(
-                "offsets alter", at.connector, "--worker-config", "FILE"
+                "offsets alter", connector.connector, "--worker-config", "FILE"
             )
             output.print_error(
-                f"{at.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
-                f"{len(at.then)} source partitions, {unreachable[0].source_partition} for one: "
-                f"its task looks up the raw key {_find_raw_key(at.connector, unreachable[0])}. "
+                f"{connector.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
+                f"{len(connector.then)} source partitions, {unreachable[0].source_partition} "
+                "for one: "
+                f"its task looks up the raw key "
+                f"{_find_raw_key(connector.connector, unreachable[0])}. "
                 f"Set them with `{alter}` while the worker is stopped"
             )
     undecodable = [
-        (at.connector, entry) for at in answer.connectors for entry in _list_undecodable(at)
+        (connector.connector, entry)
+        for connector in answer.connectors
+        for entry in _list_undecodable(connector)
     ]
     for name, entry in undecodable:
         output.print_error(
             f"{name}: {entry.source_partition} is left out, its value cannot be decoded: "
             f"{entry.error}"
         )
-    for at in answer.connectors:
-        if not _index_offsets(at.then):
+    for connector in answer.connectors:
+        if not _index_offsets(connector.then):
             output.print_error(
-                f"{at.connector}: all {len(at.then)} source partitions had no offset then"
+                f"{connector.connector}: all {len(connector.then)} source partitions had no "
+                "offset then"
             )
     if verbose:
         for name in answer.files:
@@ -240,33 +249,35 @@ def _print_table(answer: asof.AsOfResult) -> None:
         ("connector", "source partition", "offset", "committed", "topic", "partition#", "record#"),
         (
             (
-                at.connector,
+                connector.connector,
                 entry.source_partition,
                 entry.source_offset,
                 asof.format_iso(entry.committed_at),
-                at.topic,
+                connector.topic,
                 entry.kpartition,
                 entry.koffset,
             )
-            for at in answer.connectors
-            for entry in at.then
+            for connector in answer.connectors
+            for entry in connector.then
         ),
     )
 
 
 def _print_diff(answer: asof.AsOfResult, loaded: config.Config) -> None:
     rows: list[tuple[str, str, str | None, str | None, str]] = []
-    for at in answer.connectors:
-        now = _read_current_offsets(at, answer.connect_cluster, loaded)
-        then = _index_offsets(at.then)
-        class_name = _read_class_name(at.connector, answer.connect_cluster, loaded)
-        shapes = {entry.source_partition: entry.dialect for entry in (*at.now, *at.then)}
+    for connector in answer.connectors:
+        now = _read_current_offsets(connector, answer.connect_cluster, loaded)
+        then = _index_offsets(connector.then)
+        class_name = _read_class_name(connector.connector, answer.connect_cluster, loaded)
+        shapes = {
+            entry.source_partition: entry.dialect for entry in (*connector.now, *connector.then)
+        }
         for name in sorted({*then, *(name for name, offset in now.items() if offset is not None)}):
             before, after = then.get(name), now.get(name)
             if before != after:
                 dialect = resolve_dialect(shapes.get(name, "generic"), class_name)
                 change = _describe_change(dialect, before, after)
-                rows.append((at.connector, name, before, after, change))
+                rows.append((connector.connector, name, before, after, change))
     title = (
         f"Since {asof.format_iso(answer.at)}"
         if rows

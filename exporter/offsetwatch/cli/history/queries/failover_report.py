@@ -77,7 +77,7 @@ def print_report(asked: FailoverReportOptions) -> int:
         output.print_document(asked.output_format, _build_document(made))
     else:
         _print_table(made)
-    known = (at.known for told in (made.flow, *made.groups) for at in told.figures.values())
+    known = (figure.known for told in (made.flow, *made.groups) for figure in told.figures.values())
     return OK if any(known) else NOTHING_KNOWN
 
 
@@ -118,7 +118,9 @@ def _build_group_document(told: FailoverSummary) -> dict[str, Any]:
     return {
         "group": told.group,
         "partitions": told.partitions,
-        "figures": {name: _build_figures_document(at) for name, at in told.figures.items()},
+        "figures": {
+            name: _build_figures_document(figures) for name, figures in told.figures.items()
+        },
         "worst": {
             name: [{"at": Moment(one.at), "value": one.value} for one in worst]
             for name, worst in told.worst.items()
@@ -146,11 +148,14 @@ def _print_table(made: Report) -> None:
             (
                 told.group or "(the flow)",
                 CURVE_LABELS[name],
-                f"{at.known} of {at.of}",
-                *(format_figure(name, value) for value in (at.median, at.p95, at.most)),
+                f"{figures.known} of {figures.of}",
+                *(
+                    format_figure(name, value)
+                    for value in (figures.median, figures.p95, figures.most)
+                ),
                 ", ".join(str(output.format_moment(one.at)) for one in told.worst[name]) or None,
             )
             for told in (*made.groups, made.flow)
-            for name, at in told.figures.items()
+            for name, figures in told.figures.items()
         ),
     )

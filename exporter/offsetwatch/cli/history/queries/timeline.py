@@ -104,7 +104,7 @@ def print_timeline(asked: TimelineOptions) -> int:
             {
                 "connect_cluster": found.connect_cluster,
                 "connector": found.connector,
-                "events": [_build_event_document(at) for at in events],
+                "events": [_build_event_document(event) for event in events],
                 "notes": found.notes,
             },
         )
@@ -112,7 +112,7 @@ def print_timeline(asked: TimelineOptions) -> int:
         output.print_table(
             f"{found.connector} of {found.connect_cluster}",
             ("at", "from", "what happened"),
-            ((output.format_moment(at.at), at.origin.value, at.said) for at in events),
+            ((output.format_moment(event.at), event.origin.value, event.said) for event in events),
         )
     return OK
 

@@ -30,7 +30,10 @@ def find_changed_connect_clusters(seen: RuleContext) -> Iterator[Finding]:
             continue
         before, now = view.kafka_cluster_ids
         told: Evidence = build_examples(
-            [_build_work_evidence(at, at.connector) for at in view.unlisted]
+            [
+                _build_work_evidence(unlisted_connector, unlisted_connector.connector)
+                for unlisted_connector in view.unlisted
+            ]
         )
         other = "which lists none of the connectors that work here"
         if _has_other_kafka_cluster(view):
@@ -70,21 +73,22 @@ def find_missing_connector_states(seen: RuleContext) -> Iterator[Finding]:
     or for ten intervals without its configuration. A new one has no state for some seconds.
     """
     for view in seen.snapshot.lists:
-        for at in view.without_state:
-            who = (view.connect_cluster, at.connector)
-            known = at.connector not in view.without_configuration
+        for connector in view.without_state:
+            who = (view.connect_cluster, connector.connector)
+            known = connector.connector not in view.without_configuration
             if seen.lasts("stateless", who) < seen.settings.interval_s:
                 continue
             yield seen.found(
                 FindingName.CONNECTOR_STATE_MISSING,
                 Severity.WARNING,
                 who,
-                f"has no state {_format_tasks(at)}in Connect, which lists it: whether it runs "
+                f"has no state {_format_tasks(connector)}in Connect, which lists it: whether "
+                "it runs "
                 "or has "
                 f"failed is unknown. {_OFFSETS_KNOWN if known else _CONFIGURATION_MISSING}",
-                evidence=(_build_last_state_item(at.seen_at),),
+                evidence=(_build_last_state_item(connector.seen_at),),
             )
-        stateless = {at.connector for at in view.without_state}
+        stateless = {connector.connector for connector in view.without_state}
         for name, told_at in view.without_configuration.items():
             if name not in stateless:
                 yield seen.found(
@@ -105,19 +109,22 @@ def find_unlisted_connectors(seen: RuleContext) -> Iterator[Finding]:
     for view in seen.snapshot.lists:
         if view.believed_at is None:
             continue
-        for at in view.unlisted:
-            long = seen.now - at.since >= 2 * seen.settings.interval_s
-            if not long or (at.seen_at is None and at.connector in others):
+        for unlisted_connector in view.unlisted:
+            long = seen.now - unlisted_connector.since >= 2 * seen.settings.interval_s
+            if not long or (
+                unlisted_connector.seen_at is None and unlisted_connector.connector in others
+            ):
                 continue
             yield seen.found(
                 FindingName.CONNECTOR_NOT_LISTED,
                 Severity.WARNING,
-                (view.connect_cluster, at.connector),
-                f"is missing from Connect's list of connectors, and {_describe_work(at)}.",
+                (view.connect_cluster, unlisted_connector.connector),
+                f"is missing from Connect's list of connectors, and "
+                f"{_describe_work(unlisted_connector)}.",
                 evidence=(
-                    build_time_item("not listed since", at.since),
-                    _build_last_state_item(at.seen_at),
-                    *_build_work_evidence(at),
+                    build_time_item("not listed since", unlisted_connector.since),
+                    _build_last_state_item(unlisted_connector.seen_at),
+                    *_build_work_evidence(unlisted_connector),
                 ),
             )
 
@@ -185,7 +192,9 @@ def _format_tasks(at: ConnectorWithoutState) -> str:
 
 def _collect_unlisted_keys(seen: RuleContext) -> set[tuple[str, str]]:
     return {
-        (view.connect_cluster, at.connector) for view in seen.snapshot.lists for at in view.unlisted
+        (view.connect_cluster, unlisted_connector.connector)
+        for view in seen.snapshot.lists
+        for unlisted_connector in view.unlisted
     }
 
 

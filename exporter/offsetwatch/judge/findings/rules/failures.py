@@ -123,7 +123,7 @@ def find_suspected_poison(seen: RuleContext) -> Iterator[Finding]:
             evidence=(
                 EvidenceItem("error", run.failure or "not reported"),
                 *build_examples(where or [EvidenceItem("position", "no commit yet")]),
-                EvidenceItem("task", format_names(at[0] for at in tasks)),
+                EvidenceItem("task", format_names(task[0] for task in tasks)),
                 build_time_item("first failed", run.first_at),
                 build_time_item("last failed", run.last_at),
             ),
@@ -138,7 +138,7 @@ def find_restart_loops(seen: RuleContext) -> Iterator[Finding]:
     found: dict[ConnectorKey, list[tuple[int, int, TaskFailureHistory]]] = {}
     restarted = [(of, diary) for of, diary in seen.memory.failures.of.items() if diary.restarts]
     for (*who, number), diary in sorted(restarted):
-        count = sum(0 <= seen.now - at <= window_s for at in diary.restarts)
+        count = sum(0 <= seen.now - restart <= window_s for restart in diary.restarts)
         if count >= FAILURES_MIN:
             found.setdefault((who[0], who[1]), []).append((number, count, diary))
     for whose, ill in found.items():
@@ -155,7 +155,7 @@ def find_restart_loops(seen: RuleContext) -> Iterator[Finding]:
                 EvidenceItem("error", (run.failure if run is not None else "") or "not reported"),
                 EvidenceItem(
                     "failing",
-                    format_names(_name_task(at[0]).strip() or "the connector" for at in ill),
+                    format_names(_name_task(item[0]).strip() or "the connector" for item in ill),
                 ),
                 build_time_item("last restart", diary.restarts[-1]),
                 EvidenceItem(

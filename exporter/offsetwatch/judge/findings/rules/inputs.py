@@ -49,7 +49,7 @@ def find_hanging_transactions(seen: RuleContext) -> Iterator[Finding]:
     us and from a worker that is started.
     """
     offsets_topics = seen.snapshot.topology.offsets_topics
-    clusters = {InputId.of_tail(at.at): at.connect_cluster for at in offsets_topics}
+    clusters = {InputId.of_tail(topic.at): topic.connect_cluster for topic in offsets_topics}
     for view in seen.snapshot.inputs:
         held = _list_partitions_in_transaction(view)
         if held:  # whatever the last attempt came to
@@ -72,12 +72,14 @@ def find_down_inputs(seen: RuleContext) -> Iterator[Finding]:
     """Rule 23: something that we read has failed for an interval, three times in a row or for so
     long that what it told is out of date. What it would show is not known, neither good nor bad.
     """
-    extra = {InputId.of_tail(at.at) for at in seen.snapshot.topology.statuses}
-    extra -= {InputId.of_tail(at) for at in seen.snapshot.topology.awaited()}
+    extra = {InputId.of_tail(status.at) for status in seen.snapshot.topology.statuses}
+    extra -= {InputId.of_tail(topic) for topic in seen.snapshot.topology.awaited()}
     unanswered: dict[str, list[tuple[str, InputView]]] = {}
     rest = {
-        build_rest_offsets_input(at.connect_cluster, at.connector): at
-        for at in seen.snapshot.by_rest
+        build_rest_offsets_input(
+            rest_connector.connect_cluster, rest_connector.connector
+        ): rest_connector
+        for rest_connector in seen.snapshot.by_rest
     }
     silent = KafkaInputs(seen.snapshot, frozenset(extra)).silent()
     of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
@@ -131,19 +133,23 @@ def find_down_inputs(seen: RuleContext) -> Iterator[Finding]:
 def find_dropped_series(seen: RuleContext) -> Iterator[Finding]:
     """Rule 32: a limit leaves series out of the metrics; what they would show is in the API."""
     by_limit: dict[str, list[DroppedSeries]] = {}
-    for at in seen.snapshot.left_out:
-        by_limit.setdefault(at.limit, []).append(at)
+    for dropped_series in seen.snapshot.left_out:
+        by_limit.setdefault(dropped_series.limit, []).append(dropped_series)
     for limit, found in sorted(by_limit.items()):
-        needed = any(at.group in _NEEDED_GROUPS for at in found)
+        needed = any(dropped_series.group in _NEEDED_GROUPS for dropped_series in found)
         yield seen.found(
             FindingName.SERIES_DROPPED,
             Severity.WARNING if needed else Severity.INFO,
             ("", None),
-            f"Metrics leave out {format_names(at.group for at in found)} beyond "
+            f"Metrics leave out {format_names(value.group for value in found)} beyond "
             f"limits.{limit}; the API and "
             "the command line show them.",
             subject=limit,
-            evidence=tuple(item for at in found for item in _build_dropped_series_evidence(at)),
+            evidence=tuple(
+                item
+                for dropped_series in found
+                for item in _build_dropped_series_evidence(dropped_series)
+            ),
         )
 
 
@@ -229,19 +235,30 @@ def _build_unread_evidence(view: InputView) -> Evidence:
 
 
 def _build_partition_evidence(sick: tuple[Frozen, ...]) -> Evidence:
-    return tuple(EvidenceItem(f"partition {at.partition}", at.detail) for at in sick[:NAMED_MAX])
+    return tuple(
+        EvidenceItem(f"partition {frozen_partition.partition}", frozen_partition.detail)
+        for frozen_partition in sick[:NAMED_MAX]
+    )
 
 
 def _list_partitions_in_transaction(view: InputView) -> tuple[Frozen, ...]:
     """Return the partitions of a tail that an open transaction holds."""
     frozen = () if view.tail is None else view.tail.frozen
-    return tuple(at for at in frozen if at.reason == OPEN_TRANSACTION)
+    return tuple(
+        frozen_partition
+        for frozen_partition in frozen
+        if frozen_partition.reason == OPEN_TRANSACTION
+    )
 
 
 def _list_unreadable_partitions(view: InputView) -> tuple[Frozen, ...]:
     """Return the partitions of a tail that cannot be read while others can."""
     frozen = () if view.tail is None else view.tail.frozen
-    return tuple(at for at in frozen if at.reason != OPEN_TRANSACTION)
+    return tuple(
+        frozen_partition
+        for frozen_partition in frozen
+        if frozen_partition.reason != OPEN_TRANSACTION
+    )
 
 
 def _is_down(seen: RuleContext, view: InputView) -> bool:
@@ -274,8 +291,8 @@ def _is_half_reset(seen: RuleContext, view: InputView) -> bool:
     key = ("gone", "", "", view.id.input)
     flows = {
         who
-        for who, at in seen.look.flows.items()
-        if at.offset_syncs is not None and InputId.of_tail(at.offset_syncs) == view.id
+        for who, flow in seen.look.flows.items()
+        if flow.offset_syncs is not None and InputId.of_tail(flow.offset_syncs) == view.id
     }
     if not any(where[:2] in flows for where in seen.memory.synced) and not seen.memory.held.has(
         key
@@ -289,5 +306,5 @@ def _can_do_without(seen: RuleContext, view: InputView) -> bool:
     if is_replaced_by_rest(seen.snapshot, view):
         return True
     listings = seen.snapshot.topology.listings
-    listed = {InputId.of_tail(topic) for at in listings for topic in at.topics()}
+    listed = {InputId.of_tail(topic) for listing in listings for topic in listing.topics()}
     return view.id in listed and view.last_reason in UNREADABLE_REASONS

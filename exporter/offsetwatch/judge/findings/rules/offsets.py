@@ -174,9 +174,9 @@ def find_remnant_offsets(seen: RuleContext) -> Iterator[Finding]:
         listed = seen.look.connectors.get(who)
         class_name = "" if listed is None else listed.class_name
         now = {
-            at.label: at.offset.text
-            for at in seen.look.sources.get(who, ())
-            if at.offset and not is_foreign_dialect(at.dialect, class_name)
+            source.label: source.offset.text
+            for source in seen.look.sources.get(who, ())
+            if source.offset and not is_foreign_dialect(source.dialect, class_name)
         }
         kept = [
             EvidenceItem(label, text)
@@ -259,7 +259,10 @@ def find_unusable_offsets(seen: RuleContext) -> Iterator[Finding]:
 
 def find_internal_topic_problems(seen: RuleContext) -> Iterator[Finding]:
     """Rule 20: an internal topic is made in a way that will cost offsets, or does already."""
-    clusters = {at.at: at.connect_cluster for at in seen.snapshot.topology.offsets_topics}
+    clusters = {
+        offsets_topic.at: offsets_topic.connect_cluster
+        for offsets_topic in seen.snapshot.topology.offsets_topics
+    }
     found: dict[KafkaTopic, list[TopicProblem]] = {}
     for problem in seen.snapshot.topic_problems:
         found.setdefault(problem.at, []).append(problem)
@@ -271,7 +274,10 @@ def find_internal_topic_problems(seen: RuleContext) -> Iterator[Finding]:
             (clusters.get(topic, ""), None),
             f"Topic {topic}: {problems[0].detail}.",
             subject=str(topic),
-            evidence=tuple(EvidenceItem(at.problem, at.detail) for at in problems),
+            evidence=tuple(
+                EvidenceItem(topic_problem.problem, topic_problem.detail)
+                for topic_problem in problems
+            ),
         )
 
 

@@ -174,4 +174,6 @@ def _group_partitions(seen: RuleContext, verdict: Verdict) -> dict[ConnectorKey,
 
 
 def _build_judgement_examples(partitions: Sequence[Judgement]) -> Evidence:
-    return build_examples([EvidenceItem(at.subject, at.reason) for at in partitions])
+    return build_examples(
+        [EvidenceItem(partition.subject, partition.reason) for partition in partitions]
+    )

@@ -102,20 +102,20 @@ def find_recreated_topics(seen: RuleContext) -> Iterator[Finding]:
     """Rule 12: an upstream topic is another one than before, or lost its end. Told while a position
     is still of the topic as it was or lies beyond its end, and for three intervals.
     """
-    for at in seen.snapshot.recreations:
-        if _is_reported(seen, at):
+    for recreation in seen.snapshot.recreations:
+        if _is_reported(seen, recreation):
             yield seen.found(
                 FindingName.MM2_TOPIC_RECREATED,
                 Severity.CRITICAL,
-                (at.connect_cluster, at.connector),
-                f"reads topic {at.topic}, {_describe_recreation(at)}",
-                subject=at.topic,
+                (recreation.connect_cluster, recreation.connector),
+                f"reads topic {recreation.topic}, {_describe_recreation(recreation)}",
+                subject=recreation.topic,
                 evidence=(
-                    EvidenceItem("flow", f"{at.source}->{at.target}"),
-                    EvidenceItem("topic id before", at.before or "unknown"),
-                    EvidenceItem("topic id now", at.after or "unknown"),
-                    build_time_item("found", at.at),
-                    EvidenceItem("recreated", at.count, TIMES),
+                    EvidenceItem("flow", f"{recreation.source}->{recreation.target}"),
+                    EvidenceItem("topic id before", recreation.before or "unknown"),
+                    EvidenceItem("topic id now", recreation.after or "unknown"),
+                    build_time_item("found", recreation.at),
+                    EvidenceItem("recreated", recreation.count, TIMES),
                 ),
             )
 
@@ -135,7 +135,7 @@ def find_positions_ahead(seen: RuleContext) -> Iterator[Finding]:
     altered it, or the log was cut. MM2 starts again at the beginning of the log.
     """
     for who, views in seen.look.mirrors.items():
-        explained = {at.topic for at in _list_recreations(seen, who)}
+        explained = {recreation.topic for recreation in _list_recreations(seen, who)}
         ahead = [
             view
             for view in views
@@ -164,12 +164,12 @@ def find_recopies(seen: RuleContext) -> Iterator[Finding]:
     Told until it has come as far again, and for three intervals.
     """
     found: dict[ConnectorKey, list[Recopy]] = {}
-    for where, at in list(seen.memory.falls.recopies.items()):
-        over = at.done_at is not None and not 0 <= seen.now - at.done_at < seen.told_s
+    for where, recopy in list(seen.memory.falls.recopies.items()):
+        over = recopy.done_at is not None and not 0 <= seen.now - recopy.done_at < seen.told_s
         if over or where[2] in {of.topic for of in _list_recreations(seen, where[:2])}:
             seen.memory.falls.end(where)
-        elif abs(seen.now - at.at) >= seen.settings.interval_s:
-            found.setdefault(where[:2], []).append(at)
+        elif abs(seen.now - recopy.at) >= seen.settings.interval_s:
+            found.setdefault(where[:2], []).append(recopy)
     for who, again in found.items():
         yield seen.found(
             FindingName.RECOPY,
@@ -180,8 +180,8 @@ def find_recopies(seen: RuleContext) -> Iterator[Finding]:
             "target gets duplicates.",
             evidence=build_examples(
                 [
-                    _build_recopy_evidence(at)
-                    for at in sorted(again, key=lambda at: at.again_from - at.peak)
+                    _build_recopy_evidence(recopy)
+                    for recopy in sorted(again, key=lambda at: at.again_from - at.peak)
                 ]
             ),
         )
@@ -189,9 +189,10 @@ def find_recopies(seen: RuleContext) -> Iterator[Finding]:
 
 def _list_recreations(seen: RuleContext, who: ConnectorKey) -> list[TopicRecreation]:
     return [
-        at
-        for at in seen.snapshot.recreations
-        if (at.connect_cluster, at.connector) == who and _is_reported(seen, at)
+        recreation
+        for recreation in seen.snapshot.recreations
+        if (recreation.connect_cluster, recreation.connector) == who
+        and _is_reported(seen, recreation)
     ]
 
 
@@ -250,7 +251,9 @@ def find_unusual_lag(seen: RuleContext) -> Iterator[Finding]:
         if limit is None or most is None or (view is not None and pause_state_of(view)):
             continue
         waiting = {
-            f"{at.topic}-{at.partition}": at.lag for at in views if at.lag and not at.caught_up
+            f"{partition.topic}-{partition.partition}": partition.lag
+            for partition in views
+            if partition.lag and not partition.caught_up
         }
         total = sum(waiting.values())
         if total <= limit or seen.lasts("lag", who) < seen.settings.patience_s:
@@ -277,10 +280,10 @@ def find_syncs_without_commits(seen: RuleContext) -> Iterator[Finding]:
     for who, views in seen.look.mirrors.items():
         connector = seen.look.connectors.get(who)
         alone = [
-            (at.uncommitted_since, at)
-            for at in views
-            if at.uncommitted_since is not None
-            and seen.now - at.uncommitted_since >= seen.settings.patience_s
+            (view.uncommitted_since, view)
+            for view in views
+            if view.uncommitted_since is not None
+            and seen.now - view.uncommitted_since >= seen.settings.patience_s
         ]
         if not alone or (connector is not None and pause_state_of(connector)):
             continue
@@ -295,10 +298,18 @@ def find_syncs_without_commits(seen: RuleContext) -> Iterator[Finding]:
             evidence=build_examples(
                 [
                     (
-                        EvidenceItem(f"{at.topic}-{at.partition} committed", at.committed, OFFSET),
-                        EvidenceItem(f"{at.topic}-{at.partition} synced", at.synced, OFFSET),
+                        EvidenceItem(
+                            f"{partition.topic}-{partition.partition} committed",
+                            partition.committed,
+                            OFFSET,
+                        ),
+                        EvidenceItem(
+                            f"{partition.topic}-{partition.partition} synced",
+                            partition.synced,
+                            OFFSET,
+                        ),
                     )
-                    for _, at in sorted(alone, key=lambda found: found[0])
+                    for _, partition in sorted(alone, key=lambda found: found[0])
                 ]
             ),
         )
@@ -314,9 +325,9 @@ def find_unreplicated_partitions(seen: RuleContext) -> Iterator[Finding]:
         if flow is None or (connector is not None and pause_state_of(connector)):
             continue
         waiting = {
-            f"{at.topic}-{at.partition}": (at.log_end or 0) - (at.log_start or 0)
-            for at in views
-            if (found_at := compute_discovery_deadline(flow, at, seen.settings.interval_s))
+            f"{view.topic}-{view.partition}": (view.log_end or 0) - (view.log_start or 0)
+            for view in views
+            if (found_at := compute_discovery_deadline(flow, view, seen.settings.interval_s))
             is not None
             and seen.now >= found_at
         }

@@ -237,7 +237,7 @@ class RestDriver:
     ) -> StepInspection:
         now = _index_offsets(self._sight.pairs(self._connector))
         before = None if frozen is None else _index_offsets(frozen.pairs)
-        target = {at.partition: at.offset for at in wanted}
+        target = {pair.partition: pair.offset for pair in wanted}
         return self._stopped_before(compare_offsets(now=now, before=before, target=target))
 
     def _look_for_records(self, step: Write, frozen: FrozenOffsets | None) -> StepInspection:
@@ -331,7 +331,7 @@ class RestDriver:
         return StepInspection(StepStatus.DONE, f"{said}, for {ran_s:.0f} s")
 
     def _exists(self) -> bool:
-        return any(at.name == self._connector for at in self._sight.connectors())
+        return any(connector.name == self._connector for connector in self._sight.connectors())
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -408,10 +408,10 @@ def check_expected_offsets(
 ) -> StepInspection:
     """Whether these partitions have exactly these offsets."""
     have = _index_offsets(now)
-    for at in expected:
-        if have.get(at.partition) != at.offset:
-            found = have.get(at.partition, "none")
-            said = f"{at.partition} has {found} by now, and had {at.offset or 'none'}"
+    for pair in expected:
+        if have.get(pair.partition) != pair.offset:
+            found = have.get(pair.partition, "none")
+            said = f"{pair.partition} has {found} by now, and had {pair.offset or 'none'}"
             return StepInspection(StepStatus.FOREIGN, said)
     return StepInspection(StepStatus.DONE, f"{len(expected)} offsets are still what they were")
 
@@ -425,15 +425,15 @@ def compare_offsets(
     """Offsets as they are against those there were and those there are to be; what the target does
     not name is to stay.
     """
-    wrong = [at for at, offset in target.items() if now.get(at) != offset]
+    wrong = [name for name, offset in target.items() if now.get(name) != offset]
     if before is None:
         return (
             _report_ready("offsets differ")
             if wrong
             else StepInspection(StepStatus.DONE, "offsets are set")
         )
-    strange = [at for at in wrong if now.get(at) != before.get(at)]
-    strange += [at for at in {*now, *before} - {*target} if now.get(at) != before.get(at)]
+    strange = [name for name in wrong if now.get(name) != before.get(name)]
+    strange += [name for name in {*now, *before} - {*target} if now.get(name) != before.get(name)]
     if strange:
         at = min(strange)
         more = "" if len(strange) == 1 else f", and {len(strange) - 1} more"
@@ -441,7 +441,7 @@ def compare_offsets(
         return StepInspection(StepStatus.FOREIGN, f"{at} has {found}, and had {was}{more}")
     if not wrong:
         return StepInspection(StepStatus.DONE, f"{len(target)} offsets are as requested")
-    changed = sum(now.get(at) != before.get(at) for at in target)
+    changed = sum(now.get(name) != before.get(name) for name in target)
     if changed:
         return StepInspection(StepStatus.PARTLY, f"{changed} changed, {len(wrong)} not yet")
     return _report_ready(f"{len(wrong)} offsets to change")
@@ -468,4 +468,4 @@ def _describe_state(seen: RestConnectorState | None) -> str:
 
 
 def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
-    return {at.partition: at.offset for at in pairs if at.offset is not None}
+    return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}

@@ -161,8 +161,8 @@ def _find_other_records(
 ) -> dict[StoredRecordKey, bytes | None]:
     """The connector's records beside those that are to be written."""
     found = {
-        _build_record_key(at): decode_record_value(at)
-        for at in list_raw_records(contents, connector)
+        _build_record_key(raw_record): decode_record_value(raw_record)
+        for raw_record in list_raw_records(contents, connector)
     }
     return {place: value for place, value in found.items() if place not in wanted}
 

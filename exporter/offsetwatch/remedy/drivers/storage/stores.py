@@ -160,12 +160,18 @@ class TopicStorage:
         done where its records are certainly older than a flush, as they are dated by its clock, or
         where none came for as long while we looked.
         """
-        theirs = [at for at in contents.stored if at.at and not at.ours]
-        newest = max((at.at or 0.0 for at in theirs), default=None)
+        theirs = [
+            stored_offset
+            for stored_offset in contents.stored
+            if stored_offset.at and not stored_offset.ours
+        ]
+        newest = max((stored_offset.at or 0.0 for stored_offset in theirs), default=None)
         flush_s = 0.0 if self._workers is None else self._workers.flush_s
         if newest is None or is_later(now, newest + flush_s):
             return None
-        places = frozenset((at.kpartition, at.koffset) for at in theirs)
+        places = frozenset(
+            (stored_offset.kpartition, stored_offset.koffset) for stored_offset in theirs
+        )
         if self._theirs is None or self._theirs[0] != places or self._theirs[1] > now:
             self._theirs = (places, now)
         until = self._theirs[1] + flush_s
@@ -293,9 +299,9 @@ def build_contents(
 ) -> OffsetStoreContents:
     """What a topic holds of which these are all records, each partition in the order of its log."""
     newest: dict[tuple[bytes | None, int], StoredOffsetRecord] = {}
-    for at in records:
-        newest[at.key, at.kpartition] = StoredOffsetRecord(
-            at.key, at.value, at.kpartition, at.koffset, at.at, ours=at.ours
+    for record in records:
+        newest[record.key, record.kpartition] = StoredOffsetRecord(
+            record.key, record.value, record.kpartition, record.koffset, record.at, ours=record.ours
         )
     return OffsetStoreContents(
         where=where,

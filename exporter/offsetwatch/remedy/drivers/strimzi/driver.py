@@ -130,7 +130,7 @@ class StrimziDriver:
             case Settle(quiet_s=quiet_s):
                 return self._look_for_quiet(seen, QUIET_S if quiet_s is None else quiet_s)
             case Alter(pairs=pairs):
-                target = {at.partition: at.offset for at in pairs}
+                target = {pair.partition: pair.offset for pair in pairs}
                 return self._look_for_offsets(seen, frozen, target)
             case Reset():
                 return self._look_for_offsets(seen, frozen, None)
@@ -319,7 +319,7 @@ def _describe_with_warnings(seen: ConnectorResource) -> str:
 
 
 def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
-    return {at.partition: at.offset for at in pairs if at.offset is not None}
+    return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
 
 
 def _format_patch(seen: ConnectorResource, ops: list[PatchOp]) -> str:

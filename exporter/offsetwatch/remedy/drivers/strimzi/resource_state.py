@@ -162,9 +162,12 @@ class ConnectorResource:
         """(reason, message) of what the operator complains of."""
         conditions = _ensure_mapping(self.document.get("status")).get("conditions")
         found = set()
-        for at in conditions if isinstance(conditions, list) else []:
-            if at.get("status") == "True" and at.get("type") in {"Warning", "NotReady"}:
-                found.add((str(at.get("reason") or ""), str(at.get("message") or "")))
+        for condition in conditions if isinstance(conditions, list) else []:
+            if condition.get("status") == "True" and condition.get("type") in {
+                "Warning",
+                "NotReady",
+            }:
+                found.add((str(condition.get("reason") or ""), str(condition.get("message") or "")))
         return frozenset(found)
 
     @property
@@ -201,9 +204,9 @@ class ConnectorResource:
         if self.owner.plural == KAFKA_CONNECTORS:
             return _ensure_mapping(status.get("connectorStatus"))
         listed = status.get("connectors")
-        for at in listed if isinstance(listed, list) else []:
-            if _ensure_mapping(at).get("name") == self.owner.connector:
-                return _ensure_mapping(at)
+        for item in listed if isinstance(listed, list) else []:
+            if _ensure_mapping(item).get("name") == self.owner.connector:
+                return _ensure_mapping(item)
         return {}
 
     # --- what is to be said ----------------------------------------------------------------------
