@@ -12,14 +12,14 @@ _MIN_DATETIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 _MAX_DATETIME: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
-def to_utc(at: float) -> datetime:
+def to_utc(moment: float) -> datetime:
     """Return Unix seconds as a moment in UTC, or the first or last one that Python knows: the
     timestamp of a record may be any number, as brokers before 4.0 take all of them.
     """
     try:
-        return datetime.fromtimestamp(at, tz=UTC)
+        return datetime.fromtimestamp(moment, tz=UTC)
     except (OverflowError, ValueError, OSError):
-        return _MIN_DATETIME if at < 0 else _MAX_DATETIME
+        return _MIN_DATETIME if moment < 0 else _MAX_DATETIME
 
 
 class UnixClock(Protocol):

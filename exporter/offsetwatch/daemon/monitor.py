@@ -279,7 +279,7 @@ class ClusterMonitor:
             timeout_s=connect.poll.timeout_s * len(connect.worker_urls),
             put=self._put,
             clock=self._clock,
-            guard=lambda job, name, at: self._supervisor.guard(name, job, lambda: [at]),
+            guard=lambda job, name, input_id: self._supervisor.guard(name, job, lambda: [input_id]),
         )
         self._every(
             self._reconcile_s,
@@ -372,8 +372,8 @@ class ClusterMonitor:
             polled: dict[str, dict[TopicPartition, int | None]] = {}
             for view in self.snapshot.sink_partitions:
                 if view.connect_cluster == connect.name and view.from_rest:
-                    at = TopicPartition(view.topic, view.partition)
-                    polled.setdefault(view.connector, {})[at] = view.committed
+                    partition = TopicPartition(view.topic, view.partition)
+                    polled.setdefault(view.connector, {})[partition] = view.committed
             answer = poll_groups(connect.name, self._admins, sinks, self._clock, polled)
             if self._sinks(connect):  # or it would revive what was retired meanwhile
                 self._put(answer)

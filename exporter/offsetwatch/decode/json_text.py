@@ -68,11 +68,11 @@ def _find_first_value(raw: bytes) -> bytes | None:
     if raw.lstrip(b" \t\r\n")[:1] not in {b"[", b"{"}:
         return None
     kept: list[bytes] = []
-    depth = at = 0
+    depth = position = 0
     for token in islice(_TOKEN.finditer(raw), TOKENS_MAX):
         text = token[0]
-        kept.append(raw[at : token.start()])
-        at = token.end()
+        kept.append(raw[position : token.start()])
+        position = token.end()
         if text[:1] == b"0":
             continue
         kept.append(text)

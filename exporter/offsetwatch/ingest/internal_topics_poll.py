@@ -173,16 +173,16 @@ def read_siblings(
 
 
 def _build_topic_facts(
-    at: KafkaTopic,
+    topic: KafkaTopic,
     role: InternalTopicRole,
     shape: TopicShape,
     cluster: ClusterFacts,
     policy: str | None,
     reading: _TopicSampler,
 ) -> TopicFacts:
-    counted = reading.count(at.topic, shape)
+    counted = reading.count(topic.topic, shape)
     return TopicFacts(
-        at=at,
+        at=topic,
         role=role,
         policy=policy,
         partitions=shape.partitions,
@@ -290,14 +290,14 @@ class _TopicSampler:
                 if self._stopped() or not 0 <= deadline - self._clock.now() <= READ_S_MAX:
                     raise ResponseTimeout(next(iter(missing)).topic, "could not be read in time")
                 for message in reader.read(READ_RECORDS_MAX, 0.1):
-                    at = TopicPartition(str(message.topic()), message.partition() or 0)
+                    topic_partition = TopicPartition(str(message.topic()), message.partition() or 0)
                     position = parse_end_of_partition(message)
                     if position is None:
                         position = (message.offset() or 0) + 1
                         key = message.key()
                         if isinstance(key, bytes):
                             yield key
-                    if position >= ends[at]:
-                        missing.discard(at)
+                    if position >= ends[topic_partition]:
+                        missing.discard(topic_partition)
         finally:
             reader.close()

@@ -133,16 +133,16 @@ def _find_matching_topics(
         # A clock that is set back must not draw this out: nothing else is found meanwhile.
         while open_ends and 0 < deadline - clock.now() <= SAMPLE_DEADLINE_S:
             for message in reader.read(READ_RECORDS_MAX, 0.1):
-                at = TopicPartition(str(message.topic()), message.partition() or 0)
+                topic_partition = TopicPartition(str(message.topic()), message.partition() or 0)
                 position = parse_end_of_partition(message)
                 if position is None:
                     position = (message.offset() or 0) + 1
                     key = message.key()
                     decoded = decode_key(key if isinstance(key, bytes) else None)
                     if isinstance(decoded, SourceKey) and decoded.connector in connectors:
-                        found.add(at.topic)
-                if position >= bounds[at].stable_end:
-                    open_ends.pop(at, None)
+                        found.add(topic_partition.topic)
+                if position >= bounds[topic_partition].stable_end:
+                    open_ends.pop(topic_partition, None)
     finally:
         reader.close()
     if open_ends:

@@ -62,18 +62,21 @@ class OpenTransactions:
             for (partition, offset), detail in sorted(self._named.items())
         )
 
-    def _name(self, at: TopicPartition, offset: int) -> str:
-        what = f"{at.topic} partition {at.partition}: an open transaction hides everything from "
-        return what + f"offset {offset} on{self._whose(at, offset)}"
+    def _name(self, partition: TopicPartition, offset: int) -> str:
+        what = (
+            f"{partition.topic} partition {partition.partition}: an open transaction hides "
+            "everything from "
+        )
+        return what + f"offset {offset} on{self._whose(partition, offset)}"
 
-    def _whose(self, at: TopicPartition, offset: int) -> str:
+    def _whose(self, partition: TopicPartition, offset: int) -> str:
         """What its first record tells. Not being told changes nothing else."""
         try:
             reader = self._open_uncommitted()
         except ClientError:
             return ""
         try:
-            reader.assign({at: offset})
+            reader.assign({partition: offset})
             while self._peeks_left > 0:
                 self._peeks_left -= 1
                 for message in reader.read(1, PEEK_S):

@@ -156,8 +156,8 @@ def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
     for view in snapshot.sink_partitions:
         group = groups.get((view.connect_cluster, view.connector))
         if view.probe_from is not None and group is not None:
-            at = TopicPartition(view.topic, view.partition)
-            who = (view.connect_cluster, view.connector, at)
+            partition = TopicPartition(view.topic, view.partition)
+            who = (view.connect_cluster, view.connector, partition)
             committed, again = group.read_committed is not False, view.caught_up is not None
             yield RecordAgeRequest(who, SINK, view.probe_from, committed, again)
 
@@ -180,7 +180,7 @@ def _choose_requests(
     first, and who has waited longest.
     """
     allowed = [partition for partition in wanted if partition.at.topic not in memory.denied_until]
-    allowed.sort(key=lambda at: (at.again, memory.asked_at.get(at.of, 0.0)))
+    allowed.sort(key=lambda partition: (partition.again, memory.asked_at.get(partition.of, 0.0)))
     skipped = Counter({DENIED: len(wanted) - len(allowed)})
     skipped[BUDGET] = max(0, len(allowed) - reads_max)
     return allowed[:reads_max], +skipped

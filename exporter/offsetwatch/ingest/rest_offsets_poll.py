@@ -73,7 +73,9 @@ class RestOffsetsPoll:
                 self._jobs.pop(name, None)
         self._connectors = len(wanted)
         now = self._clock.now()
-        due = sorted((at, name) for name in wanted if (at := self._due_at(name, now)) <= now)
+        due = sorted(
+            (moment, name) for name in wanted if (moment := self._due_at(name, now)) <= now
+        )
         for _, name in due[:REQUESTS_PER_STEP]:
             if stopped():
                 return

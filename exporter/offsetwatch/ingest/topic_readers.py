@@ -125,10 +125,10 @@ class SourceOffsetsTopicReader:
         for _, changed, last in kept:
             assert isinstance(changed, Message)
             assert isinstance(last, Message)
-            at = _read_timestamp(last)
+            moment = _read_timestamp(last)
             # Of most it is one record, and then one float.
-            advanced_at = at if changed is last else _read_timestamp(changed)
-            record = self._record(last, at=at, advanced_at=advanced_at, live=False)
+            advanced_at = moment if changed is last else _read_timestamp(changed)
+            record = self._record(last, at=moment, advanced_at=advanced_at, live=False)
             if isinstance(record, Undecodable):
                 undecodable[record.reason] += 1
             else:
@@ -218,7 +218,7 @@ class OffsetSyncsTopicReader:
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See Role."""
-        kept = sorted(self._last.values(), key=lambda at: at[0].offset() or 0)
+        kept = sorted(self._last.values(), key=lambda item: item[0].offset() or 0)
         records: list[SyncRecord] = []
         undecodable: Counter[str] = Counter()
         for message, history in kept:
@@ -306,7 +306,7 @@ class ListingTopicReader:
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See Role. In topic order: what a record of one key means may depend on another's."""
-        kept = sorted(self._newest(), key=lambda at: (at[0].partition(), at[0].offset()))
+        kept = sorted(self._newest(), key=lambda item: (item[0].partition(), item[0].offset()))
         unreadable = Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
@@ -334,7 +334,7 @@ class ListingTopicReader:
         for (key, _), record in self._last.items():
             by_key.setdefault(key, []).append(record)
         for records in by_key.values():
-            newest, says = max(records, key=lambda at: _read_timestamp(at[0]))
+            newest, says = max(records, key=lambda item: _read_timestamp(item[0]))
             if all(
                 older is newest
                 or said == says

@@ -264,10 +264,10 @@ def _find_last_advances(snapshot: Snapshot) -> dict[tuple[str, str], float]:
     """
     found: dict[tuple[str, str], float] = {}
     for view in snapshot.source_partitions:
-        at = view.committed_at if view.advanced_at is None else view.advanced_at
-        if at is not None:
+        moment = view.committed_at if view.advanced_at is None else view.advanced_at
+        if moment is not None:
             of = (view.connect_cluster, view.connector)
-            latest = at + SKEW_S_MAX
+            latest = moment + SKEW_S_MAX
             by = latest if view.read_at is None else min(view.read_at, latest)
             found[of] = max(found.get(of, by), by)
     return found

@@ -186,7 +186,7 @@ class SnapshotIndex:
         if who in self.mirrors:
             return {
                 f"{mirror.topic}-{mirror.partition}": str(mirror.replicated)
-                for mirror in sorted(self.mirrors[who], key=lambda at: -(at.lag or 0))
+                for mirror in sorted(self.mirrors[who], key=lambda partition: -(partition.lag or 0))
             }
         return {
             source.label: source.offset.text

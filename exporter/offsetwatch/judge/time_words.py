@@ -9,14 +9,14 @@ _DAY_S: Final = 86_400
 _ERA_DAYS: Final = 146_097  # 400 years of the Gregorian calendar
 
 
-def format_moment(at: float) -> str:
+def format_moment(moment: float) -> str:
     """Return Unix seconds in RFC 3339: `2026-01-31T23:59:59Z`."""
-    return _format_second(int(at // 1))
+    return _format_second(int(moment // 1))
 
 
 @lru_cache(maxsize=4096)  # a flush commits thousands of partitions within one second
-def _format_second(at: int) -> str:
-    days, second = divmod(at, _DAY_S)
+def _format_second(position: int) -> str:
+    days, second = divmod(position, _DAY_S)
     year, month, day = _compute_date(days)
     return (
         f"{year:04}-{month:02}-{day:02}T"

@@ -73,32 +73,32 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             self.expected(since + moment, until + moment) for moment in (-HOUR_S, 0.0, HOUR_S)
         )
 
-    def interval_s(self, at: float, quantile: int) -> float | None:
+    def interval_s(self, moment: float, quantile: int) -> float | None:
         """How long it usually is between two advances at this hour of the week, by the number of a
         quantile; None where none are to be expected.
         """
-        rate = self.per_hour[_find_week_hour(at)[1]]
+        rate = self.per_hour[_find_week_hour(moment)[1]]
         return None if rate <= 0 else self.quantiles[quantile] / rate * HOUR_S
 
-    def lag_records(self, at: float, quantile: int) -> float | None:
+    def lag_records(self, moment: float, quantile: int) -> float | None:
         """How many records it usually has still to copy at this hour of the week, by the number of
         a quantile; None where that is not known.
         """
-        return None if self.lag is None else self.lag[_find_week_hour(at)[1]][quantile]
+        return None if self.lag is None else self.lag[_find_week_hour(moment)[1]][quantile]
 
-    def lag_at_most(self, at: float) -> float | None:
+    def lag_at_most(self, moment: float) -> float | None:
         """How many it hardly ever has more of: exceeded once in a hundred looks."""
-        return self.lag_records(at, QUANTILES.index(0.99))
+        return self.lag_records(moment, QUANTILES.index(0.99))
 
-    def lag_limit(self, at: float) -> float | None:
+    def lag_limit(self, moment: float) -> float | None:
         """More than so many records still to copy are out of the ordinary at this hour: twice what
         is exceeded once in a hundred looks, and a few.
         """
-        most = self.lag_at_most(at)
+        most = self.lag_at_most(moment)
         return None if most is None else LAG_FACTOR * most + LAG_RECORDS_MIN
 
-    def _total(self, at: float) -> float:
-        week, hour, part = *_find_week_hour(at), ((at - _MONDAY_S) % HOUR_S) / HOUR_S
+    def _total(self, moment: float) -> float:
+        week, hour, part = *_find_week_hour(moment), ((moment - _MONDAY_S) % HOUR_S) / HOUR_S
         return week * self._sums[-1] + self._sums[hour] + self.per_hour[hour] * part
 
     @cached_property
@@ -177,9 +177,9 @@ def _find_errors(found: Baselines) -> Iterator[str]:
             yield f"{connector.connector}: lags of {len(connector.lag)} hours, or below 0"
 
 
-def _find_week_hour(at: float) -> tuple[int, int]:
+def _find_week_hour(moment: float) -> tuple[int, int]:
     """(weeks since the first Monday, hour of the week)."""
-    hours = int((at - _MONDAY_S) // HOUR_S)
+    hours = int((moment - _MONDAY_S) // HOUR_S)
     return divmod(hours, HOURS)
 
 

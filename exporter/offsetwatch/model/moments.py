@@ -12,12 +12,12 @@ class Moment(float):
 
 
 @overload
-def moment_of(at: float) -> Moment: ...
+def moment_of(moment: float) -> Moment: ...
 @overload
-def moment_of(at: float | None) -> Moment | None: ...
-def moment_of(at: float | None) -> Moment | None:
+def moment_of(moment: float | None) -> Moment | None: ...
+def moment_of(moment: float | None) -> Moment | None:
     """Return Unix seconds as a document has them; None stays None."""
-    return None if at is None else Moment(at)
+    return None if moment is None else Moment(moment)
 
 
 def read_moment(kind: type, stored: object) -> Moment:

@@ -379,12 +379,12 @@ class Planner:
         if now.root is None or now.seen is None or now.config is None:
             return None
         changes = find_state_changes(snapshot, case.connect, case.connector)
-        at = self._clock()
+        moment = self._clock()
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
         return plan_templates.PlanHeader(
-            plan_id=create_plan_id(at),
-            at=at,
+            plan_id=create_plan_id(moment),
+            at=moment,
             by=by,
             subject=PlanSubject(
                 driver=self._driver(case),

@@ -75,13 +75,13 @@ def _parse_seconds(time_of_day: str) -> int:
 def _build_clock(name: str) -> Clock:
     """A zone's changes, each to the second, found between two days that differ."""
     zone = ZoneInfo(name)
-    at = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
+    position = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
     end = int(datetime(_TO_YEAR, 1, 1, tzinfo=UTC).timestamp())
-    found = [(float(at), _compute_utc_offset(zone, at))]
-    while at < end:
-        following = at + _DAY_S
+    found = [(float(position), _compute_utc_offset(zone, position))]
+    while position < end:
+        following = position + _DAY_S
         if _compute_utc_offset(zone, following) != found[-1][1]:
-            low, high = at, following
+            low, high = position, following
             while high - low > 1:
                 middle = (low + high) // 2
                 if _compute_utc_offset(zone, middle) == found[-1][1]:
@@ -89,10 +89,10 @@ def _build_clock(name: str) -> Clock:
                 else:
                     high = middle
             found.append((float(high), _compute_utc_offset(zone, high)))
-        at = following
+        position = following
     return Clock(tuple(found))
 
 
-def _compute_utc_offset(zone: ZoneInfo, at: int) -> int:
-    offset = datetime.fromtimestamp(at, zone).utcoffset()
+def _compute_utc_offset(zone: ZoneInfo, position: int) -> int:
+    offset = datetime.fromtimestamp(position, zone).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())

@@ -12,6 +12,6 @@ from typing import Final
 SKEW_S_MAX: Final = 600.0  # between two machines; doctor warns from five seconds on
 
 
-def is_later(at: float, other: float) -> bool:
+def is_later(moment: float, other: float) -> bool:
     """Return whether a moment certainly came after another, by the clocks of two machines."""
-    return at - other > SKEW_S_MAX
+    return moment - other > SKEW_S_MAX

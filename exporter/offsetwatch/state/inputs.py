@@ -99,10 +99,10 @@ class InputState:
     errors: Counter[str] = field(default_factory=Counter)
     tail: TailState | None = None
 
-    def succeeded(self, at: float, lasts_s: float | None = None) -> None:
+    def succeeded(self, moment: float, lasts_s: float | None = None) -> None:
         """An attempt worked. `lasts_s`: see InputSucceeded."""
         self.up = True
-        self.last_success_at = at
+        self.last_success_at = moment
         self.lasts_s = lasts_s
         self.last_error = None
         self.last_reason = None
@@ -182,16 +182,16 @@ class Inputs:
         tail = state.tail
         return tail is None or (tail.caught_up and self._recent(state, tail.as_of, now))
 
-    def _recent(self, state: InputState, at: float | None, now: float) -> bool:
+    def _recent(self, state: InputState, moment: float | None, now: float) -> bool:
         # After a step back of the clock it may lie in the future: that says nothing either.
         lasts_s = state.lasts_s
         if lasts_s is None:
             lasts_s = self._stale_after_s[state.id.kind]
-        return at is not None and abs(now - at) <= lasts_s
+        return moment is not None and abs(now - moment) <= lasts_s
 
-    def recent(self, kind: str, at: float, now: float) -> bool:
+    def recent(self, kind: str, moment: float, now: float) -> bool:
         """Return whether what an input of this kind told then may still be shown."""
-        return abs(now - at) <= self._stale_after_s[kind]
+        return abs(now - moment) <= self._stale_after_s[kind]
 
     def whole(self, input_id: InputId, now: float) -> bool:
         """Is this tail live, with no partition that tells nothing new?"""

@@ -145,7 +145,7 @@ def find_shared_topics(
         for kafka_topic, names in users.items()
         if len(names) > 1
     }
-    for seen in sorted(intruders, key=lambda at: (at.at, at.connector)):
+    for seen in sorted(intruders, key=lambda writer: (writer.at, writer.connector)):
         detail = f"connector {seen.connector} of Connect cluster {seen.home} commits into it"
         found.setdefault(seen.at, TopicProblem(at=seen.at, problem=SHARED, detail=detail))
     return tuple(sorted(found.values()))

@@ -98,7 +98,11 @@ def _sum_sources(views: Sequence[SourcePartitionView]) -> PartitionTotals:
 
 
 def _sum_mirrored(
-    views: Sequence[MirrorPartitionView], stored: PartitionTotals | None, at: float, *, whole: bool
+    views: Sequence[MirrorPartitionView],
+    stored: PartitionTotals | None,
+    moment: float,
+    *,
+    whole: bool,
 ) -> PartitionTotals:
     """`stored`: what the connector's offsets tell, which know more times than a flow's views."""
     only = views[0].replicated if len(views) == 1 else None
@@ -108,16 +112,16 @@ def _sum_mirrored(
         committed_at=_find_newest(view.committed_at for view in views),
         advanced_at=None if stored is None else stored.advanced_at,
         lag_records=_sum_lag(views) if whole else None,
-        lag_seconds=_find_greatest_lag_age(views, at) if whole else None,
+        lag_seconds=_find_greatest_lag_age(views, moment) if whole else None,
     )
 
 
-def _sum_sinks(views: Sequence[SinkPartitionView], at: float) -> PartitionTotals:
+def _sum_sinks(views: Sequence[SinkPartitionView], moment: float) -> PartitionTotals:
     return PartitionTotals(
         partitions=len(views),
         position=None if len(views) != 1 else _format_position(views[0].committed),
         lag_records=_sum_lag(views),
-        lag_seconds=_find_greatest_lag_age(views, at),
+        lag_seconds=_find_greatest_lag_age(views, moment),
     )
 
 
@@ -134,8 +138,10 @@ def _sum_lag(views: Sequence[_LagView]) -> int | None:
     return sum(known) if len(known) == len(views) else None
 
 
-def _find_greatest_lag_age(views: Sequence[_LagView], at: float) -> float | None:
-    ages = [compute_lag_seconds(view.behind_since, at, caught_up=view.caught_up) for view in views]
+def _find_greatest_lag_age(views: Sequence[_LagView], moment: float) -> float | None:
+    ages = [
+        compute_lag_seconds(view.behind_since, moment, caught_up=view.caught_up) for view in views
+    ]
     known = [age for age in ages if age is not None]
     return max(known) if len(known) == len(ages) else None
 

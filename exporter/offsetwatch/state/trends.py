@@ -63,7 +63,7 @@ def _build_mark(snapshot: Snapshot, before: TrendMark | None) -> TrendMark:
 
 
 def _build_column(
-    found: Mapping[_Key, PartitionTotals], before: TrendColumn[_Key] | None, at: float
+    found: Mapping[_Key, PartitionTotals], before: TrendColumn[_Key] | None, moment: float
 ) -> TrendColumn[_Key]:
     keys = tuple(sorted(found)[:SUBJECTS_MAX])
     if before is not None:
@@ -76,7 +76,10 @@ def _build_column(
         lag_records=_pack_numbers([row.lag_records for row in rows]),
         lag_seconds=_pack_numbers([row.lag_seconds for row in rows]),
         quiet_seconds=_pack_numbers(
-            [None if row.advanced_at is None else max(0.0, at - row.advanced_at) for row in rows]
+            [
+                None if row.advanced_at is None else max(0.0, moment - row.advanced_at)
+                for row in rows
+            ]
         ),
     )
 

@@ -279,5 +279,5 @@ def _find_reversed_changes(
     return tuple(found)
 
 
-def _describe_direction(at: Change) -> str:
-    return "forward" if at.order is Order.AHEAD else "back"
+def _describe_direction(change: Change) -> str:
+    return "forward" if change.order is Order.AHEAD else "back"

@@ -198,13 +198,13 @@ def _find_source_cluster(
 ) -> tuple[str | None, tuple[str, ...]]:
     """The cluster whose records it reads, if it reads any and that is known; else why not."""
     if settings.mirror is not None:
-        at = upstream or kafkas.found(settings.mirror.source_addresses)
-        return at, () if at else (
+        name = upstream or kafkas.found(settings.mirror.source_addresses)
+        return name, () if name else (
             _describe_unknown_cluster(settings.mirror.source_addresses, "flows"),
         )
     if settings.sink is not None and settings.sink.addresses:
-        at = kafkas.found(settings.sink.addresses)
-        return at, () if at else (_describe_unknown_cluster(settings.sink.addresses, "kafka"),)
+        name = kafkas.found(settings.sink.addresses)
+        return name, () if name else (_describe_unknown_cluster(settings.sink.addresses, "kafka"),)
     if settings.kind is ConnectorKind.SINK:
         return home, () if home else ("name the workers' Kafka cluster (--kafka, --config)",)
     return None, ()

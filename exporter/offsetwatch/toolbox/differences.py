@@ -84,7 +84,9 @@ def compute_differences(
         PartitionOffset(pair.partition, None) for pair in now if pair.partition not in named
     )
     return tuple(
-        sorted(compute_changes(now, (*wanted, *gone), class_name), key=lambda at: at.partition)
+        sorted(
+            compute_changes(now, (*wanted, *gone), class_name), key=lambda change: change.partition
+        )
     )
 
 

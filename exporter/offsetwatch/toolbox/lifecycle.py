@@ -48,10 +48,10 @@ _VERBS: Final = {
 
 def check_strimzi_ownership(connect: Connect, name: str) -> ValidationProblem | None:
     """Why nothing of it is changed over REST: an operator would put it back, or half of it."""
-    at = connect.strimzi
-    if at is None:
+    strimzi = connect.strimzi
+    if strimzi is None:
         return None
-    place = f"{at.namespace}/{at.name}"
+    place = f"{strimzi.namespace}/{strimzi.name}"
     return ValidationProblem(
         name,
         f"Strimzi owns the connectors of {connect.name} ({place}), and puts back what is done to "

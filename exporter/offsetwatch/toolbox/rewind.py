@@ -72,8 +72,8 @@ def find_forward_moves(changes: Collection[Change]) -> tuple[ValidationProblem, 
     )
 
 
-def _describe_position(at: Change) -> str:
-    return "would start over" if at.before is None else f"stands at {at.before}"
+def _describe_position(change: Change) -> str:
+    return "would start over" if change.before is None else f"stands at {change.before}"
 
 
 def describe_unordered_changes(changes: Collection[Change]) -> tuple[str, ...]:

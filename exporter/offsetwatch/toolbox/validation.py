@@ -212,9 +212,9 @@ class _RequestCheck:
             return
         shaped = [*self._offset_flaws(fields, pair)]
         yield from _prefix_flaws("offset", shaped)
-        at = _parse_topic_partition(fields)
-        if not wrong and not shaped and at is not None and self._has_logs():
-            yield from _prefix_flaws("offset", self._range_flaws(at, offset))
+        partition = _parse_topic_partition(fields)
+        if not wrong and not shaped and partition is not None and self._has_logs():
+            yield from _prefix_flaws("offset", self._range_flaws(partition, offset))
 
     def remarks(self, pair: PartitionOffset) -> Iterator[str]:
         """What a person should know of one pair that is not wrong."""
@@ -299,19 +299,27 @@ class _RequestCheck:
             yield "cluster", wrong, f'"cluster": {format_value(mirror.source)}'
 
     def _topic_flaws(self, fields: Fields, *, present: bool) -> Iterator[Flaw]:
-        at = _parse_topic_partition(fields)
-        assert at is not None  # its shape is right
+        partition = _parse_topic_partition(fields)
+        assert partition is not None  # its shape is right
         name, number = ("topic", "partition") if "topic" in fields else tuple(_SINK_FIELDS)
         topics = self.facts.topics
         if topics is None:
             return
-        if at.topic not in topics:
-            yield name, f"there is no topic {at.topic} where it reads", self._topic_meant(at.topic)
-        elif at.partition >= topics[at.topic]:
-            last = topics[at.topic] - 1
-            yield number, f"{at.topic} has no partition {at.partition}", format_range(0, last)
+        if partition.topic not in topics:
+            yield (
+                name,
+                f"there is no topic {partition.topic} where it reads",
+                self._topic_meant(partition.topic),
+            )
+        elif partition.partition >= topics[partition.topic]:
+            last = topics[partition.topic] - 1
+            yield (
+                number,
+                f"{partition.topic} has no partition {partition.partition}",
+                format_range(0, last),
+            )
         elif not present and not self.request.allow_new:
-            yield from self._unread(name, at)
+            yield from self._unread(name, partition)
 
     def _topic_meant(self, topic: str) -> str:
         """The topic's name upstream, where its name downstream was given; else the nearest."""
@@ -323,20 +331,20 @@ class _RequestCheck:
         near = None if self.brief else find_nearest(topic, topics)
         return f"did you mean {near}?" if near else "name one that exists"
 
-    def _unread(self, name: str, at: TopicPartition) -> Iterator[Flaw]:
+    def _unread(self, name: str, partition: TopicPartition) -> Iterator[Flaw]:
         """The topic exists, but this connector does not read it: its offset would be dead."""
         assigned, sink = self.facts.assigned, self.facts.sink
-        if assigned is not None and at not in assigned:
+        if assigned is not None and partition not in assigned:
             copied = () if self.brief else {other.topic for other in assigned}
             right = f"it copies: {format_names(copied) or 'nothing of it'}"
             yield (
                 name,
-                f"none of its tasks copies {_format_partition(at)}",
+                f"none of its tasks copies {_format_partition(partition)}",
                 right + _ALLOW_NEW_ADVICE,
             )
-        if sink is not None and sink.topics_regex is None and at.topic not in sink.topics:
+        if sink is not None and sink.topics_regex is None and partition.topic not in sink.topics:
             right = f"it reads: {format_names(sink.topics) or 'nothing'}"
-            yield name, f"it does not read {at.topic}", right + _ALLOW_NEW_ADVICE
+            yield name, f"it does not read {partition.topic}", right + _ALLOW_NEW_ADVICE
 
     def _offset_flaws(self, fields: Fields | None, pair: PartitionOffset) -> Iterator[Flaw]:
         offset = parse_fields(pair.offset)
@@ -381,14 +389,14 @@ class _RequestCheck:
             )
             yield name, wrong, f"{describe_type(before)}; --allow-new if you know better"
 
-    def _range_flaws(self, at: TopicPartition, offset: Fields) -> Iterator[Flaw]:
-        bounds = self.facts.logs.get(at)
+    def _range_flaws(self, partition: TopicPartition, offset: Fields) -> Iterator[Flaw]:
+        bounds = self.facts.logs.get(partition)
         if bounds is None:
             return  # said by _blind, once
         assert self.shape is not None  # it has logs
         value = offset[self.shape.position]
         assert isinstance(value, int)  # its shape is right
-        log = PartitionLogRange(_format_partition(at), bounds.start, bounds.end)
+        log = PartitionLogRange(_format_partition(partition), bounds.start, bounds.end)
         if self.shape is SINK:
             found = check_next_offset(log, value)
         else:
@@ -441,5 +449,5 @@ def _parse_topic_partition(fields: Fields | None) -> TopicPartition | None:
     return TopicPartition(topic, number) if number >= 0 else None
 
 
-def _format_partition(at: TopicPartition) -> str:
-    return f"{at.topic}-{at.partition}"
+def _format_partition(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

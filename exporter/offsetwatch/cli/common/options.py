@@ -45,8 +45,10 @@ def add_config_option(command: str) -> str:
     if context is None or not is_typed(context, "config_path"):
         return command
     words = shlex.split(command)
-    at = words.index("--") if "--" in words else len(words)  # what follows is no option
-    return shlex.join((*words[:at], "--config", str(context.params["config_path"]), *words[at:]))
+    position = words.index("--") if "--" in words else len(words)  # what follows is no option
+    return shlex.join(
+        (*words[:position], "--config", str(context.params["config_path"]), *words[position:])
+    )
 
 
 def _find_default_config() -> Path | None:

@@ -197,8 +197,8 @@ def format_age(seconds: float | None) -> str | None:
     return f"{hours // 24} d {hours % 24} h"
 
 
-def format_moment(at: float | None) -> str | None:
+def format_moment(moment: float | None) -> str | None:
     """Unix seconds as people on call write them to each other."""
-    if at is None:
+    if moment is None:
         return None
-    return to_utc(at).strftime("%Y-%m-%d %H:%M:%SZ")
+    return to_utc(moment).strftime("%Y-%m-%d %H:%M:%SZ")

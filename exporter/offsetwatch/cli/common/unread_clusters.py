@@ -122,8 +122,8 @@ def _build_unread_cluster(
 
 def find_awaited_clusters(text: str, config: Config) -> frozenset[ClusterName]:
     """Return the clusters that have to answer before a line of `waiting_for` goes."""
-    at = _parse_waiting_line(text)
-    return frozenset(find_input_clusters(at.kind, at.input, config))
+    unread_input = _parse_waiting_line(text)
+    return frozenset(find_input_clusters(unread_input.kind, unread_input.input, config))
 
 
 def _parse_waiting_line(text: str) -> UnreadInput:

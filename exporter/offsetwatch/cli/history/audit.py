@@ -332,8 +332,8 @@ def _format_percent(share: float | None) -> str:
     return "nothing" if share is None else f"{share:.1%}"
 
 
-def _format_judged_range(at: PartitionAudit) -> str | None:
-    of = at.reach.slices
+def _format_judged_range(partition_audit: PartitionAudit) -> str | None:
+    of = partition_audit.reach.slices
     if not of:
         return None
     more = f", {len(of)} pieces" if len(of) > 1 else ""

@@ -62,14 +62,16 @@ def choose_topics(
     recorded = set(topology.recorded())
     alone = [each for each in found if claims[each.at] == 1 and each.at not in recorded]
     readable = _select_readable(admins, {each.at for each in alone})
-    return tuple(sorted((each for each in alone if each.at in readable), key=lambda at: at.at))
+    return tuple(
+        sorted((each for each in alone if each.at in readable), key=lambda topic: topic.at)
+    )
 
 
 def _find_checkpoints_topics(topology: Topology) -> Iterator[AuxiliaryTopic]:
     for flow in topology.flows:
-        at = locate_checkpoints(flow)
-        if at is not None:
-            yield AuxiliaryTopic(at, TopicKind.CHECKPOINTS, None)
+        topic = locate_checkpoints(flow)
+        if topic is not None:
+            yield AuxiliaryTopic(topic, TopicKind.CHECKPOINTS, None)
 
 
 def _find_connect_topics(

@@ -49,15 +49,15 @@ def check_strimzi(connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
 
 
 def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
-    at, about = connect.strimzi, f"connect {connect.name}"
-    assert at is not None
-    cluster = read_cluster_resource(read, at)
-    name = f"{KINDS[cluster.plural]} {at.namespace}/{at.name}"
+    strimzi, about = connect.strimzi, f"connect {connect.name}"
+    assert strimzi is not None
+    cluster = read_cluster_resource(read, strimzi)
+    name = f"{KINDS[cluster.plural]} {strimzi.namespace}/{strimzi.name}"
     if cluster.unmanaged is not None:
         advice = "remove strimzi from the entry: its connectors are changed over REST"
         yield DoctorCheck(about, "strimzi", "fail", cluster.unmanaged, advice)
         return
-    found = list_connector_resources(read, cluster, at.namespace, at.name)
+    found = list_connector_resources(read, cluster, strimzi.namespace, strimzi.name)
     yield DoctorCheck(about, "strimzi", "ok", f"{name}, {len(found)} connector(s)")
     theirs = sorted(
         connector for connector, seen in found.items() if find_gitops_tool(seen.document)
@@ -73,8 +73,8 @@ def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterat
 def _check_rights(
     read: KubeReader, cluster: ConnectClusterResource, connect: Connect, *, acts: bool
 ) -> DoctorCheck:
-    at = connect.strimzi
-    assert at is not None
+    strimzi = connect.strimzi
+    assert strimzi is not None
     owner = KAFKA_MIRROR_MAKERS if cluster.plural == KAFKA_MIRROR_MAKERS else KAFKA_CONNECTORS
     asked = (
         ("patch", STRIMZI, owner),
@@ -85,11 +85,14 @@ def _check_rights(
     missing = [
         f"{verb} {plural}"
         for verb, group, plural in asked
-        if not read.may(verb, group, plural, at.namespace)
+        if not read.may(verb, group, plural, strimzi.namespace)
     ]
     about, check = f"connect {connect.name}", "strimzi rights"
     if not missing:
-        return DoctorCheck(about, check, "ok", f"offsets in {at.namespace} may be changed")
-    said = f"no right in {at.namespace} to {', '.join(missing)}: offsets are not listed or changed"
+        return DoctorCheck(about, check, "ok", f"offsets in {strimzi.namespace} may be changed")
+    said = (
+        f"no right in {strimzi.namespace} to {', '.join(missing)}: offsets are not listed "
+        "or changed"
+    )
     advice = "docs/strimzi.md has the rights; of the chart: strimzi.offsets.enabled"
     return DoctorCheck(about, check, "warn" if acts else "ok", said, advice if acts else None)

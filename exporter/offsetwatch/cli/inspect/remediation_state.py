@@ -187,14 +187,17 @@ def print_connector_remediation(found: ConnectorRemediation | None) -> None:
             output.print_lines("Better than that", [f"  {said}" for said in evaluation.recommend])
 
 
-def _format_breaker(at: Breaker) -> str:
-    return f"open since {output.format_moment(at.opened_at)}: {at.said}"
+def _format_breaker(breaker: Breaker) -> str:
+    return f"open since {output.format_moment(breaker.opened_at)}: {breaker.said}"
 
 
-def _format_incident(at: IncidentDetected) -> str:
-    return f"{output.format_moment(at.at)}: {at.said}"
+def _format_incident(incident: IncidentDetected) -> str:
+    return f"{output.format_moment(incident.at)}: {incident.said}"
 
 
-def _format_title(at: LastGuardEvaluation) -> str:
-    what = "every guard lets it" if at.would else "it is not done"
-    return f"{at.action}, as of {output.format_moment(at.at)} in mode {at.mode}: {what}"
+def _format_title(evaluation: LastGuardEvaluation) -> str:
+    what = "every guard lets it" if evaluation.would else "it is not done"
+    return (
+        f"{evaluation.action}, as of {output.format_moment(evaluation.at)} in mode "
+        f"{evaluation.mode}: {what}"
+    )

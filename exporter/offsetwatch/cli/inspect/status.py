@@ -229,22 +229,23 @@ def _print_tables(shown: StatusDocument) -> None:
         for connector in shown.connectors.connectors
     }
 
-    def verdict_of(at: ConnectorRow) -> str | None:
-        return verdicts.get((Scope.CONNECTOR, at.connect_cluster, at.name, ""))
+    def verdict_of(connector: ConnectorRow) -> str | None:
+        return verdicts.get((Scope.CONNECTOR, connector.connect_cluster, connector.name, ""))
 
     def of_partition(cluster: str, name: str, label: str) -> str | None:
         verdict = verdicts.get((Scope.PARTITION, cluster, name, label))
         return format_condition(states.get((cluster, name)), verdict)
 
     rows = sorted(
-        shown.connectors.connectors, key=lambda at: compute_urgency(at.worst_state, verdict_of(at))
+        shown.connectors.connectors,
+        key=lambda connector: compute_urgency(connector.worst_state, verdict_of(connector)),
     )
     places = {
         (connector.connect_cluster, connector.name): place for place, connector in enumerate(rows)
     }
     flows = sorted(
         shown.flows.flows,
-        key=lambda at: places.get((at.connect_cluster, at.connector), len(places)),
+        key=lambda flow: places.get((flow.connect_cluster, flow.connector), len(places)),
     )
     output.print_table(
         "Connectors",
@@ -340,8 +341,10 @@ def _print_tables(shown: StatusDocument) -> None:
     )
 
 
-def _format_label(source: str, at: _MirrorRow) -> str:
-    return format_partition_label({"cluster": source, "partition": at.partition, "topic": at.topic})
+def _format_label(source: str, mirror: _MirrorRow) -> str:
+    return format_partition_label(
+        {"cluster": source, "partition": mirror.partition, "topic": mirror.topic}
+    )
 
 
 def print_connectors_status(
@@ -389,7 +392,9 @@ def print_connectors_status(
                     row.tasks_in_words,
                     row.class_name,
                 )
-                for row in sorted(rows, key=lambda at: compute_urgency(at.worst_state, None))
+                for row in sorted(
+                    rows, key=lambda connector: compute_urgency(connector.worst_state, None)
+                )
             ),
         )
     for cluster in missing:

@@ -70,28 +70,28 @@ def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarge
 
 def change_state(asked: ConnectorChangeOptions, state: str, *, watch_s: float = 0.0) -> int:
     """Stop, pause or resume; the exit code."""
-    at = find_connect_target(asked.config_path, asked.connect_cluster)
+    target = find_connect_target(asked.config_path, asked.connect_cluster)
 
     def prepare() -> PreparedChange:
         who = execute.create_author()
         return lifecycle.prepare_state(
-            at.connect, at.kafka, asked.name, RequestedState(state), who, watch_s=watch_s
+            target.connect, target.kafka, asked.name, RequestedState(state), who, watch_s=watch_s
         )
 
-    return _suggest_explain(asked, _change_connector(asked, at, prepare))
+    return _suggest_explain(asked, _change_connector(asked, target, prepare))
 
 
 def restart_connector(asked: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
     """Restart the connector and its tasks, and watch them; the exit code."""
-    at = find_connect_target(asked.config_path, asked.connect_cluster)
+    target = find_connect_target(asked.config_path, asked.connect_cluster)
 
     def prepare() -> PreparedChange:
         who = execute.create_author()
         return lifecycle.prepare_restart(
-            at.connect, at.kafka, asked.name, who, only_failed=only_failed, watch_s=watch_s
+            target.connect, target.kafka, asked.name, who, only_failed=only_failed, watch_s=watch_s
         )
 
-    return _suggest_explain(asked, _change_connector(asked, at, prepare))
+    return _suggest_explain(asked, _change_connector(asked, target, prepare))
 
 
 def _suggest_explain(asked: ConnectorChangeOptions, code: int) -> int:
@@ -104,25 +104,27 @@ def _suggest_explain(asked: ConnectorChangeOptions, code: int) -> int:
 
 def delete_connector(asked: ConnectorChangeOptions) -> int:
     """Delete the connector; the exit code."""
-    at = find_connect_target(asked.config_path, asked.connect_cluster)
+    target = find_connect_target(asked.config_path, asked.connect_cluster)
 
     def prepare() -> PreparedChange:
-        return lifecycle.prepare_delete(at.connect, at.kafka, asked.name, execute.create_author())
+        return lifecycle.prepare_delete(
+            target.connect, target.kafka, asked.name, execute.create_author()
+        )
 
-    return _change_connector(asked, at, prepare, was_it=lambda plan: Delete() in plan.steps)
+    return _change_connector(asked, target, prepare, was_it=lambda plan: Delete() in plan.steps)
 
 
 def _change_connector(
     asked: ConnectorChangeOptions,
-    at: ConnectTarget,
+    target: ConnectTarget,
     prepare: Callable[[], PreparedChange],
     *,
     create_config: Mapping[str, Any] | None = None,
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
-    driver = RestDriver(at.connect, asked.name, at.kafka, create_config=create_config)
+    driver = RestDriver(target.connect, asked.name, target.kafka, create_config=create_config)
     how = execute.ExecutionOptions(
-        folder=execute.find_state_folder(asked.state_dir, at.loaded),
+        folder=execute.find_state_folder(asked.state_dir, target.loaded),
         options=shlex.join(("--config", str(asked.config_path))),
         yes=asked.yes,
         dry_run=asked.dry_run,
@@ -130,9 +132,9 @@ def _change_connector(
     )
     return execute.change_connector(
         how,
-        place=at.connect.name,
+        place=target.connect.name,
         connector=asked.name,
-        driver=add_topic_deletion(driver, at.loaded.kafka),
+        driver=add_topic_deletion(driver, target.loaded.kafka),
         prepare=prepare,
         was_it=was_it,
     )
@@ -146,7 +148,7 @@ def create_connector(
     allow_new: bool,
 ) -> int:
     """Create the connector, with its offsets if there are any; the exit code."""
-    at = find_connect_target(asked.config_path, asked.connect_cluster)
+    target = find_connect_target(asked.config_path, asked.connect_cluster)
     request = creation.parse_request(asked.name, _read_file(files.config, "--config-file"))
     if not isinstance(request, creation.CreationRequest):
         raise ConfigError(tuple(str(problem) for problem in request))
@@ -170,11 +172,13 @@ def create_connector(
     )
 
     def prepare() -> PreparedChange:
-        return creation.prepare_create(at.loaded, at.connect, wanted, execute.create_author())
+        return creation.prepare_create(
+            target.loaded, target.connect, wanted, execute.create_author()
+        )
 
     step = Create(compute_config_sha256(asked.name, settings))
     return _change_connector(
-        asked, at, prepare, create_config=settings, was_it=lambda plan: step in plan.steps
+        asked, target, prepare, create_config=settings, was_it=lambda plan: step in plan.steps
     )
 
 

@@ -154,16 +154,16 @@ def _build_own_cluster(way: WorkerOffsetStore) -> ConnectClusterInventory:
     )
 
 
-def _build_stopped_connector(name: str, at: ConnectorSettings) -> Connector:
+def _build_stopped_connector(name: str, connector: ConnectorSettings) -> Connector:
     return Connector(
         name=name,
-        kind=at.kind,
-        class_name=at.class_name,
+        kind=connector.kind,
+        class_name=connector.class_name,
         version="",
         state="stopped",
         tasks=(),
-        mirror=at.mirror,
-        translates=at.translates,
+        mirror=connector.mirror,
+        translates=connector.translates,
     )
 
 

@@ -90,8 +90,8 @@ def _open_strimzi_store(
 def find_linked_connect(found: Config, namespace: str, name: str) -> Connect | None:
     """The entry that says that this resource of Strimzi runs it."""
     for connect in found.connect:
-        at = connect.strimzi
-        if at is not None and (at.namespace, at.name) == (namespace, name):
+        strimzi = connect.strimzi
+        if strimzi is not None and (strimzi.namespace, strimzi.name) == (namespace, name):
             return connect
     return None
 

@@ -43,18 +43,18 @@ def approve_plan(
     access: ServiceAccess, asked: ApprovalOptions, *, pause: SleepFunction | None = None
 ) -> int:
     """Show the plan, have the connector's name typed, let it be carried out, and follow it."""
-    with open_service(access) as at:
-        told = _read_plan(at, asked.plan_id)
+    with open_service(access) as session:
+        told = _read_plan(session, asked.plan_id)
         row = told.row
         print_plan(told, row.state.value, brief=True)
         if asked.sha256 not in {None, row.sha256}:
             return _report_stale_hash(row.sha256)
         if row.state is not PlanState.PROPOSED:
-            return _report_late_decision(at, told, AlreadyDecided(state=row.state, by=None))
+            return _report_late_decision(session, told, AlreadyDecided(state=row.state, by=None))
         if not execute.confirm_by_name(row.connector, yes=asked.yes):
             return DENIED
         because = asked.because or "approved at the command line"
-        answer = at.desk.approve(row.plan_id, row.sha256, at.by, because)
+        answer = session.desk.approve(row.plan_id, row.sha256, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(f"plan {row.plan_id} is approved")
@@ -75,22 +75,24 @@ def approve_plan(
                 )
                 return UNAUTHORISED
             case AlreadyDecided():
-                return _report_late_decision(at, told, answer)
+                return _report_late_decision(session, told, answer)
         if not asked.wait:
-            output.print_error(describe_next_step(_read_plan(at, row.plan_id).row, at.options))
+            output.print_error(
+                describe_next_step(_read_plan(session, row.plan_id).row, session.options)
+            )
             return OK
         return (
-            follow_plan(at, row.plan_id)
+            follow_plan(session, row.plan_id)
             if pause is None
-            else follow_plan(at, row.plan_id, pause=pause)
+            else follow_plan(session, row.plan_id, pause=pause)
         )
 
 
 def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     """Nobody is to carry it out."""
-    with open_service(access) as at:
-        told = _read_plan(at, plan_id)
-        answer = at.desk.reject(plan_id, at.by, because)
+    with open_service(access) as session:
+        told = _read_plan(session, plan_id)
+        answer = session.desk.reject(plan_id, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(
@@ -100,19 +102,19 @@ def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
             case RequestTargetNotFound():
                 raise build_unknown_plan_error(plan_id)
             case AlreadyDecided():
-                return _report_late_decision(at, told, answer)
+                return _report_late_decision(session, told, answer)
 
 
 def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     """Whatever it takes to have it not done: one that has not begun is rejected, one that has is
     asked to go back.
     """
-    with open_service(access) as at:
-        told = _read_plan(at, plan_id)
-        if isinstance(at.desk.reject(plan_id, at.by, because), ChangeRecorded):
+    with open_service(access) as session:
+        told = _read_plan(session, plan_id)
+        if isinstance(session.desk.reject(plan_id, session.by, because), ChangeRecorded):
             output.print_error(f"plan {plan_id} had not begun, and is rejected")
             return OK
-        answer = at.desk.abort(plan_id, at.by, because)
+        answer = session.desk.abort(plan_id, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(
@@ -128,11 +130,11 @@ def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
                 )
                 return CHANGED
             case AlreadyDecided():
-                return _report_late_decision(at, told, answer)
+                return _report_late_decision(session, told, answer)
 
 
-def _read_plan(at: ServiceSession, plan_id: str) -> PlanDetails:
-    told = at.desk.plan(plan_id)
+def _read_plan(session: ServiceSession, plan_id: str) -> PlanDetails:
+    told = session.desk.plan(plan_id)
     if told is None:
         raise build_unknown_plan_error(plan_id)
     return told
@@ -150,9 +152,13 @@ def _report_stale_hash(sha256: str) -> int:
     return CHANGED
 
 
-def _report_late_decision(at: ServiceSession, told: PlanDetails, answer: AlreadyDecided) -> int:
+def _report_late_decision(
+    session: ServiceSession, told: PlanDetails, answer: AlreadyDecided
+) -> int:
     whose = answer.state in {PlanState.APPROVED, PlanState.REJECTED}
     by = f" by {answer.by}" if answer.by is not None and whose else ""
     output.print_error(f"too late: plan {told.row.plan_id} is {answer.state.value} already{by}")
-    output.print_error(describe_next_step(_read_plan(at, told.row.plan_id).row, at.options))
+    output.print_error(
+        describe_next_step(_read_plan(session, told.row.plan_id).row, session.options)
+    )
     return CHANGED

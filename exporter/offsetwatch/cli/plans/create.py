@@ -69,31 +69,34 @@ def create_plan(
     if dry_run and access.listener is not None:
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
     key = (asked.connect_cluster, asked.connector)
-    with open_plan_inputs(access, wanted.timeout_s, key) as made, open_service(access, made) as at:
+    with (
+        open_plan_inputs(access, wanted.timeout_s, key) as made,
+        open_service(access, made) as session,
+    ):
         if not asked.connect_cluster:
-            clusters = {cluster for cluster, _ in at.desk.inventory()}
+            clusters = {cluster for cluster, _ in session.desk.inventory()}
             asked = msgspec.structs.replace(
                 asked, connect_cluster=_require_single_cluster(clusters)
             )
         if dry_run:
-            assert at.office is not None
-            rehearsed = at.office.rehearse(asked, at.by)
+            assert session.office is not None
+            rehearsed = session.office.rehearse(asked, session.by)
             if not isinstance(rehearsed, PlanDetails):
-                return _report_refusal(rehearsed, asked, at.desk)
+                return _report_refusal(rehearsed, asked, session.desk)
             _print_created_plan(rehearsed, output_format=output_format)
             output.print_error("dry run: nothing was written")
             return DENIED if _format_denying_guards(rehearsed) else OK
-        answer = at.desk.propose(asked, at.by)
+        answer = session.desk.propose(asked, session.by)
         if not isinstance(answer, ProposalAccepted):
-            return _report_refusal(answer, asked, at.desk)
-        told = at.desk.plan(answer.row.plan_id)
+            return _report_refusal(answer, asked, session.desk)
+        told = session.desk.plan(answer.row.plan_id)
         assert told is not None, "nothing is ever taken out of a journal"
         _print_created_plan(told, output_format=output_format)
         if not answer.new:
             output.print_error(f"this was requested before, with the same --key {asked.key}")
         if _format_denying_guards(told):
             output.print_error(f"as it is now it could not begin: {_format_denying_guards(told)}")
-        output.print_error(describe_next_step(told.row, at.options))
+        output.print_error(describe_next_step(told.row, session.options))
     return OK
 
 
@@ -102,25 +105,25 @@ def create_restart_plan(access: ServiceAccess, wanted: PlanOptions, *, yes: bool
     person who is not on the daemon's host. Where another operator has to approve, the plan waits.
     """
     asked = _build_request(access, wanted)
-    with open_service(access) as at:
+    with open_service(access) as session:
         if not asked.connect_cluster:
-            clusters = {cluster for cluster, _ in at.desk.inventory()}
+            clusters = {cluster for cluster, _ in session.desk.inventory()}
             asked = msgspec.structs.replace(
                 asked, connect_cluster=_require_single_cluster(clusters)
             )
-        answer = at.desk.propose(asked, at.by)
+        answer = session.desk.propose(asked, session.by)
         if not isinstance(answer, ProposalAccepted):
-            return _report_refusal(answer, asked, at.desk)
+            return _report_refusal(answer, asked, session.desk)
         row = answer.row
     approval = ApprovalOptions(row.plan_id, row.sha256, wanted.because, yes=yes)
     code = approve_plan(access, approval)
-    with open_service(access) as at:
-        told = at.desk.plan(row.plan_id)
+    with open_service(access) as session:
+        told = session.desk.plan(row.plan_id)
         assert told is not None, "nothing is ever taken out of a journal"
         if told.row.state is PlanState.PROPOSED and code == DENIED:
-            at.desk.reject(row.plan_id, at.by, "not confirmed at the command line")
+            session.desk.reject(row.plan_id, session.by, "not confirmed at the command line")
         elif told.row.state is PlanState.PROPOSED:
-            output.print_error(describe_next_step(told.row, at.options))
+            output.print_error(describe_next_step(told.row, session.options))
     return code
 
 
@@ -204,7 +207,9 @@ def _require_backup_name(access: ServiceAccess, backup: Path) -> str:
 
 
 def _report_refusal(
-    answer: ProposalRefused | RequestTargetNotFound | KeyReused, asked: PlanRequest, at: OperatorApi
+    answer: ProposalRefused | RequestTargetNotFound | KeyReused,
+    asked: PlanRequest,
+    api: OperatorApi,
 ) -> int:
     match answer:
         case ProposalRefused():
@@ -216,14 +221,14 @@ def _report_refusal(
         case RequestTargetNotFound():
             what = "" if asked.backup is None else f", or no backup {asked.backup}"
             subject = f"{asked.connector} in {asked.connect_cluster}"
-            right = _suggest_connector(asked, at)
+            right = _suggest_connector(asked, api)
             raise ConfigError((f"there is no connector {subject}{what}{right}",))
 
 
-def _suggest_connector(asked: PlanRequest, at: OperatorApi) -> str:
+def _suggest_connector(asked: PlanRequest, api: OperatorApi) -> str:
     """Return what was probably meant: a connector of this cluster, or the cluster."""
     try:
-        known = at.inventory()
+        known = api.inventory()
     except ClientError:  # an older daemon does not list them
         return ""
     clusters = {cluster for cluster, _ in known}

@@ -28,20 +28,20 @@ _SILENT_STATUSES: Final = frozenset({"not begun", "next"})
 SleepFunction = Callable[[float], None]
 
 
-def follow_plan(at: ServiceSession, plan_id: str, *, pause: SleepFunction = time.sleep) -> int:
+def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction = time.sleep) -> int:
     """Until then; the exit code. Ctrl-C stops the looking, and not the plan."""
     known: set[str] = set()
     try:
         while True:
-            told = at.desk.plan(plan_id)
+            told = session.desk.plan(plan_id)
             assert told is not None, "nothing is ever taken out of a journal"
             for line in _describe_progress(told):
                 if line not in known:
                     known.add(line)
                     output.print_error(line)
             if told.row.state not in _ONGOING_STATES:
-                return _report_end(told.row, at.options)
-            if told.row.state is PlanState.APPROVED and _is_daemon_missing(at):
+                return _report_end(told.row, session.options)
+            if told.row.state is PlanState.APPROVED and _is_daemon_missing(session):
                 output.print_error(
                     "no daemon runs on this state directory: the plan is approved, and is not "
                     "begun before one does"
@@ -53,8 +53,8 @@ def follow_plan(at: ServiceSession, plan_id: str, *, pause: SleepFunction = time
         return OPEN
 
 
-def _is_daemon_missing(at: ServiceSession) -> bool:
-    return at.office is not None and not state_dir.is_in_use(Path(at.office.folder))
+def _is_daemon_missing(session: ServiceSession) -> bool:
+    return session.office is not None and not state_dir.is_in_use(Path(session.office.folder))
 
 
 def _describe_progress(told: PlanDetails) -> list[str]:

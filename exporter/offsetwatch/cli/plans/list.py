@@ -92,8 +92,8 @@ def _read_plan_history(journal: Journal, plan_id: str) -> PlanHistory:
 
 def list_plans(access: ServiceAccess, *, output_format: OutputFormat) -> int:
     """All plans, oldest first. Exit code 5 if one is open that nobody works on."""
-    with open_service(access) as at:
-        told = [(row, describe_status(at, row)) for row in reversed(at.desk.plans())]
+    with open_service(access) as session:
+        told = [(row, describe_status(session, row)) for row in reversed(session.desk.plans())]
     rows = [build_plan_document(row, standing) for row, standing in told]
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, rows)
@@ -123,11 +123,11 @@ def _is_abandoned(row: PlanRow, standing: str) -> bool:
     return row.state in IS_OPEN and standing not in {AT_WORK, PlanState.RUNNING.value}
 
 
-def describe_status(at: ServiceSession, row: PlanRow) -> str:
+def describe_status(session: ServiceSession, row: PlanRow) -> str:
     """How a plan stands; on its own host also whether anybody works on it."""
-    if at.office is None or row.state not in IS_OPEN:
+    if session.office is None or row.state not in IS_OPEN:
         return row.state.value
-    if at.office.busy(row):
+    if session.office.busy(row):
         return AT_WORK
     return CUT_OFF if row.state is PlanState.RUNNING else row.state.value
 
@@ -138,13 +138,13 @@ def show_plan(
     """All of a plan: what it is to do, what the guards say, what was done, and what a person must
     decide. Exit code 5 if it is open and nobody works on it.
     """
-    with open_service(access) as at:
-        told = at.desk.plan(plan_id)
+    with open_service(access) as session:
+        told = session.desk.plan(plan_id)
         if told is None:
             raise build_unknown_plan_error(plan_id)
-        standing = describe_status(at, told.row)
-        entries = read_records(at, plan_id)
-        said = _suggest_commands(at, told.row, standing, entries, where)
+        standing = describe_status(session, told.row)
+        entries = read_records(session, plan_id)
+        said = _suggest_commands(session, told.row, standing, entries, where)
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
@@ -164,35 +164,35 @@ def show_plan(
             for entry in entries
             if isinstance(entry.record, OffsetsBackedUp)
         ]
-        if at.office is not None:  # another replica, or this one before its folder was moved
-            kept = [str(backups.resolve_backup_path(at.office.folder, path)) for path in kept]
+        if session.office is not None:  # another replica, or this one before its folder was moved
+            kept = [str(backups.resolve_backup_path(session.office.folder, path)) for path in kept]
         print_plan(told, standing, ("backup", kept[0] if kept else None))
         _print_records(f"Journal of {plan_id}", entries)
         output.print_error(said)
     return OPEN if _is_abandoned(told.row, standing) else OK
 
 
-def read_records(at: ServiceSession, plan_id: str) -> tuple[JournalEntry, ...]:
+def read_records(session: ServiceSession, plan_id: str) -> tuple[JournalEntry, ...]:
     """What the journal has of a plan; nothing where we are not allowed to read it."""
-    if at.office is not None:
-        return at.office.entries(plan_id)
+    if session.office is not None:
+        return session.office.entries(plan_id)
     try:
-        return tuple(entry for entry in _read_journal_from(at, 1) if entry.plan_id == plan_id)
+        return tuple(entry for entry in _read_journal_from(session, 1) if entry.plan_id == plan_id)
     except AccessDenied as exc:
         output.print_error(f"its journal is not shown: {output.format_client_error(exc)}")
         return ()
 
 
-def _read_journal_from(at: ServiceSession, seq: int) -> Iterator[JournalEntry]:
+def _read_journal_from(session: ServiceSession, seq: int) -> Iterator[JournalEntry]:
     """Every record of the journal from this one on."""
-    while lines := at.desk.journal(seq, LINES_MAX):
+    while lines := session.desk.journal(seq, LINES_MAX):
         seq = lines[-1].seq + 1
         for line in lines:
             yield JournalEntry(line.seq, line.plan_id, decode_record(bytes(line.record)))
 
 
 def _suggest_commands(
-    at: ServiceSession,
+    session: ServiceSession,
     row: PlanRow,
     standing: str,
     entries: tuple[JournalEntry, ...],
@@ -200,11 +200,13 @@ def _suggest_commands(
 ) -> str:
     """What to do about it, with the commands for that."""
     if standing == AT_WORK:
-        return f"a process works on it. {describe_next_step(row, at.options)}"
-    if row.state in _STATES_BEFORE_START or at.office is None:
-        return describe_next_step(row, at.options)
+        return f"a process works on it. {describe_next_step(row, session.options)}"
+    if row.state in _STATES_BEFORE_START or session.office is None:
+        return describe_next_step(row, session.options)
     progress = replay_records(tuple(entry.record for entry in entries), EngineLimits())
-    return words.describe_ending(progress, runner.format_options(at.office.folder, where.options))
+    return words.describe_ending(
+        progress, runner.format_options(session.office.folder, where.options)
+    )
 
 
 def _print_records(title: str, entries: Iterable[JournalEntry]) -> None:
@@ -299,9 +301,9 @@ def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions
 
 def resolve_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     """Close an open plan and leave everything as it is."""
-    with open_service(access) as at:
-        answer = at.desk.resolve(plan_id, at.by, because)
-        told = at.desk.plan(plan_id)
+    with open_service(access) as session:
+        answer = session.desk.resolve(plan_id, session.by, because)
+        told = session.desk.plan(plan_id)
     if isinstance(answer, RequestTargetNotFound) or told is None:
         raise build_unknown_plan_error(plan_id)
     row = told.row
@@ -321,11 +323,11 @@ def resolve_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
 
 def print_journal_tail(access: ServiceAccess, *, count: int, output_format: OutputFormat) -> int:
     """The newest records of all plans."""
-    with open_service(access) as at:
-        health = at.desk.verify()
+    with open_service(access) as session:
+        health = session.desk.verify()
         if isinstance(health, JournalCheckFailed):
             raise JournalDamaged(health.said)
-        entries = list(_read_journal_from(at, max(1, health.records - count + 1)))[-count:]
+        entries = list(_read_journal_from(session, max(1, health.records - count + 1)))[-count:]
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, [_build_record_document(entry) for entry in entries])
     else:
@@ -338,18 +340,21 @@ def verify_journal(access: ServiceAccess) -> int:
     the journal is not. Exit code 1 if a backup is not. From elsewhere the journal alone is looked
     at.
     """
-    with open_service(access) as at:
-        health = at.desk.verify()
+    with open_service(access) as session:
+        health = session.desk.verify()
         if isinstance(health, JournalCheckFailed):
             raise JournalDamaged(health.said)
-        where = "the journal" if at.office is None else str(at.office.folder)
+        where = "the journal" if session.office is None else str(session.office.folder)
         output.print_error(f"{where}: {health.records} records, each as it was written")
-        if at.office is None:
+        if session.office is None:
             return OK
         kept = [
-            (backups.resolve_backup_path(at.office.folder, frozen.backup), frozen.backup_sha256)
-            for row in at.desk.plans()
-            for entry in at.office.entries(row.plan_id)
+            (
+                backups.resolve_backup_path(session.office.folder, frozen.backup),
+                frozen.backup_sha256,
+            )
+            for row in session.desk.plans()
+            for entry in session.office.entries(row.plan_id)
             if isinstance(entry.record, OffsetsBackedUp)
             for frozen in (entry.record.frozen,)
         ]

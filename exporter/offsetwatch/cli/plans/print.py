@@ -136,7 +136,7 @@ def print_guards(title: str, guards: tuple[GuardAnswerRow, ...], *, brief: bool 
     """
     rows = [
         (_rank_guard(guard), guard)
-        for guard in sorted(guards, key=lambda at: (_rank_guard(at), at.number))
+        for guard in sorted(guards, key=lambda answer: (_rank_guard(answer), answer.number))
     ]
     output.print_table(
         title,
@@ -164,10 +164,10 @@ _AUTOMATIC_GUARDS: Final = frozenset(
 )
 
 
-def _rank_guard(at: GuardAnswerRow) -> int:
-    if at.answer == "pass":
+def _rank_guard(answer: GuardAnswerRow) -> int:
+    if answer.answer == "pass":
         return _PASSES
-    return _ASKS if at.guard in _AUTOMATIC_GUARDS else _DENIES
+    return _ASKS if answer.guard in _AUTOMATIC_GUARDS else _DENIES
 
 
 def select_denying_guards(guards: tuple[GuardAnswerRow, ...]) -> tuple[GuardAnswerRow, ...]:

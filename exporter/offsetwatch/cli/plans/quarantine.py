@@ -216,8 +216,10 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
     for one in found.values():
         return one
     if damaged:
-        at = damaged[0]
-        raise ConfigError((f"{prefix} is damaged: {at.receipt.where}: {at.problem}",))
+        quarantined_copy = damaged[0]
+        raise ConfigError(
+            (f"{prefix} is damaged: {quarantined_copy.receipt.where}: {quarantined_copy.problem}",)
+        )
     raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
 
 

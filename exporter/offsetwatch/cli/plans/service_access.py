@@ -44,18 +44,18 @@ class ServiceAccess:
     @property
     def options(self) -> str:
         """To be added to a command that is to reach the same."""
-        at = self.listener
+        endpoint = self.listener
         named: tuple[tuple[str, object], ...]
-        if at is None:
+        if endpoint is None:
             folder = None if self.config_path is None and self.state_dir is None else self.folder
             named = (("--config", self.config_path), ("--state-dir", folder))
         else:
             named = (
-                ("--url", at.url),
-                ("--token-file", at.token_file),
-                ("--ca-file", at.ca_file),
-                ("--cert-file", at.cert_file),
-                ("--key-file", at.key_file),
+                ("--url", endpoint.url),
+                ("--token-file", endpoint.token_file),
+                ("--ca-file", endpoint.ca_file),
+                ("--cert-file", endpoint.cert_file),
+                ("--key-file", endpoint.key_file),
             )
         given = ((option, str(value)) for option, value in named if value is not None)
         return shlex.join(word for pair in given for word in pair)

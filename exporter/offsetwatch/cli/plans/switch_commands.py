@@ -50,16 +50,16 @@ def mode(
     from offsetwatch.cli.plans import switches as switching  # noqa: PLC0415
     from offsetwatch.remedy.model.service_api import Mode  # noqa: PLC0415
 
-    at = build_service_access(**where)
-    if at.listener is None and at.config_path is None:
+    access = build_service_access(**where)
+    if access.listener is None and access.config_path is None:
         raise click.UsageError("say --config or --url: the configuration sets how far it may go")
     if wanted is None:
-        sys.exit(switching.show_mode(at, output_format=output_format))
+        sys.exit(switching.show_mode(access, output_format=output_format))
     if because is None:
         raise click.UsageError(
             "say --because: the journal needs a reason for every change of the mode"
         )
-    sys.exit(switching.set_mode(at, Mode(wanted), because=because))
+    sys.exit(switching.set_mode(access, Mode(wanted), because=because))
 
 
 @click.command()

@@ -28,8 +28,8 @@ MODE_MEANINGS: Final = {
 
 def show_mode(access: ServiceAccess, *, output_format: OutputFormat) -> int:
     """Mode, pause and open breakers, as they are now."""
-    with open_service(access) as at:
-        found = at.desk.switches()
+    with open_service(access) as session:
+        found = session.desk.switches()
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, found)
     else:
@@ -61,9 +61,9 @@ def describe_pause(held: RemediationPause) -> str:
 
 def set_mode(access: ServiceAccess, mode: Mode, *, because: str) -> int:
     """From now on. Never above what is configured, which is said where it makes a difference."""
-    with open_service(access) as at:
-        at.desk.set_mode(mode, at.by, because)
-        now = at.desk.switches().mode
+    with open_service(access) as session:
+        session.desk.set_mode(mode, session.by, because)
+        now = session.desk.switches().mode
     output.print_error(f"the mode is {now.value}: {MODE_MEANINGS[now]}")
     if now is not mode:
         output.print_error(
@@ -91,8 +91,8 @@ def pause_remediation(
         end = parse_time(until, now, "--until")
     if end is not None and end <= now:
         raise ConfigError((f"{output.format_moment(end)} is over already: nothing is paused",))
-    with open_service(access) as at:
-        at.desk.pause(end, at.by, because)
+    with open_service(access) as session:
+        session.desk.pause(end, session.by, because)
     how_long = "until an operator ends it" if end is None else f"until {output.format_moment(end)}"
     output.print_error(f"no new plan begins {how_long}; a running plan ends safely")
     return OK
@@ -100,17 +100,17 @@ def pause_remediation(
 
 def end_pause(access: ServiceAccess, *, because: str) -> int:
     """Go on."""
-    with open_service(access) as at:
-        held = at.desk.switches().pause
-        at.desk.unpause(at.by, because)
+    with open_service(access) as session:
+        held = session.desk.switches().pause
+        session.desk.unpause(session.by, because)
     output.print_error("there was no pause" if held is None else "the pause is over")
     return OK
 
 
 def list_breakers(access: ServiceAccess, *, output_format: OutputFormat) -> int:
     """What is open. Exit code 1 if anything is."""
-    with open_service(access) as at:
-        found = at.desk.switches().breakers
+    with open_service(access) as session:
+        found = session.desk.switches().breakers
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, found)
     elif found:
@@ -129,10 +129,10 @@ def _print_breakers(found: tuple[BreakerRow, ...]) -> None:
 
 def ack_breaker(access: ServiceAccess, scope: str, *, because: str) -> int:
     """Close it: a person has looked."""
-    with open_service(access) as at:
-        answer = at.desk.ack_breaker(scope, at.by, because)
+    with open_service(access) as session:
+        answer = session.desk.ack_breaker(scope, session.by, because)
         if isinstance(answer, RequestTargetNotFound):
-            there = ", ".join(breaker.scope for breaker in at.desk.switches().breakers)
+            there = ", ".join(breaker.scope for breaker in session.desk.switches().breakers)
             raise ConfigError((f"no breaker of {scope} is open ({there or 'none is'})",))
     output.print_error(f"the breaker of {scope} is closed")
     return OK

@@ -328,7 +328,7 @@ class _Sweep:
             if alive and alive <= connector_request.failures.keys()
         ]:
             told_by = self._last | question.failures
-            error = self._verdict(question, sorted(told_by.items(), key=lambda at: at[0]))
+            error = self._verdict(question, sorted(told_by.items(), key=lambda item: item[0]))
             self._again.remove(question)
             if isinstance(error, NotFound):
                 self._close(question)

@@ -62,7 +62,7 @@ def find_worker_evidence(path: Path, properties: Path, urls: tuple[str, ...]) ->
 
 def _find_processes(path: Path, properties: Path) -> Iterator[str]:
     wanted = _read_file_identity(path)
-    for process in sorted(_PROC.glob("[0-9]*"), key=lambda at: int(at.name)):
+    for process in sorted(_PROC.glob("[0-9]*"), key=lambda path: int(path.name)):
         if process.name == str(os.getpid()):
             continue
         if _is_worker_with_properties(process, properties):

@@ -250,14 +250,14 @@ class LogBoundsReader:
             return [*offsets]
         return [self._one(partition) for partition in found]
 
-    def _one(self, at: ck.TopicPartition) -> OffsetOrError:
+    def _one(self, partition: ck.TopicPartition) -> OffsetOrError:
         """An offset that is one: while a broker goes or comes, librdkafka may answer with a
         negative number and without an error.
         """
-        if at.error is not None:
-            return self._why_not(at.error)
-        if at.offset >= 0:
-            return int(at.offset)
+        if partition.error is not None:
+            return self._why_not(partition.error)
+        if partition.offset >= 0:
+            return int(partition.offset)
         self._unsettled = True
         return LeaderNotAvailable(self._name, "the broker gave no offset")
 

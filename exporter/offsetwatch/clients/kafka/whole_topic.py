@@ -202,11 +202,15 @@ def _build_timeout_error(
         for partition in wanted
         if positions[partition.partition] < ends.ends[partition.partition]
     ]
-    at = left[0]
-    why = f"stands at {positions[at.partition]} of {ends.ends[at.partition]}"
+    topic_partition = left[0]
+    why = (
+        f"stands at {positions[topic_partition.partition]} of "
+        f"{ends.ends[topic_partition.partition]}"
+    )
     return ResponseTimeout(
         name,
-        f"{at.topic} partition {at.partition} {why}, and nothing more comes; an open transaction "
+        f"{topic_partition.topic} partition {topic_partition.partition} {why}, and nothing "
+        "more comes; an open transaction "
         "may be in the way",
     )
 

@@ -58,7 +58,7 @@ def is_bad_batch(error: ck.KafkaError) -> bool:
 
 
 def verify_checksums(
-    settings: Mapping[str, Any], at: TopicPartition, start: int, end: int, timeout_s: float
+    settings: Mapping[str, Any], partition: TopicPartition, start: int, end: int, timeout_s: float
 ) -> ChecksumResult:
     """Read from `start` to before `end`, both offsets of the log, with checksums. `settings` are a
     consumer's.
@@ -74,8 +74,8 @@ def verify_checksums(
         "hooks": {
             name: _format_hook_name(value) for name, value in settings.items() if name == "oauth_cb"
         },
-        "topic": at.topic,
-        "partition": at.partition,
+        "topic": partition.topic,
+        "partition": partition.partition,
     }
 
     def read(wanted: ChecksumRange) -> ChecksumChildResult:

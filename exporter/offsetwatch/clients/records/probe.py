@@ -104,17 +104,19 @@ class ProbeReader:
         starts: Mapping[TopicPartition, int],
         found: dict[TopicPartition, ProbeAnswer],
     ) -> None:
-        at = TopicPartition(message.topic() or "", message.partition() or 0)
-        if at not in starts:
+        partition = TopicPartition(message.topic() or "", message.partition() or 0)
+        if partition not in starts:
             error = message.error()
             if error is not None:  # of no partition: of the cluster
                 self._errors.add(error)
             return
-        if at in found:
+        if partition in found:
             return
-        found[at] = self._answer(message, starts[at])
+        found[partition] = self._answer(message, starts[partition])
         # What was fetched with it is thrown away inside librdkafka.
-        self._consumer.incremental_unassign([ck.TopicPartition(at.topic, at.partition)])
+        self._consumer.incremental_unassign(
+            [ck.TopicPartition(partition.topic, partition.partition)]
+        )
 
     def _answer(self, message: ck.Message, start: int) -> ProbeAnswer:
         error, offset = message.error(), message.offset()

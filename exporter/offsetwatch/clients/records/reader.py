@@ -102,7 +102,7 @@ class RecordReader:
 
     def window(
         self,
-        at: TopicPartition,
+        partition: TopicPartition,
         start: int,
         *,
         until: int | None = None,
@@ -121,38 +121,42 @@ class RecordReader:
         """
         deadline = time.monotonic() + timeout_s
         self._errors.clear()
-        log_start, end = self._bounds(at, timeout_s)
+        log_start, end = self._bounds(partition, timeout_s)
         found = _WindowBuilder(max(start, log_start), end, until, count_max, bytes_max)
         if found.done:
             return LogWindow((), found.position, end, log_start)
-        self._read(at, found, deadline)
+        self._read(partition, found, deadline)
         short = "" if found.is_complete else f"read up to {found.position} of {found.last}"
         if self._check_crcs:
-            checked = verify_checksums(self._settings, at, found.start, found.position, timeout_s)
+            checked = verify_checksums(
+                self._settings, partition, found.start, found.position, timeout_s
+            )
             if checked.sound_to < found.position and not checked.corrupt:
                 short = f"checksums verified up to {checked.sound_to} of {found.position}"
             found.cut(checked)
         end = max(end, found.position)  # it may have grown meanwhile
         window = LogWindow(tuple(found.records), found.position, end, log_start, found.corrupt_at)
         if short and found.corrupt_at is None:
-            raise IncompleteRead(self._target(at), f"{short} in {timeout_s:g} s", window)
+            raise IncompleteRead(self._target(partition), f"{short} in {timeout_s:g} s", window)
         return window
 
-    def _read(self, at: TopicPartition, found: _WindowBuilder, deadline: float) -> None:
+    def _read(self, partition: TopicPartition, found: _WindowBuilder, deadline: float) -> None:
         """Let the window grow until it is done, or until the deadline (monotonic)."""
         consumer = self._consumer
         try:
-            consumer.assign([ck.TopicPartition(at.topic, at.partition, found.position)])
+            consumer.assign(
+                [ck.TopicPartition(partition.topic, partition.partition, found.position)]
+            )
             while not found.done:
                 left_s = deadline - time.monotonic()
                 if left_s <= 0:
                     break
                 message = consumer.poll(min(POLL_S, left_s))
                 if message is not None:
-                    self._take(message, at, found)
+                    self._take(message, partition, found)
             consumer.unassign()
         except ck.KafkaException as exc:
-            raise client_error_from(self._target(at), exc.args[0]) from exc
+            raise client_error_from(self._target(partition), exc.args[0]) from exc
         if found.corrupt_at is not None:
             self.close()  # what it would go on with is not to be relied on
 
@@ -162,15 +166,15 @@ class RecordReader:
             self._made = create_client(self.name, ck.Consumer, self._settings)
         return self._made
 
-    def _target(self, at: TopicPartition) -> str:
-        return f"{self.name}/{at.topic}-{at.partition}"
+    def _target(self, partition: TopicPartition) -> str:
+        return f"{self.name}/{partition.topic}-{partition.partition}"
 
-    def _bounds(self, at: TopicPartition, timeout_s: float) -> tuple[int, int]:
-        wanted = ck.TopicPartition(at.topic, at.partition)
+    def _bounds(self, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
+        wanted = ck.TopicPartition(partition.topic, partition.partition)
         try:
             found = self._consumer.get_watermark_offsets(wanted, timeout=timeout_s, cached=False)
         except ck.KafkaException as exc:
-            told = client_error_from(self._target(at), exc.args[0])
+            told = client_error_from(self._target(partition), exc.args[0])
             if (
                 isinstance(told, ResponseTimeout | TargetUnreachable)
                 and self._consumer.poll(0) is None
@@ -178,24 +182,26 @@ class RecordReader:
                 told = self._errors.pop(self.name) or told
             raise told from exc
         if found is None:
-            raise ResponseTimeout(self._target(at), "no answer with its log start and end in time")
+            raise ResponseTimeout(
+                self._target(partition), "no answer with its log start and end in time"
+            )
         if min(found) < 0:  # while a broker goes or comes, and without an error
-            raise LeaderNotAvailable(self._target(at), "the broker gave no offset")
+            raise LeaderNotAvailable(self._target(partition), "the broker gave no offset")
         return found
 
-    def _take(self, message: ck.Message, at: TopicPartition, found: _WindowBuilder) -> None:
+    def _take(self, message: ck.Message, partition: TopicPartition, found: _WindowBuilder) -> None:
         error, offset = message.error(), message.offset()
         if error is not None:
-            if message.topic() != at.topic:
+            if message.topic() != partition.topic:
                 self._errors.add(error)  # of the cluster; librdkafka tries again
             elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
                 found.ended(offset)
             elif is_bad_batch(error):
                 found.corrupted(offset)
             else:
-                raise client_error_from(self._target(at), error)
+                raise client_error_from(self._target(partition), error)
         elif found.wants(offset):
-            found.take(_build_raw_record(message, self._target(at)))
+            found.take(_build_raw_record(message, self._target(partition)))
 
 
 class _WindowBuilder:

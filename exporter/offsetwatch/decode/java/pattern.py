@@ -98,17 +98,17 @@ def _is_portable(text: str) -> bool:
     """Return True where every token is one that Java and RE2 read alike."""
     if _IGNORES_CASE.search(text) and not text.isascii():
         return False  # RE2 takes the sign of Kelvin for a k
-    at = 0
-    while at < len(text):
-        if text[at] == "[":
-            at = _find_class_end(text, at)
-            if at < 0:
+    position = 0
+    while position < len(text):
+        if text[position] == "[":
+            position = _find_class_end(text, position)
+            if position < 0:
                 return False
             continue
-        token = _TOKEN.match(text, at)
+        token = _TOKEN.match(text, position)
         if token is None:
             return False
-        at = token.end()
+        position = token.end()
     return True
 
 
@@ -116,13 +116,13 @@ def _find_class_end(text: str, start: int) -> int:
     """Return where the class that begins here ends; negative where RE2 would read another one, as
     it does of Java's unions and intersections.
     """
-    at = start + 1 + text.startswith("^", start + 1)
-    first = at
-    while at < len(text):
-        if text[at] == "]" and at > first:
-            return at + 1
-        token = _CLASS_TOKEN.match(text, at)
+    position = start + 1 + text.startswith("^", start + 1)
+    first = position
+    while position < len(text):
+        if text[position] == "]" and position > first:
+            return position + 1
+        token = _CLASS_TOKEN.match(text, position)
         if token is None:
             return -1
-        at = token.end()
+        position = token.end()
     return -1

@@ -51,23 +51,23 @@ class BlockBuilder:
     def take(self, offsets: npt.NDArray[np.int64], hashes: _Longs) -> Iterator[Block]:
         """The blocks that end within these records."""
         ends = np.flatnonzero((hashes & np.uint64(BLOCK_RECORDS_MEAN - 1)) == 0)
-        at = 0
-        while at < len(hashes):
-            end, whole = self._end(ends, at, len(hashes))
-            self._add(offsets[at:end], hashes[at:end])
+        position = 0
+        while position < len(hashes):
+            end, whole = self._end(ends, position, len(hashes))
+            self._add(offsets[position:end], hashes[position:end])
             if whole:
                 yield self._made()
-            at = end
+            position = end
 
     def rest(self) -> Iterator[Block]:
         """The block that the log's end ends, if there is one."""
         if self._records:
             yield self._made()
 
-    def _end(self, ends: npt.NDArray[np.intp], at: int, length: int) -> tuple[int, bool]:
+    def _end(self, ends: npt.NDArray[np.intp], position: int, length: int) -> tuple[int, bool]:
         """Up to where the block at work goes, and whether it is whole then."""
-        earliest = at + max(0, BLOCK_RECORDS_MIN - 1 - self._records)
-        latest = at + BLOCK_RECORDS_MAX - self._records
+        earliest = position + max(0, BLOCK_RECORDS_MIN - 1 - self._records)
+        latest = position + BLOCK_RECORDS_MAX - self._records
         number = int(np.searchsorted(ends, earliest))
         end = int(ends[number]) + 1 if number < len(ends) else length + 1
         if min(end, latest) > length:

@@ -209,7 +209,9 @@ def group_differences(
     made: list[AuditFinding] = []
     last: tuple[object, ...] | None = None
     end = -2
-    for item in sorted(found, key=lambda at: (at.kind, at.window, at.place)):
+    for item in sorted(
+        found, key=lambda difference: (difference.kind, difference.window, difference.place)
+    ):
         why = explain(item)
         same = (item.kind, item.window, *why)
         if same == last and item.place == end + 1 and _is_continuation(made[-1], item):
@@ -272,33 +274,37 @@ def _compute_kind_key(found: AuditFinding) -> tuple[str, str, int, int]:
     return (found.kind, found.explained, *_compute_offset_key(found))
 
 
-def _is_same_kind(last: AuditFinding, at: AuditFinding) -> bool:
-    same = (last.kind, last.explained, last.certain) == (at.kind, at.explained, at.certain)
-    return same and _is_next(last.down, at.down)
+def _is_same_kind(last: AuditFinding, finding: AuditFinding) -> bool:
+    same = (last.kind, last.explained, last.certain) == (
+        finding.kind,
+        finding.explained,
+        finding.certain,
+    )
+    return same and _is_next(last.down, finding.down)
 
 
-def _is_next(last: Span | None, at: Span | None) -> bool:
-    if last is None or at is None:
-        return last is at
-    return at.first == last.last + 1
+def _is_next(last: Span | None, span: Span | None) -> bool:
+    if last is None or span is None:
+        return last is span
+    return span.first == last.last + 1
 
 
-def _is_previous(last: Span | None, at: Span | None) -> bool:
-    if last is None or at is None:
+def _is_previous(last: Span | None, span: Span | None) -> bool:
+    if last is None or span is None:
         return False
-    return at.last + 1 == last.first
+    return span.last + 1 == last.first
 
 
-def _join_spans(last: Span | None, at: Span | None) -> Span | None:
-    if last is None or at is None:
+def _join_spans(last: Span | None, span: Span | None) -> Span | None:
+    if last is None or span is None:
         return None
-    return Span(min(last.first, at.first), max(last.last, at.last))
+    return Span(min(last.first, span.first), max(last.last, span.last))
 
 
 def _compute_offset_key(found: AuditFinding) -> tuple[int, int]:
     """By where it is downstream, if it is there."""
-    at = found.down or found.up
-    return (0 if at is None else at.first, 0 if found.up is None else found.up.first)
+    span = found.down or found.up
+    return (0 if span is None else span.first, 0 if found.up is None else found.up.first)
 
 
 def _is_judged(of: Slice, offset: int) -> bool:
@@ -327,10 +333,12 @@ def _find_reordered(
             if waiting.get(record.digest):
                 window, place, of = waiting[record.digest].popleft()
                 ups.add((window, place))
-                at = gap.down_at + number
-                downs.add((gap.window, at))
+                position = gap.down_at + number
+                downs.add((gap.window, position))
                 found.append(
-                    MirrorDifference(MirrorDifferenceKind.REORDERED, gap.window, at, of, record)
+                    MirrorDifference(
+                        MirrorDifferenceKind.REORDERED, gap.window, position, of, record
+                    )
                 )
     return ups, downs, found
 
@@ -342,12 +350,12 @@ def _classify_one_sided(
     their headers alone; then, if there are as many here as there, each in its turn; else those with
     the same key.
     """
-    pairs, ups, downs = _pair_records(ups, downs, lambda at: at.body)
+    pairs, ups, downs = _pair_records(ups, downs, lambda record: record.body)
     if len(ups) == len(downs):
         pairs += zip(ups, downs, strict=True)
         ups = downs = []
     else:
-        more, ups, downs = _pair_records(ups, downs, lambda at: at.key)
+        more, ups, downs = _pair_records(ups, downs, lambda record: record.key)
         pairs += more
     for (place, up), (_, down) in pairs:
         yield MirrorDifference(MirrorDifferenceKind.ALTERED, window, place, up, down)

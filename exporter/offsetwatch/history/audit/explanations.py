@@ -146,13 +146,13 @@ class DifferenceExplainer:
 
     def __init__(
         self,
-        at: TopicPartition,
+        partition: TopicPartition,
         of: Iterable[PlannedReposition],
         through: Transforms,
         newest: CompactionFacts,
     ) -> None:
-        self._skipped = tuple(skip for skip in of if skip.at == at and not skip.again)
-        self._repeated = tuple(skip for skip in of if skip.at == at and skip.again)
+        self._skipped = tuple(skip for skip in of if skip.at == partition and not skip.again)
+        self._repeated = tuple(skip for skip in of if skip.at == partition and skip.again)
         self._through = through
         self._newest = newest
 
@@ -253,14 +253,14 @@ def _find_plan_repositions(
 
 
 def _compare_positions(
-    at: TopicPartition, was: int | None, now: int | None, said: str
+    partition: TopicPartition, was: int | None, now: int | None, said: str
 ) -> Iterator[PlannedReposition]:
     """MM2 stores the last record that it has copied; none means that it begins anew."""
     old, new = -1 if was is None else was, -1 if now is None else now
     if new > old:
-        yield PlannedReposition(at, old + 1, new, again=False, said=f"skipped by {said}")
+        yield PlannedReposition(partition, old + 1, new, again=False, said=f"skipped by {said}")
     elif old > new:
-        yield PlannedReposition(at, new + 1, old, again=True, said=f"copied again by {said}")
+        yield PlannedReposition(partition, new + 1, old, again=True, said=f"copied again by {said}")
 
 
 def _positions(
@@ -268,11 +268,11 @@ def _positions(
 ) -> Iterator[tuple[TopicPartition, int | None]]:
     for pair in pairs:
         fields = parse_json(pair.partition.encode())
-        at = parse_mirror_partition(fields) if is_flat_map(fields) else None
-        if at is None or at.cluster != alias:
+        partition = parse_mirror_partition(fields) if is_flat_map(fields) else None
+        if partition is None or partition.cluster != alias:
             continue
         stored = None if pair.offset is None else parse_json(pair.offset.encode())
         number = stored.get("offset") if isinstance(stored, dict) else None
         known = isinstance(number, int) and not isinstance(number, bool)
         if pair.offset is None or known:
-            yield TopicPartition(at.topic, at.partition), number if known else None
+            yield TopicPartition(partition.topic, partition.partition), number if known else None

@@ -147,7 +147,7 @@ def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAu
                 named = topics[0] if len(topics) == 1 else f"{topics[0]} to {topics[-1]}"
                 progress(f"part {number} of {len(todo)}: {named}")
                 found += _Batch(spec, spark, reaches, progress).audited()
-    return tuple(sorted(found, key=lambda at: at.reach.at))
+    return tuple(sorted(found, key=lambda partition_audit: partition_audit.reach.at))
 
 
 def _size(reach: PartitionCoverage) -> int:
@@ -283,24 +283,26 @@ class _Batch:
         of = self._slices[number]
         return replace(of, up_head=False) if number in self._cut_down else of
 
-    def _without_head(self, at: _DifferingBlocks) -> _DifferingBlocks:
+    def _without_head(self, differing_blocks: _DifferingBlocks) -> _DifferingBlocks:
         """Of what lies before all that matches and is not judged, only the end is looked at: it may
         be most of a log.
         """
-        of = self._slices[at.of]
-        if at.up_before is not None or (of.up_head and of.down_head):
-            return at
-        blocks = [block for run in at.down for block in run]
-        up, down = at.up, tuple(blocks)
+        of = self._slices[differing_blocks.of]
+        if differing_blocks.up_before is not None or (of.up_head and of.down_head):
+            return differing_blocks
+        blocks = [block for run in differing_blocks.down for block in run]
+        up, down = differing_blocks.up, tuple(blocks)
         if not of.up_head:
-            up = _take_last_blocks(at.up, down)
-            self._cut_up[at.of] = sum(block.records for block in at.up[: len(at.up) - len(up)])
+            up = _take_last_blocks(differing_blocks.up, down)
+            self._cut_up[differing_blocks.of] = sum(
+                block.records for block in differing_blocks.up[: len(differing_blocks.up) - len(up)]
+            )
         if not of.down_head:
             kept = _take_last_blocks(down, up)
             if len(kept) < len(down):
-                self._cut_down.add(at.of)
+                self._cut_down.add(differing_blocks.of)
             down = kept
-        return replace(at, up=up, down=(down,) if down else ())
+        return replace(differing_blocks, up=up, down=(down,) if down else ())
 
     def _records(
         self, looked: Sequence[_DifferingBlocks]
@@ -380,14 +382,14 @@ def _has_match_within(runs: Sequence[MatchingRun], gap: AlignmentGap) -> bool:
     return any(gap.up <= run.up < gap.up_end for run in runs)
 
 
-def _build_repeat_finding(at: _Repeat, why: DifferenceExplainer) -> AuditFinding:
-    source = Span(at.source.first, at.source.last)
+def _build_repeat_finding(block: _Repeat, why: DifferenceExplainer) -> AuditFinding:
+    source = Span(block.source.first, block.source.last)
     explained = why.again(source)
     return AuditFinding(
         MirrorDifferenceKind.DUPLICATED,
-        at.block.records,
+        block.block.records,
         source,
-        Span(at.block.first, at.block.last),
+        Span(block.block.first, block.block.last),
         explained,
         certain=bool(explained),
     )
@@ -401,13 +403,17 @@ def _merge_gaps(found: Sequence[AlignmentGap]) -> Iterator[AlignmentGap]:
         yield AlignmentGap(first.up, last.up_end, first.down, last.down_end)
 
 
-def _build_coarse_finding(at: _DifferingBlocks) -> AuditFinding:
-    up = sum(block.records for block in at.up)
-    down = sum(block.records for run in at.down for block in run)
+def _build_coarse_finding(differing_blocks: _DifferingBlocks) -> AuditFinding:
+    up = sum(block.records for block in differing_blocks.up)
+    down = sum(block.records for run in differing_blocks.down for block in run)
     return AuditFinding(
         MirrorDifferenceKind.DIFFERENT,
         max(up, down),
-        Span(at.up[0].first, at.up[-1].last) if at.up else None,
-        Span(at.down[0][0].first, at.down[-1][-1].last) if at.down else None,
+        Span(differing_blocks.up[0].first, differing_blocks.up[-1].last)
+        if differing_blocks.up
+        else None,
+        Span(differing_blocks.down[0][0].first, differing_blocks.down[-1][-1].last)
+        if differing_blocks.down
+        else None,
         explained="",
     )

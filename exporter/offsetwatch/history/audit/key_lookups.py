@@ -60,13 +60,13 @@ class Lookups:
         firsts = {partition: _find_first_offsets(left[partition]) for partition in places}
         found: dict[TopicPartition, dict[int, HashedRecord | None]] = defaultdict(dict)
         for one in find_by_hash(self.spark, self.clusters, self._logs(places), hashes):
-            at, digest = places[one.number], one.record.digest
-            if digest not in wanted[at]:
+            topic_partition, digest = places[one.number], one.record.digest
+            if digest not in wanted[topic_partition]:
                 continue
             if one.side == UPSTREAM:
-                found[at][digest] = one.record
-            elif one.record.offset < firsts[at][digest]:
-                found[at].setdefault(digest, None)
+                found[topic_partition][digest] = one.record
+            elif one.record.offset < firsts[topic_partition][digest]:
+                found[topic_partition].setdefault(digest, None)
         return found
 
     def newest(

@@ -226,9 +226,9 @@ def _anchors(
         sync = decode_sync(record.key, record.value)
         if isinstance(sync, Undecodable):
             continue
-        at = TopicPartition(sync.topic, sync.partition)
-        if at in wanted:
-            found.setdefault(at, Anchors()).add(sync.upstream_offset, sync.downstream_offset)
+        partition = TopicPartition(sync.topic, sync.partition)
+        if partition in wanted:
+            found.setdefault(partition, Anchors()).add(sync.upstream_offset, sync.downstream_offset)
     return found
 
 

@@ -239,7 +239,7 @@ def _pieces(
             begin = anchor
 
 
-def _draw(seed: int, at: TopicPartition, offset: int) -> float:
+def _draw(seed: int, partition: TopicPartition, offset: int) -> float:
     """At least 0 and below 1, always the same for the same."""
-    name = f"{seed}/{at.topic}/{at.partition}/{offset}".encode()
+    name = f"{seed}/{partition.topic}/{partition.partition}/{offset}".encode()
     return int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "big") / 2**48

@@ -79,7 +79,7 @@ def compute_commit_intervals(commits: Floats) -> tuple[float, float, float] | No
     return half, most, nearly_all
 
 
-def compute_usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
+def compute_usual_lag(times: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
     """For each hour of the week the quantiles of what a flow had still to copy, by the hour and
     those beside it: of each week by itself, and of these the middle one, so that a week in which it
     stood still changes little. None where an hour was not looked at in WEEKS_MIN weeks.
@@ -87,10 +87,10 @@ def compute_usual_lag(at: Floats, lag: Floats, until: float) -> tuple[Lags, ...]
     at, lag    Unix seconds and records of each look
     """
     begin = until - WEEKS_MAX * WEEK_S
-    there = (at >= begin) & (at < until)
-    at, lag = at[there], lag[there]
-    week = ((until - at) // WEEK_S).astype(int)
-    hour = ((at // HOUR_S).astype(int) - _MONDAY_HOURS) % HOURS
+    there = (times >= begin) & (times < until)
+    times, lag = times[there], lag[there]
+    week = ((until - times) // WEEK_S).astype(int)
+    hour = ((times // HOUR_S).astype(int) - _MONDAY_HOURS) % HOURS
     found: list[Lags] = []
     for place in range(HOURS):
         near = np.isin(hour, [(place + beside) % HOURS for beside in (-1, 0, 1)])
@@ -175,18 +175,18 @@ def _levels(rates: Floats, times: Floats, edges: Floats, silent: Floats) -> Floa
     return found
 
 
-def _sum_expected(rates: Floats, at: Floats) -> Floats:
+def _sum_expected(rates: Floats, times: Floats) -> Floats:
     """Advances to be expected since the first Monday."""
-    weeks, hours = np.divmod(at / HOUR_S - _MONDAY_HOURS, HOURS)
+    weeks, hours = np.divmod(times / HOUR_S - _MONDAY_HOURS, HOURS)
     whole = np.minimum(hours.astype(int), HOURS - 1)
     sums = np.concatenate(([0.0], np.cumsum(rates)))
     found: Floats = weeks * sums[-1] + sums[whole] + rates[whole] * (hours - whole)
     return found
 
 
-def _locate_intervals(edges: Floats, at: Floats) -> npt.NDArray[np.int64]:
+def _locate_intervals(edges: Floats, times: Floats) -> npt.NDArray[np.int64]:
     """Between which edges each is."""
-    found = np.searchsorted(edges, at, "right").astype(np.int64)
+    found = np.searchsorted(edges, times, "right").astype(np.int64)
     return np.asarray(np.clip(found - 1, 0, len(edges) - 2), np.int64)
 
 

@@ -120,9 +120,9 @@ def _flatten_outcome(
 ) -> tuple[Any, ...]:
     if sample is None:
         return (*(None,) * 11, FailoverUnknownReason.NOT_SAMPLED.value if begun else None)
-    at, moment = sample
+    event_time, moment = sample
     return (
-        *(_micros(at), moment.position, moment.landing, moment.landing_from),
+        *(_micros(event_time), moment.position, moment.landing, moment.landing_from),
         _micros(moment.checkpoint_at),
         *(moment.met.best, moment.met.translated, moment.met.reread, moment.met.skip),
         *(moment.pace, compute_reread_s(moment)),
@@ -133,12 +133,12 @@ def _flatten_outcome(
 def _flatten_unreplicated(sample: tuple[float, UnreplicatedRecords] | None) -> tuple[Any, ...]:
     if sample is None:
         return (None,) * 6
-    at, ends = sample
+    moment, ends = sample
     return (
-        *(_micros(at), ends.end, ends.replicated, ends.records),
+        *(_micros(moment), ends.end, ends.replicated, ends.records),
         *(ends.age_s_min, ends.age_s_max),
     )
 
 
-def _micros(at: float | None) -> int | None:
-    return None if at is None else round(at * 1_000_000)
+def _micros(moment: float | None) -> int | None:
+    return None if moment is None else round(moment * 1_000_000)

@@ -89,17 +89,17 @@ class Series(Generic[T]):
         self.times.append(at)
         self.values.append(value)
 
-    def newest(self, at: float) -> tuple[float, T] | None:
+    def newest(self, moment: float) -> tuple[float, T] | None:
         """The newest that counts at this moment."""
-        place = bisect_right(self.times, at) - 1
-        if place < 0 or at - self.times[place] > STALE_S:
+        place = bisect_right(self.times, moment) - 1
+        if place < 0 or moment - self.times[place] > STALE_S:
             return None
         return self.times[place], self.values[place]
 
-    def exactly(self, at: float) -> T | None:
+    def exactly(self, moment: float) -> T | None:
         """That of the round of this moment: all that is asked for in one carries its time."""
-        place = bisect_right(self.times, at) - 1
-        return self.values[place] if place >= 0 and self.times[place] == at else None
+        place = bisect_right(self.times, moment) - 1
+        return self.values[place] if place >= 0 and self.times[place] == moment else None
 
 
 @dataclass(slots=True)

@@ -57,6 +57,6 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
-def format_time(at: float) -> str:
+def format_time(moment: float) -> str:
     """As people on call write it to each other."""
-    return to_utc(at).strftime("%Y-%m-%d %H:%M:%SZ")
+    return to_utc(moment).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -231,8 +231,8 @@ def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
     return min(found.get(kafka, float("-inf")) for kafka in kafkas) - BATCH_START_S_MAX
 
 
-def _build_topic_condition(at: KafkaTopic) -> str:
-    return f"kafka = {quote_text(at.kafka)} AND topic = {quote_text(at.topic)}"
+def _build_topic_condition(topic: KafkaTopic) -> str:
+    return f"kafka = {quote_text(topic.kafka)} AND topic = {quote_text(topic.topic)}"
 
 
 def query_rows(base: Path, table: Table, query: str) -> pa.Table:

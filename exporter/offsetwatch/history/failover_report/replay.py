@@ -108,23 +108,23 @@ class FailoverReplay:
         self._copied: dict[TopicPartition, LoggedCommit] = {}
         self._rounds = sorted({moment for ends in known.here.values() for moment in ends.times})
 
-    def forward(self, at: float) -> None:
+    def forward(self, moment: float) -> None:
         """Take in all that was in the logs by this moment; never back."""
-        for restart in self._restarts.until(at):
+        for restart in self._restarts.until(moment):
             self._read_syncs(restart)
             for syncs, _ in self._read.values():
                 syncs.emptied()
             self._tasks_known = True
-        self._read_syncs(at)
-        for said in self._checkpoints.until(at):
+        self._read_syncs(moment)
+        for said in self._checkpoints.until(moment):
             if said.anew:
                 self._said.clear()
             self._said[said.group, said.where] = said
-        for commit in self._commits.until(at):
+        for commit in self._commits.until(moment):
             self._copied[commit.where] = commit
 
-    def _read_syncs(self, at: float) -> None:
-        for sync in self._syncs.until(at):
+    def _read_syncs(self, moment: float) -> None:
+        for sync in self._syncs.until(moment):
             if sync.anew:
                 self._read.clear()
             known = self._read.get(sync.where)
@@ -140,10 +140,10 @@ class FailoverReplay:
     def moment(self, member: ReportGroupPartition, place: int) -> FailoverOutcome:
         """Of the sample at this place; forward() has come to its time, and no farther."""
         positions = self._known.positions[member]
-        at, position = positions.times[place], positions.values[place]
+        event_time, position = positions.times[place], positions.values[place]
         group, topic, partition = member
         where = TopicPartition(topic, partition)
-        own = _find_exact_sample(self._known.own.get(member), at)
+        own = _find_exact_sample(self._known.own.get(member), event_time)
         copy = TopicPartition(self._known.remote.get(topic, ""), partition)
         said = self._said.get((group, copy))
         hidden = own is None and said is not None and self._hidden(said)
@@ -153,20 +153,24 @@ class FailoverReplay:
             own=own,
             checkpoint=None if said is None or hidden else said.downstream,
             syncs=syncs,
-            here=_convert_to_bounds(_find_exact_sample(self._known.here.get(where), at)),
-            there=_convert_to_bounds(_find_exact_sample(self._known.there.get(where), at)),
+            here=_convert_to_bounds(_find_exact_sample(self._known.here.get(where), event_time)),
+            there=_convert_to_bounds(_find_exact_sample(self._known.there.get(where), event_time)),
             # What counts as of this round was there before it began, and ends are asked for in it.
             synced_before=True,
             landed_before=True,
         )
-        found = compute_failover_cost(standing) if at <= self._known.read_until else FailoverCost()
+        found = (
+            compute_failover_cost(standing)
+            if event_time <= self._known.read_until
+            else FailoverCost()
+        )
         if not self._tasks_known:
             found = replace(found, translated=None)
         why = None
         if found.reread is None:
             why = (
                 FailoverUnknownReason.NOT_READ
-                if at > self._known.read_until
+                if event_time > self._known.read_until
                 else _explain_unknown(standing, found, hidden)
             )
         return FailoverOutcome(
@@ -182,8 +186,8 @@ class FailoverReplay:
     def exposure(self, where: TopicPartition, place: int) -> UnreplicatedRecords:
         """Of the log's end at this place, as moment()."""
         ends = self._known.here[where]
-        at, bounds = ends.times[place], ends.values[place]
-        replicated = self._replicated(where) if at <= self._known.read_until else None
+        moment, bounds = ends.times[place], ends.values[place]
+        replicated = self._replicated(where) if moment <= self._known.read_until else None
         lag = None if replicated is None else compute_replication_lag(replicated, bounds.end)
         if replicated is None or lag is None or lag.ahead:
             return UnreplicatedRecords(bounds.end, replicated, None, None, None)
@@ -221,10 +225,10 @@ class _RecordCursor(Generic[T]):
         self._when = when
         self._next = 0
 
-    def until(self, at: float) -> Iterator[T]:
+    def until(self, moment: float) -> Iterator[T]:
         while self._next < len(self._records):
             record = self._records[self._next]
-            if self._when(record) > at:
+            if self._when(record) > moment:
                 return
             self._next += 1
             yield record
@@ -274,18 +278,18 @@ def _select_samples(
 
 def compute_group_rate(positions: Series[int], place: int) -> float | None:
     """Records a second by which a position went on before this sample. See Moment."""
-    at, position = positions.times[place], positions.values[place]
+    moment, position = positions.times[place], positions.values[place]
     first = place
-    while first > 0 and at - positions.times[first - 1] <= RATE_WINDOW_S:
+    while first > 0 and moment - positions.times[first - 1] <= RATE_WINDOW_S:
         if positions.values[first - 1] > positions.values[first]:
             break
         first -= 1
-    span_s, went_on = at - positions.times[first], position - positions.values[first]
+    span_s, went_on = moment - positions.times[first], position - positions.values[first]
     return went_on / span_s if span_s >= RATE_WINDOW_S_MIN and went_on > 0 else None
 
 
-def _find_exact_sample(series: Series[T] | None, at: float) -> T | None:
-    return None if series is None else series.exactly(at)
+def _find_exact_sample(series: Series[T] | None, moment: float) -> T | None:
+    return None if series is None else series.exactly(moment)
 
 
 def _convert_to_bounds(ends: SampledLogBounds | None) -> LogBounds | None:
@@ -293,16 +297,20 @@ def _convert_to_bounds(ends: SampledLogBounds | None) -> LogBounds | None:
     return None if ends is None else LogBounds(ends.start, ends.end, ends.end)
 
 
-def _explain_unknown(at: GroupPosition, found: FailoverCost, hidden: bool) -> FailoverUnknownReason:  # noqa: FBT001 - internal
-    if at.here is None or at.there is None:
+def _explain_unknown(
+    position: GroupPosition,
+    found: FailoverCost,
+    hidden: bool,  # noqa: FBT001 - internal
+) -> FailoverUnknownReason:
+    if position.here is None or position.there is None:
         return FailoverUnknownReason.NO_LOG_ENDS
-    if at.upstream > at.here.end:
+    if position.upstream > position.here.end:
         return FailoverUnknownReason.BEYOND_THE_END
-    if at.syncs is None:
+    if position.syncs is None:
         return FailoverUnknownReason.NO_SYNCS
     if found.best is None:
         return FailoverUnknownReason.NOT_TRANSLATED
-    if at.landing is None:
+    if position.landing is None:
         return (
             FailoverUnknownReason.CHECKPOINT_HIDDEN if hidden else FailoverUnknownReason.NO_LANDING
         )
@@ -315,9 +323,9 @@ def _compute_age_bounds(
     """Between which the age of the record at this offset lies, at this sample: it was there at the
     first one whose end is beyond it, and not at the one before.
     """
-    at, first = ends.times[place], place
+    moment, first = ends.times[place], place
     while first > 0 and following < ends.values[first - 1].end <= ends.values[first].end:
         first -= 1
     # An end that went back is another topic's: nobody looked before it.
     looked = first > 0 and ends.values[first - 1].end <= following
-    return at - ends.times[first], at - ends.times[first - 1] if looked else None
+    return moment - ends.times[first], moment - ends.times[first - 1] if looked else None

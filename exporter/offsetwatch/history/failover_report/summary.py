@@ -203,15 +203,33 @@ def _summarize_members(
     group: str | None, members: list[PartitionMinutes], minutes: Sequence[float]
 ) -> FailoverSummary:
     curves = Curves(
-        reread=_combine_partitions(members, minutes, lambda at: at.met.reread, _read_moments, sum),
-        skip=_combine_partitions(members, minutes, lambda at: at.met.skip, _read_moments, sum),
+        reread=_combine_partitions(
+            members, minutes, lambda outcome: outcome.met.reread, _read_moments, sum
+        ),
+        skip=_combine_partitions(
+            members, minutes, lambda outcome: outcome.met.skip, _read_moments, sum
+        ),
         reread_s=_combine_partitions(members, minutes, compute_reread_s, _read_moments, max),
-        missing=_combine_partitions(members, minutes, lambda at: at.records, _read_exposures, sum),
+        missing=_combine_partitions(
+            members,
+            minutes,
+            lambda unreplicated_records: unreplicated_records.records,
+            _read_exposures,
+            sum,
+        ),
         age_min=_combine_partitions(
-            members, minutes, lambda at: at.age_s_min, _read_exposures, max
+            members,
+            minutes,
+            lambda unreplicated_records: unreplicated_records.age_s_min,
+            _read_exposures,
+            max,
         ),
         age_max=_combine_partitions(
-            members, minutes, lambda at: at.age_s_max, _read_exposures, max
+            members,
+            minutes,
+            lambda unreplicated_records: unreplicated_records.age_s_max,
+            _read_exposures,
+            max,
         ),
     )
     drawn = {
@@ -232,11 +250,11 @@ def _summarize_members(
     )
 
 
-def compute_reread_s(at: FailoverOutcome) -> float | None:
+def compute_reread_s(outcome: FailoverOutcome) -> float | None:
     """Seconds that reading them again would take at the pace that the group went on at."""
-    if not at.met.reread:
-        return None if at.met.reread is None else 0.0
-    return None if at.pace is None else at.met.reread / at.pace
+    if not outcome.met.reread:
+        return None if outcome.met.reread is None else 0.0
+    return None if outcome.pace is None else outcome.met.reread / outcome.pace
 
 
 def _read_moments(member: PartitionMinutes) -> SampledMinutes[FailoverOutcome]:

@@ -130,10 +130,10 @@ def _ticks(minutes: Sequence[float]) -> Iterator[str]:
         (at for at in _TICKS_MIN if span_min / at <= TICKS_MAX), math.ceil(span_min / TICKS_MAX)
     )
     form = "%H:%M" if span_min <= 1440 else "%m-%d %H:%M"
-    at = math.ceil(minutes[0] / every_s) * every_s
-    while at <= minutes[-1]:
-        left = (at - minutes[0]) / STEP_S / span_min * 100
+    position = math.ceil(minutes[0] / every_s) * every_s
+    while position <= minutes[-1]:
+        left = (position - minutes[0]) / STEP_S / span_min * 100
         if left <= 92:  # a label that began later would not end on the page
-            said = datetime.fromtimestamp(at, tz=UTC).strftime(form)
+            said = datetime.fromtimestamp(position, tz=UTC).strftime(form)
             yield f'<span style="left:{left:.2f}%">{said}</span>'
-        at += every_s
+        position += every_s

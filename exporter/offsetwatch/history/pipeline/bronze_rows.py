@@ -224,8 +224,8 @@ def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[obje
         return (None, None, None, None)
     if isinstance(offset, Undecodable):
         return (None, None, None, offset.reason)
-    at = read_event_time(key.dialect, offset)
-    return (offset.text, read_position(key.dialect, offset), _micros(at), None)
+    moment = read_event_time(key.dialect, offset)
+    return (offset.text, read_position(key.dialect, offset), _micros(moment), None)
 
 
 def _micros(seconds: float | None) -> int | None:

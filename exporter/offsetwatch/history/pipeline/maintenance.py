@@ -102,5 +102,5 @@ def count_rows(base: Path) -> tuple[int, int]:
     return int(row["stored"]), int(row["doubled"])
 
 
-def _count_files(at: Path) -> int:
-    return len(DeltaTable(str(at)).file_uris())
+def _count_files(path: Path) -> int:
+    return len(DeltaTable(str(path)).file_uris())

@@ -257,13 +257,13 @@ class BronzeStream:
             starting=checkpoints.format_spark_offsets(self._plan.starts),
             offsets_per_trigger_max=self._feed.offsets_per_trigger_max,
         )
-        at = checkpoints.find_checkpoint_folder(self._base, self._feed.kafka, self._plan.number)
+        path = checkpoints.find_checkpoint_folder(self._base, self._feed.kafka, self._plan.number)
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
         self._sink = bronze.Sink(self._base, kafka, by_topic, self._clock, self._vouch)
         writer = (
             raw.writeStream.foreachBatch(self._sink)
             .queryName(f"bronze-{self._feed.kafka}")
-            .option("checkpointLocation", str(at))
+            .option("checkpointLocation", str(path))
         )
         paced = (
             writer.trigger(availableNow=True)

@@ -203,7 +203,7 @@ class _ClusterOffsets:
         )
 
     def _entries(
-        self, name: str, log: OffsetsTopicLog, rows: list[Row], at: float | None = None
+        self, name: str, log: OffsetsTopicLog, rows: list[Row], moment: float | None = None
     ) -> tuple[AsOfOffset, ...]:
         """One per source partition, under the raw key that its task looked up."""
         keys: dict[str, set[bytes]] = {}
@@ -211,7 +211,7 @@ class _ClusterOffsets:
             keys.setdefault(row["source_partition"], set()).add(row["key"])
         several = {identity for identity, spelled in keys.items() if len(spelled) > 1}
         if several:
-            in_use = find_keys_in_use(log_queries.read_evidence(self._base, log, name, at))
+            in_use = find_keys_in_use(log_queries.read_evidence(self._base, log, name, moment))
             rows = [
                 row
                 for row in rows
@@ -221,7 +221,7 @@ class _ClusterOffsets:
         return _select_offsets(rows)
 
     def _home(self, name: str, rows: list[Row]) -> KafkaTopic:
-        at = format_iso(self._asked.at)
+        moment = format_iso(self._asked.at)
         if self._asked.topic is not None:
             return self._named(self._asked.topic)
         home = self._topics.get(name, self._topics.get(None))
@@ -235,7 +235,8 @@ class _ClusterOffsets:
         if len(held) == 1:
             return held[0]
         raise UnanswerableQuery(
-            f"which topic it used as of {at} is not known: {_join_names(held)} hold offsets of it; "
+            f"which topic it used as of {moment} is not known: {_join_names(held)} hold "
+            "offsets of it; "
             "name one with --topic"
         )
 
@@ -246,16 +247,17 @@ class _ClusterOffsets:
             raise UnanswerableQuery(f"--topic {name} is none, or several, of {_join_names(known)}")
         return matching[0]
 
-    def _generations(self, at: KafkaTopic) -> list[OffsetsTopicLog]:
+    def _generations(self, topic: KafkaTopic) -> list[OffsetsTopicLog]:
         """The topic under each of its ids, in the order in which they were first read."""
         return sorted(
-            (log for log in self._logs if log.at == at), key=attrgetter("first_read_at", "first_at")
+            (log for log in self._logs if log.at == topic),
+            key=attrgetter("first_read_at", "first_at"),
         )
 
-    def _generation(self, at: KafkaTopic) -> OffsetsTopicLog | None:
+    def _generation(self, topic: KafkaTopic) -> OffsetsTopicLog | None:
         """The one that existed at the moment asked for."""
         current: OffsetsTopicLog | None = None
-        for log in self._generations(at):
+        for log in self._generations(topic):
             # A clock that ran ahead must not move a topic beyond the moment it was read.
             begun = min(log.first_at, log.first_read_at)
             if current is not None:
@@ -266,28 +268,28 @@ class _ClusterOffsets:
         return current
 
     def _nothing(self, name: str, home: KafkaTopic, then: list[Row]) -> str:
-        at = format_iso(self._asked.at)
+        moment = format_iso(self._asked.at)
         others = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in then} - {home})
         if others:
             return (
-                f"{home}, where it keeps its offsets, holds nothing of it as of {at}, but "
+                f"{home}, where it keeps its offsets, holds nothing of it as of {moment}, but "
                 f"{_join_names(others)} does: if it kept them there then, name that with --topic"
             )
         if then:
-            return f"{home} was created again before {at}, and held nothing of {name} since"
-        return f"it had committed nothing yet as of {at}"
+            return f"{home} was created again before {moment}, and held nothing of {name} since"
+        return f"it had committed nothing yet as of {moment}"
 
     def _refuse_hidden(self, log: OffsetsTopicLog) -> None:
-        at = self._asked.at
-        if at >= log.first_read_at:
+        moment = self._asked.at
+        if moment >= log.first_read_at:
             return
         if log not in self._hidden_from:
             self._hidden_from[log] = log_queries.find_compaction_start(self._base, log)
         hidden = self._hidden_from[log]
-        if hidden is not None and hidden <= at:
+        if hidden is not None and hidden <= moment:
             raise UnanswerableQuery(
                 f"{log.at} was compacted before it was first read, so offsets as of "
-                f"{format_iso(at)} may "
+                f"{format_iso(moment)} may "
                 f"be missing; they are known from {format_iso(log.first_read_at)} on"
             )
 
@@ -311,11 +313,11 @@ class _ClusterOffsets:
         return sorted(gap for gap in here if gap.to_offset is not None)
 
     def _refuse_unread(self, log: OffsetsTopicLog, newest: OffsetsTopicLog) -> None:
-        at = self._asked.at
-        if log != newest and at > log.last_read_at:
+        moment = self._asked.at
+        if log != newest and moment > log.last_read_at:
             raise UnanswerableQuery(
                 f"{log.at} was deleted and created again, and what was written to the old one "
-                f"after {format_iso(log.last_read_at)} was never read: as of {format_iso(at)} "
+                f"after {format_iso(log.last_read_at)} was never read: as of {format_iso(moment)} "
                 "nothing is known"
             )
 
@@ -416,7 +418,7 @@ def _join_names(names: Sequence[object]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def format_iso(at: float) -> str:
+def format_iso(event_time: float) -> str:
     """A moment for people, to the millisecond as Kafka has it."""
-    moment = to_utc(at)
+    moment = to_utc(event_time)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

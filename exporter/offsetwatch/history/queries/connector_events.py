@@ -139,15 +139,15 @@ def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
     settings: dict[str, Any] | None = None
     wanted, tasks = "started", None
     for seen in records:
-        noun, at = seen.noun, seen.at
+        noun, moment = seen.noun, seen.at
         match noun["kind"]:
             case "connector_config" if noun["settings"] is None:
                 if settings is not None:
-                    yield Event(at, Origin.CONFIG, ConnectorEventKind.DELETED, "deleted")
+                    yield Event(moment, Origin.CONFIG, ConnectorEventKind.DELETED, "deleted")
                 settings, wanted, tasks = None, "started", None
             case "connector_config":
                 yield Event(
-                    at,
+                    moment,
                     Origin.CONFIG,
                     ConnectorEventKind.CONFIGURED,
                     _describe_configuration(settings, noun),
@@ -158,15 +158,20 @@ def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
                 state = noun["state"] or "started"
                 if state != wanted:
                     yield Event(
-                        at, Origin.CONFIG, ConnectorEventKind.ASKED, f"asked to be {_STATES[state]}"
+                        moment,
+                        Origin.CONFIG,
+                        ConnectorEventKind.ASKED,
+                        f"asked to be {_STATES[state]}",
                     )
                 wanted = state
             case "restart_request" if noun["include_tasks"] is not None:
-                yield Event(at, Origin.CONFIG, ConnectorEventKind.ASKED, _describe_restart(noun))
+                yield Event(
+                    moment, Origin.CONFIG, ConnectorEventKind.ASKED, _describe_restart(noun)
+                )
             case "tasks_commit" if noun["tasks"] is not None:
                 if noun["tasks"] != tasks:
                     yield Event(
-                        at,
+                        moment,
                         Origin.CONFIG,
                         ConnectorEventKind.TASKS,
                         _format_task_count(noun["tasks"]),
@@ -177,7 +182,7 @@ def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
                     f"producers of {_format_task_count(noun['tasks'])} fenced: an "
                     "exactly-once start"
                 )
-                yield Event(at, Origin.CONFIG, ConnectorEventKind.TASKS, said)
+                yield Event(moment, Origin.CONFIG, ConnectorEventKind.TASKS, said)
 
 
 def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:

@@ -221,5 +221,5 @@ def _build_partition_expression(flow: MirrorFlow, topic: str, partition: str) ->
     return f"concat({begins}, {partition}, ',\"topic\":\"', {topic}, '\"}}')"
 
 
-def _day(at: float) -> str:
-    return quote_value(convert_to_datetime(at).date())
+def _day(moment: float) -> str:
+    return quote_value(convert_to_datetime(moment).date())

@@ -152,19 +152,19 @@ def compute_scope(
     found: tuple[OffsetsTopicLog, ...],
     connect_cluster: str,
     connector: str | None,
-    at: float,
+    moment: float,
 ) -> CommitScope:
     """What to look at for the state at this moment, and no more."""
-    today = convert_to_datetime(at).date()
+    today = convert_to_datetime(moment).date()
     days_known = all(
         today >= convert_to_datetime(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX)
         for log in found
     )
     if not days_known:
-        return CommitScope(connect_cluster, connector, at, picture=None, until=None)
+        return CommitScope(connect_cluster, connector, moment, picture=None, until=None)
     pictured = read.list_days(base, SILVER_SNAPSHOTS)
     before = max((day for day in pictured if day < today), default=None)
-    return CommitScope(connect_cluster, connector, at, picture=before, until=today)
+    return CommitScope(connect_cluster, connector, moment, picture=before, until=today)
 
 
 def read_newest_in_scope(base: Path, of: CommitScope) -> NewestCommits:
@@ -182,11 +182,13 @@ def read_newest_overall(base: Path, of: CommitScope) -> NewestCommits:
     return _merge_newest([_TableSelection(base, SILVER_NEWEST, terms)])
 
 
-def read_evidence(base: Path, log: OffsetsTopicLog, connector: str, at: float | None) -> list[Row]:
+def read_evidence(
+    base: Path, log: OffsetsTopicLog, connector: str, moment: float | None
+) -> list[Row]:
     """Return the newest few commits of a connector under each raw key, up to a moment or, with
     None, up to the newest: what they show of the raw keys that its tasks look up (raw_keys.py).
     """
-    until = "" if at is None else f"AND at <= {quote_time(at)}"
+    until = "" if moment is None else f"AND at <= {quote_time(moment)}"
     query = f"""
         WITH placed AS (
             SELECT key, kpartition, koffset, kts, source_offset, tombstone, error,
@@ -299,9 +301,9 @@ def _build_log_condition(log: OffsetsTopicLog) -> str:
     )
 
 
-def convert_to_datetime(at: float) -> datetime:
+def convert_to_datetime(moment: float) -> datetime:
     """Unix seconds as a moment, to the microsecond."""
-    return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=round(at * 1_000_000))
+    return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=round(moment * 1_000_000))
 
 
 def quote_text(text: str) -> str:
@@ -310,9 +312,9 @@ def quote_text(text: str) -> str:
     return f"'{doubled}'"
 
 
-def quote_time(at: float) -> str:
+def quote_time(moment: float) -> str:
     """Unix seconds, as SQL has them."""
-    return quote_value(convert_to_datetime(at))
+    return quote_value(convert_to_datetime(moment))
 
 
 def quote_value(value: object) -> str:

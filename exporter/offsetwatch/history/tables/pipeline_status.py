@@ -117,13 +117,13 @@ class PipelineStatusWriter:
         """A stream that should go on has ended; the run may get it going again."""
         self._errors[STREAM_ENDED] += 1
 
-    def read_up_to(self, at: float | None) -> None:
+    def read_up_to(self, moment: float | None) -> None:
         """The streams run, and by this moment each of them had ended a batch; None if one has not
         come round to anything yet.
         """
         self._stage = READING
-        if at is not None:
-            self._batch_at = self._tables[BRONZE] = at
+        if moment is not None:
+            self._batch_at = self._tables[BRONZE] = moment
 
     def up_to_date(self, *layers: str) -> None:
         """These tables hold all that bronze holds."""

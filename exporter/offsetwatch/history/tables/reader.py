@@ -116,8 +116,8 @@ def read_cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
     """The cut gold was computed at: the next offset of every partition of every topic."""
     found: dict[KafkaTopic, dict[int, int]] = {}
     for row in read_rows(base, GOLD_CURSOR):
-        at = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
-        found.setdefault(at, {})[row["kpartition"]] = row["next_offset"]
+        topic = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
+        found.setdefault(topic, {})[row["kpartition"]] = row["next_offset"]
     return found
 
 

@@ -91,10 +91,10 @@ def build_next_command(finding: Finding, *, has_rest: bool) -> str:
         return DOCTOR
     if connector is None:
         return f"{PROGRAM} status"
-    at = ("--connect", cluster)
+    key = ("--connect", cluster)
     if name in _OFFSET_FINDINGS and has_rest:
         listed = connector.replace("\\", "\\\\").replace(",", "\\,")
-        return format_command("offsets", "list", "--connectors", listed, *at)
+        return format_command("offsets", "list", "--connectors", listed, *key)
     if name in _FAILURE_FINDINGS and has_rest:
-        return format_connector_command("connectors restart", connector, "--only-failed", *at)
-    return format_connector_command("explain", connector, *at)
+        return format_connector_command("connectors restart", connector, "--only-failed", *key)
+    return format_connector_command("explain", connector, *key)

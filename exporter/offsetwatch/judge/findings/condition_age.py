@@ -20,8 +20,8 @@ class ConditionAges:
     def since(self, key: ConditionKey, now: float, level: float = 0.0) -> tuple[float, float]:
         """From when on it has been so, and the level that was given then."""
         self._touched.add(key)
-        at, was = self._since.get(key, (now, level))
-        self._since[key] = (min(at, now), was)  # the clock may have been set back
+        moment, was = self._since.get(key, (now, level))
+        self._since[key] = (min(moment, now), was)  # the clock may have been set back
         return self._since[key]
 
     def has(self, key: ConditionKey) -> bool:

@@ -392,10 +392,10 @@ def _record_failure(diary: TaskFailureHistory, change: StateChange, positions: P
     diary.run = _start_run(failure, change.at, positions)
 
 
-def _start_run(failure: str, at: float, positions: Positions) -> FailureRunState:
+def _start_run(failure: str, moment: float, positions: Positions) -> FailureRunState:
     # A connector that has committed nothing stands where it begins, every time.
     kept = dict(list(positions.items())[:POSITIONS_MAX]) or {"": ""}
-    return FailureRunState(parse_exception_class(failure), failure, at, at, 1, kept)
+    return FailureRunState(parse_exception_class(failure), failure, moment, moment, 1, kept)
 
 
 def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:

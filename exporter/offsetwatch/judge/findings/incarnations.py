@@ -153,15 +153,17 @@ class IncarnationTracker:
             if life.born and life.left_over is None and who in sources:
                 before = self._read_before.pop(who, None)
                 topic = read.topic_of(who)
-                at = None if before is None or topic is None else before.get(topic)
+                properties = None if before is None or topic is None else before.get(topic)
                 skew_s = 0.0 if before is None else SKEW_S_MAX
-                life.left_over = _find_leftover_offsets(sources[who], at, life.born - skew_s)
+                life.left_over = _find_leftover_offsets(
+                    sources[who], properties, life.born - skew_s
+                )
 
-    def _list(self, cluster: str, at: float, names: frozenset[str]) -> None:
+    def _list(self, cluster: str, moment: float, names: frozenset[str]) -> None:
         lists = self._lists.setdefault(cluster, _ConnectorLists())
-        if at == lists.at:
+        if moment == lists.at:
             return
-        lists.at = at
+        lists.at = moment
         lists.names.append(names)
         lists.before_last, lists.before = lists.before, self._positions
 
@@ -285,5 +287,5 @@ def _is_before_position(view: SourcePartitionView, read: Mapping[int, int]) -> b
     return view.log_offset < read.get(view.kafka_partition, 0)
 
 
-def _is_committed_before(view: SourcePartitionView, at: float) -> bool:
-    return view.committed_at is not None and view.committed_at < at
+def _is_committed_before(view: SourcePartitionView, moment: float) -> bool:
+    return view.committed_at is not None and view.committed_at < moment

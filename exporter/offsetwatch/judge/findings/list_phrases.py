@@ -44,9 +44,9 @@ def build_examples(rows: Sequence[EvidenceItem | Evidence]) -> Evidence:
     return (*found, EvidenceItem("and more", more, OTHERS)) if more > 0 else tuple(found)
 
 
-def build_time_item(name: str, at: float) -> EvidenceItem:
+def build_time_item(name: str, moment: float) -> EvidenceItem:
     """Return a moment (Unix seconds) as evidence."""
-    return EvidenceItem(name, format_moment(at), TIME)
+    return EvidenceItem(name, format_moment(moment), TIME)
 
 
 def build_position_item(name: str, text: str) -> EvidenceItem:

@@ -318,8 +318,8 @@ def _to_comparable(position: int | None) -> int:
     return _NO_POSITION if position is None else position
 
 
-def _compute_elapsed(now: float, at: float | None) -> float:
-    return 0.0 if at is None else max(0.0, now - at)
+def _compute_elapsed(now: float, moment: float | None) -> float:
+    return 0.0 if moment is None else max(0.0, now - moment)
 
 
 def _clamp(earliest: float, latest: float, wanted: float) -> float:

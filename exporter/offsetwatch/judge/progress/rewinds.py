@@ -190,8 +190,8 @@ class RewindTracker:
             flow = look.flows.get(who)
             syncs = look.syncs(who[0]) if flow is not None and look.has_own_syncs(flow) else {}
             for view in views:
-                at = renewed.get((*who, view.topic))
-                if at is not None and self._is_of_before(view, at):
+                moment = renewed.get((*who, view.topic))
+                if moment is not None and self._is_of_before(view, moment):
                     # What is known of its position is of a topic that is no more.
                     self._stands.pop((*who, view.topic, view.partition), None)
                     self.recopies.pop((*who, view.topic, view.partition), None)
@@ -207,8 +207,8 @@ class RewindTracker:
         commit = _OutdatedCommit(renewed_at, view.committed, view.committed_at)
         known = self._of_before.get(where)
         if known is None or known.renewed_at != renewed_at:
-            at = view.committed_at
-            is_newer = at is not None and is_later(at, renewed_at)
+            moment = view.committed_at
+            is_newer = moment is not None and is_later(moment, renewed_at)
             known = commit._replace(committed=None, committed_at=inf) if is_newer else commit
             self._of_before[where] = known
         untimed = view.committed_at is None and view.committed == known.committed

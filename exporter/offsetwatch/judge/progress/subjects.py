@@ -38,14 +38,14 @@ class VerdictState(msgspec.Struct, array_like=True, gc=False):
         """The verdict from when it could last be told."""
         return self.verdict if self.held is None else self.held[0]
 
-    def settle(self, decided: Decision | None, at: float) -> bool:
+    def settle(self, decided: Decision | None, moment: float) -> bool:
         """Take a decision; None: as before. True if the verdict is another one."""
         was = self.verdict
-        self.since = self.since or at  # 0.0 is no moment: nothing was decided yet
+        self.since = self.since or moment  # 0.0 is no moment: nothing was decided yet
         if decided is not None and decided.rule == UNAVAILABLE_INPUT_RULE:
             if self.held is None:
                 self.held = (self.verdict, self.since)
-                self.since = self.since if was is Verdict.UNKNOWN else at
+                self.since = self.since if was is Verdict.UNKNOWN else moment
             self.verdict, self.rule = Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE
             return was is not self.verdict
         if self.held is not None:
@@ -54,7 +54,7 @@ class VerdictState(msgspec.Struct, array_like=True, gc=False):
         if decided is not None:
             self.rule = decided.rule
             if decided.verdict is not self.verdict:
-                self.verdict, self.since = decided.verdict, at
+                self.verdict, self.since = decided.verdict, moment
         return was is not self.verdict
 
 
@@ -104,14 +104,14 @@ class JudgedPartition(msgspec.Struct, gc=False):
         self.took_mirror, self.took_read = self.mirror, self.read
         return True
 
-    def sample(self, at: float) -> Sample:
+    def sample(self, moment: float) -> Sample:
         """What is seen of it now."""
         if self.read is not None:
-            return _sample_of_sink(self.read, at)
+            return _sample_of_sink(self.read, moment)
         if self.mirror is not None:
-            return _sample_of_mirror(self.mirror, self.source, at)
+            return _sample_of_mirror(self.mirror, self.source, moment)
         assert self.source is not None
-        return _sample_of_source(self.source, at)
+        return _sample_of_source(self.source, moment)
 
     def judged(self, evidence: Evidence) -> None:
         """Make the judgement that this is, with what it rests on."""
@@ -189,11 +189,11 @@ class JudgedConnector:
         elif self.runs_w is None:
             self.runs_w = w
 
-    def fail(self, at: float, now: float, w: float) -> None:
+    def fail(self, moment: float, now: float, w: float) -> None:
         """It, or a task of it, failed at that moment; `now` is the same clock's."""
-        if at > self.failed_at:
-            self.failed_at = at
-            self.failed_w = w - max(0.0, now - at)
+        if moment > self.failed_at:
+            self.failed_at = moment
+            self.failed_w = w - max(0.0, now - moment)
             self.version += 1
 
     def look(self, states: str, blind: str | None, unusual: str | None) -> None:
@@ -203,9 +203,9 @@ class JudgedConnector:
         self.states, self.blind, self.unusual = states, blind, unusual
 
 
-def _sample_of_sink(view: SinkPartitionView, at: float) -> Sample:
+def _sample_of_sink(view: SinkPartitionView, moment: float) -> Sample:
     return Sample(
-        at=at,
+        at=moment,
         text=None if view.committed is None else str(view.committed),
         position=view.committed,
         best=view.committed,
@@ -217,11 +217,11 @@ def _sample_of_sink(view: SinkPartitionView, at: float) -> Sample:
 
 
 def _sample_of_mirror(
-    view: MirrorPartitionView, source: SourcePartitionView | None, at: float
+    view: MirrorPartitionView, source: SourcePartitionView | None, moment: float
 ) -> Sample:
     offset = None if source is None else source.offset
     return Sample(
-        at=at,
+        at=moment,
         text=_text_of_offset(offset),
         position=view.committed,
         best=view.replicated,
@@ -234,9 +234,9 @@ def _sample_of_mirror(
     )
 
 
-def _sample_of_source(view: SourcePartitionView, at: float) -> Sample:
+def _sample_of_source(view: SourcePartitionView, moment: float) -> Sample:
     return Sample(
-        at=at,
+        at=moment,
         text=_text_of_offset(view.offset),
         dialect=view.dialect,
         offset=view.offset,

@@ -378,17 +378,17 @@ class ProgressTracker:
         )
 
     def _sums(
-        self, of: tuple[str, str], track: JudgedConnector, sight: InputVisibility, at: float
+        self, of: tuple[str, str], track: JudgedConnector, sight: InputVisibility, moment: float
     ) -> Iterable[Judgement]:
         subjects = [subject for subject in track.subjects.values() if subject.judgement is not None]
         if subjects or of in sight.connectors:
-            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, sight, at)
+            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, sight, moment)
         flow = sight.flows.get(of)
         if flow is not None:
             aliases = (flow.source, flow.target)
             in_flow = [subject for subject in subjects if subject.flow == aliases]
             name = f"{flow.source}->{flow.target}"
-            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, sight, at)
+            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, sight, moment)
 
     def _sum(
         self,
@@ -396,7 +396,7 @@ class ProgressTracker:
         subjects: list[JudgedPartition],
         track: JudgedConnector,
         sight: InputVisibility,
-        at: float,
+        moment: float,
     ) -> Judgement:
         counts = Counter(subject.standing.verdict for subject in subjects)
         verdict = find_worst_verdict(counts)
@@ -415,9 +415,9 @@ class ProgressTracker:
         failed = None if track.blind is not None else match_failed_connector(track.failed)
         if failed is not None and decision.verdict not in STALL_VERDICTS:
             decision = Decision(Verdict.FAILED, FAILED_CONNECTOR_RULE, failed)
-        standing = self._wholes.setdefault(of, VerdictState(since=at))
+        standing = self._wholes.setdefault(of, VerdictState(since=moment))
         was = standing.verdict
-        if standing.settle(decision, at):
+        if standing.settle(decision, moment):
             self.urgent |= bool({was, standing.verdict} & _TROUBLE_VERDICTS)
         told = None
         if instance is not None and instance.judgement is not None:

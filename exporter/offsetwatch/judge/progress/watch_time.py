@@ -32,27 +32,27 @@ class Stopwatch:
         """What a restart must not forget, beside the newest moment and `w`."""
         return tuple(self._marks)
 
-    def recall(self, at: float, w: float, marks: Iterable[ClockMark]) -> None:
+    def recall(self, moment: float, w: float, marks: Iterable[ClockMark]) -> None:
         """Go on from a moment at which so long was watched."""
-        self._at, self.w = at, w
-        self._marks = list(marks) or [(w, at)]
+        self._at, self.w = moment, w
+        self._marks = list(marks) or [(w, moment)]
         self._recalled = True
 
-    def advance(self, at: float) -> None:
+    def advance(self, moment: float) -> None:
         """Let the clock be `at`. A restart is no interruption, and a daemon that was down is."""
-        passed = 0.0 if self._at is None else at - self._at
+        passed = 0.0 if self._at is None else moment - self._at
         counted = min(max(passed, 0.0), self._interval_s)
         if self._recalled and passed > RESTART_INTERVALS * self._interval_s:
             counted = 0.0
         self.w += counted
         if self._at is None or counted != passed:
-            self._marks = [*self._marks[1 - MARKS_MAX :], (self.w, at)]
-        self._at, self._recalled = at, False
+            self._marks = [*self._marks[1 - MARKS_MAX :], (self.w, moment)]
+        self._at, self._recalled = moment, False
 
     def clock(self, w: float) -> float:
         """Return the moment of a second of watching, in Unix seconds."""
         if not self._marks:
             return w
         number = bisect_right(self._marks, w, key=lambda mark: mark[0])
-        watched, at = self._marks[max(0, number - 1)]
-        return at + (w - watched)
+        watched, moment = self._marks[max(0, number - 1)]
+        return moment + (w - watched)

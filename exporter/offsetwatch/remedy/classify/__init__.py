@@ -400,10 +400,10 @@ def _count_frames_above(lines: Sequence[TraceLine], end: int) -> int:
     """How many frames the exception before this line has, at most."""
     above = lines[end - 1]
     common = above.common if isinstance(above, OmittedFrames) else 0
-    at = end - 2 if isinstance(above, OmittedFrames) else end - 1
+    position = end - 2 if isinstance(above, OmittedFrames) else end - 1
     own = 0
-    while isinstance(lines[at], StackFrame):
-        own, at = own + 1, at - 1
+    while isinstance(lines[position], StackFrame):
+        own, position = own + 1, position - 1
     return own + common
 
 

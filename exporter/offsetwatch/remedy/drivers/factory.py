@@ -80,18 +80,20 @@ def open_remediation_driver(
     """For a plan of guarded remediation; `check`: see ConnectWriter. Raises Refused where its place
     is not configured.
     """
-    at = plan.subject
-    connect = find_connect_cluster(config, at.place)
+    subject = plan.subject
+    connect = find_connect_cluster(config, subject.place)
     kafka = config.kafka_of(connect)
     steady = SteadyClock() if clock is None else clock
     with (
-        closing(RestDriver(connect, at.connector, kafka, clock=steady, check=check)) as rest,
+        closing(RestDriver(connect, subject.connector, kafka, clock=steady, check=check)) as rest,
         closing(KafkaBrokers(config.kafka)) as brokers,
         closing(ConnectClient(connect)) as sight,
     ):
-        proofs = ProbationChecker(sight, at.connector, steady, build_last_record_check(brokers))
+        proofs = ProbationChecker(
+            sight, subject.connector, steady, build_last_record_check(brokers)
+        )
         changing = (
-            rest if at.driver == "rest" else _build_strimzi_driver(plan, connect, rest, check)
+            rest if subject.driver == "rest" else _build_strimzi_driver(plan, connect, rest, check)
         )
         about = build_copy_context(plan, exception=_find_exception_class(plan))
         yield add_record_copies(
@@ -132,8 +134,10 @@ def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
     """Whether no record that can be read stands after one."""
 
     def told(record: RecordLocation) -> bool:
-        at = TopicPartition(record.topic, record.partition)
-        return brokers.first(record.kafka, at, record.offset + 1, committed=True).offset is None
+        partition = TopicPartition(record.topic, record.partition)
+        return (
+            brokers.first(record.kafka, partition, record.offset + 1, committed=True).offset is None
+        )
 
     return told
 

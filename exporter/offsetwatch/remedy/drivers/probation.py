@@ -51,29 +51,33 @@ class ProbationChecker:
             return StepInspection(StepStatus.DONE, "another client has deleted it since")
         if seen is None:
             return StepInspection(StepStatus.NOT_YET, "no worker has said anything of it yet")
-        target, at = parse_position(step.pair), parse_position(now.get(step.pair.partition))
-        if target is None or at is None:
+        target, position = parse_position(step.pair), parse_position(now.get(step.pair.partition))
+        if target is None or position is None:
             return StepInspection(
                 StepStatus.FOREIGN, "its offset is none that could be compared any more"
             )
-        if at < target:
+        if position < target:
             return StepInspection(
-                StepStatus.FOREIGN, f"it is back at {at}, before the {target} it was given"
+                StepStatus.FOREIGN, f"it is back at {position}, before the {target} it was given"
             )
         if seen.standing.state in {"stopped", "paused"}:
-            said = f"another client has requested {seen.standing.state} since, and it is at {at}"
-            return StepInspection(StepStatus.DONE if at > target else StepStatus.FOREIGN, said)
+            said = (
+                f"another client has requested {seen.standing.state} since, and it is at {position}"
+            )
+            return StepInspection(
+                StepStatus.DONE if position > target else StepStatus.FOREIGN, said
+            )
         if _has_failed(seen):
             self._quiet_since = None
-            if at > target:
+            if position > target:
                 return StepInspection(
-                    StepStatus.DONE, f"it got past it, to {at}, and failed later on"
+                    StepStatus.DONE, f"it got past it, to {position}, and failed later on"
                 )
-            return StepInspection(StepStatus.FOREIGN, f"it failed again, still at {at}")
-        return self._moving(step, seen, at, target)
+            return StepInspection(StepStatus.FOREIGN, f"it failed again, still at {position}")
+        return self._moving(step, seen, position, target)
 
     def _moving(
-        self, step: Prove, seen: RestConnectorState, at: int, target: int
+        self, step: Prove, seen: RestConnectorState, position: int, target: int
     ) -> StepInspection:
         now = self._clock.now()
         if not _is_running(seen):
@@ -82,14 +86,16 @@ class ProbationChecker:
         if self._quiet_since is None or self._quiet_since > now:
             self._quiet_since = now
         quiet_s = now - self._quiet_since
-        if at == target and not self._nothing_after(step.record):
+        if position == target and not self._nothing_after(step.record):
             return StepInspection(
-                StepStatus.NOT_YET, f"it runs, and has not committed beyond {at} yet"
+                StepStatus.NOT_YET, f"it runs, and has not committed beyond {position} yet"
             )
         if quiet_s < step.quiet_s:
-            said = f"it runs, at {at}; it has to for {step.quiet_s:.0f} s"
+            said = f"it runs, at {position}; it has to for {step.quiet_s:.0f} s"
             return StepInspection(StepStatus.NOT_YET, said)
-        return StepInspection(StepStatus.DONE, f"it has run for {quiet_s:.0f} s, and is at {at}")
+        return StepInspection(
+            StepStatus.DONE, f"it has run for {quiet_s:.0f} s, and is at {position}"
+        )
 
 
 def parse_position(pair: PartitionOffset | None) -> int | None:

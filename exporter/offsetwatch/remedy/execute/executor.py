@@ -114,11 +114,13 @@ class PlanExecutor:
         for plan_id, dossier in list(self._ledger.dossiers.items()):
             if dossier.stands is not PlanStatus.RUNNING or dossier.plan.remedy is None:
                 continue
-            at = dossier.plan.subject
-            if plan_id in self._recovered or self._ledger.journal.busy(at.place, at.connector):
+            subject = dossier.plan.subject
+            if plan_id in self._recovered or self._ledger.journal.busy(
+                subject.place, subject.connector
+            ):
                 continue
             self._recovered.add(plan_id)
-            _log.info("remedy_recovering", plan=plan_id, connector=at.connector)
+            _log.info("remedy_recovering", plan=plan_id, connector=subject.connector)
             try:
                 with self._drivers.driver(dossier.plan) as driver:
                     self._ended(self._runner(dossier.plan, driver).recover(plan_id), dossier.plan)

@@ -51,9 +51,9 @@ def parse_pin(text: str | None) -> StatePin | None:
         return None
     if record == _BY_REST:
         return StatePin(state, None)
-    at, mark, generation = record.partition("@")
+    name, mark, generation = record.partition("@")
     try:
-        return StatePin(state, float(at), int(generation) if mark else None)
+        return StatePin(state, float(name), int(generation) if mark else None)
     except ValueError:
         return None
 

@@ -152,9 +152,9 @@ def resolve_plan(journal: Journal, plan_id: str, *, because: str, now: float) ->
     """Close an open plan and leave everything as it is: a person has decided. False if it was
     closed already. Raises Busy if somebody works on it; KeyError if there is none.
     """
-    at = read_plan(journal, plan_id).subject
-    with journal.at_work(at.place, at.connector, _format_time(now)):
-        if journal.open_plan(at.place, at.connector) != plan_id:
+    subject = read_plan(journal, plan_id).subject
+    with journal.at_work(subject.place, subject.connector, _format_time(now)):
+        if journal.open_plan(subject.place, subject.connector) != plan_id:
             return False
         journal.append(plan_id, (PlanEnded(at=now, ending=PlanEnding.RESOLVED, said=because),))
         return True
@@ -208,8 +208,8 @@ class Runner:
         it answers speaks against going on. Raises Busy, Unfinished, or Overtaken (Journal.open,
         which asks `against`), having done nothing.
         """
-        at = plan.subject
-        with self._journal.at_work(at.place, at.connector, self._since()):
+        subject = plan.subject
+        with self._journal.at_work(subject.place, subject.connector, self._since()):
             move = engine.begin_plan(plan, self._clock.now(), self._limits)
             (opened,) = move.records
             assert isinstance(opened, PlanOpened)
@@ -220,8 +220,8 @@ class Runner:
         """Go on with a plan whose process is gone, or which was parked: to its end if a change may
         have begun, else back. Raises Busy if somebody works on it; KeyError if there is none.
         """
-        at = read_plan(self._journal, plan_id).subject
-        with self._journal.at_work(at.place, at.connector, self._since()):
+        subject = read_plan(self._journal, plan_id).subject
+        with self._journal.at_work(subject.place, subject.connector, self._since()):
             progress = replay_records(self._journal.records(plan_id), self._limits)
             if progress.ended is not None:
                 return self._result(progress)
@@ -269,8 +269,8 @@ class Runner:
         """What somebody wants of it, once for each place that a plan comes to: where it can not be
         done the engine goes on.
         """
-        at = move.progress
-        place = (at.index, at.undoing, at.sent)
+        plan_progress = move.progress
+        place = (plan_progress.index, plan_progress.undoing, plan_progress.sent)
         if not isinstance(move.command, _CANCELLABLE_COMMANDS) or place == self._answered[:3]:
             return None
         found = self._asked()

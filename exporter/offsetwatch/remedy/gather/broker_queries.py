@@ -41,18 +41,18 @@ class Brokers(Protocol):
     def topic_id(self, kafka: str, topic: str) -> str | None:
         """None where the broker knows no ids. Raises NotFound."""
 
-    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
         """Log start, end and last stable offset."""
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
         """Of each partition, how far committed records can be read."""
 
     def first(
-        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
+        self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
     ) -> FirstExistingOffset:
         """What stands first at or after an offset, for readers of committed records or of all."""
 
-    def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
+    def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
         """What a group has committed: the NEXT record."""
 
     def members(self, kafka: str, group: str) -> int:
@@ -87,14 +87,14 @@ class KafkaBrokers:
         """See Brokers."""
         return self._admin(kafka).topic_id_now(topic)
 
-    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
         """See Brokers."""
-        found = self._admin(kafka).bounds([at], stable=True)
-        if at not in found:
+        found = self._admin(kafka).bounds([partition], stable=True)
+        if partition not in found:
             raise LeaderNotAvailable(
-                kafka, f"{at.topic}-{at.partition} has no leader, or is not there"
+                kafka, f"{partition.topic}-{partition.partition} has no leader, or is not there"
             )
-        return found[at]
+        return found[partition]
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
         """See Brokers."""
@@ -104,16 +104,16 @@ class KafkaBrokers:
         return {partition.partition: end.stable for partition, end in found.items()}
 
     def first(
-        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
+        self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
     ) -> FirstExistingOffset:
         """See Brokers."""
         properties = self._cluster(kafka).client_properties()
         with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
-            found = reader.first({at: offset}, PROBE_S).get(at)
+            found = reader.first({partition: offset}, PROBE_S).get(partition)
         match found:
             case None:
                 raise LeaderNotAvailable(
-                    kafka, f"{at.topic}-{at.partition}: no answer in {PROBE_S:.0f} s"
+                    kafka, f"{partition.topic}-{partition.partition}: no answer in {PROBE_S:.0f} s"
                 )
             case ClientError():
                 raise found
@@ -122,9 +122,9 @@ class KafkaBrokers:
             case _:
                 return FirstExistingOffset(found.offset, found.offset + 1)
 
-    def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
+    def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
         """See Brokers."""
-        return self._admin(kafka).group_offsets(group, [at]).get(at)
+        return self._admin(kafka).group_offsets(group, [partition]).get(partition)
 
     def members(self, kafka: str, group: str) -> int:
         """See Brokers."""

@@ -248,15 +248,17 @@ class FactsCollector:
             signals.add(facts.PoisonSignal.STATUS_TRACE)
         if case.found is None:
             return frozenset(signals)
-        at = case.found.record
-        label = f"{at.topic}-{at.partition}"
-        if run is None or any(is_label_of(of, at.topic, at.partition) for of, _ in run.same):
+        location = case.found.record
+        label = f"{location.topic}-{location.partition}"
+        if run is None or any(
+            is_label_of(of, location.topic, location.partition) for of, _ in run.same
+        ):
             signals.add(facts.PoisonSignal.FROZEN_OFFSET)
         if run is not None and run.moved:
             signals.add(facts.PoisonSignal.SIBLINGS_PROGRESS)
         if REPRODUCING_METHODS & {case.found.method, *case.found.also}:
             signals.add(facts.PoisonSignal.PROBE_REPRODUCES)
-        lag = find_lag(snapshot, case, at.topic, at.partition)
+        lag = find_lag(snapshot, case, location.topic, location.partition)
         if lag is not None:
             first = self._lags.setdefault(f"{case.incident.key} {label}", lag)
             if lag > first:
@@ -349,8 +351,8 @@ class FactsCollector:
         stored, wanted = parse_position(mine), parse_position(to)
         plus = 1 if is_mirror_offset(frm) else 0
         next_now = None if stored is None else stored + plus
-        at = TopicPartition(record.topic, record.partition)
-        bounds = call_or_none(self._brokers.bounds, record.kafka, at)
+        partition = TopicPartition(record.topic, record.partition)
+        bounds = call_or_none(self._brokers.bounds, record.kafka, partition)
         source = find_key_spelling(snapshot, case, frm.partition)
         return facts.OffsetFacts(
             fence_planned=None if case.plan is None else frm.offset,
@@ -377,9 +379,11 @@ class FactsCollector:
     ) -> int | None:
         if start is None:
             return None
-        at = TopicPartition(record.topic, record.partition)
+        partition = TopicPartition(record.topic, record.partition)
         committed = is_read_committed(snapshot, case.connect, case.connector) is not False
-        found = call_or_none(self._brokers.first, record.kafka, at, start, committed=committed)
+        found = call_or_none(
+            self._brokers.first, record.kafka, partition, start, committed=committed
+        )
         return None if found is None else found.offset
 
     def _behind(self, case: RemediationCase) -> int | None:
@@ -419,8 +423,8 @@ class FactsCollector:
         sink = find_sink_group(snapshot, case)
         if sink is None:
             return None
-        at = TopicPartition(record.topic, record.partition)
-        committed = call_or_none(self._brokers.committed, record.kafka, sink.group, at)
+        partition = TopicPartition(record.topic, record.partition)
+        committed = call_or_none(self._brokers.committed, record.kafka, sink.group, partition)
         return None if committed is None else committed == parse_position(mine)
 
     def _quiet_s(self, snapshot: Snapshot, case: RemediationCase) -> float | None:

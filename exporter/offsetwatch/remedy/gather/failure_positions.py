@@ -70,14 +70,14 @@ class FailurePositions:
         return True if run.moved else None
 
     def _seen(
-        self, whose: ConnectorKey, at: TopicPartition | None, what: str, run: FailureRun
+        self, whose: ConnectorKey, partition: TopicPartition | None, what: str, run: FailureRun
     ) -> _PositionObservation:
         """Since when it is so; if it was not so at the last look, since now."""
-        known = self._since.get((whose, at))
+        known = self._since.get((whose, partition))
         if known is None or known.what != what or not known.tells_of(run):
             if len(self._since) >= OBSERVATIONS_MAX:
                 self._since.clear()
-            known = self._since[whose, at] = _PositionObservation(
+            known = self._since[whose, partition] = _PositionObservation(
                 what, run.first_at, run.last_at, run.count
             )
         return known

@@ -61,9 +61,9 @@ def _count_records_since_skip(
     mine = [skip for skip in skips if skip.whose == own]
     if not mine or pairs is None:
         return None
-    last = max(mine, key=lambda at: at.at).record
+    last = max(mine, key=lambda skip: skip.at).record
     for pair in pairs:
         if is_same_partition(pair.partition, last.topic, last.partition):
-            at = parse_position(pair)
-            return None if at is None else max(0, at - last.offset - 1)
+            position = parse_position(pair)
+            return None if position is None else max(0, position - last.offset - 1)
     return None

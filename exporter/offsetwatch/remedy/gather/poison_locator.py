@@ -212,8 +212,10 @@ class PoisonLocator:
         if record.offset + 1 != after.next or topic_id is None:
             said = f"after the record at {record.offset} comes {record.offset + 1}"
             return NoIdentification("not_the_next", f"{said}, and not {after.next}")
-        at = RecordLocation(kafka, record.topic, topic_id, record.partition, record.offset)
-        return IdentifiedRecord(at, mine, to, OPERATOR_METHOD, record.sha256, record.size_bytes)
+        location = RecordLocation(kafka, record.topic, topic_id, record.partition, record.offset)
+        return IdentifiedRecord(
+            location, mine, to, OPERATOR_METHOD, record.sha256, record.size_bytes
+        )
 
     def _id_then(self, case: RemediationCase, kafka: str, place: ReadPosition | None) -> str | None:
         """A topic's id when this incident was first looked into: by then the trouble had begun."""
@@ -230,10 +232,12 @@ class PoisonLocator:
         return self._ids[key]
 
     def _between(
-        self, kafka: str, at: TopicPartition, start: int, end: int
+        self, kafka: str, partition: TopicPartition, start: int, end: int
     ) -> tuple[RawRecord, ...]:
         with self._readers(kafka, committed=True) as reader:
-            window = reader.window(at, start, count_max=2, bytes_max=READ_BYTES, timeout_s=READ_S)
+            window = reader.window(
+                partition, start, count_max=2, bytes_max=READ_BYTES, timeout_s=READ_S
+            )
         return tuple(record for record in window.records if record.offset < end)
 
 

@@ -48,7 +48,7 @@ class WindowReader(Protocol):
 
     def window(
         self,
-        at: TopicPartition,
+        partition: TopicPartition,
         start: int,
         *,
         until: int | None = None,
@@ -74,7 +74,7 @@ class LogQueries(Protocol):
     def topic_id(self, kafka: str, topic: str) -> str | None:
         """None where the broker knows no ids."""
 
-    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
         """Log start, end and last stable offset."""
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
@@ -270,9 +270,12 @@ class _LogInspection:
         try:
             ends = self._logs.ends(kafka, topic)
             for partition, end in sorted(ends.items())[: self._limits.partitions]:
-                at, start = TopicPartition(topic, partition), max(0, end - self._limits.letters)
+                topic_partition, start = (
+                    TopicPartition(topic, partition),
+                    max(0, end - self._limits.letters),
+                )
                 window = self._window(
-                    at, start, committed=False, count=self._limits.letters, kafka=kafka
+                    topic_partition, start, committed=False, count=self._limits.letters, kafka=kafka
                 )
                 found += [record.headers for record in window.records]
         except ClientError:
@@ -304,14 +307,14 @@ class _LogInspection:
         except ClientError:
             return None
 
-    def _holds_any(self, at: TopicPartition) -> bool:
+    def _holds_any(self, partition: TopicPartition) -> bool:
         self._left_s()
-        bounds = self._logs.bounds(self._kafka, at)
+        bounds = self._logs.bounds(self._kafka, partition)
         return bounds.start < bounds.end
 
     def _window(
         self,
-        at: TopicPartition,
+        partition: TopicPartition,
         start: int,
         *,
         committed: bool,
@@ -325,7 +328,7 @@ class _LogInspection:
             raise SizeLimitExceeded(self._kafka, "more to read than there is room for")
         reader = self._reader(kafka or self._kafka, committed=committed, sums=sums)
         found = reader.window(
-            at,
+            partition,
             start,
             count_max=self._batch if count is None else count,
             bytes_max=self._bytes_left,

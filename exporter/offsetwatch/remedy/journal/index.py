@@ -81,18 +81,20 @@ class JournalIndex:
 
     def refused(self, plan: Plan) -> ActionRefused | None:
         """Why nothing was done about a plan's incident when that was last looked at."""
-        remedy, at = plan.remedy, plan.subject
+        remedy, subject = plan.remedy, plan.subject
         if remedy is None:
             return None
-        return self.refusals.get((remedy.incident, remedy.action.value, at.place, at.connector))
+        return self.refusals.get(
+            (remedy.incident, remedy.action.value, subject.place, subject.connector)
+        )
 
     def _take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
         self._seq = seq
         self.fleet.take(seq, plan_id, record)
         match record:
             case ActionRefused():
-                at = (record.incident, record.action, record.connect_cluster, record.connector)
-                self.refusals[at] = record
+                row_key = (record.incident, record.action, record.connect_cluster, record.connector)
+                self.refusals[row_key] = record
             case IncidentEnded():
                 self.refusals = {
                     key: held for key, held in self.refusals.items() if key[0] != record.incident

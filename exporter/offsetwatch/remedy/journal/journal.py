@@ -145,16 +145,16 @@ class Journal:
         or `against` says why it is not to be begun any more, with nobody else in between: who was
         about to begin it may have stood still for any time.
         """
-        at = plan.subject
+        subject = plan.subject
         with self._writing():
             stands = self._stands(plan.plan_id)
             said = against() if stands in {None, PlanStatus.APPROVED} else f"it is {stands} by now"
             if said is not None:
                 raise PlanStateConflict(f"plan {plan.plan_id} is not begun: {said}")
-            other = self.open_plan(at.place, at.connector)
+            other = self.open_plan(subject.place, subject.connector)
             if other is not None:
                 raise PlanUnfinished(
-                    other, f"plan {other} for {at.connector} ({at.place}) is still open"
+                    other, f"plan {other} for {subject.connector} ({subject.place}) is still open"
                 )
             self._append(plan.plan_id, record)
 
@@ -356,9 +356,10 @@ class Journal:
         plan_id = line.plan_id
         match record:
             case PlanOpened(plan=plan):
-                at = plan.subject
+                subject = plan.subject
                 self._db.execute(
-                    "INSERT INTO open_plans VALUES (?, ?, ?)", (plan_id, at.place, at.connector)
+                    "INSERT INTO open_plans VALUES (?, ?, ?)",
+                    (plan_id, subject.place, subject.connector),
                 )
             case PlanEnded():
                 self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))

@@ -75,8 +75,8 @@ def _parse_coordinates(said: re.Match[str]) -> Coordinates | None:
     stage = STAGES.get(said["stage"])
     if stage is None:
         return None
-    at = TopicPartition(said["topic"], int(said["partition"]))
-    return Coordinates(at, int(said["offset"]), stage, said["class"])
+    partition = TopicPartition(said["topic"], int(said["partition"]))
+    return Coordinates(partition, int(said["offset"]), stage, said["class"])
 
 
 def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
@@ -96,5 +96,5 @@ def _parse_dead_letter(headers: Headers, connector: str) -> Coordinates | None:
     numbers = _NUMBER.fullmatch(partition) and _NUMBER.fullmatch(offset)
     if said.get("connector.name") != connector or stage is None or not numbers:
         return None
-    at = TopicPartition(said.get("topic", ""), int(partition))
-    return Coordinates(at, int(offset), stage, said.get("class.name", ""))
+    topic_partition = TopicPartition(said.get("topic", ""), int(partition))
+    return Coordinates(topic_partition, int(offset), stage, said.get("class.name", ""))

@@ -106,40 +106,40 @@ def _check_encodings(raw: bytes) -> ConversionCheck:
 def _find_value_end(raw: bytes) -> int:
     """Where the first value ends. Raises _Broken, _Unclear."""
     opened: list[int] = []  # the brackets that are open
-    at = _skip_space(raw, 0)
+    position = _skip_space(raw, 0)
     while True:
-        at = _skip_scalar_or_bracket(raw, at, opened)
+        position = _skip_scalar_or_bracket(raw, position, opened)
         while opened:
-            fresh = opened[-1] == at - 1  # nothing is in it yet
+            fresh = opened[-1] == position - 1  # nothing is in it yet
             in_map = raw[opened[-1] : opened[-1] + 1] == b"{"
-            at = _skip_space(raw, at)
-            following = raw[at : at + 1]
+            position = _skip_space(raw, position)
+            following = raw[position : position + 1]
             if following != (b"}" if in_map else b"]"):
                 if not fresh and following != b",":
                     raise _InvalidJson
-                at = at if fresh else _skip_space(raw, at + 1)
-                at = _find_name_end(raw, at) if in_map else at
+                position = position if fresh else _skip_space(raw, position + 1)
+                position = _find_name_end(raw, position) if in_map else position
                 break
             opened.pop()
-            at += 1
+            position += 1
         if not opened:
-            return at
+            return position
 
 
-def _skip_scalar_or_bracket(raw: bytes, at: int, opened: list[int]) -> int:
+def _skip_scalar_or_bracket(raw: bytes, position: int, opened: list[int]) -> int:
     """Behind a scalar, or behind the bracket that opens a list or a map."""
-    first = raw[at : at + 1]
+    first = raw[position : position + 1]
     if first in {b"[", b"{"}:
         if len(opened) >= DEPTH_MAX:
             raise _AmbiguousJson
-        opened.append(at)
-        return at + 1
+        opened.append(position)
+        return position + 1
     if first == b'"':
-        return _find_string_end(raw, at)
-    literal = _LITERAL.match(raw, at)
+        return _find_string_end(raw, position)
+    literal = _LITERAL.match(raw, position)
     if literal is not None:
         return literal.end()
-    number = _NUMBER.match(raw, at)
+    number = _NUMBER.match(raw, position)
     if number is None:
         raise _InvalidJson
     text = number[0]
@@ -150,16 +150,16 @@ def _skip_scalar_or_bracket(raw: bytes, at: int, opened: list[int]) -> int:
     return number.end()
 
 
-def _find_name_end(raw: bytes, at: int) -> int:
+def _find_name_end(raw: bytes, position: int) -> int:
     """Where the value after a name and its colon begins."""
-    at = _skip_space(raw, _find_string_end(raw, at))
-    if raw[at : at + 1] != b":":
+    position = _skip_space(raw, _find_string_end(raw, position))
+    if raw[position : position + 1] != b":":
         raise _InvalidJson
-    return _skip_space(raw, at + 1)
+    return _skip_space(raw, position + 1)
 
 
-def _find_string_end(raw: bytes, at: int) -> int:
-    found = _STRING.match(raw, at)
+def _find_string_end(raw: bytes, position: int) -> int:
+    found = _STRING.match(raw, position)
     if found is None:
         raise _InvalidJson
     try:
@@ -174,9 +174,9 @@ def _find_string_end(raw: bytes, at: int) -> int:
     return found.end()
 
 
-def _skip_space(raw: bytes, at: int) -> int:
-    found = _SPACE.match(raw, at)
-    return at if found is None else found.end()
+def _skip_space(raw: bytes, position: int) -> int:
+    found = _SPACE.match(raw, position)
+    return position if found is None else found.end()
 
 
 # --- the envelope of a schema and a payload -------------------------------------------------------

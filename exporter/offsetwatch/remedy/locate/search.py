@@ -366,12 +366,14 @@ def find_only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NoIdentification
     return suspect
 
 
-def _format_partition(at: TopicPartition) -> str:
-    return f"{at.topic}-{at.partition}"
+def _format_partition(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
 
 
 def build_record_location(kafka: str, suspect: Suspect, record: RawRecord) -> RecordLocation:
     """Where it lies, by the topic's id."""
     assert suspect.seen.topic_id is not None
-    at = suspect.place.at
-    return RecordLocation(kafka, at.topic, suspect.seen.topic_id, at.partition, record.offset)
+    partition = suspect.place.at
+    return RecordLocation(
+        kafka, partition.topic, suspect.seen.topic_id, partition.partition, record.offset
+    )

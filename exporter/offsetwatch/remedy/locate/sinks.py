@@ -209,7 +209,9 @@ class _Search:
                 self._evidence(),
                 (recommendations.CHECK_PRODUCER, *self._recommend),
             )
-        pointers = sorted(set(self._pointers()), key=lambda at: _METHODS.index(at.method))
+        pointers = sorted(
+            set(self._pointers()), key=lambda partition: _METHODS.index(partition.method)
+        )
         places = {(pointer.at, pointer.offset) for pointer in pointers}
         if len(places) > 1:
             return self._disagree(pointers)
@@ -271,11 +273,11 @@ class _Search:
     # --- answers -------------------------------------------------------------------------------
 
     def _pointed(self, pointers: list[_Pointer]) -> SearchAnswer:
-        _, at, offset = pointers[0]
-        suspect = next((each for each in self._suspects if each.place.at == at), None)
+        _, partition, offset = pointers[0]
+        suspect = next((each for each in self._suspects if each.place.at == partition), None)
         if suspect is None:
             return self._disagree(pointers, "nothing there stands still")
-        where, window = f"{at.topic}-{at.partition}@{offset}", suspect.window
+        where, window = f"{partition.topic}-{partition.partition}@{offset}", suspect.window
         record = next((each for each in window.records if each.offset == offset), None)
         if record is None and offset < window.next_offset:
             return self._none("record_is_gone", f"{where} failed, and is no longer there")

@@ -114,10 +114,10 @@ class FleetState:
 
     def paused(self, now: float) -> PauseSet | None:
         """Who holds everything; None while nobody does."""
-        at = self.pause
-        if at is None or not at.paused or (at.until is not None and now >= at.until):
+        pause = self.pause
+        if pause is None or not pause.paused or (pause.until is not None and now >= pause.until):
             return None
-        return at
+        return pause
 
     def at_work(self) -> frozenset[ConnectorKey]:
         """Whose plans have begun and are not over; parked ones among them."""
@@ -250,13 +250,13 @@ class FleetState:
             case Alter() if plan.remedy is not None and plan.remedy.skip_key is not None:
                 self._skipped(life, record.at)
 
-    def _skipped(self, life: _PlanLifecycle, at: float) -> None:
+    def _skipped(self, life: _PlanLifecycle, moment: float) -> None:
         plan, whose = life.plan, _connector_key_of(life.plan)
         assert plan.remedy is not None
         if any(skip.plan_id == plan.plan_id for skip in self.skips):
             return  # asked for once more
         record = next(step.record for step in plan.steps if isinstance(step, Copy))
-        skip = RecordSkip(at, plan.plan_id, whose, record, plan.remedy.signature)
+        skip = RecordSkip(moment, plan.plan_id, whose, record, plan.remedy.signature)
         for earlier in self.skips:
             if _are_similar(earlier, skip):
                 log = f"{record.topic}-{record.partition}"
@@ -265,7 +265,7 @@ class FleetState:
                     f"{earlier.record.offset} and {record.offset} of {log}; check the producer "
                     "that writes them, not the records"
                 )
-                self._open(life, at, said)
+                self._open(life, moment, said)
         self.skips.append(skip)
 
     def _ended(self, life: _PlanLifecycle, record: PlanEnded) -> None:
@@ -299,11 +299,11 @@ class FleetState:
         else:
             self.breakers.pop(record.scope, None)
 
-    def _open(self, life: _PlanLifecycle, at: float, said: str) -> None:
+    def _open(self, life: _PlanLifecycle, moment: float, said: str) -> None:
         if life.plan.remedy is None:
             return  # a person's own change of the toolbox
         scope = "/".join(_connector_key_of(life.plan))
-        self.breakers.setdefault(scope, Breaker(scope, at, said))
+        self.breakers.setdefault(scope, Breaker(scope, moment, said))
 
 
 def _connector_key_of(plan: Plan) -> ConnectorKey:

@@ -78,7 +78,7 @@ def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Inciden
         made = _build_finding_incident(finding, stop_on)
         if made is not None:
             found.setdefault(made.key, made)
-    return tuple(sorted(found.values(), key=lambda at: (at.since, at.key)))
+    return tuple(sorted(found.values(), key=lambda incident: (incident.since, incident.key)))
 
 
 def _build_failure_incident(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:

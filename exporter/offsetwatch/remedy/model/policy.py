@@ -55,8 +55,8 @@ class Clock:
 
     def local(self, now: float) -> float:
         """Seconds since 1970 on a wall clock there."""
-        at = bisect_right([since for since, _ in self.offsets], now) - 1
-        return now + self.offsets[max(at, 0)][1]
+        position = bisect_right([since for since, _ in self.offsets], now) - 1
+        return now + self.offsets[max(position, 0)][1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +185,12 @@ def is_selected(selector: str, name: str) -> bool:
         return False
     if not (name.startswith(first) and name.endswith(last)) or not name:
         return False
-    at, end = len(first), len(name) - len(last)
+    position, end = len(first), len(name) - len(last)
     for part in middle:
-        found = name.find(part, at, end)
+        found = name.find(part, position, end)
         if found < 0:
             return False
-        at = found + len(part)
+        position = found + len(part)
     return True
 
 

@@ -308,12 +308,12 @@ class _EndLine(msgspec.Struct, frozen=True):
     lines: int
 
 
-def build_file_lines(record: RawRecord, about: QuarantineContext, at: float) -> Iterator[bytes]:
+def build_file_lines(record: RawRecord, about: QuarantineContext, moment: float) -> Iterator[bytes]:
     """The lines of a file that holds a record."""
     yield _encode_line(
         QuarantineFileHead(
             sha256=record.sha256,
-            at=at,
+            at=moment,
             about=about,
             topic=record.topic,
             partition=record.partition,

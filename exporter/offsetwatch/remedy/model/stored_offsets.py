@@ -148,7 +148,7 @@ class OffsetStoreContents:
                 for stored_offset in self.by_connector.get(connector, ())
                 if _is_commit(stored_offset)
             ]
-            for stored_offset in sorted(written, key=lambda at: _age_key_of(at.stored)):
+            for stored_offset in sorted(written, key=lambda offset: _age_key_of(offset.stored)):
                 order = _parse_field_order(stored_offset.raw_key)
                 found[frozenset(order)] = order
             self._orders[connector] = found
@@ -200,7 +200,7 @@ def list_pairs(contents: OffsetStoreContents, connector: str) -> tuple[Partition
         offset = _decode_offset(contents, _find_effective_record(contents, key, records))
         if isinstance(offset, SourceOffset) and not offset.is_null:
             found.append(PartitionOffset(identity, offset.text, _format_raw_key(key, records)))
-    return tuple(sorted(found, key=lambda at: at.partition))
+    return tuple(sorted(found, key=lambda pair: pair.partition))
 
 
 def _format_raw_key(key: bytes | None, records: Iterable[_ConnectorRecord]) -> str | None:
@@ -328,8 +328,8 @@ def _parse_field_order(raw_key: bytes) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(raw_key)[1] or ())
 
 
-def _is_commit(at: _ConnectorRecord) -> bool:
-    return at.bare.is_spelling and not at.stored.ours and at.stored.value is not None
+def _is_commit(offset: _ConnectorRecord) -> bool:
+    return offset.bare.is_spelling and not offset.stored.ours and offset.stored.value is not None
 
 
 def _find_usual_order(
@@ -436,7 +436,7 @@ def _build_values(
         counts, pair.offset
     ):  # what it has in one partition is older than that in another
         has = {item for item in has if item[0] != looked_up}
-    for key, kpartition in sorted(places - has, key=lambda at: (at[1] or 0, at[0] or b"")):
+    for key, kpartition in sorted(places - has, key=lambda item: (item[1] or 0, item[0] or b"")):
         yield _encode_raw(key, value, kpartition)
 
 

@@ -109,12 +109,12 @@ def _describe_record_step(step: Copy | Expect | Prove) -> str:
             )
 
 
-def _format_record(at: RecordLocation) -> str:
-    return f"{at.kafka}/{at.topic}-{at.partition}@{at.offset}"
+def _format_record(location: RecordLocation) -> str:
+    return f"{location.kafka}/{location.topic}-{location.partition}@{location.offset}"
 
 
-def _format_pair(at: PartitionOffset) -> str:
-    return f"{at.partition} -> {at.offset or 'none'}"
+def _format_pair(pair: PartitionOffset) -> str:
+    return f"{pair.partition} -> {pair.offset or 'none'}"
 
 
 def _format_partition_count(count: int) -> str:
@@ -346,14 +346,14 @@ def _format_direction(undoing: bool) -> str:  # noqa: FBT001 - of a record
 
 def _describe_restore(progress: PlanProgress, on: str) -> str:
     """How a person puts the old offsets back, where they may not be there any more."""
-    at, frozen = progress.plan.subject, progress.frozen
+    subject, frozen = progress.plan.subject, progress.frozen
     if not progress.changed or frozen is None or not frozen.pairs:
         return ""
-    if at.driver == "rest" and " --connect " not in on:
-        on = f" --connect {shlex.quote(at.place)}{on}"
-    if at.driver == "strimzi" and " --strimzi " not in on:
+    if subject.driver == "rest" and " --connect " not in on:
+        on = f" --connect {shlex.quote(subject.place)}{on}"
+    if subject.driver == "strimzi" and " --strimzi " not in on:
         # The place is the resource, or the entry of the configuration that is linked to it.
-        resource = at.place if "/" in at.place else "NAMESPACE/NAME"
+        resource = subject.place if "/" in subject.place else "NAMESPACE/NAME"
         on = f" --strimzi {shlex.quote(resource)}{on}"
     command = f"{COMMAND} offsets import --offsets {shlex.quote(frozen.backup)}{on}"
     return f", and after that, for the old offsets, `{command}`"

@@ -147,17 +147,17 @@ def _build_step_row(plan: Plan, step: AnyStep, standing: str, way: str = "") -> 
     )
 
 
-def _describe_forward_step(progress: PlanProgress, at: int) -> str:
+def _describe_forward_step(progress: PlanProgress, position: int) -> str:
     if not progress.undoing:
-        return _describe_path_step(progress, at)
-    return "begun" if at in progress.touched else "not begun"
+        return _describe_path_step(progress, position)
+    return "begun" if position in progress.touched else "not begun"
 
 
-def _describe_path_step(progress: PlanProgress, at: int) -> str:
+def _describe_path_step(progress: PlanProgress, position: int) -> str:
     """Of a step of the path that is being gone."""
-    if at < progress.index:
+    if position < progress.index:
         return "done"
-    if at > progress.index:
+    if position > progress.index:
         return "not begun"
     over = progress.ended is not None
     if progress.parked is not None:

@@ -37,7 +37,7 @@ def list_open_plans(
         for history in dossiers
         if history.plan.remedy is not None and history.stands in _OPEN_STATUSES
     ]
-    found.sort(key=lambda at: at.plan.created_at, reverse=True)
+    found.sort(key=lambda history: history.plan.created_at, reverse=True)
     return tuple(
         _build_open_plan(history, refused(history.plan), now) for history in found[:ROWS_MAX]
     ), _count_omitted(found)
@@ -55,7 +55,7 @@ def list_refusals(
         for action_refused in found
         if (action_refused.connect_cluster, action_refused.connector) not in waiting
     ]
-    newest = sorted(told, key=lambda at: at.at, reverse=True)
+    newest = sorted(told, key=lambda refusal: refusal.at, reverse=True)
     return tuple(
         _build_refusal_row(action_refused) for action_refused in newest[:ROWS_MAX]
     ), _count_omitted(newest)

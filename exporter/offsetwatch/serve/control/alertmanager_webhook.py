@@ -83,15 +83,15 @@ def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> Al
     )
 
 
-def _normalise_moment(value: Any, at: str) -> str:
+def _normalise_moment(value: Any, name: str) -> str:
     """In UTC and with all its digits, so that every Alertmanager of a cluster says the same."""
     found = _STARTS_AT.fullmatch(value) if isinstance(value, str) else None
     try:
         if found is None:
-            raise MalformedRequest(f"{at}.startsAt: expected a date and time")
+            raise MalformedRequest(f"{name}.startsAt: expected a date and time")
         moment = datetime.fromisoformat(found[1] + found[3]).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
-        raise MalformedRequest(f"{at}.startsAt: expected a date and time") from None
+        raise MalformedRequest(f"{name}.startsAt: expected a date and time") from None
     fraction = (found[2] or "").rstrip("0")
     return f"{moment.isoformat()}{'.' if fraction else ''}{fraction}Z"
 

@@ -305,8 +305,10 @@ def _build_mirror_offsets(
     }
 
 
-def _build_dated_offset(offset: int | None, at: float | None, source: str) -> DatedOffset | None:
-    return None if offset is None else {"offset": offset, "at": moment_of(at), "from": source}
+def _build_dated_offset(
+    offset: int | None, moment: float | None, source: str
+) -> DatedOffset | None:
+    return None if offset is None else {"offset": offset, "at": moment_of(moment), "from": source}
 
 
 def _build_group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> ExplainedGroup:

@@ -144,16 +144,16 @@ def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
     views = _exclude_owners(snapshot.connectors, without)
     tasks_of = _build_task_selector(snapshot)
     for view in views:
-        at = (view.connect_cluster, view.name)
-        states += [((*at, state), on) for state, on in _expand_state_set(view.state)]
+        row_key = (view.connect_cluster, view.name)
+        states += [((*row_key, state), on) for state, on in _expand_state_set(view.state)]
         for task in tasks_of(view):
             found = _expand_state_set(task.state)
-            labels = (*at, str(task.number))
+            labels = (*row_key, str(task.number))
             for column, label in zip(task_states, labels, strict=False):
                 column.extend([label] * len(found))
             task_states[-1].extend([state for state, _ in found])
             task_state_is += [on for _, on in found]
-        tasks += [((*at, state), count) for state, count in _count_tasks(view)]
+        tasks += [((*row_key, state), count) for state, count in _count_tasks(view)]
     for spec, rows in (
         (catalog.CONNECTOR_STATE, states),
         (catalog.CONNECTOR_TASKS, tasks),
@@ -187,10 +187,10 @@ def _build_task_selector(snapshot: Snapshot) -> Callable[[ConnectorView], Sequen
         return attrgetter("tasks")
 
     def shown(view: ConnectorView) -> Sequence[Task]:
-        at = (view.connect_cluster, view.name)
-        if at in none:
+        key = (view.connect_cluster, view.name)
+        if key in none:
             return ()
-        if at in not_running:
+        if key in not_running:
             return [task for task in view.tasks if task.state != "running"]
         return view.tasks
 
@@ -237,9 +237,9 @@ def collect_source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield build_family(catalog.RESETS, labels, [view.resets for view in views])
     gone = snapshot.left_out_of(SeriesGroup.CONNECTORS)
     polled: list[Labels] = [
-        at
+        key
         for rest in snapshot.by_rest
-        if (at := (rest.connect_cluster, rest.connector)) not in gone
+        if (key := (rest.connect_cluster, rest.connector)) not in gone
     ]
     yield build_family(catalog.FROM_REST, polled, [1] * len(polled))
     yield build_family(catalog.EVENT_TIME, labels, [view.event_at for view in views])

@@ -65,10 +65,10 @@ def collect_mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
     whole = snapshot.by_topic - snapshot.partial - snapshot.left_out_of(SeriesGroup.TOPICS)
     for view in snapshot.mirror_partitions if whole else ():
         if _connector_key_of(view) in whole:
-            at = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
-            lags.setdefault(at, []).append(view.lag)
+            row_key = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
+            lags.setdefault(row_key, []).append(view.lag)
             age = compute_lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
-            ages.setdefault(at, []).append(age)
+            ages.setdefault(row_key, []).append(age)
     known = {key: [lag for lag in found if lag is not None] for key, found in lags.items()}
     sums = [
         sum(known[key]) if len(known[key]) == len(found) else None for key, found in lags.items()

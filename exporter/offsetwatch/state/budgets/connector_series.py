@@ -142,11 +142,11 @@ class ConnectorSeriesBudget:
     ) -> Iterable[tuple[str, str, str]]:
         used: Counter[_ConnectorKey] = Counter()
         for view in views:
-            at = (view.connect_cluster, view.connector)
-            if at in over and not (at in summed and _is_mirror_partition(view)):
-                used[at] += count_partition_series(view)
-                if used[at] > self._series_max:
-                    yield (*at, view.identity)
+            key = (view.connect_cluster, view.connector)
+            if key in over and not (key in summed and _is_mirror_partition(view)):
+                used[key] += count_partition_series(view)
+                if used[key] > self._series_max:
+                    yield (*key, view.identity)
 
 
 def _build_left_out(

@@ -312,7 +312,7 @@ def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSerie
 
 
 def _sort_largest_first(sizes: Mapping[SeriesOwner, int]) -> list[tuple[SeriesOwner, int]]:
-    return sorted(sizes.items(), key=lambda at: (-at[1], at[0]))
+    return sorted(sizes.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _select_left_out(

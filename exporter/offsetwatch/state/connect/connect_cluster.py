@@ -521,10 +521,10 @@ class ConnectClusterState:
             TopicPartition(partition.topic, partition.partition) for partition in found
         )
 
-    def uncommitted(self, connector: str, source: str, at: TopicPartition) -> bool:
+    def uncommitted(self, connector: str, source: str, partition: TopicPartition) -> bool:
         """Has it certainly no offset for this upstream partition?"""
         book = self._store_of(connector)
-        mirror = MirrorPartition(source, at.topic, at.partition)
+        mirror = MirrorPartition(source, partition.topic, partition.partition)
         return book is not None and book.uncommitted(connector, mirror)
 
     def vague(self, connector: str, source: str) -> bool:

@@ -243,7 +243,7 @@ class KeySpellings:
         moments = self._orders.get(order, ())
         # Ordered: records of different Kafka partitions are read in any order at first.
         if not any(abs(moment.at - place.at) <= FLUSH_WINDOW_S for moment in moments):
-            kept = sorted((*moments, place), key=lambda at: (at.read, at.at))
+            kept = sorted((*moments, place), key=lambda position: (position.read, position.at))
             self._orders[order] = tuple(kept[-_REST_COMMITS_NEEDED:])
 
     def in_use(self, identity: str) -> SpellingInUse:
@@ -392,10 +392,10 @@ def _find_foreign_keys(partition: _Partition) -> frozenset[bytes]:
 
 
 def _build_change(before: Spelling, after: Spelling, class_name: str) -> SpellingChange:
-    at = (after.committed or after.place).at
+    moment = (after.committed or after.place).at
     dialect = resolve_dialect(after.key.dialect, class_name)
     restarted = not has_reached_offset(dialect, before.value, after.first)
-    return SpellingChange(before.raw_key, after.raw_key, at, before.value, restarted)
+    return SpellingChange(before.raw_key, after.raw_key, moment, before.value, restarted)
 
 
 def _choose_spelling(
@@ -407,7 +407,9 @@ def _choose_spelling(
         return known[0], ()
     own = _sort_newest_first(spelling for spelling in known if spelling.committed is not None)
     if not own:
-        return _choose_if_alike(sorted(known, key=lambda at: at.place[:2], reverse=True))
+        return _choose_if_alike(
+            sorted(known, key=lambda spelling: spelling.place[:2], reverse=True)
+        )
     newest, others = own[0], [spelling for spelling in own[1:] if spelling.value is not None]
     used = partition.used[-1] if partition.used else None
     unordered = any(

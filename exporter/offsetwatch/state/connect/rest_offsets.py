@@ -156,7 +156,7 @@ class RestOffsets:
         return partition
 
     def _apply(
-        self, partition: _Partition, offset: SourceOffset | None, at: float, *, first: bool
+        self, partition: _Partition, offset: SourceOffset | None, moment: float, *, first: bool
     ) -> None:
         before = partition.offset
         if before is None or offset is None or len(before.numbers) != len(offset.numbers):
@@ -171,7 +171,7 @@ class RestOffsets:
             self._drop("inexact")
         if first or offset is None or was_untold:
             return  # since when it is so, nobody knows
-        partition.advanced_at = at
+        partition.advanced_at = moment
         partition.advances += 1
         if compare_offsets(self._dialect(partition.key), before, offset) is Order.BEHIND:
             partition.rewinds += 1

@@ -56,7 +56,9 @@ class Sinks:
         """
         self._by_rest = tuple(
             RestConnector(group.connect_cluster, group.connector, sink=True)
-            for group in sorted(self._groups, key=lambda at: (at.connect_cluster, at.connector))
+            for group in sorted(
+                self._groups, key=lambda sink: (sink.connect_cluster, sink.connector)
+            )
             if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
         )
         wanted = {
@@ -95,7 +97,7 @@ class Sinks:
             if consumed is not None:
                 topic, partition, committed = consumed
                 found.append(SinkOffset(seen.connector, topic, partition, committed, None))
-        found.sort(key=lambda at: (at.topic, at.partition))
+        found.sort(key=lambda offset: (offset.topic, offset.partition))
         self._polled[who] = tuple(found)
 
     def read(self, seen: SinkOffsetsRead, now: float) -> None:
@@ -181,38 +183,43 @@ class Sinks:
                     probe_from=behind.probe_from,
                 )
 
-    def _behind(self, cluster: str, at: SinkOffset) -> Lateness:
-        stretch = _build_unread_range(at)
+    def _behind(self, cluster: str, offset: SinkOffset) -> Lateness:
+        stretch = _build_unread_range(offset)
         # A position beyond the end is none in this log: nothing lies "after" it.
-        if stretch is None or (at.committed or 0) > stretch.end:
+        if stretch is None or (offset.committed or 0) > stretch.end:
             return UNKNOWN_LATENESS
-        return self._ages.behind(cluster, _build_follower(cluster, at), stretch)
+        return self._ages.behind(cluster, _build_follower(cluster, offset), stretch)
 
 
-def _build_follower(cluster: str, at: SinkOffset) -> Follower:
-    return (cluster, at.connector, TopicPartition(at.topic, at.partition))
+def _build_follower(cluster: str, offset: SinkOffset) -> Follower:
+    return (cluster, offset.connector, TopicPartition(offset.topic, offset.partition))
 
 
-def _find_next_offset(at: SinkOffset) -> int | None:
+def _find_next_offset(offset: SinkOffset) -> int | None:
     """Return the next record to read; None where a sink without a commit may begin anywhere."""
-    if at.committed is None:
-        return at.log_start if at.from_start else None
-    return at.committed
+    if offset.committed is None:
+        return offset.log_start if offset.from_start else None
+    return offset.committed
 
 
-def _compute_lag(at: SinkOffset) -> int | None:
-    following = _find_next_offset(at)
+def _compute_lag(offset: SinkOffset) -> int | None:
+    following = _find_next_offset(offset)
     return (
-        None if following is None or at.log_end is None else compute_sink_lag(following, at.log_end)
+        None
+        if following is None or offset.log_end is None
+        else compute_sink_lag(following, offset.log_end)
     )
 
 
-def _build_unread_range(at: SinkOffset) -> UnreadRange | None:
+def _build_unread_range(offset: SinkOffset) -> UnreadRange | None:
     """What lies before a sink; None if that is not known, or its log could not be asked for."""
-    following = _find_next_offset(at)
-    if following is None or at.log_end is None:
+    following = _find_next_offset(offset)
+    if following is None or offset.log_end is None:
         return None
-    start = 0 if at.log_start is None else at.log_start
+    start = 0 if offset.log_start is None else offset.log_start
     return UnreadRange(
-        following=max(following, start), start=start, end=at.log_end, committed=at.committed_only
+        following=max(following, start),
+        start=start,
+        end=offset.log_end,
+        committed=offset.committed_only,
     )

@@ -57,8 +57,8 @@ class ConnectorStateHistories:
 
     def may_hide(self, connector: str) -> bool:
         """May a history of this connector lie in a hidden partition? What was never read may."""
-        at = self._partitions.get((connector, None))
-        return bool(self._hidden) and (at is None or at in self._hidden)
+        position = self._partitions.get((connector, None))
+        return bool(self._hidden) and (position is None or position in self._hidden)
 
     def apply(self, records: tuple[ListingRecord, ...], *, whole: bool) -> None:
         """Take in records in topic order. `whole`: there are no others, so who is not among them is
@@ -86,7 +86,7 @@ class ConnectorStateHistories:
         if told or whole:
             self._all = None
 
-    def _note(self, whose: _HistoryKey, condition: Condition | None, at: float) -> None:
+    def _note(self, whose: _HistoryKey, condition: Condition | None, moment: float) -> None:
         before = self._conditions.get(whose)
         if condition is not None and before is not None and condition.outdated_by(before):
             return
@@ -96,7 +96,7 @@ class ConnectorStateHistories:
                 self.dropped += 1
                 return
             changes = self._changes[whose] = deque(maxlen=CHANGES_MAX)
-        change = _build_change(condition, at)
+        change = _build_change(condition, moment)
         if _is_late_unassignment(changes, change):
             if len(changes) < 2 or changes[-2] != change:
                 changes.extend((change, changes.pop()))
@@ -158,23 +158,23 @@ def find_deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
 
 
 def find_changes_since(
-    changes: tuple[StateChange, ...], at: float, state: str
+    changes: tuple[StateChange, ...], moment: float, state: str
 ) -> tuple[StateChange, ...]:
     """Return what followed the change of this timestamp and state. Where that is no longer among
     them, all followed it: what they say, and not when, tells, as the records are of several
     workers.
     """
     for number in range(len(changes), 0, -1):
-        if (changes[number - 1].at, changes[number - 1].state) == (at, state):
+        if (changes[number - 1].at, changes[number - 1].state) == (moment, state):
             return changes[number:]
     return changes
 
 
-def _build_change(condition: Condition | None, at: float) -> StateChange:
+def _build_change(condition: Condition | None, moment: float) -> StateChange:
     if condition is None:
-        return StateChange(at=at, state=DELETED)
+        return StateChange(at=moment, state=DELETED)
     return StateChange(
-        at=at,
+        at=moment,
         state=condition.state,
         failure=condition.failure,
         worker=condition.worker,

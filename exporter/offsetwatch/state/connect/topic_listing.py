@@ -197,7 +197,7 @@ def _is_full(known: Mapping[K, object], key: K, most: int) -> bool:
     return len(known) >= most and key not in known
 
 
-def _build_task(number: int, at: Condition | None) -> Task:
-    if at is None:
+def _build_task(number: int, condition: Condition | None) -> Task:
+    if condition is None:
         return Task(number=number, state=NO_STATUS)
-    return Task(number=number, state=at.state, failure=at.failure)
+    return Task(number=number, state=condition.state, failure=condition.failure)

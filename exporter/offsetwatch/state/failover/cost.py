@@ -64,36 +64,38 @@ class FailoverCost:
     skip: int | None = None
 
 
-def compute_failover_cost(at: GroupPosition) -> FailoverCost:
+def compute_failover_cost(position: GroupPosition) -> FailoverCost:
     """See the module."""
-    if at.syncs is None or at.here is None or at.upstream > at.here.end:
+    if position.syncs is None or position.here is None or position.upstream > position.here.end:
         return FailoverCost()
-    best = _find_best_start(at, at.syncs)
-    translated = at.syncs.at_least(at.upstream)
-    if best is None or at.landing is None or not _can_start_at(at, at.landing):
+    best = _find_best_start(position, position.syncs)
+    translated = position.syncs.at_least(position.upstream)
+    if best is None or position.landing is None or not _can_start_at(position, position.landing):
         return FailoverCost(best=best, translated=translated)
-    number = at.syncs.history.record_number
-    distance = number(best) - number(at.landing)
+    number = position.syncs.history.record_number
+    distance = number(best) - number(position.landing)
     return FailoverCost(
         best=best, translated=translated, reread=max(0, distance), skip=max(0, -distance)
     )
 
 
-def _find_best_start(at: GroupPosition, syncs: PartitionSyncs) -> int | None:
+def _find_best_start(position: GroupPosition, syncs: PartitionSyncs) -> int | None:
     """The best place to land, inside the downstream log."""
     newest = syncs.history.newest
-    if at.there is None or newest is None:
+    if position.there is None or newest is None:
         return None
-    if newest[1] >= at.there.end and at.synced_before:
+    if newest[1] >= position.there.end and position.synced_before:
         return None
     # What was acknowledged or checkpointed since the log end was read is there by now.
-    end = max(at.there.end, newest[1] + 1, 0 if at.landing is None else at.landing)
-    best = syncs.history.best(at.upstream, end)
-    return None if best is None else max(best, at.there.start)
+    end = max(
+        position.there.end, newest[1] + 1, 0 if position.landing is None else position.landing
+    )
+    best = syncs.history.best(position.upstream, end)
+    return None if best is None else max(best, position.there.start)
 
 
-def _can_start_at(at: GroupPosition, landing: int) -> bool:
+def _can_start_at(position: GroupPosition, landing: int) -> bool:
     """Can a consumer start there?"""
-    if at.there is None or landing < at.there.start:
+    if position.there is None or landing < position.there.start:
         return False
-    return landing <= at.there.end or not (at.own is not None or at.landed_before)
+    return landing <= position.there.end or not (position.own is not None or position.landed_before)

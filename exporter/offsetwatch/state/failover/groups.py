@@ -118,9 +118,9 @@ class _GroupOffsetsAnswer:
     synced: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     before: _GroupOffsetsAnswer | None = None
 
-    def knew_sync(self, at: TopicPartition, newest: tuple[int, int] | None) -> bool:
+    def knew_sync(self, partition: TopicPartition, newest: tuple[int, int] | None) -> bool:
         """Was this sync known before the log ends were read?"""
-        return self.before is not None and self.before.synced.get(at) == newest
+        return self.before is not None and self.before.synced.get(partition) == newest
 
     def knew_landing(self, where: _CheckpointKey, checkpoint: _NewestCheckpoint | None) -> bool:
         """Was this checkpoint?"""
@@ -388,7 +388,7 @@ class FailoverGroups:
         place = TopicPartition(row.topic, row.partition)
         checkpoint = checkpoints.get(where)
         syncs = ours.get(place)
-        at = GroupPosition(
+        position = GroupPosition(
             upstream=upstream,
             own=row.downstream,
             checkpoint=None if checkpoint is None else checkpoint[0].downstream_offset,
@@ -398,9 +398,9 @@ class FailoverGroups:
             synced_before=syncs is not None and answer.knew_sync(place, syncs.history.newest),
             landed_before=answer.knew_landing(where, checkpoint),
         )
-        found = compute_failover_cost(at)
-        if at.landing is not None:
-            answer.landings[where] = at.landing
+        found = compute_failover_cost(position)
+        if position.landing is not None:
+            answer.landings[where] = position.landing
         return GroupView(
             *answer.read.flow,
             group=row.group,
@@ -408,8 +408,8 @@ class FailoverGroups:
             partition=row.partition,
             upstream=upstream,
             best=found.best,
-            landing=at.landing,
-            landing_from=at.landing_from,
+            landing=position.landing,
+            landing_from=position.landing_from,
             translated=found.translated,
             reread=found.reread,
             skip=found.skip,

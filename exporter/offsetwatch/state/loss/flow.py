@@ -113,52 +113,59 @@ class LossAccounting:
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def look(self, at: FlowInspection) -> frozenset[TopicPartition]:
+    def look(self, inspection: FlowInspection) -> frozenset[TopicPartition]:
         """Take in one round: the partitions of which the syncs so far are needed no more."""
-        quiet, runs = self._activity(at)
-        topics = self.flows.setdefault(_build_flow_key(at.flow), {})
+        quiet, runs = self._activity(inspection)
+        topics = self.flows.setdefault(_build_flow_key(inspection.flow), {})
         told = set()
-        for topic, places in _group_by_topic(at.known).items():
-            if at.ids is not None and topic not in at.ids:
+        for topic, places in _group_by_topic(inspection.known).items():
+            if inspection.ids is not None and topic not in inspection.ids:
                 continue
-            fate = topics.setdefault(topic, TopicLossAccount(at.now))
-            fate.at = at.now
-            self._identify(fate, None if at.ids is None else at.ids[topic], at.now)
+            fate = topics.setdefault(topic, TopicLossAccount(inspection.now))
+            fate.at = inspection.now
+            self._identify(
+                fate, None if inspection.ids is None else inspection.ids[topic], inspection.now
+            )
             fell: set[int] = set()
             for where in places:
-                if self._rests(at, where, fate):
+                if self._rests(inspection, where, fate):
                     continue
                 before, kept = _find_losses(fate, where), _collect_persisted_state(fate, where)
                 was_undecided = _is_undecided(fate, where.partition)
-                seen = _build_inspection(at, where, fate, quiet=quiet, runs=runs)
-                if seen is not None and not self._take(at.flow, where, fate, seen, fell).waits:
+                seen = _build_inspection(inspection, where, fate, quiet=quiet, runs=runs)
+                if (
+                    seen is not None
+                    and not self._take(inspection.flow, where, fate, seen, fell).waits
+                ):
                     told.add(where)
                 if _find_losses(fate, where) != before:
-                    self.news.setdefault(_build_flow_key(at.flow), set()).add(where)
+                    self.news.setdefault(_build_flow_key(inspection.flow), set()).add(where)
                 self.changed |= _collect_persisted_state(fate, where) != kept
                 self.version += _is_undecided(fate, where.partition) is not was_undecided
-            self._fallen(fate, fell, at.now)
-        self._looked_at = at.now
+            self._fallen(fate, fell, inspection.now)
+        self._looked_at = inspection.now
         # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
         # stands still is measured may be as old as another window, or it would be told all the
         # time: topics take turns.
         told_every_s = WINDOW_S if self._passed else SAVE_INTERVAL_MAX_S
-        self.changed |= self.urgent or not 0 <= at.now - self._changed_at < told_every_s
+        self.changed |= self.urgent or not 0 <= inspection.now - self._changed_at < told_every_s
         if self.changed:
-            self._changed_at, self._passed = at.now, False
+            self._changed_at, self._passed = inspection.now, False
         return frozenset(told)
 
-    def _rests(self, at: FlowInspection, where: TopicPartition, fate: TopicLossAccount) -> bool:
+    def _rests(
+        self, inspection: FlowInspection, where: TopicPartition, fate: TopicLossAccount
+    ) -> bool:
         """Most partitions of most clusters stand still, with all of it copied."""
         generation, account = fate.accounts.get(where.partition, (-1, None))
-        position, log = at.known[where], at.bounds.get(where)
-        if account is None or generation != fate.generation or where in at.came:
+        position, log = inspection.known[where], inspection.bounds.get(where)
+        if account is None or generation != fate.generation or where in inspection.came:
             return False
         if position is None or log is None:
             return False
         middle = account.pace.middle
-        end = log.stable_end if at.flow.read_committed else log.end
-        if not account.rests(position, log.start, end, at.now):
+        end = log.stable_end if inspection.flow.read_committed else log.end
+        if not account.rests(position, log.start, end, inspection.now):
             return False
         self._passed |= account.pace.middle is not middle
         return True
@@ -227,15 +234,15 @@ class LossAccounting:
         if len(self._losses) > LOSSES_MAX:
             del self._losses[next(iter(self._losses))]
 
-    def _activity(self, at: FlowInspection) -> tuple[bool, bool]:
+    def _activity(self, inspection: FlowInspection) -> tuple[bool, bool]:
         """(it is stopped, and its last flush long done; it runs): both at the last look as well."""
-        key = _build_flow_key(at.flow)
+        key = _build_flow_key(inspection.flow)
         last = self._doing.get(key)
-        if last is None or last.doing != at.doing:
-            self._doing[key] = ConnectorActivity(at.doing, at.now, at.now)
+        if last is None or last.doing != inspection.doing:
+            self._doing[key] = ConnectorActivity(inspection.doing, inspection.now, inspection.now)
             return False, False
         quiet, runs = last.lasted("stopped", GRACE_S), last.lasted("running", 0.0)
-        last.looked_at = at.now
+        last.looked_at = inspection.now
         return quiet, runs
 
     # --- giving out ------------------------------------------------------------------------------
@@ -316,19 +323,25 @@ def _collect_persisted_state(
     found = topic.accounts.get(where.partition)
     if found is None:
         return None
-    generation, at = found
+    generation, account = found
     told = (
-        at.position,
-        at.settled,
-        at.start,
-        at.end,
-        at.moved_at,
-        at.doubt_since,
-        at.tail,
-        at.lost,
+        account.position,
+        account.settled,
+        account.start,
+        account.end,
+        account.moved_at,
+        account.doubt_since,
+        account.tail,
+        account.lost,
     )
-    pace = (at.pace.anchor, at.pace.middle, at.pace.best, at.pace.best_before, at.pace.jumps)
-    leap = None if at.leap is None else at.looked_at
+    pace = (
+        account.pace.anchor,
+        account.pace.middle,
+        account.pace.best,
+        account.pace.best_before,
+        account.pace.jumps,
+    )
+    leap = None if account.leap is None else account.looked_at
     return (generation, *told, *pace, leap)
 
 
@@ -349,27 +362,32 @@ def _group_by_topic(known: Collection[TopicPartition]) -> dict[str, list[TopicPa
 
 
 def _build_inspection(
-    at: FlowInspection, where: TopicPartition, fate: TopicLossAccount, *, quiet: bool, runs: bool
+    inspection: FlowInspection,
+    where: TopicPartition,
+    fate: TopicLossAccount,
+    *,
+    quiet: bool,
+    runs: bool,
 ) -> PartitionInspection | None:
     """None if there is nothing to compare: no log, or no position."""
-    position, log = at.known[where], at.bounds.get(where)
+    position, log = inspection.known[where], inspection.bounds.get(where)
     generation, account = fate.accounts.get(where.partition, (fate.generation, None))
     if position is None and account is not None:
         account.position_gone()
     if position is None or log is None:
         return None
-    news = at.news_of(where)
+    news = inspection.news_of(where)
     copied = news is not None and news.came  # it runs again, before its state is known to say so
     return PartitionInspection(
-        now=at.now,
+        now=inspection.now,
         position=position,
         start=log.start,
-        end=log.stable_end if at.flow.read_committed else log.end,
+        end=log.stable_end if inspection.flow.read_committed else log.end,
         renewed=generation != fate.generation,
         quiet=quiet and not copied,
         runs=runs,
         news=news,
-        patience_s=at.patience_s,
+        patience_s=inspection.patience_s,
     )
 
 

@@ -76,12 +76,12 @@ class LossInspector:
         topic = flow.offset_syncs
         read = None if topic is None else self._syncs.get(topic)
 
-        def news_of(at: TopicPartition) -> SyncsSinceLastPoll | None:
-            if read is None or at in not_ours:
+        def news_of(partition: TopicPartition) -> SyncsSinceLastPoll | None:
+            if read is None or partition in not_ours:
                 return None
             book, trail = read
-            newest = book.seen(at)
-            return trail.since(at, None if newest is None else newest.offset)
+            newest = book.seen(partition)
+            return trail.since(partition, None if newest is None else newest.offset)
 
         told = self.fates.look(
             FlowInspection(

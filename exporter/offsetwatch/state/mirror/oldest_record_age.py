@@ -111,12 +111,12 @@ class _Age:
         self.look = None
         self.cut_at = now
 
-    def told(self, start: int, found: FirstRecord | NoRecordBefore, at: float) -> bool:
+    def told(self, start: int, found: FirstRecord | NoRecordBefore, moment: float) -> bool:
         """The answer of a read that began after `at`. True if it says anything new."""
-        if self.cut_at is not None and at <= self.cut_at:
+        if self.cut_at is not None and moment <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
-        look = _ProbeResult(first=start, until=_find_probe_end(found), found=record, at=at)
+        look = _ProbeResult(first=start, until=_find_probe_end(found), found=record, at=moment)
         known = self.look
         if known is not None and known.first <= start <= known.until:
             if look.until < known.until:
@@ -244,7 +244,7 @@ class OldestRecordAges:
                 age.saw(seen, at, now)
         return True
 
-    def told(self, answers: Iterable[ProbeResult], at: float) -> list[Follower]:
+    def told(self, answers: Iterable[ProbeResult], moment: float) -> list[Follower]:
         """What single reads found, all begun after `at`, and of whom that says something new. Of
         strangers nothing is kept.
         """
@@ -252,7 +252,7 @@ class OldestRecordAges:
         for answer in answers:
             for group in self._groups.values():
                 age = group.ages.get(answer.of)
-                if age is not None and age.told(answer.start, answer.found, at):
+                if age is not None and age.told(answer.start, answer.found, moment):
                     news.append(answer.of)
         return news
 

@@ -132,7 +132,7 @@ class Replication:
         connect_cluster: str,
         connector: str,
         partitions: frozenset[TopicPartition] | None,
-        at: float | None = None,
+        moment: float | None = None,
     ) -> None:
         """This connector copies these upstream partitions and no others, as of then (None: always,
         as its cluster's own topics tell); None: nobody knows.
@@ -144,18 +144,18 @@ class Replication:
         if partitions is not None and of in self._listed():
             # The same object: else each picture would compare the two, a thousand partitions each.
             self._assigned[of] = known if known == partitions else partitions
-            if at is not None:
-                self._answered(of, at)
+            if moment is not None:
+                self._answered(of, moment)
 
-    def confirm(self, connect_cluster: str, connector: str, at: float) -> None:
+    def confirm(self, connect_cluster: str, connector: str, moment: float) -> None:
         """What this connector was assigned is what it copies, as of then."""
         of = (connect_cluster, connector)
         if of in self._assigned:
-            self._answered(of, at)
+            self._answered(of, moment)
 
-    def _answered(self, of: tuple[str, str], at: float) -> None:
+    def _answered(self, of: tuple[str, str], moment: float) -> None:
         """Note when an assignment was answered, and what was committed beside it by then."""
-        self._assigned_at[of] = at
+        self._assigned_at[of] = moment
         self._beside[of] = {
             partition: seen
             for flow in self.flows
@@ -190,7 +190,7 @@ class Replication:
             known = self._ends.known(seen.kafka)
             self.looks.look(seen, known, flows, self._shared_syncs(), now)
 
-    def _age(self, kafka: str, at: float, now: float) -> None:
+    def _age(self, kafka: str, moment: float, now: float) -> None:
         """Tell all ages of a cluster of its answer, or of what has changed, if that is all."""
         flows = [flow for flow in self.flows if flow.upstream == kafka]
         parts = self._found(flows)
@@ -204,12 +204,12 @@ class Replication:
                 (partition.where, self._ends.stretch(partition))
                 for partition in _select_partitions(parts, changed)
             )
-            if self._ages.saw_again(kafka, news, at=at, now=now):
+            if self._ages.saw_again(kafka, news, at=moment, now=now):
                 return
         found = (
             (partition.where, self._ends.stretch(partition)) for part in parts for partition in part
         )
-        self._ages.saw(kafka, found, at=at, now=now)
+        self._ages.saw(kafka, found, at=moment, now=now)
 
     def probed(self, seen: ProbeRoundRead) -> None:
         """What single reads found."""
@@ -383,7 +383,7 @@ class Replication:
                 flow, committed, syncs, leads, self._now, not_ours, wanted, late
             )
             state = (*state, told_at if flow in self._outdated else None)
-            made = (state, tuple(sorted(found, key=lambda at: at.upstream)))
+            made = (state, tuple(sorted(found, key=lambda partition: partition.upstream)))
             self._positions_made[flow] = made
         return made[1]
 

@@ -74,9 +74,9 @@ def _replace_first(regex: str, replacement: str, name: str) -> str | None:
 def _expand_replacement(replacement: str, match: Any) -> str | None:
     """Matcher.appendReplacement; None for what makes it fail, and with it the task."""
     parts: list[str] = []
-    at = 0
-    while token := _REPLACEMENT.match(replacement, at):
-        at = token.end()
+    position = 0
+    while token := _REPLACEMENT.match(replacement, position):
+        position = token.end()
         plain = token["escaped"] or token["literal"]
         if plain is not None:
             parts.append(plain)
@@ -93,6 +93,6 @@ def _expand_replacement(replacement: str, match: Any) -> str | None:
             digits = digits[:-1]
         if int(digits) > match.re.groups:
             return None
-        at = token.start("digits") + len(digits)
+        position = token.start("digits") + len(digits)
         parts.append(match.group(int(digits)) or "")
-    return "".join(parts) if at == len(replacement) else None
+    return "".join(parts) if position == len(replacement) else None

@@ -120,10 +120,10 @@ class MirrorViews:
             told = (find_partition_index(found, where) for where in changed | news)
             places = before.waiting.union(place for place in told if place is not None)
         for place in places:
-            at, old = found[place], views[place]
-            fate = fates.told(flow, at.upstream)
-            if old is None or not ends.still(old, at, fate):
-                views[place] = old = ends.view(at, ages, live=live, told=fate)
+            partition, old = found[place], views[place]
+            fate = fates.told(flow, partition.upstream)
+            if old is None or not ends.still(old, partition, fate):
+                views[place] = old = ends.view(partition, ages, live=live, told=fate)
             if not _is_caught_up(old):
                 waiting.add(place)
         same = before is not None and all(map(is_, before.views, views))

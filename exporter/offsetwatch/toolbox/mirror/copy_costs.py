@@ -154,19 +154,21 @@ def recheck_costs(
         and partition not in after
     ]
     for planned in counts:
-        at, name = planned.partition, format_partition_name(planned.partition)
-        log = logs.get(build_upstream_partition(at))
+        topic_partition, name = planned.partition, format_partition_name(planned.partition)
+        log = logs.get(build_upstream_partition(topic_partition))
         if log is None:
             found.append(f"{name}: its log start and end are no longer known")
             continue
-        value = after.get(at)
+        value = after.get(topic_partition)
         if value is not None and not log.start <= value + 1 <= log.end:
             found.append(
                 f"{name}: its log now holds records {log.start} to {log.end - 1}, and {value + 1} "
                 "was to be the next one copied"
             )
             continue
-        meanwhile = compute_copy_cost(mirror, at, log, before=stored.get(at), after=value)
+        meanwhile = compute_copy_cost(
+            mirror, topic_partition, log, before=stored.get(topic_partition), after=value
+        )
         if planned.skipped == 0 and meanwhile.skipped:
             found.append(
                 f"{name}: it now stands at {meanwhile.before}, so {meanwhile.after} would skip "

@@ -327,23 +327,23 @@ def _limit_to_end(found: int | None, log: ReadableRange) -> int:
 
 
 def _check_next_record(
-    at: MirrorPartition, following: int | None, log: ReadableRange, mirror: MirrorSettings
+    partition: MirrorPartition, following: int | None, log: ReadableRange, mirror: MirrorSettings
 ) -> ValidationProblem | None:
     if following is None:
         return ValidationProblem(
-            where=format_partition_name(at),
+            where=format_partition_name(partition),
             wrong="no record has the time of its position",
             right="say --to-time, or leave its topic out (--topics)",
         )
     if following > log.end:
         return ValidationProblem(
-            where=format_partition_name(at),
+            where=format_partition_name(partition),
             wrong=f"the next record cannot be {following}: its log ends at {log.end}",
             right=f"at most {log.end}; MirrorMaker would begin at the start of the log again",
         )
     if following <= log.start == 0 and not mirror.from_start and log.end > 0:
         return ValidationProblem(
-            where=format_partition_name(at),
+            where=format_partition_name(partition),
             wrong="it cannot be set to its first record: without an offset this connector begins "
             "at the end of the log (auto.offset.reset)",
             right="set source.consumer.auto.offset.reset to earliest first",

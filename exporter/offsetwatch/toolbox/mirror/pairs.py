@@ -11,15 +11,15 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 
 
-def build_upstream_partition(at: MirrorPartition) -> TopicPartition:
+def build_upstream_partition(partition: MirrorPartition) -> TopicPartition:
     """Where its records come from."""
-    return TopicPartition(at.topic, at.partition)
+    return TopicPartition(partition.topic, partition.partition)
 
 
-def format_partition(at: MirrorPartition) -> str:
+def format_partition(partition: MirrorPartition) -> str:
     """The source partition as MirrorSourceConnector writes it, in JSON with sorted keys."""
     return encode_sorted(
-        {"cluster": at.cluster, "partition": at.partition, "topic": at.topic}
+        {"cluster": partition.cluster, "partition": partition.partition, "topic": partition.topic}
     ).decode()
 
 
@@ -42,12 +42,12 @@ def parse_mirror_pairs(pairs: Collection[PartitionOffset]) -> dict[MirrorPartiti
     found = {}
     for pair in pairs:
         fields = parse_json(pair.partition.encode())
-        at = parse_mirror_partition(fields) if is_flat_map(fields) else None
-        if at is not None:
-            found[at] = parse_stored_offset(pair.offset)
+        partition = parse_mirror_partition(fields) if is_flat_map(fields) else None
+        if partition is not None:
+            found[partition] = parse_stored_offset(pair.offset)
     return found
 
 
-def format_partition_name(at: MirrorPartition) -> str:
+def format_partition_name(partition: MirrorPartition) -> str:
     """Topic and partition, for people."""
-    return f"{at.topic}-{at.partition}"
+    return f"{partition.topic}-{partition.partition}"

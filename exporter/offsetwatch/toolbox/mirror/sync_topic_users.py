@@ -97,8 +97,8 @@ def _find_cluster_users(
         for settings, does in ((connector.mirror, "writes"), (connector.translates, "reads")):
             if settings is None or settings.syncs_topic != topic.topic:
                 continue
-            at = find_syncs_topic(settings, site.home, addresses)
-            if at is None or at == topic:
+            kafka_topic = find_syncs_topic(settings, site.home, addresses)
+            if kafka_topic is None or kafka_topic == topic:
                 told = True
                 if (site.name, connector.name) == besides:
                     continue
@@ -106,7 +106,7 @@ def _find_cluster_users(
                     who=f"{site.name}/{connector.name}",
                     does=does,
                     stopped=_is_stopped(connector, site),
-                    sure=at is not None,
+                    sure=kafka_topic is not None,
                     why=site.running or "",
                 )
     if topic in site.named and not told:

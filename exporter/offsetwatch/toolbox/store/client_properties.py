@@ -205,11 +205,11 @@ def _parse_login(text: str, module: str) -> tuple[str, str] | None:
     if match is None or match[1] != module:
         return None
     options: dict[str, str] = {}
-    at = 0
-    while option := _LOGIN_OPTION.match(match[3], at):
+    position = 0
+    while option := _LOGIN_OPTION.match(match[3], position):
         options[option[1]] = _unquote_value(option[2])
-        at = option.end()
-    if match[3][at:].strip() or "tokenauth" in options:
+        position = option.end()
+    if match[3][position:].strip() or "tokenauth" in options:
         return None
     username, password = options.get("username"), options.get("password")
     return None if username is None or password is None else (username, password)

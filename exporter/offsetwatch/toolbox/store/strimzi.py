@@ -168,9 +168,9 @@ class StrimziOffsetReader:
 
     def _listed(self) -> dict[str, ConnectorResource]:
         if self._owners is None:
-            at = self._site
+            cluster = self._site
             self._owners = list_connector_resources(
-                self._read, self.cluster(), at.namespace, at.name
+                self._read, self.cluster(), cluster.namespace, cluster.name
             )
         return self._owners
 

@@ -56,9 +56,9 @@ def print_as_of(asked: AsOfOptions) -> int:
     loaded = config.load(asked.config_path)
     if asked.form == "patch" and asked.connector is None:
         raise ConfigError(("--format patch: a body is for one connector; name it: --connector",))
-    at = parse_time(asked.moment, SystemClock().now())
+    moment = parse_time(asked.moment, SystemClock().now())
     question = asof.AsOfQuery(
-        at=at,
+        at=moment,
         connect_cluster=asked.connect_cluster,
         connector=asked.connector,
         topic=asked.topic,
@@ -94,9 +94,9 @@ def build_restoring_patch(
     """The PATCH body that brings one connector back, or None where the tables cannot tell all of
     it; why is said on standard error.
     """
-    at = parse_time(moment, SystemClock().now(), "--to")
+    event_time = parse_time(moment, SystemClock().now(), "--to")
     question = asof.AsOfQuery(
-        at=at, connect_cluster=connect_cluster, connector=connector, with_now=True
+        at=event_time, connect_cluster=connect_cluster, connector=connector, with_now=True
     )
     try:
         answer = asof.read_as_of(Path(loaded.history.path), question)
@@ -219,8 +219,8 @@ def _find_raw_key(connector: str, entry: asof.AsOfOffset) -> str | None:
     return None if entry.raw_key == looked_up else entry.raw_key.decode()
 
 
-def _list_undecodable(at: asof.ConnectorOffsets) -> Iterator[asof.AsOfOffset]:
-    return (entry for entry in at.then if entry.error is not None)
+def _list_undecodable(offsets: asof.ConnectorOffsets) -> Iterator[asof.AsOfOffset]:
+    return (entry for entry in offsets.then if entry.error is not None)
 
 
 def _read_current_offsets(

@@ -129,13 +129,13 @@ def _build_group_document(told: FailoverSummary) -> dict[str, Any]:
     }
 
 
-def _build_figures_document(at: Figures) -> dict[str, float | None]:
+def _build_figures_document(figures: Figures) -> dict[str, float | None]:
     return {
-        "known": at.known,
-        "of": at.of,
-        "median": at.median,
-        "p95": at.p95,
-        "max": at.most,
+        "known": figures.known,
+        "of": figures.of,
+        "median": figures.median,
+        "p95": figures.p95,
+        "max": figures.most,
     }
 
 

@@ -117,8 +117,8 @@ def print_timeline(asked: TimelineOptions) -> int:
     return OK
 
 
-def _build_event_document(at: Event) -> dict[str, object]:
-    return {**asdict(at), "at": Moment(at.at), "until": moment_of(at.until)}
+def _build_event_document(event: Event) -> dict[str, object]:
+    return {**asdict(event), "at": Moment(event.at), "until": moment_of(event.until)}
 
 
 def _read_journal_events(folder: Path, cluster: str, asked: TimelineQuery) -> Iterator[Event]:

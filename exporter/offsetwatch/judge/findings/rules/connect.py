@@ -182,11 +182,15 @@ def _has_other_kafka_cluster(view: ConnectorListView) -> bool:
     return view.kafka_cluster_ids[1] is not None
 
 
-def _format_tasks(at: ConnectorWithoutState) -> str:
-    if not at.tasks:
+def _format_tasks(connector: ConnectorWithoutState) -> str:
+    if not connector.tasks:
         return ""
-    named = ", ".join(map(str, at.tasks[:TASKS_NAMED_MAX]))
-    more = f" and {len(at.tasks) - TASKS_NAMED_MAX} more" if len(at.tasks) > TASKS_NAMED_MAX else ""
+    named = ", ".join(map(str, connector.tasks[:TASKS_NAMED_MAX]))
+    more = (
+        f" and {len(connector.tasks) - TASKS_NAMED_MAX} more"
+        if len(connector.tasks) > TASKS_NAMED_MAX
+        else ""
+    )
     return f"of task {named}{more} "
 
 
@@ -198,20 +202,20 @@ def _collect_unlisted_keys(seen: RuleContext) -> set[tuple[str, str]]:
     }
 
 
-def _describe_work(at: UnlistedConnector) -> str:
-    if at.committed_at is not None:
+def _describe_work(unlisted_connector: UnlistedConnector) -> str:
+    if unlisted_connector.committed_at is not None:
         return "still commits"
-    return f"the status topic reports it as {at.status}"
+    return f"the status topic reports it as {unlisted_connector.status}"
 
 
-def _build_work_evidence(at: UnlistedConnector, connector: str = "") -> Evidence:
+def _build_work_evidence(unlisted_connector: UnlistedConnector, connector: str = "") -> Evidence:
     """Return what shows that a connector is at work, named after it where there are several."""
     named = f"{connector} " if connector else ""
     found = []
-    if at.committed_at is not None:
-        found.append(build_time_item(f"{named}committed", at.committed_at))
-    if at.status is not None:
-        found.append(EvidenceItem(f"{named}state in the status topic", at.status))
+    if unlisted_connector.committed_at is not None:
+        found.append(build_time_item(f"{named}committed", unlisted_connector.committed_at))
+    if unlisted_connector.status is not None:
+        found.append(EvidenceItem(f"{named}state in the status topic", unlisted_connector.status))
     return tuple(found)
 
 

@@ -111,7 +111,7 @@ def find_suspected_poison(seen: RuleContext) -> Iterator[Finding]:
         if stuck:
             found.setdefault(whose, []).append((number, run, stuck))
     for whose, tasks in found.items():
-        number, run, stuck = max(tasks, key=lambda at: at[1].count)
+        number, run, stuck = max(tasks, key=lambda item: item[1].count)
         where = [build_position_item(f"{of} position", text) for of, text in stuck.items() if of]
         yield seen.found(
             FindingName.POISON_SUSPECTED,
@@ -142,7 +142,7 @@ def find_restart_loops(seen: RuleContext) -> Iterator[Finding]:
         if count >= FAILURES_MIN:
             found.setdefault((who[0], who[1]), []).append((number, count, diary))
     for whose, ill in found.items():
-        number, count, diary = max(ill, key=lambda at: at[1])
+        number, count, diary = max(ill, key=lambda item: item[1])
         run = diary.run
         yield seen.found(
             FindingName.RESTART_LOOP,

@@ -153,11 +153,16 @@ def find_dropped_series(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def _build_dropped_series_evidence(at: DroppedSeries) -> Evidence:
-    owners = EvidenceItem(at.group, format_names(map(_format_owner, sorted(at.owners))))
-    if at.series is None:
+def _build_dropped_series_evidence(dropped_series: DroppedSeries) -> Evidence:
+    owners = EvidenceItem(
+        dropped_series.group, format_names(map(_format_owner, sorted(dropped_series.owners)))
+    )
+    if dropped_series.series is None:
         return (owners,)
-    return (owners, EvidenceItem(f"{at.group}, series", at.series, "series"))
+    return (
+        owners,
+        EvidenceItem(f"{dropped_series.group}, series", dropped_series.series, "series"),
+    )
 
 
 def _format_owner(owner: SeriesOwner) -> str:
@@ -277,8 +282,8 @@ def _is_down(seen: RuleContext, view: InputView) -> bool:
     # The one that it is down with is the first. That a topic was not there is another trouble than
     # that its tail begins anew, once, when it is there again.
     key = ("input", *who, f"{subject} is not there" if late else subject)
-    at, before = seen.memory.held.since(key, seen.now, float(total - 1))
-    lasts = seen.now - at
+    moment, before = seen.memory.held.since(key, seen.now, float(total - 1))
+    lasts = seen.now - moment
     if late:
         return not _is_half_reset(seen, view) and lasts >= seen.settings.patience_s
     return lasts >= seen.settings.interval_s and (

@@ -267,7 +267,7 @@ def find_internal_topic_problems(seen: RuleContext) -> Iterator[Finding]:
     for problem in seen.snapshot.topic_problems:
         found.setdefault(problem.at, []).append(problem)
     for topic, problems in found.items():
-        problems.sort(key=lambda at: _WORST_FIRST.index(_severity_of(at)))
+        problems.sort(key=lambda topic_problem: _WORST_FIRST.index(_severity_of(topic_problem)))
         yield seen.found(
             FindingName.INTERNAL_TOPIC_PROBLEM,
             _severity_of(problems[0]),

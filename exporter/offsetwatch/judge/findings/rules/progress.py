@@ -146,8 +146,8 @@ def find_simultaneous_rewinds(seen: RuleContext) -> Iterator[Finding]:
             )
 
 
-def _is_recent(seen: RuleContext, at: float) -> bool:
-    return 0 <= seen.now - at < seen.told_s
+def _is_recent(seen: RuleContext, moment: float) -> bool:
+    return 0 <= seen.now - moment < seen.told_s
 
 
 def _list_connector_judgements(

@@ -120,8 +120,8 @@ def find_recreated_topics(seen: RuleContext) -> Iterator[Finding]:
             )
 
 
-def _describe_recreation(at: TopicRecreation) -> str:
-    if at.before is not None and at.before == at.after:
+def _describe_recreation(topic_recreation: TopicRecreation) -> str:
+    if topic_recreation.before is not None and topic_recreation.before == topic_recreation.after:
         return (
             "whose log was truncated upstream, as by an unclean leader election: its offsets are "
             "of records that are gone."
@@ -181,7 +181,7 @@ def find_recopies(seen: RuleContext) -> Iterator[Finding]:
             evidence=build_examples(
                 [
                     _build_recopy_evidence(recopy)
-                    for recopy in sorted(again, key=lambda at: at.again_from - at.peak)
+                    for recopy in sorted(again, key=lambda recopy: recopy.again_from - recopy.peak)
                 ]
             ),
         )
@@ -196,15 +196,19 @@ def _list_recreations(seen: RuleContext, who: ConnectorKey) -> list[TopicRecreat
     ]
 
 
-def _is_reported(seen: RuleContext, at: TopicRecreation) -> bool:
+def _is_reported(seen: RuleContext, topic_recreation: TopicRecreation) -> bool:
     """Is it a recreation (topics that never were one are counted too, with 0), and still told?"""
-    if not at.count:
+    if not topic_recreation.count:
         return False
-    views = seen.look.mirrors.get((at.connect_cluster, at.connector), ())
-    stands = any(
-        view.ahead or view.partition in at.undecided for view in views if view.topic == at.topic
+    views = seen.look.mirrors.get(
+        (topic_recreation.connect_cluster, topic_recreation.connector), ()
     )
-    return stands or 0 <= seen.now - at.at < seen.told_s
+    stands = any(
+        view.ahead or view.partition in topic_recreation.undecided
+        for view in views
+        if view.topic == topic_recreation.topic
+    )
+    return stands or 0 <= seen.now - topic_recreation.at < seen.told_s
 
 
 def _sort_furthest_first(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
@@ -230,12 +234,12 @@ def _build_loss_evidence(loss: Loss) -> Evidence:
     )
 
 
-def _build_recopy_evidence(at: Recopy) -> Evidence:
-    partition = f"{at.where[2]}-{at.where[3]}"
+def _build_recopy_evidence(recopy: Recopy) -> Evidence:
+    partition = f"{recopy.where[2]}-{recopy.where[3]}"
     return (
-        EvidenceItem(f"{partition} copied again from", at.again_from, OFFSET),
-        EvidenceItem(f"{partition} was at", at.peak, OFFSET),
-        build_time_item(f"{partition} since", at.at),
+        EvidenceItem(f"{partition} copied again from", recopy.again_from, OFFSET),
+        EvidenceItem(f"{partition} was at", recopy.peak, OFFSET),
+        build_time_item(f"{partition} since", recopy.at),
     )
 
 

@@ -48,7 +48,7 @@ class QuarantineSource(Protocol):
         """None where the broker knows no ids. Raises NotFound."""
         ...
 
-    def window(self, at: TopicPartition, start: int, until: int) -> LogWindow:
+    def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
         """The record at `start`, if there is one before `until`. Raises IncompleteRead where that
         was not read in time.
         """
@@ -78,10 +78,10 @@ class KafkaSource:
         """See Source."""
         return self._admin.topic_id_now(topic)
 
-    def window(self, at: TopicPartition, start: int, until: int) -> LogWindow:
+    def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
         """See Source."""
         return self._reader.window(
-            at, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
+            partition, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
         )
 
     def close(self) -> None:
@@ -148,29 +148,34 @@ class RecordCopier:
 
 def _read_planned_record(source: QuarantineSource, step: Copy) -> RawRecord | StepInspection:
     """The record that was to be copied, or why it is not."""
-    at = step.record
-    name = _format_record(at)
+    location = step.record
+    name = _format_record(location)
     try:
-        topic_id = source.topic_id(at.topic)
-        if at.topic_id and topic_id is not None and topic_id != at.topic_id:
-            return StepInspection(StepStatus.FOREIGN, f"{at.kafka}/{at.topic} is another topic now")
-        window = source.window(TopicPartition(at.topic, at.partition), at.offset, at.offset + 1)
+        topic_id = source.topic_id(location.topic)
+        if location.topic_id and topic_id is not None and topic_id != location.topic_id:
+            return StepInspection(
+                StepStatus.FOREIGN, f"{location.kafka}/{location.topic} is another topic now"
+            )
+        window = source.window(
+            TopicPartition(location.topic, location.partition), location.offset, location.offset + 1
+        )
     except NotFound:
         return StepInspection(
-            StepStatus.IMPOSSIBLE, f"there is no {at.kafka}/{at.topic}-{at.partition}"
+            StepStatus.IMPOSSIBLE,
+            f"there is no {location.kafka}/{location.topic}-{location.partition}",
         )
     except TopicChanged:
         return StepInspection(
             StepStatus.FOREIGN, f"the log ends before {name}: it was truncated or recreated"
         )
-    if window.log_start > at.offset:
+    if window.log_start > location.offset:
         return StepInspection(
             StepStatus.IMPOSSIBLE, f"{name} is gone: the log begins at {window.log_start}"
         )
     if not window.records:
         if window.corrupt_at is not None:
             return StepInspection(StepStatus.IMPOSSIBLE, f"the batch of {name} cannot be decoded")
-        if at.offset >= window.end:
+        if location.offset >= window.end:
             return StepInspection(
                 StepStatus.FOREIGN, f"{name} is not there: the log ends at {window.end}"
             )
@@ -185,8 +190,8 @@ def _read_planned_record(source: QuarantineSource, step: Copy) -> RawRecord | St
     return record
 
 
-def _format_record(at: RecordLocation) -> str:
-    return f"{at.kafka}/{at.topic}-{at.partition}@{at.offset}"
+def _format_record(location: RecordLocation) -> str:
+    return f"{location.kafka}/{location.topic}-{location.partition}@{location.offset}"
 
 
 def build_copy_context(

@@ -141,13 +141,13 @@ def read_copy(path: Path) -> QuarantinedRecord | DamagedCopy:
         return DamagedCopy(f"it cannot be read: {exc.strerror}")
 
 
-def write_copy(path: Path, record: RawRecord, about: QuarantineContext, at: float) -> None:
+def write_copy(path: Path, record: RawRecord, about: QuarantineContext, moment: float) -> None:
     """A file of the same form, wherever somebody wants it; for them alone to read. Raises OSError,
     FileExistsError among others.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
-        file.writelines(build_file_lines(record, about, at))
+        file.writelines(build_file_lines(record, about, moment))
 
 
 def _read_head(path: Path) -> QuarantineFileHead | DamagedCopy:

@@ -157,12 +157,12 @@ def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) ->
     assert outgoing is not None
     with closing(target.writer()) as writer:
         offset = writer.write(outgoing)
-    at = TopicPartition(outgoing.topic, outgoing.partition)
+    partition = TopicPartition(outgoing.topic, outgoing.partition)
     unread = f"it was written at {offset}, and could not be read back"
     try:
         with target.reader() as reader:
             window = reader.window(
-                at, offset, until=offset + 1, count_max=1, bytes_max=1, timeout_s=READ_BACK_S
+                partition, offset, until=offset + 1, count_max=1, bytes_max=1, timeout_s=READ_BACK_S
             )
     except ClientError as exc:
         raise ResponseTimeout(prepared.where, f"{unread}: {exc}") from exc

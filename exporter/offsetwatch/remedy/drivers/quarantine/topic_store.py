@@ -53,7 +53,7 @@ class RecordWindowReader(Protocol):
 
     def window(  # noqa: D102 - RecordReader says it
         self,
-        at: TopicPartition,
+        partition: TopicPartition,
         start: int,
         *,
         until: int | None = None,
@@ -239,14 +239,18 @@ class TopicQuarantine:
         """Each copy that was not read before."""
         if self._seen.topic_id != settings.topic_id:
             self._seen = _CopyIndex(settings.topic_id)
-        at = TopicPartition(self._topic.name, partition)
+        topic_partition = TopicPartition(self._topic.name, partition)
         deadline = self._clock.now() + SEARCH_S
         while True:
             begin = self._seen.next.get(partition, 0)
             late: IncompleteRead | None = None
             try:
                 window = reader.window(
-                    at, begin, count_max=_COUNT_MAX, bytes_max=_BYTES_MAX, timeout_s=SEARCH_S
+                    topic_partition,
+                    begin,
+                    count_max=_COUNT_MAX,
+                    bytes_max=_BYTES_MAX,
+                    timeout_s=SEARCH_S,
                 )
             except IncompleteRead as exc:
                 window, late = exc.partial, exc  # the next search goes on behind it

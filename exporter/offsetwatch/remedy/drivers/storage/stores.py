@@ -312,8 +312,8 @@ def build_contents(
     )
 
 
-def _format_clock(at: float) -> str:
-    return to_utc(at).strftime("%H:%M:%S UTC")
+def _format_clock(moment: float) -> str:
+    return to_utc(moment).strftime("%H:%M:%S UTC")
 
 
 def _doubt_if_busy(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:

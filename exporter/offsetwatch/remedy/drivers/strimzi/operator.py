@@ -80,10 +80,14 @@ class StrimziOperatorClient:
 
     def seen(self) -> ConnectorResource:
         """The resource as it is now. Raises NotFound where it has no such connector any more."""
-        at = self._owner
-        found = ConnectorResource(at, self._read.resource(at.plural, at.namespace, at.name))
+        owner = self._owner
+        found = ConnectorResource(
+            owner, self._read.resource(owner.plural, owner.namespace, owner.name)
+        )
         if found.base is None:
-            raise NotFound(self._read.name, f"{at.said} has no connector {at.connector} any more")
+            raise NotFound(
+                self._read.name, f"{owner.said} has no connector {owner.connector} any more"
+            )
         return found
 
     def listed(self) -> tuple[PartitionOffset, ...]:
@@ -91,20 +95,20 @@ class StrimziOperatorClient:
         gives no sign; Conflict where somebody else has it do something just now.
         """
         seen = self.through("list")
-        at = self._owner
+        owner = self._owner
         name = self._map_of(seen, "list")
         try:
-            document = self._read.config_map(at.namespace, name)
+            document = self._read.config_map(owner.namespace, name)
         except NotFound as exc:
-            said = f"the operator has listed, and there is no ConfigMap {at.namespace}/{name}"
+            said = f"the operator has listed, and there is no ConfigMap {owner.namespace}/{name}"
             raise MalformedResponse(self._read.name, said) from exc
         text = (document.get("data") or {}).get(seen.key)
         if text is None:
-            said = f"ConfigMap {at.namespace}/{name} has no {seen.key}"
+            said = f"ConfigMap {owner.namespace}/{name} has no {seen.key}"
             raise MalformedResponse(self._read.name, said)
         found = decode_offsets(str(text).encode())
         if isinstance(found, Undecodable):
-            said = f"ConfigMap {at.namespace}/{name}, {seen.key}: {found.reason}"
+            said = f"ConfigMap {owner.namespace}/{name}, {seen.key}: {found.reason}"
             raise MalformedResponse(self._read.name, said)
         pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))

@@ -134,44 +134,44 @@ class StrimziObstacles:
 
     def problem(self, connect: str, connector: str) -> str:
         """An empty text where nothing does. Raises ClientError."""
-        at = self._connects[connect].strimzi
-        assert at is not None, "the caller has checked that it is linked"
-        return find_change_problem(build_kube_reader(at), at, connector)
+        strimzi = self._connects[connect].strimzi
+        assert strimzi is not None, "the caller has checked that it is linked"
+        return find_change_problem(build_kube_reader(strimzi), strimzi, connector)
 
 
-def build_kube_reader(at: Strimzi) -> KubeReader:
+def build_kube_reader(strimzi: Strimzi) -> KubeReader:
     """Raises Refused where nothing tells how the API server is reached."""
     try:
-        return KubeReader(find_kubernetes_access(at.kubeconfig_file))
+        return KubeReader(find_kubernetes_access(strimzi.kubeconfig_file))
     except ConfigError as exc:
-        raise RemoteRefusal(f"{at.namespace}/{at.name}", "; ".join(exc.mistakes)) from exc
+        raise RemoteRefusal(f"{strimzi.namespace}/{strimzi.name}", "; ".join(exc.mistakes)) from exc
 
 
-def read_cluster_resource(read: KubeReader, at: Strimzi) -> ConnectClusterResource:
+def read_cluster_resource(read: KubeReader, strimzi: Strimzi) -> ConnectClusterResource:
     """The one that an entry is linked to. Raises ClientError."""
-    found = find_cluster_resources(read, at.namespace, at.name)
+    found = find_cluster_resources(read, strimzi.namespace, strimzi.name)
     if len(found) != 1:
         both = "a KafkaConnect, and a KafkaMirrorMaker2 as well" if found else "not there"
-        raise NotFound(read.name, f"{at.namespace}/{at.name} is {both}")
+        raise NotFound(read.name, f"{strimzi.namespace}/{strimzi.name} is {both}")
     return found[0]
 
 
 def read_owning_resources(
-    read: KubeReader, at: Strimzi, connector: str
+    read: KubeReader, strimzi: Strimzi, connector: str
 ) -> tuple[ConnectClusterResource, ConnectorResource]:
     """The resources of a connector and of its cluster. Raises ClientError."""
-    cluster = read_cluster_resource(read, at)
-    seen = find_connector_resource(read, cluster, at.namespace, at.name, connector)
+    cluster = read_cluster_resource(read, strimzi)
+    seen = find_connector_resource(read, cluster, strimzi.namespace, strimzi.name, connector)
     if seen is None:
-        said = f"no resource of {at.namespace}/{at.name} owns {connector}"
+        said = f"no resource of {strimzi.namespace}/{strimzi.name} owns {connector}"
         raise NotFound(read.name, said)
     return cluster, seen
 
 
-def find_change_problem(read: KubeReader, at: Strimzi, connector: str) -> str:
+def find_change_problem(read: KubeReader, strimzi: Strimzi, connector: str) -> str:
     """See Resources."""
     try:
-        cluster, seen = read_owning_resources(read, at, connector)
+        cluster, seen = read_owning_resources(read, strimzi, connector)
     except NotFound as exc:
         return exc.detail
     who = find_gitops_tool(seen.document)
