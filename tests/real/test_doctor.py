@@ -13,7 +13,7 @@ from lab import Lab
 from lab.onlooker import unchanged
 from lab.ports import free_port
 from lab.product import Product
-from tests.real.seen import becomes, eventually, total
+from tests.real.seen import becomes, eventually, settled, total
 
 pytestmark = pytest.mark.real
 
@@ -122,7 +122,7 @@ def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product
 
 def test_explain_says_what_the_daemon_says_and_where_from(lab: Lab, product: Product) -> None:
     all_committed(lab, product)
-    becomes(product, 0, "mm2_replication_lag_records")
+    settled(lab, product)
     found = json.loads(product.cli("explain", "mm2-source", "--json"))
     assert found["problems"] == []
     flow = found["flow"]
