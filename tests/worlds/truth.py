@@ -75,6 +75,7 @@ class Moment:
     """The truth at one moment.
 
     copies    the topic that copies of an upstream topic go to, where there are any
+    hidden    connectors that Connect shows no state of, or of a task of theirs
     landings  where a group of the upstream cluster could go on in those, from the first to the last
               offset that tells the same record
     """
@@ -82,6 +83,7 @@ class Moment:
     at: float
     states: dict[Name, str]
     tasks: dict[Name, dict[int, str]]
+    hidden: frozenset[Name]
     offsets: dict[Name, frozenset[str]]
     mirrored: dict[Place, Span]
     sunk: dict[Place, Span]
@@ -133,9 +135,15 @@ class Truth:
         sunk: dict[Place, Span] = {}
         copies: dict[Copy, str] = {}
         landings: dict[tuple[Name, str, TopicPartition], tuple[int, int]] = {}
+        hidden: set[Name] = set()
         for site in world.sites.values():
             for connector in site.connectors.values():
                 name = (site.name, connector.name)
+                keys = {connector.name} | {
+                    f"{connector.name}-{n}" for n in range(len(connector.tasks))
+                }
+                if keys & site.without_status:
+                    hidden.add(name)
                 states[name] = connector.state.lower()
                 tasks[name] = {n: at.state.lower() for n, at in enumerate(connector.tasks)}
                 if isinstance(connector, Source):
@@ -151,6 +159,7 @@ class Truth:
             at=now,
             states=states,
             tasks=tasks,
+            hidden=frozenset(hidden),
             offsets=offsets,
             mirrored=mirrored,
             sunk=sunk,
@@ -358,6 +367,10 @@ class Truth:
             past = self.moments
             tasks = {state for at in past for state in at.tasks.get(name, {}).values()}
             match finding.name:
+                case FindingName.TASK_FAILED | FindingName.CONNECTOR_FAILED if any(
+                    name in at.hidden for at in past
+                ):
+                    false = False  # when it ended could not be seen
                 case FindingName.TASK_FAILED:
                     false = "failed" not in tasks
                 case FindingName.CONNECTOR_FAILED:
