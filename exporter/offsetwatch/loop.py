@@ -135,13 +135,13 @@ class Loop:
 
     def _picture(self, now: float) -> Snapshot:
         """What is known, shown beside what was last judged, unless that is to be judged first."""
-        seen = self._book.snapshot(now)
-        first = self._judge.judged_before(seen)
+        snapshot = self._book.snapshot(now)
+        first = self._judge.judged_before(snapshot)
         if first is not None:
             self._remember(now, counted=True)
             self._show(first)
         self._moved = False
-        return seen
+        return snapshot
 
     def _publish(self, now: float) -> Snapshot:
         # Looks, the regular save and a mark of the trends take as long as ten pictures: positions

@@ -66,7 +66,7 @@ class ControlService:
         if config.control is None:
             return
         wishes = ControlRequestPlanner(config, self._snapshot, self._folder, self._clock)
-        office = RemediationService(
+        remediation_service = RemediationService(
             self._folder,
             ServiceCallbacks(plan_for=wishes.plan_for, wake=self._wake, inventory=self._inventory),
             self._clock,
@@ -77,11 +77,11 @@ class ControlService:
         )
         server = ControlServer(
             config.control,
-            office,
+            remediation_service,
             self._clock,
             snapshot=self._snapshot,
             report=self._put,
-            at_end=office.close,
+            at_end=remediation_service.close,
             why_not=lambda: None if self._replicas is None else self._replicas.why_not(),
         )
         server.start()
@@ -123,19 +123,19 @@ class ControlRequestPlanner:
         self._clock = clock
 
     def plan_for(
-        self, asked: PlanRequest, by: str
+        self, request: PlanRequest, by: str
     ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
         """See office.World. Connections are made for one wish: there is one in a while."""
         with open_remediation_parts(
             self._config, self._snapshot, self._folder, self._clock, pause=lambda _: None
         ) as parts:
-            return _plan_request(parts.planner, asked, by)
+            return _plan_request(parts.planner, request, by)
 
 
 def _plan_request(
-    planner: Planner, asked: PlanRequest, by: str
+    planner: Planner, request: PlanRequest, by: str
 ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
-    found = planner.for_person(asked, by)
+    found = planner.for_person(request, by)
     if isinstance(found, ProposalRefused | RequestTargetNotFound):
         return found
     return RequestedPlan(found.plan, build_answer_records(found.answers))

@@ -42,9 +42,9 @@ class FailoverPolls:
 
     def ask(self, connect_cluster: str) -> None:
         """Ask where the groups of a Connect cluster's flows stand."""
-        for asked in self._snapshot().groups_to_ask:
-            if asked.flow[0] == connect_cluster:
-                self._ask(asked)
+        for request in self._snapshot().groups_to_ask:
+            if request.flow[0] == connect_cluster:
+                self._ask(request)
 
     def early(self) -> None:
         """What is seen for the first time is asked for now, not at the next round; what is not
@@ -55,20 +55,20 @@ class FailoverPolls:
             new = {(kafka, topic) for topic in wanted} - self._looked
             if new and self._put(poll_topics(self._admins[kafka], wanted)):
                 self._looked |= new
-        flows = {asked.flow: asked for asked in snapshot.groups_to_ask}
+        flows = {request.flow: request for request in snapshot.groups_to_ask}
         for key in flows.keys() - self._asked:
             self._ask(flows[key])
         for key in self._asked - flows.keys():
             if self._put((InputRetired(build_groups_input(key)),)):
                 self._asked.discard(key)
 
-    def _ask(self, asked: GroupOffsetsRequest) -> None:
-        self._asked.add(asked.flow)
-        upstream, downstream = self._admins[asked.upstream], self._admins[asked.downstream]
-        answer = poll_failover(asked, upstream, downstream, self._clock)
+    def _ask(self, request: GroupOffsetsRequest) -> None:
+        self._asked.add(request.flow)
+        upstream, downstream = self._admins[request.upstream], self._admins[request.downstream]
+        answer = poll_failover(request, upstream, downstream, self._clock)
         # Or it would revive what was retired meanwhile.
         if any(
-            group_offsets_request.flow == asked.flow
+            group_offsets_request.flow == request.flow
             for group_offsets_request in self._snapshot().groups_to_ask
         ):
             self._put(answer)

@@ -198,13 +198,13 @@ class ClusterMonitor:
         """After a catch-up: give the reads that tell how old lag is their turn."""
         deadline = time.monotonic() + min(timeout_s, RECORD_AGES_S_MAX)
         while self._config.probes.enabled and time.monotonic() < deadline:
-            seen = self.snapshot
+            snapshot = self.snapshot
             waits = any(
                 view.probe_from is not None
-                for views in (seen.mirror_partitions, seen.sink_partitions)
+                for views in (snapshot.mirror_partitions, snapshot.sink_partitions)
                 for view in views
             )
-            if not waits or seen.probes_skipped:
+            if not waits or snapshot.probes_skipped:
                 return
             self._stop.wait(min(0.1, self._config.tick_s))
 

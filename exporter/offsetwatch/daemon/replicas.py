@@ -55,15 +55,15 @@ class DaemonReplica:
         replica = self._now
         return None if replica is None or replica.term is not None else replica.who_leads()
 
-    def _told(self, standing: ReplicaStatus) -> None:
-        leader, since = standing.leader or ("", 0.0)
+    def _told(self, status: ReplicaStatus) -> None:
+        leader, since = status.leader or ("", 0.0)
         self._put(
             ReplicaReported(
-                leading=standing.leading,
+                leading=status.leading,
                 leader=leader,
                 since=since,
-                seq=standing.seq,
-                problem=standing.problem,
+                seq=status.seq,
+                problem=status.problem,
             )
         )
 

@@ -146,11 +146,11 @@ class Daemon:
 
     def reload(self) -> Future[Mistakes]:
         """Ask for the file to be read again; the answer is what is wrong with it. Any thread."""
-        asked: Future[Mistakes] = Future()
-        self._asked.put(asked)
+        future: Future[Mistakes] = Future()
+        self._asked.put(future)
         if self._stop.is_set():  # then nobody takes it out any more
             self._refuse_all()
-        return asked
+        return future
 
     def _on_stop(self, number: int, _frame: FrameType | None) -> None:
         if self._stop.is_set():
@@ -159,17 +159,17 @@ class Daemon:
 
     def _answer_next(self) -> None:
         try:
-            asked = self._asked.get(timeout=RELOAD_POLL_S)
+            future = self._asked.get(timeout=RELOAD_POLL_S)
         except queue.Empty:
             return
         if self._stop.is_set():
-            _resolve_reload(asked, STOPPING_MISTAKES)
+            _resolve_reload(future, STOPPING_MISTAKES)
             return
         mistakes = self._reload()
         self._reloaded = ConfigReloadStatus(
             successful=not mistakes, at=self._reloaded.at if mistakes else self._clock.now()
         )
-        _resolve_reload(asked, mistakes)
+        _resolve_reload(future, mistakes)
 
     def _refuse_all(self) -> None:
         while True:
@@ -234,10 +234,10 @@ def _build_monitor(loaded: Config) -> ClusterMonitor:
     return ClusterMonitor(loaded)
 
 
-def _resolve_reload(asked: Future[Mistakes] | None, mistakes: Mistakes) -> None:
+def _resolve_reload(future: Future[Mistakes] | None, mistakes: Mistakes) -> None:
     """Nobody waits after a signal, nor any more for an answer that was given up."""
-    if asked is not None and asked.set_running_or_notify_cancel():
-        asked.set_result(mistakes)
+    if future is not None and future.set_running_or_notify_cancel():
+        future.set_result(mistakes)
 
 
 def run(loaded: Config, path: Path) -> int:

@@ -32,18 +32,18 @@ def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
 
 
 def poll_failover(
-    asked: GroupOffsetsRequest, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: UnixClock
+    request: GroupOffsetsRequest, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: UnixClock
 ) -> Batch:
     """Committed offsets of a flow's groups on both sides, then the bounds of both logs: in this
     order an offset beyond the end is one.
 
     A group that cannot be read is left out, counted and named, unless it is all of them.
     """
-    input_id = build_groups_input(asked.flow)
+    input_id = build_groups_input(request.flow)
     offsets: list[GroupOffset] = []
     failures: dict[str, ClientError] = {}
     try:
-        for rows in _split_by_group(asked.partitions):
+        for rows in _split_by_group(request.partitions):
             try:
                 offsets += _read_group_offsets(rows, upstream, downstream, failures)
             except TargetUnreachable:
@@ -55,7 +55,7 @@ def poll_failover(
         refused: dict[TopicPartition, ClientError] = {}
         alive = [offset for offset in offsets if offset.upstream is not None]
         read = GroupOffsetsRead(
-            flow=asked.flow,
+            flow=request.flow,
             offsets=tuple(offsets),
             upstream=upstream.bounds(
                 {

@@ -90,24 +90,24 @@ class LogEndsPoll:
         ended with, for an id costs as much as a description of all partitions.
         """
         admin, input_id = self._admin, InputId(LOG_ENDS, kafka=self._admin.name)
-        wanted = self._wanted_of(snapshot)
+        requested_partitions = self._wanted_of(snapshot)
         number = next(self._rounds)
         if not self._put(
             (LogEndsRequested(kafka=admin.name, number=number, at=self._clock.now()),)
         ):
             return
-        topics = _choose_topics(wanted.topics, number)
+        topics = _choose_topics(requested_partitions.topics, number)
         known = self._ids
         before = {topic: known[topic] for topic in topics if topic in known}
         refused: dict[TopicPartition, ClientError] = {}
         try:
             before |= _read_topic_ids(admin, [topic for topic in topics if topic not in before])
-            bounds = self._bounds(wanted, topics, refused)
+            bounds = self._bounds(requested_partitions, topics, refused)
             after = _read_topic_ids(admin, topics)
-            if any(after.get(name, told)[0] != told[0] for name, told in before.items()):
+            if any(after.get(name, key)[0] != key[0] for name, key in before.items()):
                 # Made anew since its last turn; of which of the two the bounds are nobody knows.
                 before = after
-                bounds = self._bounds(wanted, topics, refused)
+                bounds = self._bounds(requested_partitions, topics, refused)
                 after = _read_topic_ids(admin, topics)
             if refused and not bounds:
                 raise next(iter(refused.values()))
@@ -115,7 +115,7 @@ class LogEndsPoll:
             self._put((build_failure(input_id, exc),))
             return
         self._ids = now = {
-            name: told for name, told in known.items() if name in wanted.topics
+            name: key for name, key in known.items() if name in requested_partitions.topics
         } | after
         self._put(
             (
@@ -124,9 +124,9 @@ class LogEndsPoll:
                     number=number,
                     bounds=bounds,
                     ids={
-                        name: told[0]
-                        for name, told in before.items()
-                        if name in after and after[name][0] == told[0]
+                        name: key[0]
+                        for name, key in before.items()
+                        if name in after and after[name][0] == key[0]
                     },
                     partitions={name: count for name, (_, count) in now.items()},
                 ),
@@ -153,17 +153,17 @@ class LogEndsPoll:
         partitions = tuple(sorted(found))
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
-        self._wanted = wanted = _RequestedPartitions(
+        self._wanted = requested_partitions = _RequestedPartitions(
             made_of=made_of,
             partitions=partitions,
             topics=Counter(partition.topic for partition in partitions),
             stable=any(flow.read_committed for flow in flows.values()),
         )
-        return wanted
+        return requested_partitions
 
     def _bounds(
         self,
-        wanted: _RequestedPartitions,
+        requested_partitions: _RequestedPartitions,
         topics: Collection[str],
         refused: dict[TopicPartition, ClientError],
     ) -> dict[TopicPartition, LogBounds]:
@@ -172,7 +172,7 @@ class LogEndsPoll:
         Partitions that do not exist, have no leader just now or are refused are left out: one of
         them must not take the others' lag away.
         """
-        admin, partitions, last = self._admin, wanted.partitions, self._last
+        admin, partitions, last = self._admin, requested_partitions.partitions, self._last
         if not partitions:
             admin.topics()  # nothing to ask for yet: still find out whether the cluster answers
             return {}
@@ -181,7 +181,7 @@ class LogEndsPoll:
         starts: list[int | None] = [None] * len(partitions) if last is None else [*last.starts]
         # Of ten thousand at rest to look at each one takes as long as to ask: lists are compared
         # and searched as a whole.
-        turn = chain.from_iterable(wanted.places(topic) for topic in topics)
+        turn = chain.from_iterable(requested_partitions.places(topic) for topic in topics)
         if None in starts:
             turn = chain(turn, (place for place, index in enumerate(starts) if index is None))
         self._ask_starts(refused, partitions, starts, sorted(frozenset(turn)))
@@ -200,7 +200,7 @@ class LogEndsPoll:
             )
         stable_ends = (
             admin.log_offsets(partitions, LATEST, committed=True, refused=refused)
-            if wanted.stable
+            if requested_partitions.stable
             else ends
         )
         if last is not None and (starts, ends, stable_ends) == (
@@ -223,8 +223,8 @@ class LogEndsPoll:
         places: Sequence[int],
     ) -> None:
         if places:
-            asked = [partitions[place] for place in places]
-            told = self._admin.log_offsets(asked, EARLIEST, committed=False, refused=refused)
+            partition = [partitions[place] for place in places]
+            told = self._admin.log_offsets(partition, EARLIEST, committed=False, refused=refused)
             for place, start in zip(places, told, strict=True):
                 starts[place] = start
 

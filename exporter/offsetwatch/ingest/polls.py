@@ -228,12 +228,12 @@ def poll_groups(
             elif sink.connector in polled:
                 with suppress(ClientError):  # the group says why
                     by_rest += _add_log_ends(admin, sink, polled[sink.connector], {})
-    told = SinkOffsetsRead(connect_cluster, tuple(found), asked_at, tuple(by_rest))
+    offsets = SinkOffsetsRead(connect_cluster, tuple(found), asked_at, tuple(by_rest))
     if failures and not read:
         failed = build_failure(input_id, next(iter(failures.values())))
-        return (told, failed) if by_rest else (failed,)
+        return (offsets, failed) if by_rest else (failed,)
     return (
-        told,
+        offsets,
         InputSucceeded(input=input_id, at=clock.now()),
         *build_partial_failures(input_id, failures),
     )

@@ -92,12 +92,12 @@ def poll_probes(
     made_of = (snapshot.mirror_partitions, snapshot.sink_partitions, snapshot.topology)
     if memory.nothing_in is not None and all(map(is_, made_of, memory.nothing_in)):
         return ()
-    wanted = (*_find_flow_requests(snapshot, kafka), *_find_sink_requests(snapshot, kafka))
-    _prune_memory(memory, wanted, began)
-    memory.nothing_in = None if wanted else made_of
-    if not wanted:
+    topic_partition = (*_find_flow_requests(snapshot, kafka), *_find_sink_requests(snapshot, kafka))
+    _prune_memory(memory, topic_partition, began)
+    memory.nothing_in = None if topic_partition else made_of
+    if not topic_partition:
         return ()
-    chosen, skipped = _choose_requests(wanted, memory, budget.reads_max)
+    chosen, skipped = _choose_requests(topic_partition, memory, budget.reads_max)
     answers: list[ProbeResult] = []
     made: Counter[str] = Counter()
     for committed in (False, True):
@@ -139,9 +139,11 @@ def _find_flow_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
         flow = flows.get((view.connect_cluster, view.connector, view.source, view.target))
         if flow is not None:
             partition = MirrorPartition(view.source, view.topic, view.partition)
-            who = (view.connect_cluster, view.connector, partition)
+            topic_partition = (view.connect_cluster, view.connector, partition)
             again = view.caught_up is not None
-            yield RecordAgeRequest(who, REPLICATION, view.probe_from, flow.read_committed, again)
+            yield RecordAgeRequest(
+                topic_partition, REPLICATION, view.probe_from, flow.read_committed, again
+            )
 
 
 def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeRequest]:
@@ -157,14 +159,16 @@ def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
         group = groups.get((view.connect_cluster, view.connector))
         if view.probe_from is not None and group is not None:
             partition = TopicPartition(view.topic, view.partition)
-            who = (view.connect_cluster, view.connector, partition)
+            topic_partition = (view.connect_cluster, view.connector, partition)
             committed, again = group.read_committed is not False, view.caught_up is not None
-            yield RecordAgeRequest(who, SINK, view.probe_from, committed, again)
+            yield RecordAgeRequest(topic_partition, SINK, view.probe_from, committed, again)
 
 
-def _prune_memory(memory: ProbeMemory, wanted: tuple[RecordAgeRequest, ...], now: float) -> None:
+def _prune_memory(
+    memory: ProbeMemory, topic_partition: tuple[RecordAgeRequest, ...], now: float
+) -> None:
     """Who wants nothing has all it needs. A denial that is over, or not yet, is none."""
-    named = {partition.of for partition in wanted}
+    named = {partition.of for partition in topic_partition}
     memory.asked_at = {who: moment for who, moment in memory.asked_at.items() if who in named}
     memory.denied_until = {
         topic: until
@@ -174,14 +178,16 @@ def _prune_memory(memory: ProbeMemory, wanted: tuple[RecordAgeRequest, ...], now
 
 
 def _choose_requests(
-    wanted: tuple[RecordAgeRequest, ...], memory: ProbeMemory, reads_max: int
+    topic_partition: tuple[RecordAgeRequest, ...], memory: ProbeMemory, reads_max: int
 ) -> tuple[list[RecordAgeRequest], Counter[str]]:
     """The reads of this round, and how many were refused, by reason. Of whom nothing is known goes
     first, and who has waited longest.
     """
-    allowed = [partition for partition in wanted if partition.at.topic not in memory.denied_until]
+    allowed = [
+        partition for partition in topic_partition if partition.at.topic not in memory.denied_until
+    ]
     allowed.sort(key=lambda partition: (partition.again, memory.asked_at.get(partition.of, 0.0)))
-    skipped = Counter({DENIED: len(wanted) - len(allowed)})
+    skipped = Counter({DENIED: len(topic_partition) - len(allowed)})
     skipped[BUDGET] = max(0, len(allowed) - reads_max)
     return allowed[:reads_max], +skipped
 
@@ -210,16 +216,16 @@ def _build_answers(
     memory: ProbeMemory,
     now: float,
 ) -> Iterator[ProbeResult]:
-    for wanted in part:
-        answer = found.get(wanted.at)
+    for partition in part:
+        answer = found.get(partition.at)
         if answer is None:
             skipped[TIMEOUT] += 1
         elif isinstance(answer, ClientError):
             skipped[answer.reason] += 1
             if answer.reason == DENIED:
-                memory.denied_until[wanted.at.topic] = now + DENIED_RETRY_S
+                memory.denied_until[partition.at.topic] = now + DENIED_RETRY_S
         else:
             # What stands before its offset, a partner wanted to know, and says nothing to it.
             until = answer.offset if isinstance(answer, FirstRecord) else answer.end
-            if until >= wanted.start:
-                yield ProbeResult(of=wanted.of, start=wanted.start, found=answer)
+            if until >= partition.start:
+                yield ProbeResult(of=partition.of, start=partition.start, found=answer)

@@ -81,9 +81,9 @@ class RestOffsetsPoll:
                 return
             self._asked_at[name] = self._clock.now()  # whatever comes of it, others have their turn
             if name not in self._jobs:
-                asked = build_rest_offsets_input(self._reader.name, name)
+                input_id = build_rest_offsets_input(self._reader.name, name)
                 job = partial(self._poll, name)
-                self._jobs[name] = self._guard(job, f"offsets of {asked.input}", asked)
+                self._jobs[name] = self._guard(job, f"offsets of {input_id.input}", input_id)
             self._jobs[name]()
 
     def _poll(self, connector: str) -> None:
@@ -102,22 +102,22 @@ class RestOffsetsPoll:
         return MISSED_POLLS * round_s + self._timeout_s
 
     def _ask(self, connector: str, asked_at: float) -> Batch:
-        asked = build_rest_offsets_input(self._reader.name, connector)
+        input_id = build_rest_offsets_input(self._reader.name, connector)
         try:
             body = self._reader.offsets(connector)
             offsets, odd = connect_rest.parse_readable_offsets(self._reader.name, connector, body)
         except ClientError as exc:
-            return (_build_failure(asked, exc),)
+            return (_build_failure(input_id, exc),)
         return (
             OffsetsPolled(self._reader.name, connector, offsets, asked_at, whole=odd is None),
-            InputSucceeded(asked, asked_at, self._lasts_s()),
-            *(() if odd is None else (replace(_build_failure(asked, odd), partial=True),)),
+            InputSucceeded(input_id, asked_at, self._lasts_s()),
+            *(() if odd is None else (replace(_build_failure(input_id, odd), partial=True),)),
         )
 
 
-def _build_failure(asked: InputId, error: ClientError) -> InputFailed:
+def _build_failure(input_id: InputId, error: ClientError) -> InputFailed:
     forget_locals(error)
     detail = error.detail
     if isinstance(error, NotFound) or type(error) is RemoteRefusal:  # 404 by the path, or 405
         detail = _UNSUPPORTED_DETAIL.format(detail=detail)
-    return InputFailed(input=asked, reason=error.reason, detail=detail)
+    return InputFailed(input=input_id, reason=error.reason, detail=detail)

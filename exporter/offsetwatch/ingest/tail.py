@@ -164,8 +164,8 @@ class Tail:
     ) -> dict[TopicPartition, ReadableEnd]:
         """Ends of the partitions that have one just now. Raises where not one can be read."""
         refused: dict[TopicPartition, ClientError] = {}
-        asked = self._unreadable.to_ask(partitions)
-        found = self._admin.readable_ends(asked, refused=refused)
+        topic_partition = self._unreadable.to_ask(partitions)
+        found = self._admin.readable_ends(topic_partition, refused=refused)
         self._unreadable.note_ends(found, refused)
         self._unreadable.check_any_left(partitions)
         for partition, error in refused.items():
@@ -372,12 +372,12 @@ class Tail:
         if self._sought is None:
             return
         given_up = self._unreadable.given_up
-        wanted = {
+        topic_partition = {
             partition: end
             for partition, end in self._sought[1].items()
             if partition.partition not in given_up
         }
-        if not self._distance(wanted):
+        if not self._distance(topic_partition):
             self._as_of, self._sought = self._sought[0], None
 
     def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:

@@ -239,17 +239,17 @@ class InputVisibility:
         own = self._topics.get((cluster, connector))
         return own if own is not None else self._topics.get((cluster, None))
 
-    def _blind(self, wanted: InputId, *, missing_is_fine: bool = False) -> str | None:
-        view = self._inputs.get(wanted)
+    def _blind(self, input_id: InputId, *, missing_is_fine: bool = False) -> str | None:
+        view = self._inputs.get(input_id)
         if view is None:
-            return f"no successful read yet of {wanted.in_words}"
+            return f"no successful read yet of {input_id.in_words}"
         if missing_is_fine and view.last_reason == "not_found":
             return None
         if view.live and not (view.tail is not None and view.tail.frozen):
             return None
         frozen = () if view.tail is None else view.tail.frozen
         why = view.last_error or (frozen[0].detail if frozen else "no successful read yet")
-        return f"{wanted.in_words} cannot be read: {why}"
+        return f"{input_id.in_words} cannot be read: {why}"
 
 
 def _describe_missing_partitions(rest: RestConnector) -> str | None:

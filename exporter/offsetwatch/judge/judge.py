@@ -72,7 +72,7 @@ class SnapshotJudge:
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
-        told = decode_state(remembered, _JudgeState)
-        if told.version != VERSION:
-            raise ValueError(f"version {told.version}, and this is {VERSION}")
-        self._progress.recall(told.progress)
+        judge = decode_state(remembered, _JudgeState)
+        if judge.version != VERSION:
+            raise ValueError(f"version {judge.version}, and this is {VERSION}")
+        self._progress.recall(judge.progress)

@@ -146,12 +146,12 @@ class SnapshotIndex:
         that, a person may have written. Of those that rest now, by the newest word on them, the end
         is not known (inf).
         """
-        found = {who: inf for who, view in self.connectors.items() if view.state in _PAUSE_STATES}
+        found = {key: inf for key, view in self.connectors.items() if view.state in _PAUSE_STATES}
         for history in self.snapshot.histories:
             if history.task is None:
-                who = (history.connect_cluster, history.connector)
+                key = (history.connect_cluster, history.connector)
                 # A status topic is followed; the states were polled a while ago.
-                found[who] = _find_pause_end(history.changes)
+                found[key] = _find_pause_end(history.changes)
         return found
 
     def judged(self, scope: Scope, verdict: Verdict) -> Sequence[Judgement]:
@@ -166,48 +166,48 @@ class SnapshotIndex:
             for judged in self.judged(scope, Verdict.REWOUND)
         }
 
-    def is_sink(self, who: ConnectorKey) -> bool:
+    def is_sink(self, key: ConnectorKey) -> bool:
         """Is this connector a sink?"""
-        view = self.connectors.get(who)
+        view = self.connectors.get(key)
         return view is not None and view.kind is ConnectorKind.SINK
 
     def positions(self, wanted: Iterable[ConnectorKey]) -> dict[ConnectorKey, dict[str, str]]:
         """What these connectors have committed, by what that is of. Those that cannot be seen now
         are left out.
         """
-        return {who: self._positions(who) for who in wanted if not self.blind(who)}
+        return {key: self._positions(key) for key in wanted if not self.blind(key)}
 
-    def _positions(self, who: ConnectorKey) -> dict[str, str]:
-        if self.is_sink(who):
+    def _positions(self, key: ConnectorKey) -> dict[str, str]:
+        if self.is_sink(key):
             return {
                 f"{sink.topic}-{sink.partition}": str(sink.committed)
-                for sink in self.sinks.get(who, ())
+                for sink in self.sinks.get(key, ())
             }
-        if who in self.mirrors:
+        if key in self.mirrors:
             return {
                 f"{mirror.topic}-{mirror.partition}": str(mirror.replicated)
-                for mirror in sorted(self.mirrors[who], key=lambda partition: -(partition.lag or 0))
+                for mirror in sorted(self.mirrors[key], key=lambda partition: -(partition.lag or 0))
             }
         return {
             source.label: source.offset.text
-            for source in self.sources.get(who, ())
+            for source in self.sources.get(key, ())
             if source.offset is not None
         }
 
-    def blind(self, who: ConnectorKey) -> bool:
+    def blind(self, key: ConnectorKey) -> bool:
         """Is there something that this connector's progress rests on and that cannot be read?"""
-        cluster, connector = who
-        if self.sight.absent(cluster, connector, sink=self.is_sink(who)) is not None:
+        cluster, connector = key
+        if self.sight.absent(cluster, connector, sink=self.is_sink(key)) is not None:
             return True
         return self.sight.unmirrored(cluster, connector) is not None
 
-    def blind_to_state(self, who: ConnectorKey) -> bool:
+    def blind_to_state(self, key: ConnectorKey) -> bool:
         """Can the state of a connector not be read although it could be? Of none: those of its
         Connect cluster.
         """
-        if not who[1]:
-            return self.sight.states_of(who[0])[1] is not None
-        return self.sight.state_of(*who) is not None
+        if not key[1]:
+            return self.sight.states_of(key[0])[1] is not None
+        return self.sight.state_of(*key) is not None
 
     def believed(self) -> dict[str, frozenset[str]]:
         """Of `listed`, the lists that tell who is deleted."""

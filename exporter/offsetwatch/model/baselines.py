@@ -147,11 +147,11 @@ def encode_baselines(found: Baselines) -> bytes:
 def decode_baselines(document: bytes) -> Baselines:
     """Raises Damaged."""
     try:
-        told = msgspec.json.decode(document, type=_Envelope)
-        body = bytes(told.body)
-        if told.version != VERSION:
-            raise DamagedBaselines(f"version {told.version}; this one reads {VERSION}")
-        if told.sha256 != _compute_checksum(body):
+        envelope = msgspec.json.decode(document, type=_Envelope)
+        body = bytes(envelope.body)
+        if envelope.version != VERSION:
+            raise DamagedBaselines(f"version {envelope.version}; this one reads {VERSION}")
+        if envelope.sha256 != _compute_checksum(body):
             raise DamagedBaselines("its checksum is not that of its content")
         found = msgspec.json.decode(body, type=Baselines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:

@@ -204,8 +204,8 @@ class DeliveryState:
             entry = self._entries[message.identity]
             news |= message.status is not NotificationStatus.ACTIVE
             if message.status not in _END_STATUSES:
-                told = replace(entry, told=message.finding, told_at=now)
-                self._entries[message.identity] = told
+                delivery_entry = replace(entry, told=message.finding, told_at=now)
+                self._entries[message.identity] = delivery_entry
             elif self._rules.resend_s is None:
                 self._forget(message.identity)
             else:
@@ -280,15 +280,15 @@ class DeliveryState:
             return NotificationStatus.CHANGED
         return NotificationStatus.ACTIVE if again else None
 
-    def _changed(self, told: Finding, now: Finding, since_told: float) -> bool:
+    def _changed(self, finding: Finding, now: Finding, since_told: float) -> bool:
         changes_s = self._rules.changes_s
         if changes_s is None:
             return False
-        if _RANK[now.severity] < _RANK[told.severity] or (now.plan and not told.plan):
+        if _RANK[now.severity] < _RANK[finding.severity] or (now.plan and not finding.plan):
             return True
         # That a plan is not proposed any more is no news of the finding.
-        same = (now.severity, now.summary) == (told.severity, told.summary) and (
-            now.plan is None or now.plan == told.plan
+        same = (now.severity, now.summary) == (finding.severity, finding.summary) and (
+            now.plan is None or now.plan == finding.plan
         )
         return not same and since_told >= changes_s
 

@@ -87,13 +87,13 @@ class Notifier:
         no such document.
         """
         try:
-            told = msgspec.json.decode(document, type=_NotifierDocument)
+            notifier = msgspec.json.decode(document, type=_NotifierDocument)
         except RecursionError as exc:
             raise ValueError(str(exc)) from exc
-        if told.version != _VERSION:
-            raise ValueError(f"version {told.version}, not {_VERSION}")
+        if notifier.version != _VERSION:
+            raise ValueError(f"version {notifier.version}, not {_VERSION}")
         self._couriers = self._hire(
-            {name: _decode_entries(raw) for name, raw in told.receivers.items()}
+            {name: _decode_entries(raw) for name, raw in notifier.receivers.items()}
         )
 
     def run(self, stopped: Callable[[float], bool]) -> None:
@@ -111,29 +111,29 @@ class Notifier:
         snapshot = self._snapshot()
         self._harvest(now)
         blind = UnavailableInputIndex(snapshot)
-        for courier in self._couriers:
-            self._unsaved |= courier.look(now, snapshot, blind)
-        for courier in self._couriers:
-            self._unsaved |= courier.prepare(now)
+        for receiver_queue in self._couriers:
+            self._unsaved |= receiver_queue.look(now, snapshot, blind)
+        for receiver_queue in self._couriers:
+            self._unsaved |= receiver_queue.prepare(now)
         self._write_down()  # if it cannot be written, people are told all the same
-        for courier in self._couriers:
-            courier.send(now)
+        for receiver_queue in self._couriers:
+            receiver_queue.send(now)
         counts = tuple(sorted(self._failed.items()))
         if snapshot.notifications_failed != counts:
             self._report(counts)
 
     def _harvest(self, now: float) -> None:
-        for courier in self._couriers:
-            self._unsaved |= courier.harvest(now)
+        for receiver_queue in self._couriers:
+            self._unsaved |= receiver_queue.harvest(now)
 
     def _write_down(self) -> None:
         if not self._unsaved:
             return
         receivers = {
-            courier.name: tuple(
-                msgspec.Raw(msgspec.json.encode(entry)) for entry in courier.ledger.entries
+            receiver_queue.name: tuple(
+                msgspec.Raw(msgspec.json.encode(entry)) for entry in receiver_queue.ledger.entries
             )
-            for courier in self._couriers
+            for receiver_queue in self._couriers
         }
         self._unsaved = not self._save(
             msgspec.json.encode(_NotifierDocument(version=_VERSION, receivers=receivers))

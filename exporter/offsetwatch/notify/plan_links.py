@@ -15,8 +15,8 @@ def attach_plans(snapshot: Snapshot) -> tuple[Finding, ...]:
     plans: dict[tuple[str, str], ProposedPlan] = {}
     for plan in () if snapshot.remedies is None else snapshot.remedies.open_plans:
         if plan.state == PROPOSED:
-            whose = (plan.connect_cluster, plan.connector)
-            plans.setdefault(whose, ProposedPlan(plan.plan_id, plan.verb))
+            key = (plan.connect_cluster, plan.connector)
+            plans.setdefault(key, ProposedPlan(plan.plan_id, plan.verb))
     if not plans:
         return snapshot.findings
     return tuple(

@@ -150,11 +150,11 @@ class RemediationLoop:
     def _consider(self, watched: TrackedIncident) -> None:
         incident = watched.incident
         watched.considered_at = self._clock.now()
-        whose = (incident.connect_cluster, incident.connector)
-        if whose in self.fleet.at_work():
+        key = (incident.connect_cluster, incident.connector)
+        if key in self.fleet.at_work():
             return
         case = None
-        with self._contained(whose, NO_ACTION):
+        with self._contained(key, NO_ACTION):
             case = self._planner.case_of(incident)
         if case is None:
             return
@@ -165,16 +165,16 @@ class RemediationLoop:
             failure=None if case.failure is None else case.failure.kind.value,
             said=incident.said,
         )
-        if self._in_the_way(whose, case):
+        if self._in_the_way(key, case):
             return
         considered = None
-        with self._contained(whose, case.action.value):
+        with self._contained(key, case.action.value):
             considered = self._planner.consider(case)
         if considered is not None:
             self._decide(watched, considered)
 
     @contextmanager
-    def _contained(self, whose: ConnectorKey, action: str) -> Iterator[None]:
+    def _contained(self, key: ConnectorKey, action: str) -> Iterator[None]:
         """Let an exception that nobody expected, in what is only read for one incident or plan, end
         that question alone: it is counted, its trace is logged once, and the incident or plan stays
         as it is. What is raised while something is written is not for here: the thread then begins
@@ -185,14 +185,14 @@ class RemediationLoop:
         except RemedyError:
             raise
         except Exception as exc:  # noqa: BLE001 - a bug or a library's surprise, about one of many
-            self._count_blocked(whose, action, UNEXPECTED)
+            self._count_blocked(key, action, UNEXPECTED)
             place = raised_at(exc)
             if place not in self._places and len(self._places) < ERROR_PLACES_MAX:
                 self._places.add(place)
-                _log.error("unexpected_error", name="remediation", connector=whose[1], exc_info=exc)
+                _log.error("unexpected_error", name="remediation", connector=key[1], exc_info=exc)
             forget_locals(exc)
 
-    def _in_the_way(self, whose: ConnectorKey, case: RemediationCase) -> bool:
+    def _in_the_way(self, key: ConnectorKey, case: RemediationCase) -> bool:
         """Whether a plan for this connector waits already. One that was made for the same trouble
         when it called for something else is taken back, unless nobody can tell just now what the
         trouble is.
@@ -201,7 +201,7 @@ class RemediationLoop:
         assert incident is not None
         told = case.failure is not None or incident.what is not IncidentKind.FAILED
         for plan_id, plan in {**self.fleet.proposed(), **self.fleet.approved()}.items():
-            if (plan.subject.place, plan.subject.connector) != whose:
+            if (plan.subject.place, plan.subject.connector) != key:
                 continue
             remedy = plan.remedy
             ours = remedy is not None and plan.created_by == DETECTOR
@@ -269,12 +269,12 @@ class RemediationLoop:
         if reasons == watched.said:
             return
         watched.said = reasons
-        whose = (incident.connect_cluster, incident.connector)
+        key = (incident.connect_cluster, incident.connector)
         for answer in answers:
-            self._count_blocked(whose, considered.action.value, answer.guard)
+            self._count_blocked(key, considered.action.value, answer.guard)
         self._write_refusal(
             incident.key,
-            whose,
+            key,
             considered.action,
             answers,
             would=would,
@@ -285,7 +285,7 @@ class RemediationLoop:
     def _write_refusal(
         self,
         incident: str,
-        whose: ConnectorKey,
+        key: ConnectorKey,
         action: Action,
         answers: tuple[GuardAnswerRecord, ...],
         *,
@@ -296,8 +296,8 @@ class RemediationLoop:
             ActionRefused(
                 at=self._clock.now(),
                 incident=incident,
-                connect_cluster=whose[0],
-                connector=whose[1],
+                connect_cluster=key[0],
+                connector=key[1],
                 action=action.value,
                 mode=self.mode.value,
                 answers=answers,
@@ -366,8 +366,8 @@ class RemediationLoop:
         for plan_id, plan in approved.items():
             dossier = self._ledger.dossiers[plan_id]
             grounds = self._conductor.grounds()
-            admitted, whose = None, (plan.subject.place, plan.subject.connector)
-            with self._contained(whose, _action_name_of(plan)):
+            admitted, key = None, (plan.subject.place, plan.subject.connector)
+            with self._contained(key, _action_name_of(plan)):
                 approval = approval_of(dossier, self._not_before(plan))
                 admitted = self._planner.admit(plan, self._incident(plan), approval)
             if admitted is None:
@@ -389,12 +389,12 @@ class RemediationLoop:
         guards = tuple((guard_answer.guard, guard_answer.answer) for guard_answer in blocking)
         if self._holding.get(plan_id) != guards:
             self._holding[plan_id] = guards
-            whose = (plan.subject.place, plan.subject.connector)
+            key = (plan.subject.place, plan.subject.connector)
             for guard_answer in blocking:
-                self._count_blocked(whose, plan.remedy.action.value, guard_answer.guard)
+                self._count_blocked(key, plan.remedy.action.value, guard_answer.guard)
             self._write_refusal(
                 plan.remedy.incident,
-                whose,
+                key,
                 plan.remedy.action,
                 build_answer_records(tuple(blocking)),
             )
@@ -418,8 +418,8 @@ class RemediationLoop:
         watched = self._watch.of.get(plan.remedy.incident)
         return None if watched is None else watched.incident
 
-    def _count_blocked(self, whose: ConnectorKey, action: str, guard: str) -> None:
-        key = (*whose, action, guard)
+    def _count_blocked(self, row_key: ConnectorKey, action: str, guard: str) -> None:
+        key = (*row_key, action, guard)
         self._conductor.counts.blocked[key] = self._conductor.counts.blocked.get(key, 0) + 1
 
 

@@ -183,16 +183,16 @@ class Planner:
         """
         assert plan.remedy is not None
         case, pins = self._of_plan(plan, None, None), plan.remedy
-        sight, snapshot = self._sight_of(case.connect), self._snapshot()
-        seen, config = (
-            call_or_none(sight.seen, case.connector),
-            call_or_none(sight.config, case.connector),
+        client, snapshot = self._sight_of(case.connect), self._snapshot()
+        connector, config = (
+            call_or_none(client.seen, case.connector),
+            call_or_none(client.config, case.connector),
         )
-        if seen is None or config is None:
+        if connector is None or config is None:
             return None
         changes = find_state_changes(snapshot, case.connect, case.connector)
         pin = parse_pin(pins.token)
-        state = None if pin is None else compare_state(pin, seen.standing.state, changes)
+        state = None if pin is None else compare_state(pin, connector.standing.state, changes)
         pinned = (
             (
                 "its configuration has changed",
@@ -245,18 +245,18 @@ class Planner:
             if answer.answer is not GuardResult.PASS
         )
 
-    def for_person(self, asked: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
+    def for_person(self, request: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
         """The plan of a person's wish, with what the guards say of it; or why there is none."""
-        known = find_connector_view(self._snapshot(), asked.connect_cluster, asked.connector)
+        known = find_connector_view(self._snapshot(), request.connect_cluster, request.connector)
         if known is None:
             return service_api.RequestTargetNotFound()
-        action = Action(asked.wish.value)
-        case = RemediationCase(asked.connect_cluster, asked.connector, action, by_person=True)
+        action = Action(request.wish.value)
+        case = RemediationCase(request.connect_cluster, request.connector, action, by_person=True)
         if action is Action.RESTORE:
-            return self._restore(case, asked, by)
+            return self._restore(case, request, by)
         if action is Action.SKIP_ONE:
-            return self._skip_for(case, asked, by)
-        return self._wanted(self._judged(case, by=by, because=asked.because))
+            return self._skip_for(case, request, by)
+        return self._wanted(self._judged(case, by=by, because=request.because))
 
     # --- plans -----------------------------------------------------------------------------------
 
@@ -293,26 +293,28 @@ class Planner:
         return self._judged(replace(case, found=found))
 
     def _skip_for(
-        self, case: RemediationCase, asked: service_api.PlanRequest, by: str
+        self, case: RemediationCase, request: service_api.PlanRequest, by: str
     ) -> PlanRequestAnswer:
         """A person names the partition and the offset that it is to have; the record in between is
         read, and there must be exactly one.
         """
-        if asked.pair is None:
+        if request.pair is None:
             return service_api.ProposalRefused(said="a skip needs a partition and an offset")
         now = self._gatherer.now(case.connect, case.connector)
-        found = self._finder.named(case, now, self._snapshot(), asked.pair)
+        found = self._finder.named(case, now, self._snapshot(), request.pair)
         if isinstance(found, NoIdentification):
             return service_api.ProposalRefused(said=f"{found.reason}: {found.said}")
-        return self._wanted(self._judged(replace(case, found=found), by=by, because=asked.because))
+        return self._wanted(
+            self._judged(replace(case, found=found), by=by, because=request.because)
+        )
 
     def _restore(
-        self, case: RemediationCase, asked: service_api.PlanRequest, by: str
+        self, case: RemediationCase, request: service_api.PlanRequest, by: str
     ) -> PlanRequestAnswer:
-        if asked.backup is None:
+        if request.backup is None:
             return service_api.ProposalRefused(said="a restore needs the name of a backup")
         kept = {backup.path.name: backup.path for backup in backups.list_backups(self._state_dir)}
-        path = kept.get(asked.backup)
+        path = kept.get(request.backup)
         if path is None:
             return service_api.RequestTargetNotFound()
         pairs = tuple(
@@ -322,10 +324,10 @@ class Planner:
         )
         if not pairs:
             return service_api.ProposalRefused(
-                said=f"{asked.backup} holds no offset of {case.connector}"
+                said=f"{request.backup} holds no offset of {case.connector}"
             )
         return self._wanted(
-            self._judged(case, by=by, because=asked.because, restored=(pairs, asked.backup))
+            self._judged(case, by=by, because=request.because, restored=(pairs, request.backup))
         )
 
     def _judged(

@@ -181,39 +181,39 @@ class RemediationService:
     def _not_before(self, ledger: JournalIndex, found: PlanHistory) -> float:
         return ledger.fleet.not_before(found.plan, self._cool_down_s)
 
-    def _shown(self, told: PlanDetails) -> PlanDetails:
-        return msgspec.structs.replace(told, second_person=self._second_person)
+    def _shown(self, plan_details: PlanDetails) -> PlanDetails:
+        return msgspec.structs.replace(plan_details, second_person=self._second_person)
 
     def rehearse(
-        self, asked: PlanRequest, by: str
+        self, request: PlanRequest, by: str
     ) -> PlanDetails | ProposalRefused | RequestTargetNotFound:
         """What `propose` would propose; nothing is written."""
-        planned = self._world.plan_for(asked, by)
+        planned = self._world.plan_for(request, by)
         if not isinstance(planned, RequestedPlan):
             return planned
-        proposal = self._proposal(asked, planned, Mode(self.switches().mode))
+        proposal = self._proposal(request, planned, Mode(self.switches().mode))
         found = extend_plan_history(None, proposal)
         assert found is not None
         return self._shown(plan_view.build_plan_details(found, (proposal,), proposal.at))
 
     def propose(
-        self, asked: PlanRequest, by: str
+        self, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
         """See Desk."""
         ledger = self._read()
-        earlier = self._earlier(ledger, asked, by)
+        earlier = self._earlier(ledger, request, by)
         if earlier is not None:
             return earlier
-        planned = self._world.plan_for(asked, by)
+        planned = self._world.plan_for(request, by)
         if not isinstance(planned, RequestedPlan):
             return planned
-        proposal = self._proposal(asked, planned, self.switches().mode)
+        proposal = self._proposal(request, planned, self.switches().mode)
 
         def decided(
             _: tuple[AnyRecord, ...],
         ) -> journal_records.PlanProposed | ProposalAccepted | KeyReused:
             ledger.read_on()  # somebody may have asked under the same key while this was planned
-            return self._earlier(ledger, asked, by) or proposal
+            return self._earlier(ledger, request, by) or proposal
 
         found = ledger.journal.decide(planned.plan.plan_id, decided)
         if isinstance(found, ProposalAccepted | KeyReused):
@@ -221,7 +221,7 @@ class RemediationService:
         return ProposalAccepted(row=self._row(planned.plan.plan_id), new=True)
 
     def _proposal(
-        self, asked: PlanRequest, planned: RequestedPlan, mode: Mode
+        self, request: PlanRequest, planned: RequestedPlan, mode: Mode
     ) -> journal_records.PlanProposed:
         now = self._clock.now()
         return journal_records.PlanProposed(
@@ -230,19 +230,19 @@ class RemediationService:
             mode=mode.value,
             expires_at=now + self._proposal_s,
             answers=planned.answers,
-            because=asked.because,
-            key=asked.key,
-            asked_sha256=_hash_request(asked),
+            because=request.because,
+            key=request.key,
+            asked_sha256=_hash_request(request),
         )
 
     def _earlier(
-        self, ledger: JournalIndex, asked: PlanRequest, by: str
+        self, ledger: JournalIndex, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | None:
         """What became of the same wish, if it was asked under this key before."""
-        found = ledger.wish(asked.key, by)
+        found = ledger.wish(request.key, by)
         if found is None or found.proposed is None:
             return None
-        if found.proposed.asked_sha256 != _hash_request(asked):
+        if found.proposed.asked_sha256 != _hash_request(request):
             return KeyReused()
         return ProposalAccepted(row=plan_view.build_plan_row(found, self._clock.now()), new=False)
 
@@ -461,11 +461,11 @@ class RemediationService:
 
 def compute_effective_mode(configured: Mode, set_to: str | None) -> Mode:
     """The lower one; what a person set last, if anything, is never above what is configured."""
-    wanted = configured if set_to is None else Mode(set_to)
-    return min(configured, wanted, key=_RANKS.__getitem__)
+    mode = configured if set_to is None else Mode(set_to)
+    return min(configured, mode, key=_RANKS.__getitem__)
 
 
-def _hash_request(asked: PlanRequest) -> str:
+def _hash_request(request: PlanRequest) -> str:
     """Of the wish, under whatever key."""
-    wish = msgspec.structs.replace(asked, key="")
+    wish = msgspec.structs.replace(request, key="")
     return hashlib.sha256(msgspec.json.encode(wish, order="deterministic")).hexdigest()

@@ -38,17 +38,17 @@ class BaselinesBook:
         self._view = NO_BASELINES
         self._old = BaselinesView(valid=False)
 
-    def read(self, seen: BaselinesRead) -> None:
+    def read(self, baselines: BaselinesRead) -> None:
         """Replace what was known; by nothing, if it is damaged."""
-        if seen.found is None:
+        if baselines.found is None:
             self._until = None
-            self._view = BaselinesView(valid=False) if seen.damaged else NO_BASELINES
+            self._view = BaselinesView(valid=False) if baselines.damaged else NO_BASELINES
             return
         of = {
             (connector.connect_cluster, connector.connector): connector
-            for connector in seen.found.connectors
+            for connector in baselines.found.connectors
         }
-        self._until = seen.found.until
+        self._until = baselines.found.until
         self._view = BaselinesView(valid=True, of=of)
 
     def view(self, now: float) -> BaselinesView:

@@ -99,10 +99,12 @@ class Book:
         self._brokers = BrokerAddresses()
         self._inputs = Inputs(stale_after_s)
         self._sites = {
-            site.name: ConnectClusterState(site, self._inputs, source_partitions_max, interval_s)
-            for site in sites
+            cluster.name: ConnectClusterState(
+                cluster, self._inputs, source_partitions_max, interval_s
+            )
+            for cluster in sites
         }
-        self._wants_connector = {site.name: site.wants_connector for site in sites}
+        self._wants_connector = {cluster.name: cluster.wants_connector for cluster in sites}
         self._topic_doubts: dict[str, str | None] = {}
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs, interval_s)
@@ -142,8 +144,8 @@ class Book:
             case InputSucceeded() | InputFailed() | InputRetired():
                 self._inputs.apply(seen)
                 if isinstance(seen, InputRetired):
-                    for site in self._sites.values():
-                        site.retire(seen.input)
+                    for cluster in self._sites.values():
+                        cluster.retire(seen.input)
             case LogEndsRequested() | LogEndsRead() | ProbeRoundRead():
                 self._apply_ends(seen, now)
             case SinkOffsetsRead():
@@ -178,8 +180,8 @@ class Book:
 
     def prepare(self) -> None:
         """What can be done ahead of the next snapshot. Harmless at any time, and never needed."""
-        for site in self._sites.values():
-            site.prepare()
+        for cluster in self._sites.values():
+            cluster.prepare()
 
     def _apply_aside(
         self,
@@ -214,14 +216,18 @@ class Book:
 
     def _find_status_topics(self) -> None:
         beside = self._facts.topics(InternalTopicRole.STATUS)
-        changed = [site.found_status(beside) for site in self._sites.values()]
+        changed = [cluster.found_status(beside) for cluster in self._sites.values()]
         if any(changed):
             self._rebuild_topology()
 
-    def _read_list(self, seen: ConnectorsListed, now: float) -> None:
-        others = [site.runs for name, site in self._sites.items() if name != seen.connect_cluster]
+    def _read_list(self, connectors_listed: ConnectorsListed, now: float) -> None:
+        others = [
+            cluster.runs
+            for name, cluster in self._sites.items()
+            if name != connectors_listed.connect_cluster
+        ]
         elsewhere = frozenset(name for runs in others for name in runs)
-        self._sites[seen.connect_cluster].read_list(seen, now, elsewhere)
+        self._sites[connectors_listed.connect_cluster].read_list(connectors_listed, now, elsewhere)
 
     def _apply_discovery(self, seen: Observation, now: float) -> None:
         """What changes who is connected to whom."""
@@ -273,7 +279,7 @@ class Book:
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         self._inputs.of(read.input).read(read)
-        relisted = [site.apply(read, now) for site in self._sites.values()]
+        relisted = [cluster.apply(read, now) for cluster in self._sites.values()]
         if any(relisted):
             self._rebuild_topology()
         if read.listing_records():
@@ -282,9 +288,9 @@ class Book:
         self._failover.apply(read)
 
     def _watch_checkpoint_tasks(self) -> None:
-        for site in self._sites.values():
-            if site.checkpoint_tasks_changed():
-                self._replication.checkpoint_task_restarted(site.name)
+        for cluster in self._sites.values():
+            if cluster.checkpoint_tasks_changed():
+                self._replication.checkpoint_task_restarted(cluster.name)
 
     def _rebuild_topology(self) -> None:
         found: list[MirrorFlow] = []
@@ -300,17 +306,19 @@ class Book:
             for flow in self._named_flows
             if self._sites[flow.connect_cluster].of.wants_connector(flow.connector)
         ]
-        sites = [site for _, site in sorted(self._sites.items())]
+        sites = [cluster for _, cluster in sorted(self._sites.items())]
         flows = merge_named_flows(wanted, found)
         self._failover.follow(flows)
         checkpoints, heartbeats = self._failover.topics()
         self._topology = Topology(
-            offsets_topics=tuple(topic for site in sites for topic in site.topics()),
+            offsets_topics=tuple(topic for cluster in sites for topic in cluster.topics()),
             flows=flows,
             sinks=tuple(sinks),
-            listings=tuple(site.listing_topics for site in sites if site.listing_topics),
-            elsewhere=tuple(key for site in sites for key in site.elsewhere()),
-            statuses=tuple(status_topic for site in sites for status_topic in site.status_topics()),
+            listings=tuple(cluster.listing_topics for cluster in sites if cluster.listing_topics),
+            elsewhere=tuple(key for cluster in sites for key in cluster.elsewhere()),
+            statuses=tuple(
+                status_topic for cluster in sites for status_topic in cluster.status_topics()
+            ),
             checkpoints=checkpoints,
             heartbeats=heartbeats,
         )
@@ -330,9 +338,9 @@ class Book:
         self._settle_checks(now)
         by_rest = self._choose_stores(now)
         waiting_for = self._readiness.waiting_for(self._topology, now)
-        sites = [site for _, site in sorted(self._sites.items())]
-        sources = self._joined.of(tuple(site.views(now) for site in sites))
-        layout = tuple(site.layout for site in sites)
+        sites = [cluster for _, cluster in sorted(self._sites.items())]
+        sources = self._joined.of(tuple(cluster.views(now) for cluster in sites))
+        layout = tuple(cluster.layout for cluster in sites)
         by_topic = frozenset(
             (flow.connect_cluster, flow.connector)
             for flow in self._topology.flows
@@ -361,7 +369,7 @@ class Book:
             usual=self._usual.view(now),
             losses=losses,
             recreations=recreations,
-            histories=self._histories.of(tuple(site.histories(now) for site in sites)),
+            histories=self._histories.of(tuple(cluster.histories(now) for cluster in sites)),
             probes=tuple(sorted(self._probes.items())),
             probes_skipped=tuple(sorted(self._probes_skipped.items())),
             notifications_failed=self._notifications_failed,
@@ -376,7 +384,7 @@ class Book:
             by_rest=by_rest,
             topic_doubts=dict(self._topic_doubts),
             rest_checks=self._checks.views(),
-            lists=tuple(view for site in sites if (view := site.list_view()) is not None),
+            lists=tuple(view for cluster in sites if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,
         )
         return self._bounded(snapshot, within.left_out, layout)
@@ -389,7 +397,8 @@ class Book:
     ) -> Snapshot:
         """Return the snapshot with what `series_max` leaves out, too, and all that bounds cut."""
         listed = tuple(
-            ClusterConnectors(name, site.listed or ()) for name, site in sorted(self._sites.items())
+            ClusterConnectors(name, connect_cluster.listed or ())
+            for name, connect_cluster in sorted(self._sites.items())
         )
         beyond = self._series.left_out(snapshot, listed, layout)
         by_topic = snapshot.by_topic
@@ -415,8 +424,8 @@ class Book:
         return self._replication.looks.remembered(
             {
                 name: memory
-                for name, site in self._sites.items()
-                if (memory := site.remembered(self._kafka_of(site))) is not None
+                for name, cluster in self._sites.items()
+                if (memory := cluster.remembered(self._kafka_of(cluster))) is not None
             }
         )
 
@@ -428,20 +437,22 @@ class Book:
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _kafka_of(self, site: ConnectClusterState) -> frozenset[str]:
+    def _kafka_of(self, cluster: ConnectClusterState) -> frozenset[str]:
         """Return the addresses of its Kafka cluster, as configured."""
         return (
             frozenset()
-            if site.of.kafka is None
-            else self._configured.get(site.of.kafka, frozenset())
+            if cluster.of.kafka is None
+            else self._configured.get(cluster.of.kafka, frozenset())
         )
 
     def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
-        sites = [site for _, site in sorted(self._sites.items())]
-        for site in sites:
-            site.choose_stores(now)
+        sites = [cluster for _, cluster in sorted(self._sites.items())]
+        for cluster in sites:
+            cluster.choose_stores(now)
         self._sinks.choose_stores()
-        sources = [rest_connector for site in sites for rest_connector in site.rest_connectors()]
+        sources = [
+            rest_connector for cluster in sites for rest_connector in cluster.rest_connectors()
+        ]
         return (*sources, *self._sinks.by_rest())
 
     def _settle_checks(self, now: float) -> None:
@@ -459,14 +470,14 @@ class Book:
         dropped.update(self._series.dropped())
         dropped.update(self._replication.dropped())
         dropped.update(self._failover.dropped())
-        for site in self._sites.values():
-            dropped.update(site.dropped())
+        for cluster in self._sites.values():
+            dropped.update(cluster.dropped())
         return tuple(sorted(dropped.items()))
 
     def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:
         """The same tuple while no site has another list."""
-        sites = [site for _, site in sorted(self._sites.items())]
-        lists = [(site.listing_live(now) and site.listed) or () for site in sites]
+        sites = [cluster for _, cluster in sorted(self._sites.items())]
+        lists = [(cluster.listing_live(now) and cluster.listed) or () for cluster in sites]
         before, views = self._connectors
         if len(before) != len(lists) or not all(map(is_, before, lists)):
             views = self._made_connector_views(zip(sites, lists, strict=True))
@@ -479,7 +490,7 @@ class Book:
     ) -> tuple[ConnectorView, ...]:
         return tuple(
             ConnectorView(
-                connect_cluster=site.name,
+                connect_cluster=cluster.name,
                 name=connector.name,
                 kind=connector.kind,
                 class_name=connector.class_name,
@@ -489,6 +500,6 @@ class Book:
                 dedicated_offsets_topic=connector.dedicated_offsets_topic,
                 failure=connector.failure,
             )
-            for site, connectors in lists
+            for cluster, connectors in lists
             for connector in connectors
         )

@@ -32,10 +32,10 @@ class PipelineBook:
         self._fresh_s = fresh_s
         self._view = NO_PIPELINE_STATUS
 
-    def read(self, seen: PipelineStatusRead) -> None:
+    def read(self, status: PipelineStatusRead) -> None:
         """Replace what was known."""
-        unreadable = self._view.unreadable + seen.unreadable
-        self._view = PipelineView(status=seen.status, unreadable=unreadable)
+        unreadable = self._view.unreadable + status.unreadable
+        self._view = PipelineView(status=status.status, unreadable=unreadable)
 
     def view(self, now: float) -> PipelineView:
         """What is still true."""

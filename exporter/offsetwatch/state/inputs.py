@@ -107,26 +107,26 @@ class InputState:
         self.last_error = None
         self.last_reason = None
 
-    def read(self, seen: TailRead) -> None:
+    def read(self, tail: TailRead) -> None:
         """A tail has read, or found out where its topic ends. It works if it moves, or has nothing
         left to read; what a transaction or a partition that cannot be read holds back is not its
         fault, and an error all the same, one for each however often it is seen.
         """
         if self.tail is None:
-            self.tail = TailState(seen.topic)
-        moved = self.tail.apply(seen)
-        held = sum(frozen.hidden for frozen in seen.frozen)
-        works = moved or (seen.behind is not None and seen.behind <= held)
-        if not seen.frozen:
+            self.tail = TailState(tail.topic)
+        moved = self.tail.apply(tail)
+        held = sum(frozen.hidden for frozen in tail.frozen)
+        works = moved or (tail.behind is not None and tail.behind <= held)
+        if not tail.frozen:
             if works:
-                self.succeeded(seen.at)
+                self.succeeded(tail.at)
             return
         if works:
-            self.last_success_at = seen.at
-        detail = "; ".join(frozen.detail for frozen in seen.frozen)
+            self.last_success_at = tail.at
+        detail = "; ".join(frozen.detail for frozen in tail.frozen)
         reasons = [
             frozen_partition.reason
-            for frozen_partition in seen.frozen
+            for frozen_partition in tail.frozen
             if frozen_partition.reason != OPEN_TRANSACTION
         ]
         reason = next(iter(reasons), OPEN_TRANSACTION)

@@ -32,9 +32,9 @@ class InternalTopicFacts:
         self._sites = sites
         self._facts: dict[str, TopicFactsRead] = {}
 
-    def read(self, seen: TopicFactsRead) -> None:
+    def read(self, facts: TopicFactsRead) -> None:
         """Replace what was known of this Kafka cluster."""
-        self._facts[seen.kafka] = seen
+        self._facts[facts.kafka] = facts
 
     def topics(self, role: InternalTopicRole) -> frozenset[KafkaTopic]:
         """Every topic that was last seen to have this role."""
@@ -54,12 +54,16 @@ class InternalTopicFacts:
         )
 
     def _intruders(self, now: float, topology: Topology) -> Iterator[ForeignWriter]:
-        names = {name: site.runs for name, site in self._sites.items() if site.listed is not None}
+        names = {
+            name: cluster.runs
+            for name, cluster in self._sites.items()
+            if cluster.listed is not None
+        }
         for topic in topology.offsets_topics:
-            site = self._sites[topic.connect_cluster]
-            if topic.connect_cluster not in names or not site.sound(topic.at, now):
+            cluster = self._sites[topic.connect_cluster]
+            if topic.connect_cluster not in names or not cluster.sound(topic.at, now):
                 continue
-            writers = site.committing(topic.at, since=now - FOREIGN_COMMIT_RECENT_S)
+            writers = cluster.committing(topic.at, since=now - FOREIGN_COMMIT_RECENT_S)
             for foreign in writers - names[topic.connect_cluster]:
                 for home, theirs in names.items():
                     if foreign in theirs:

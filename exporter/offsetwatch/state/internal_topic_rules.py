@@ -145,9 +145,11 @@ def find_shared_topics(
         for kafka_topic, names in users.items()
         if len(names) > 1
     }
-    for seen in sorted(intruders, key=lambda writer: (writer.at, writer.connector)):
-        detail = f"connector {seen.connector} of Connect cluster {seen.home} commits into it"
-        found.setdefault(seen.at, TopicProblem(at=seen.at, problem=SHARED, detail=detail))
+    for intruder in sorted(intruders, key=lambda writer: (writer.at, writer.connector)):
+        detail = (
+            f"connector {intruder.connector} of Connect cluster {intruder.home} commits into it"
+        )
+        found.setdefault(intruder.at, TopicProblem(at=intruder.at, problem=SHARED, detail=detail))
     return tuple(sorted(found.values()))
 
 

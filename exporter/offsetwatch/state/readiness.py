@@ -49,8 +49,8 @@ class Readiness:
     def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
         """One line for everything that is missing."""
         missing: list[str] = []
-        for _, site in sorted(self._sites.items()):
-            missing.extend(self._site(site))
+        for _, cluster in sorted(self._sites.items()):
+            missing.extend(self._site(cluster))
         if not self._was_ready:  # REST that stands in for a topic later on is not waited for
             missing.extend(self._unpolled())
         for topic in topology.awaited():
@@ -63,8 +63,8 @@ class Readiness:
                 missing.append(self._explain(InputId.of_tail(topic), "the end of the topic"))
         for kafka in self._replication.upstreams():
             missing.extend(self._ends(kafka, now))
-        for asked in self._failover.to_ask():
-            missing.extend(self._unasked(build_groups_input(asked.flow)))
+        for request in self._failover.to_ask():
+            missing.extend(self._unasked(build_groups_input(request.flow)))
         self._was_ready = self._was_ready or not missing
         return tuple(missing)
 
@@ -92,8 +92,8 @@ class Readiness:
     def _unpolled(self) -> Iterator[str]:
         sources = [
             rest_connector
-            for site in self._sites.values()
-            for rest_connector in site.rest_connectors()
+            for cluster in self._sites.values()
+            for rest_connector in cluster.rest_connectors()
         ]
         for source in (*sources, *self._sinks.by_rest()):
             yield from self._unasked(
@@ -113,15 +113,17 @@ class Readiness:
             and all(self._sites[flow.connect_cluster].polls(flow.connector) for flow in flows)
         )
 
-    def _site(self, site: ConnectClusterState) -> tuple[str, ...]:
-        if site.of.rest and site.listed is None:
+    def _site(self, cluster: ConnectClusterState) -> tuple[str, ...]:
+        if cluster.of.rest and cluster.listed is None:
             return (
-                self._explain(InputId(CONNECT_REST, connect_cluster=site.name), "first answer"),
+                self._explain(InputId(CONNECT_REST, connect_cluster=cluster.name), "first answer"),
             )
-        if site.has_sources() and site.home is None and not site.homeless:
-            return (self._explain(InputId(TAIL, connect_cluster=site.name), "its offsets topic"),)
-        if site.has_sinks():
-            return self._unasked(InputId(GROUPS, connect_cluster=site.name))
+        if cluster.has_sources() and cluster.home is None and not cluster.homeless:
+            return (
+                self._explain(InputId(TAIL, connect_cluster=cluster.name), "its offsets topic"),
+            )
+        if cluster.has_sinks():
+            return self._unasked(InputId(GROUPS, connect_cluster=cluster.name))
         return ()
 
     def _ends(self, kafka: str, now: float) -> tuple[str, ...]:

@@ -151,37 +151,37 @@ class PreparedChange:
 
 
 def prepare_change(
-    way: OffsetStore, asked: ConnectorChangeRequest, author: Author
+    store: OffsetStore, asked: ConnectorChangeRequest, author: Author
 ) -> PreparedChange:
     """Look everything up that the change depends on, and check it; a plan if it can be carried
     out and changes anything.
     """
     name = asked.request.connector
-    standing = way.standing(name)
+    standing = store.standing(name)
     if isinstance(standing, ValidationProblem):
         return PreparedChange(name, (standing,))
     if standing.new and asked.whole:
-        return PreparedChange(name, (_report_unknown_connector(way, name),))
-    present = way.place.pairs(name)
+        return PreparedChange(name, (_report_unknown_connector(store, name),))
+    present = store.place.pairs(name)
     request = asked.request
     if asked.whole:
         there = tuple(
             PartitionOffset(pair.partition, None) for pair in present if pair.offset is not None
         )
         request = replace(request, pairs=there)
-    facts = way.facts(name, present, find_named_partitions(request.pairs))
+    facts = store.facts(name, present, find_named_partitions(request.pairs))
     wanted = compute_changes(present, request.pairs, facts.class_name)
     said = (
         *standing.notes,
-        *((str(_report_unknown_connector(way, name)),) if standing.new else ()),
-        *way.place.notes(name),
+        *((str(_report_unknown_connector(store, name)),) if standing.new else ()),
+        *store.place.notes(name),
         *collect_notes(request, facts),
         *describe_directions(wanted),
     )
     found = find_problems(request, facts)
     if standing.blocked is not None:
         found = (standing.blocked, *found)
-    effect = None if found else _build_change_steps(way, name, wanted, whole=asked.whole)
+    effect = None if found else _build_change_steps(store, name, wanted, whole=asked.whole)
     if found or not (effect or asked.also):
         return PreparedChange(name, found, wanted, said)
     steps = asked.also
@@ -193,30 +193,30 @@ def prepare_change(
         changes=wanted,
         notes=said,
         plan=_build_plan(standing, steps, asked, author),
-        driver=way.driver(name),
-        recheck=None if asked.whole else _build_recheck(way, request, wanted),
+        driver=store.driver(name),
+        recheck=None if asked.whole else _build_recheck(store, request, wanted),
     )
 
 
-def _report_unknown_connector(way: OffsetStore, name: str) -> ValidationProblem:
-    there = way.place.connectors()
+def _report_unknown_connector(store: OffsetStore, name: str) -> ValidationProblem:
+    there = store.place.connectors()
     meant = find_nearest(name, there)
     right = f"did you mean {meant}?" if meant else f"it has: {format_names(there) or 'none'}"
-    return ValidationProblem(name, f"nothing in {way.place.name} has this name", right)
+    return ValidationProblem(name, f"nothing in {store.place.name} has this name", right)
 
 
 def _build_change_steps(
-    way: OffsetStore, name: str, wanted: tuple[Change, ...], *, whole: bool
+    store: OffsetStore, name: str, wanted: tuple[Change, ...], *, whole: bool
 ) -> ChangeSteps | None:
     """None where nothing would be different. Of a whole reset, what no task would be handed, as
     under a key in other bytes, goes as well where it can be reached.
     """
     if wanted:
-        return way.effect(name, tuple(change.pair for change in wanted), whole=whole)
+        return store.effect(name, tuple(change.pair for change in wanted), whole=whole)
     if not whole:
         return None
     try:
-        effect = way.effect(name, (), whole=True)
+        effect = store.effect(name, (), whole=True)
     except RemoteRefusal:
         return None  # there is not even a topic
     left = any(isinstance(step, Write) and step.records for step in effect.steps)
@@ -224,36 +224,36 @@ def _build_change_steps(
 
 
 def _build_plan(
-    standing: StateBeforeChange,
+    state_before_change: StateBeforeChange,
     between: tuple[AnyStep, ...],
-    asked: ConnectorChangeRequest,
+    request: ConnectorChangeRequest,
     author: Author,
 ) -> Plan:
     """Stopped, and as it was again afterwards; what has no state, as it is."""
     steps: tuple[AnyStep, ...] = (Settle(), Freeze(), *between)
-    if standing.state is not None:
+    if state_before_change.state is not None:
         steps = (ToState(RequestedState.STOPPED), *steps)
-    if standing.state not in (None, RequestedState.STOPPED):
-        steps = (*steps, ToState(standing.state))
+    if state_before_change.state not in (None, RequestedState.STOPPED):
+        steps = (*steps, ToState(state_before_change.state))
     return Plan(
         plan_id=author.plan_id,
-        verb=asked.verb,
-        subject=standing.subject,
+        verb=request.verb,
+        subject=state_before_change.subject,
         steps=steps,
-        original=standing.state,
-        final=standing.state,
+        original=state_before_change.state,
+        final=state_before_change.state,
         created_at=Moment(author.at),
         created_by=author.by,
     )
 
 
 def _build_recheck(
-    way: OffsetStore, request: OffsetsRequest, planned: tuple[Change, ...]
+    store: OffsetStore, request: OffsetsRequest, planned: tuple[Change, ...]
 ) -> Recheck:
     """What was true while it ran need not be once it has stopped: it moved, and so did its logs."""
 
     def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
-        facts = way.facts(request.connector, frozen.pairs, find_named_partitions(request.pairs))
+        facts = store.facts(request.connector, frozen.pairs, find_named_partitions(request.pairs))
         return (
             *(str(problem) for problem in find_problems(request, facts)),
             *_find_reversed_changes(planned, frozen.pairs),

@@ -160,54 +160,56 @@ def _find_wrong_settings(name: str, config: Mapping[str, Any]) -> list[Validatio
 def prepare_create(
     config: Config,
     connect: Connect,
-    wanted: NewConnector,
+    connector: NewConnector,
     author: Author,
     *,
     clock: UnixClock | None = None,
 ) -> PreparedChange:
     """Check everything that can be known before the connector is there."""
-    mine = check_strimzi_ownership(connect, wanted.name)
+    mine = check_strimzi_ownership(connect, connector.name)
     if mine is not None:
-        return PreparedChange(wanted.name, (mine,))
-    place = RestOffsetReader(connect)
-    found = [*_find_obstacles(place, connect, wanted)]
-    kind = place.kind_of(str(wanted.config.get("connector.class")))
-    section = _find_section(wanted)
+        return PreparedChange(connector.name, (mine,))
+    reader = RestOffsetReader(connect)
+    found = [*_find_obstacles(reader, connect, connector)]
+    kind = reader.kind_of(str(connector.config.get("connector.class")))
+    section = _find_section(connector)
     if not isinstance(section, OffsetsSection):
-        return PreparedChange(wanted.name, (*found, *section))
+        return PreparedChange(connector.name, (*found, *section))
     if found:
-        return PreparedChange(wanted.name, tuple(found))
-    settings = parse_connector_settings(wanted.name, wanted.config, kind=kind or "")
-    request = OffsetsRequest(wanted.name, section.pairs, section.where, allow_new=wanted.allow_new)
-    wrong, said = _check_offsets(config, connect, request, settings, wanted.state)
+        return PreparedChange(connector.name, tuple(found))
+    settings = parse_connector_settings(connector.name, connector.config, kind=kind or "")
+    request = OffsetsRequest(
+        connector.name, section.pairs, section.where, allow_new=connector.allow_new
+    )
+    wrong, said = _check_offsets(config, connect, request, settings, connector.state)
     if wrong:
-        return PreparedChange(wanted.name, wrong)
-    way = DirectTopicWrites()
+        return PreparedChange(connector.name, wrong)
+    direct_topic_writes = DirectTopicWrites()
     if request.pairs:
-        way = plan_direct_writes(
+        direct_topic_writes = plan_direct_writes(
             config,
             connect,
-            wanted.name,
+            connector.name,
             settings,
             request.pairs,
-            version=place.version(),
+            version=reader.version(),
             whole=True,
         )
     setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs)) if request.pairs else ()
-    if way.writes:
-        setting = way.writes
+    if direct_topic_writes.writes:
+        setting = direct_topic_writes.writes
     return PreparedChange(
-        connector=wanted.name,
+        connector=connector.name,
         problems=(),
         changes=compute_changes((), request.pairs),
-        notes=(*said, *way.notes),
-        plan=_build_plan(place, wanted, setting, settings, author),
+        notes=(*said, *direct_topic_writes.notes),
+        plan=_build_plan(reader, connector, setting, settings, author),
         driver=RestDriver(
             connect,
-            wanted.name,
+            connector.name,
             config.kafka_of(connect),
-            create_config=wanted.config,
-            offsets_topics=way.topics,
+            create_config=connector.config,
+            offsets_topics=direct_topic_writes.topics,
             clock=clock,
         ),
     )
@@ -239,39 +241,41 @@ def _check_offsets(
     )
 
 
-def _find_section(wanted: NewConnector) -> OffsetsSection | tuple[ValidationProblem, ...]:
+def _find_section(connector: NewConnector) -> OffsetsSection | tuple[ValidationProblem, ...]:
     """Return the pairs of this connector, none where no offsets are given."""
-    if wanted.offsets is None:
-        return OffsetsSection(wanted.name, (), "")
-    document = parse_document(wanted.offsets, patch_of=wanted.name, list_of=wanted.name)
+    if connector.offsets is None:
+        return OffsetsSection(connector.name, (), "")
+    document = parse_document(connector.offsets, patch_of=connector.name, list_of=connector.name)
     if not isinstance(document, OffsetsDocument):
         return document
     for section in document.sections:
-        if section.connector == wanted.name and section.pairs:
+        if section.connector == connector.name and section.pairs:
             return section
     others = format_names(document.connectors()) or "no connector"
-    return (ValidationProblem("--initial-offsets", f"it has none for {wanted.name}: {others}", ""),)
+    return (
+        ValidationProblem("--initial-offsets", f"it has none for {connector.name}: {others}", ""),
+    )
 
 
 def _find_obstacles(
-    place: RestOffsetReader, connect: Connect, wanted: NewConnector
+    reader: RestOffsetReader, connect: Connect, connector: NewConnector
 ) -> list[ValidationProblem]:
     """What of this Connect cluster speaks against it."""
-    stop = format_connector_command("connectors stop", wanted.name)
+    stop = format_connector_command("connectors stop", connector.name)
     found = [
         replace(problem, right=_MANUAL_ADVICE.format(stop=stop))
         for problem in check_worker_versions(connect, CREATE_STOPPED_SINCE)
     ]
-    if place.connector(wanted.name) is not None:
+    if reader.connector(connector.name) is not None:
         right = "`offsets import` sets the offsets of one that is there"
         found.append(
-            ValidationProblem(wanted.name, f"{place.name} has a connector of this name", right)
+            ValidationProblem(connector.name, f"{reader.name} has a connector of this name", right)
         )
-    class_name = str(wanted.config.get("connector.class"))
-    if place.kind_of(class_name) is None:
+    class_name = str(connector.config.get("connector.class"))
+    if reader.kind_of(class_name) is None:
         right = "install it on every worker, or correct connector.class"
         found.append(
-            ValidationProblem("connector.class", f"{place.name} has no {class_name}", right)
+            ValidationProblem("connector.class", f"{reader.name} has no {class_name}", right)
         )
     return found
 
@@ -313,34 +317,34 @@ def _find_null_offsets(request: OffsetsRequest) -> list[ValidationProblem]:
 
 
 def _build_plan(
-    place: RestOffsetReader,
-    wanted: NewConnector,
+    reader: RestOffsetReader,
+    connector: NewConnector,
     setting: tuple[AnyStep, ...],
     settings: ConnectorSettings,
     author: Author,
 ) -> Plan:
     steps: tuple[AnyStep, ...] = (
-        Create(compute_config_sha256(wanted.name, wanted.config)),
+        Create(compute_config_sha256(connector.name, connector.config)),
         ToState(RequestedState.STOPPED),
     )
     if setting:
         steps = (*steps, Settle(), Freeze(), *setting)
-    if wanted.state is not RequestedState.STOPPED:
-        steps = (*steps, ToState(wanted.state))
+    if connector.state is not RequestedState.STOPPED:
+        steps = (*steps, ToState(connector.state))
     kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
     return Plan(
         plan_id=author.plan_id,
-        verb=f"create {wanted.name}",
+        verb=f"create {connector.name}",
         subject=PlanSubject(
             driver="rest",
-            place=place.name,
-            connector=wanted.name,
+            place=reader.name,
+            connector=connector.name,
             kind=kinds.get(settings.kind, "source"),
-            identity=place.identity(),
+            identity=reader.identity(),
         ),
         steps=steps,
         original=None,
-        final=wanted.state,
+        final=connector.state,
         created_at=Moment(author.at),
         created_by=author.by,
     )

@@ -76,29 +76,29 @@ def prepare_state(
     mine = check_strimzi_ownership(connect, name)
     if mine is not None:
         return PreparedChange(name, (mine,))
-    place = RestOffsetReader(connect)
-    known = place.connector(name)
+    reader = RestOffsetReader(connect)
+    known = reader.connector(name)
     found = query_worker_versions(connect)
-    problems = _find_problems(place, name, check_worker_versions(connect, needs, found=found))
+    problems = _find_problems(reader, name, check_worker_versions(connect, needs, found=found))
     if problems or known is None:
         return PreparedChange(name, problems)
     driver = RestDriver(connect, name, kafka)
-    look = driver.look(ToState(state), None)
-    if look.standing is StepStatus.DONE:
+    inspection = driver.look(ToState(state), None)
+    if inspection.standing is StepStatus.DONE:
         return PreparedChange(
             name,
             (),
-            notes=(f"{name}: {look.said}: there is nothing to do", *_suggest_restart(known)),
+            notes=(f"{name}: {inspection.said}: there is nothing to do", *_suggest_restart(known)),
         )
     plan = _build_plan(
         f"{_VERBS[state]} {name}",
-        place,
+        reader,
         known,
         (ToState(state), *_build_watch(watch_s)),
         author=author,
         final=state,
     )
-    notes = (f"{name}: {look.said}", *describe_silent_workers(found))
+    notes = (f"{name}: {inspection.said}", *describe_silent_workers(found))
     return PreparedChange(name, (), notes=notes, plan=plan, driver=driver)
 
 
@@ -114,9 +114,9 @@ def prepare_restart(
     """Restart the connector and its tasks, all or those that have failed, and watch them for
     `watch_s`.
     """
-    place = RestOffsetReader(connect)
-    known = place.connector(name)
-    problems = _find_problems(place, name, check_worker_versions(connect, _RESTART_TASKS_SINCE))
+    reader = RestOffsetReader(connect)
+    known = reader.connector(name)
+    problems = _find_problems(reader, name, check_worker_versions(connect, _RESTART_TASKS_SINCE))
     if problems or known is None:
         return PreparedChange(name, problems)
     state = infer_target_state(known)
@@ -126,7 +126,7 @@ def prepare_restart(
             name, (ValidationProblem(name, wrong, "`connectors resume` starts it"),)
         )
     steps: tuple[AnyStep, ...] = (Restart(only_failed=only_failed), *_build_watch(watch_s))
-    plan = _build_plan(f"restart {name}", place, known, steps, author=author, final=state)
+    plan = _build_plan(f"restart {name}", reader, known, steps, author=author, final=state)
     return PreparedChange(
         name, (), notes=_describe_state(known), plan=plan, driver=RestDriver(connect, name, kafka)
     )
@@ -143,19 +143,19 @@ def prepare_delete(
     mine = check_strimzi_ownership(connect, name)
     if mine is not None:
         return PreparedChange(name, (mine,))
-    place = RestOffsetReader(connect)
-    known = place.connector(name)
-    problems = _find_problems(place, name, check_worker_versions(connect, STOPPED_STATE_SINCE))
+    reader = RestOffsetReader(connect)
+    known = reader.connector(name)
+    problems = _find_problems(reader, name, check_worker_versions(connect, STOPPED_STATE_SINCE))
     if problems or known is None:
         return PreparedChange(name, problems)
     steps = (Freeze(), Delete())
-    plan = _build_plan(f"delete {name}", place, known, steps, author=author, final=None)
-    notes = (*_describe_state(known), _describe_remaining_offsets(known, place))
+    plan = _build_plan(f"delete {name}", reader, known, steps, author=author, final=None)
+    notes = (*_describe_state(known), _describe_remaining_offsets(known, reader))
     return PreparedChange(name, (), notes=notes, plan=plan, driver=RestDriver(connect, name, kafka))
 
 
-def _describe_remaining_offsets(known: Connector, place: RestOffsetReader) -> str:
-    count = sum(pair.offset is not None for pair in place.pairs(known.name))
+def _describe_remaining_offsets(known: Connector, reader: RestOffsetReader) -> str:
+    count = sum(pair.offset is not None for pair in reader.pairs(known.name))
     if not count:
         return "it has no offsets that would stay behind"
     what = "1 offset stays" if count == 1 else f"{count} offsets stay"
@@ -188,7 +188,7 @@ def check_worker_versions(
     """
     if needs is None:
         return ()
-    asked = query_worker_versions(connect) if found is None else found
+    worker_versions = query_worker_versions(connect) if found is None else found
     wanted = f"Kafka {needs[0]}.{needs[1]}"
     right = "upgrade it first"
     if needs == ALTER_OFFSETS_SINCE:
@@ -199,11 +199,11 @@ def check_worker_versions(
             f"the worker at {url} has version {version}, and this needs {wanted}",
             right,
         )
-        for url, version in asked.versions
+        for url, version in worker_versions.versions
         if (parse_kafka_version(version) or needs) < needs
     ]
-    if len(asked.cluster_ids) > 1:
-        ids = ", ".join(sorted(asked.cluster_ids))
+    if len(worker_versions.cluster_ids) > 1:
+        ids = ", ".join(sorted(worker_versions.cluster_ids))
         problems.append(
             ValidationProblem(
                 connect.name, f"its addresses lead to several Kafka clusters: {ids}", ""
@@ -220,37 +220,37 @@ def describe_silent_workers(found: WorkerVersions) -> tuple[str, ...]:
     )
 
 
-def report_missing_connector(place: RestOffsetReader, name: str) -> ValidationProblem:
+def report_missing_connector(reader: RestOffsetReader, name: str) -> ValidationProblem:
     """It is not there; what is."""
-    names = place.connectors()
+    names = reader.connectors()
     meant = find_nearest(name, names)
     right = f"did you mean {meant}?" if meant else f"it has: {format_names(names) or 'none'}"
     right += explain_offsets_name(name)
-    return ValidationProblem(name, f"Connect cluster {place.name} has no such connector", right)
+    return ValidationProblem(name, f"Connect cluster {reader.name} has no such connector", right)
 
 
-def build_subject(place: RestOffsetReader, known: Connector) -> PlanSubject:
+def build_subject(reader: RestOffsetReader, known: Connector) -> PlanSubject:
     """What is changed over REST."""
     kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
     return PlanSubject(
         driver="rest",
-        place=place.name,
+        place=reader.name,
         connector=known.name,
         kind=kinds.get(known.kind, "source"),
-        identity=place.identity(),
+        identity=reader.identity(),
     )
 
 
 def _find_problems(
-    place: RestOffsetReader, name: str, others: tuple[ValidationProblem, ...]
+    reader: RestOffsetReader, name: str, others: tuple[ValidationProblem, ...]
 ) -> tuple[ValidationProblem, ...]:
-    there = place.connector(name) is not None
-    return others if there else (report_missing_connector(place, name), *others)
+    there = reader.connector(name) is not None
+    return others if there else (report_missing_connector(reader, name), *others)
 
 
 def _build_plan(
     verb: str,
-    place: RestOffsetReader,
+    reader: RestOffsetReader,
     known: Connector,
     steps: tuple[AnyStep, ...],
     *,
@@ -260,7 +260,7 @@ def _build_plan(
     return Plan(
         plan_id=author.plan_id,
         verb=verb,
-        subject=build_subject(place, known),
+        subject=build_subject(reader, known),
         steps=steps,
         original=infer_target_state(known),
         final=final,

@@ -131,11 +131,11 @@ def find_offset_flaws(shape: Shape, fields: Fields) -> Iterator[Flaw]:
 
 
 def _check_field_names(
-    shape: Shape, fields: Fields, wanted: tuple[str, ...], example: str
+    shape: Shape, fields: Fields, key: tuple[str, ...], example: str
 ) -> Iterator[Flaw]:
-    missing = [name for name in wanted if name not in fields]
+    missing = [name for name in key if name not in fields]
     for name in fields:
-        if name not in wanted:
+        if name not in key:
             meant = find_nearest(name, missing)
             right = f"did you mean `{meant}`?" if meant else f"leave it out: like {example}"
             yield name, f"a {shape.name} has no such field", right

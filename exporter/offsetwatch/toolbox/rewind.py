@@ -30,19 +30,19 @@ from offsetwatch.toolbox.validation import (
 
 
 def prepare_rewind(
-    way: OffsetStore, request: OffsetsRequest, moment: str, author: Author, *, allow_skip: bool
+    store: OffsetStore, request: OffsetsRequest, moment: str, author: Author, *, allow_skip: bool
 ) -> FlowChange:
     """The change that brings a connector back, checked like any other; of a mirror also what it
     costs in records. `moment` is for people.
     """
     name = request.connector
     asked = ConnectorChangeRequest(request=request, verb=f"set {name} back to {moment}")
-    prepared = prepare_change(way, asked, author)
+    prepared = prepare_change(store, asked, author)
     if prepared.problems:
         return FlowChange(prepared)
     ahead = () if allow_skip else find_forward_moves(prepared.changes)
-    present = way.place.pairs(name)
-    facts = way.facts(name, present, _collect_partitions(request.pairs))
+    present = store.place.pairs(name)
+    facts = store.facts(name, present, _collect_partitions(request.pairs))
     counts = compute_copy_costs(facts, present, prepared.changes)
     notes = (
         *prepared.notes,

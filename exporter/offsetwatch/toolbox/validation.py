@@ -129,32 +129,32 @@ def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[Topic
 
 def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
     """All that is wrong, in the order of the document; nothing if it can be carried out."""
-    look = _build_check(request, facts)
+    request_check = _build_check(request, facts)
     found: list[ValidationProblem] = []
     for index, pair in enumerate(request.pairs):
         if len(found) >= EXPLANATIONS_MAX:
-            look = replace(look, brief=True)
+            request_check = replace(request_check, brief=True)
         where = f"{request.where}[{index}]"
         found.extend(
             ValidationProblem(f"{where}.{name}", wrong, right)
-            for name, wrong, right in look.flaws(pair)
+            for name, wrong, right in request_check.flaws(pair)
         )
-    return (*_report_unreadable_logs(request, look), *found)
+    return (*_report_unreadable_logs(request, request_check), *found)
 
 
 def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str, ...]:
     """What is not wrong, and may still not be what was meant."""
-    look = _build_check(request, facts)
+    request_check = _build_check(request, facts)
     remarks: dict[str, list[str]] = {}
     for pair in request.pairs:
-        for remark in look.remarks(pair):
+        for remark in request_check.remarks(pair):
             remarks.setdefault(remark, []).append(pair.partition)
     found = [f"{format_names(partitions)}: {remark}" for remark, partitions in remarks.items()]
-    unknown = sorted(look.unseen(request.pairs))
+    unknown = sorted(request_check.unseen(request.pairs))
     if unknown and request.allow_new:
         names = format_names(_format_partition(partition) for partition in unknown)
         found.append(f"whether {names} has records of these offsets could not be read")
-    shape = look.shape
+    shape = request_check.shape
     if shape is not None and shape.constant:
         found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
     if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
@@ -166,10 +166,10 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
 
 
 def _report_unreadable_logs(
-    request: OffsetsRequest, look: _RequestCheck
+    request: OffsetsRequest, request_check: _RequestCheck
 ) -> tuple[ValidationProblem, ...]:
     """Unknown means no: said once, and not for each partition."""
-    unknown = sorted(look.unseen(request.pairs))
+    unknown = sorted(request_check.unseen(request.pairs))
     if not unknown or request.allow_new:
         return ()
     names = format_names(_format_partition(partition) for partition in unknown)
@@ -177,7 +177,8 @@ def _report_unreadable_logs(
         ValidationProblem(
             request.where,
             f"the first and last record of {names} cannot be read",
-            f"{look.advice() or 'configure the Kafka cluster that it reads from'}; --allow-new "
+            f"{request_check.advice() or 'configure the Kafka cluster that it reads from'}; "
+            "--allow-new "
             "writes them unchecked",
         ),
     )

@@ -106,19 +106,23 @@ def open_document(
     TimedOut where nothing could be read, and ClientError where only a daemon could be asked.
     """
     began = time.monotonic()
-    told = read_daemon_document(reading, path)
-    if told is not None:
-        yield told
+    sourced = read_daemon_document(reading, path)
+    if sourced is not None:
+        yield sourced
         return
     loaded = reading.required()
     left_s = max(0.1, reading.timeout_s - (time.monotonic() - began))
     from offsetwatch.cli.common.own_inspection import inspect_clusters  # noqa: PLC0415 - the clients, which take longest to load
 
-    with inspect_clusters(loaded, left_s) as look:
-        if look.empty:
-            raise look.failure()
+    with inspect_clusters(loaded, left_s) as inspection:
+        if inspection.empty:
+            raise inspection.failure()
         yield SourcedDocument(
-            make(look.snapshot), _describe_own_source(loaded), look.unread, loaded, look
+            make(inspection.snapshot),
+            _describe_own_source(loaded),
+            inspection.unread,
+            loaded,
+            inspection,
         )
 
 

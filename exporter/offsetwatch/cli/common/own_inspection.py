@@ -52,9 +52,9 @@ class OwnInspection:
     @property
     def empty(self) -> bool:
         """Return whether nothing could be read at all."""
-        seen = self.snapshot
-        known = seen.connectors or seen.source_partitions or seen.mirror_partitions
-        return not (seen.ready or known)
+        snapshot = self.snapshot
+        known = snapshot.connectors or snapshot.source_partitions or snapshot.mirror_partitions
+        return not (snapshot.ready or known)
 
     def failure(self) -> ResponseTimeout:
         """Return the error that says what is missing."""
@@ -69,10 +69,10 @@ def read_complete_snapshot(config: Config, timeout_s: float) -> Iterator[Snapsho
     """A complete snapshot, for what must not rest on a part. Raises TimedOut naming what is
     missing.
     """
-    with _inspect_clusters(config, timeout_s) as look:
-        if not look.complete:
-            raise look.failure()
-        yield look.snapshot
+    with _inspect_clusters(config, timeout_s) as inspection:
+        if not inspection.complete:
+            raise inspection.failure()
+        yield inspection.snapshot
 
 
 @contextmanager
@@ -83,10 +83,10 @@ def inspect_for_connector(
     its cluster's status topic has, where that is found. Other clusters may be unread. Raises
     TimedOut naming what is missing.
     """
-    with _inspect_clusters(config, timeout_s, needed_by=key) as look:
-        if not look.complete:
-            raise look.failure()
-        yield look
+    with _inspect_clusters(config, timeout_s, needed_by=key) as inspection:
+        if not inspection.complete:
+            raise inspection.failure()
+        yield inspection
 
 
 @contextmanager
@@ -94,8 +94,8 @@ def inspect_clusters(config: Config, timeout_s: float) -> Iterator[OwnInspection
     """What could be seen within `timeout_s`. A cluster that does not answer is not waited for, and
     the others are, as long as they get on.
     """
-    with _inspect_clusters(config, timeout_s, partly=True) as look:
-        yield look
+    with _inspect_clusters(config, timeout_s, partly=True) as inspection:
+        yield inspection
 
 
 @contextmanager

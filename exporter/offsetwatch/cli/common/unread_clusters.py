@@ -85,8 +85,10 @@ def collect_unread_clusters(
     silent = {} if silent is None else silent
     missing: dict[ClusterName, dict[str, UnreadInput]] = defaultdict(dict)
     for unread_input in (*(_parse_waiting_line(text) for text in waiting_for), *inputs):
-        asked = find_input_clusters(unread_input.kind, unread_input.input, config)
-        found = missing[next((cluster for cluster in asked if cluster in silent), asked[0])]
+        cluster_name = find_input_clusters(unread_input.kind, unread_input.input, config)
+        found = missing[
+            next((cluster for cluster in cluster_name if cluster in silent), cluster_name[0])
+        ]
         before = found.get(f"{unread_input.kind} {unread_input.input}")
         if before is None or unread_input.last_error is not None:
             found[f"{unread_input.kind} {unread_input.input}"] = unread_input

@@ -67,18 +67,18 @@ class AuditOptions:
     timeout_s: float
 
 
-def print_audit(asked: AuditOptions) -> int:
+def print_audit(options: AuditOptions) -> int:
     """Audit, and tell what was found; the exit code."""
-    loaded = config.load(asked.config_path)
+    loaded = config.load(options.config_path)
     configure_logging(loaded.log.level, loaded.log.format)
-    bounds, named = _parse_bounds(asked), _parse_copy_topics(asked.copy_topics)
-    with read_complete_snapshot(loaded, asked.timeout_s) as snapshot:
-        flow = _find_flow(snapshot.topology, asked)
+    bounds, named = _parse_bounds(options), _parse_copy_topics(options.copy_topics)
+    with read_complete_snapshot(loaded, options.timeout_s) as snapshot:
+        flow = _find_flow(snapshot.topology, options)
         replicated = _list_replicated_offsets(snapshot, flow)
         partial = (flow.connect_cluster, flow.connector) in snapshot.partial
     sides = AuditClients({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
     through = _read_transforms(loaded, flow)
-    pinned = resolve_scope(flow, replicated, asked.topics, bounds, sides, named)
+    pinned = resolve_scope(flow, replicated, options.topics, bounds, sides, named)
     if partial:
         output.print_error(
             f"{flow.connector} may copy partitions that are not known here: not audited"
@@ -87,36 +87,36 @@ def print_audit(asked: AuditOptions) -> int:
         output.print_error(note)
     spec = AuditSpec(
         pinned=pinned,
-        clusters=_build_clusters(flow, sides, headers=asked.headers),
+        clusters=_build_clusters(flow, sides, headers=options.headers),
         skips=_read_skips(find_state_folder(None, loaded), snapshot.topology, flow),
         transforms=through,
         master=loaded.history.master,
         heap=loaded.history.heap,
     )
     found = audit(spec, output.print_error)
-    document = _build_document(flow, found, bounds, asked)
-    if asked.report is not None:
-        _write_report(asked.report, document)
-    if asked.output_format is not OutputFormat.TABLE:
-        output.print_document(asked.output_format, document)
+    document = _build_document(flow, found, bounds, options)
+    if options.report is not None:
+        _write_report(options.report, document)
+    if options.output_format is not OutputFormat.TABLE:
+        output.print_document(options.output_format, document)
     else:
         _print_tables(flow, found, bounds)
     return FINDINGS if document["unexplained"] else OK
 
 
-def _parse_bounds(asked: AuditOptions) -> AuditBounds:
-    by_offset = asked.from_offset is not None or asked.to_offset is not None
-    by_time = asked.since is not None or asked.until is not None
+def _parse_bounds(options: AuditOptions) -> AuditBounds:
+    by_offset = options.from_offset is not None or options.to_offset is not None
+    by_time = options.since is not None or options.until is not None
     if by_offset and by_time:
         raise ConfigError(("--from-offset and --to-offset do not go with --since and --until",))
     now = SystemClock().now()
     return AuditBounds(
-        first=asked.from_offset,
-        end=asked.to_offset,
-        since=None if asked.since is None else parse_time(asked.since, now, "--since"),
-        until=None if asked.until is None else parse_time(asked.until, now, "--until"),
-        share=asked.sample,
-        seed=asked.seed,
+        first=options.from_offset,
+        end=options.to_offset,
+        since=None if options.since is None else parse_time(options.since, now, "--since"),
+        until=None if options.until is None else parse_time(options.until, now, "--until"),
+        share=options.sample,
+        seed=options.seed,
     )
 
 
@@ -131,19 +131,19 @@ def _parse_copy_topics(options: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _find_flow(topology: Topology, asked: AuditOptions) -> MirrorFlow:
+def _find_flow(topology: Topology, options: AuditOptions) -> MirrorFlow:
     found = [
         flow
         for flow in topology.flows
-        if asked.flow in {None, f"{flow.source}->{flow.target}", flow.connector}
-        and asked.connect_cluster in {None, flow.connect_cluster}
+        if options.flow in {None, f"{flow.source}->{flow.target}", flow.connector}
+        and options.connect_cluster in {None, flow.connect_cluster}
     ]
     if len(found) == 1:
         return found[0]
     there = ", ".join(f"{flow.source}->{flow.target} ({flow.connector})" for flow in topology.flows)
     if not found:
         raise ConfigError(
-            (f"--flow {asked.flow}: there is no such flow; there is: {there or '-'}",)
+            (f"--flow {options.flow}: there is no such flow; there is: {there or '-'}",)
         )
     raise ConfigError((f"several flows could be meant: {there}; name one: --flow, --connect",))
 
@@ -237,17 +237,17 @@ def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
 
 
 def _build_document(
-    flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds, asked: AuditOptions
+    flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds, options: AuditOptions
 ) -> dict[str, object]:
     rows = [(partition_audit, one) for partition_audit in found for one in partition_audit.findings]
-    unexplained = [one for _, one in rows if not _is_excused(one, accept=asked.accept_transforms)]
+    unexplained = [one for _, one in rows if not _is_excused(one, accept=options.accept_transforms)]
     return {
         "flow": f"{flow.source}->{flow.target}",
         "connect_cluster": flow.connect_cluster,
         "connector": flow.connector,
         "sample": bounds.share,
         "seed": bounds.seed,
-        "headers": asked.headers,
+        "headers": options.headers,
         "looked_at": _compute_share(found),
         "unexplained": len(unexplained),
         "partitions": [

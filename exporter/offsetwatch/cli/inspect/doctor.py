@@ -177,8 +177,8 @@ class Doctor:
     def _seen(self) -> list[DoctorCheck]:
         """What the daemon would see. It does not start with a property that librdkafka refuses."""
         try:
-            with inspect_clusters(self._config, self._left_s(_INSPECTION_PART)) as look:
-                snapshot = look.snapshot
+            with inspect_clusters(self._config, self._left_s(_INSPECTION_PART)) as inspection:
+                snapshot = inspection.snapshot
                 lines = list(self._inputs(snapshot))
         except SettingsRefused as exc:
             return [report_failed_check("catch-up", "inputs", exc)]

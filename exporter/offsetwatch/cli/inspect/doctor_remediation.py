@@ -60,7 +60,9 @@ def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterat
     found = list_connector_resources(read, cluster, strimzi.namespace, strimzi.name)
     yield DoctorCheck(about, "strimzi", "ok", f"{name}, {len(found)} connector(s)")
     theirs = sorted(
-        connector for connector, seen in found.items() if find_gitops_tool(seen.document)
+        connector
+        for connector, connector_resource in found.items()
+        if find_gitops_tool(connector_resource.document)
     )
     if theirs:
         said = f"GitOps owns {', '.join(theirs[:5])}{' and more' if len(theirs) > 5 else ''}"

@@ -66,15 +66,13 @@ def explain_connector(
                 output.print_error(cluster_unread.text)
             raise ResponseTimeout(f"connector {name}", "it is not in what could be read")
         found = _decode_explanation(answered)
-        whose = (found["connect_cluster"], found["name"])
+        key = (found["connect_cluster"], found["name"])
         missing = _find_missing_clusters(found, answered)
-        config, look = answered.config, answered.look
+        config, inspection = answered.config, answered.look
         asked_now: tuple[RemediationPreview, ...] = ()
-        if config is not None and look is not None:
-            asked_now = preview_remediation(config, look.snapshot, *whose)
-    held = (
-        None if config is None else read_connector_remediation(config, *whose, SystemClock().now())
-    )
+        if config is not None and inspection is not None:
+            asked_now = preview_remediation(config, inspection.snapshot, *key)
+    held = None if config is None else read_connector_remediation(config, *key, SystemClock().now())
     named = tuple(
         f"input {name} " for connect_cluster in missing for name in connect_cluster.inputs
     )

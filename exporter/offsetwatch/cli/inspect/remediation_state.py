@@ -79,13 +79,13 @@ def read_connector_remediation(
     except JournalDamaged as exc:
         output.print_error(f"the state of remediation is unknown: {exc}")
         return None
-    fleet, whose = ledger.fleet, (cluster, connector)
+    fleet, key = ledger.fleet, (cluster, connector)
     held = fleet.paused(now)
     rows = (plan_view.build_plan_row(history, now) for history in ledger.dossiers.values())
     plans = tuple(
         row
         for row in rows
-        if (row.connect_cluster, row.connector) == whose and row.state in _LIVE_STATES
+        if (row.connect_cluster, row.connector) == key and row.state in _LIVE_STATES
     )
     approved = {row.action for row in plans if row.state is PlanState.APPROVED}
     return ConnectorRemediation(
@@ -99,22 +99,20 @@ def read_connector_remediation(
         ),
         breakers=tuple(
             fleet.breakers[scope]
-            for scope in (scope_of(*whose), FLEET_SCOPE)
+            for scope in (scope_of(*key), FLEET_SCOPE)
             if scope in fleet.breakers
         ),
         incidents=tuple(
-            incident
-            for incident in fleet.incidents.values()
-            if _get_connector_key(incident) == whose
+            incident for incident in fleet.incidents.values() if _get_connector_key(incident) == key
         ),
         looked=tuple(
             _build_evaluation(refusal)
             for refusal in ledger.refusals.values()
-            if _get_connector_key(refusal) == whose
+            if _get_connector_key(refusal) == key
             and (refusal.incident in fleet.incidents or refusal.action in approved)
         ),
         plans=plans,
-        stopped_since=fleet.stopped_by_us().get(whose),
+        stopped_since=fleet.stopped_by_us().get(key),
     )
 
 

@@ -197,8 +197,8 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     it. Raises TimedOut where nothing could be read.
     """
     configure_logging("error", "console")
-    with open_status(reading) as (shown, found):
-        told_in = shown.told
+    with open_status(reading) as (status, found):
+        told_in = status.told
         if output_format is not OutputFormat.TABLE:
             parts = msgspec.json.decode(found.body, type=_Parts)
             output.print_document(
@@ -208,25 +208,25 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
                     "told_by": found.by,
                     "connectors": parts.connectors,
                     "flows": parts.flows,
-                    "problems": [*(cluster.text for cluster in found.unread), *shown.problems],
+                    "problems": [*(cluster.text for cluster in found.unread), *status.problems],
                     "unread": found.unread,
                 },
             )
         else:
-            told.print_findings(told_in.findings, found.by, shown.findings_left_out)
-            _print_tables(shown)
-            for said in (*(cluster.text for cluster in found.unread), *shown.problems):
+            told.print_findings(told_in.findings, found.by, status.findings_left_out)
+            _print_tables(status)
+            for said in (*(cluster.text for cluster in found.unread), *status.problems):
                 output.print_error(said)
-        loud = any(map(told.is_loud, shown.findings))
-        return FINDINGS if found.unread or shown.problems or loud else OK
+        loud = any(map(told.is_loud, status.findings))
+        return FINDINGS if found.unread or status.problems or loud else OK
 
 
-def _print_tables(shown: StatusDocument) -> None:
-    verdicts = told.index_verdicts(shown.told.judgements)
+def _print_tables(status: StatusDocument) -> None:
+    verdicts = told.index_verdicts(status.told.judgements)
 
     states = {
         (connector.connect_cluster, connector.name): connector.worst_state
-        for connector in shown.connectors.connectors
+        for connector in status.connectors.connectors
     }
 
     def verdict_of(connector: ConnectorRow) -> str | None:
@@ -237,14 +237,14 @@ def _print_tables(shown: StatusDocument) -> None:
         return format_condition(states.get((cluster, name)), verdict)
 
     rows = sorted(
-        shown.connectors.connectors,
+        status.connectors.connectors,
         key=lambda connector: compute_urgency(connector.worst_state, verdict_of(connector)),
     )
     places = {
         (connector.connect_cluster, connector.name): place for place, connector in enumerate(rows)
     }
     flows = sorted(
-        shown.flows.flows,
+        status.flows.flows,
         key=lambda flow: places.get((flow.connect_cluster, flow.connector), len(places)),
     )
     output.print_table(
@@ -407,9 +407,9 @@ def _read_states(
 ) -> tuple[list[ConnectorRow], str, tuple[UnreadCluster, ...]]:
     found = read_daemon_document(reading, "/api/v1/status")
     if found is not None:
-        shown = parse_status(found)
+        status = parse_status(found)
         return (
-            [*shown.connectors.connectors],
+            [*status.connectors.connectors],
             found.by,
             tuple(
                 connect_cluster

@@ -45,24 +45,24 @@ from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
 
 
 def import_offsets(
-    where: OffsetStoreOptions, wanted: DocumentOptions, changing: ChangeOptions
+    where: OffsetStoreOptions, options: DocumentOptions, changing: ChangeOptions
 ) -> int:
     """Set what a document names, of all its connectors or of those that are wanted."""
-    document = read_document(wanted)
-    sections = _choose_sections(document, wanted)
+    document = read_document(options)
+    sections = _choose_sections(document, options)
     asked = tuple(
         ConnectorChangeRequest(
             _build_request(section, changing), f"import offsets of {section.connector}"
         )
         for section in sections
     )
-    return change_offsets(where, asked, changing, typed=not wanted.from_stdin)
+    return change_offsets(where, asked, changing, typed=not options.from_stdin)
 
 
 def _choose_sections(
-    document: OffsetsDocument, wanted: DocumentOptions
+    document: OffsetsDocument, options: DocumentOptions
 ) -> tuple[OffsetsSection, ...]:
-    names = wanted.connectors
+    names = options.connectors
     if names is None:
         return document.sections
     there = document.connectors()
@@ -82,17 +82,17 @@ def alter_offsets(
     where: OffsetStoreOptions,
     connector: str,
     given: tuple[tuple[str, str], ...],
-    wanted: DocumentOptions,
+    options: DocumentOptions,
     changing: ChangeOptions,
 ) -> int:
     """Set pairs of one connector, from the command line or from a document."""
     section = (
-        _parse_pairs(connector, given) if given else _require_single_section(connector, wanted)
+        _parse_pairs(connector, given) if given else _require_single_section(connector, options)
     )
-    asked = ConnectorChangeRequest(
+    request = ConnectorChangeRequest(
         _build_request(section, changing), f"alter offsets of {connector}"
     )
-    return change_offsets(where, (asked,), changing, typed=bool(given) or not wanted.from_stdin)
+    return change_offsets(where, (request,), changing, typed=bool(given) or not options.from_stdin)
 
 
 def _parse_pairs(connector: str, given: tuple[tuple[str, str], ...]) -> OffsetsSection:
@@ -111,9 +111,9 @@ def _parse_pairs(connector: str, given: tuple[tuple[str, str], ...]) -> OffsetsS
     return OffsetsSection(connector, tuple(found), "pair")
 
 
-def _require_single_section(connector: str, wanted: DocumentOptions) -> OffsetsSection:
+def _require_single_section(connector: str, options: DocumentOptions) -> OffsetsSection:
     """Raises ConfigError for a document that is not about this connector alone."""
-    document = read_document(wanted, patch_of=connector)
+    document = read_document(options, patch_of=connector)
     others = [name for name in document.connectors() if name != connector]
     if others or not document.sections:
         meant = find_nearest(connector, others)
@@ -157,13 +157,13 @@ def change_offsets(
     return run_changes(where, names, prepared, changing, typed=typed)
 
 
-def _prepare_or_report(way: AnyOffsetStore, asked: ConnectorChangeRequest) -> PreparedChange:
+def _prepare_or_report(way: AnyOffsetStore, request: ConnectorChangeRequest) -> PreparedChange:
     """Return the change of one connector among several. Where it cannot be read, that is its
     problem: those of the others are found as well before all of them are refused.
     """
-    name = asked.request.connector
+    name = request.request.connector
     try:
-        return prepare_change(way, asked, execute.create_author())
+        return prepare_change(way, request, execute.create_author())
     except TargetUnreachable:
         raise
     except ClientError as exc:

@@ -215,11 +215,11 @@ def _parse_names(connectors: str | None) -> frozenset[str] | None:
 
 
 def _parse_renames(
-    option: str, given: tuple[str, ...], *, empty: bool = False
+    option: str, key: tuple[str, ...], *, empty: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Names and their new names; with `empty` one of them may be no text at all."""
     found: dict[str, str] = {}
-    for text in given:
+    for text in key:
         old, equals, new = text.partition("=")
         nameless = not (old or new) if empty else not (old and new)
         if not equals or nameless or found.setdefault(old, new) != new:

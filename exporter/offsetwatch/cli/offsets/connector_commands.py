@@ -186,14 +186,14 @@ def _restart_remotely(
     from offsetwatch.cli.plans import create as proposing  # noqa: PLC0415
     from offsetwatch.remedy.model.service_api import Wish  # noqa: PLC0415
 
-    wanted = proposing.PlanOptions(
+    options = proposing.PlanOptions(
         wish=Wish.RESTART_FAILED,
         connector=name,
         connect=connect_cluster,
         because=because or "restarted at the command line",
         timeout_s=timeout_s,
     )
-    return proposing.create_restart_plan(where, wanted, yes=yes)
+    return proposing.create_restart_plan(where, options, yes=yes)
 
 
 @connectors.command("delete")

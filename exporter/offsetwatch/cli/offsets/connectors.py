@@ -68,72 +68,82 @@ def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarge
     return ConnectTarget(loaded, known[name], loaded.kafka_of(known[name]))
 
 
-def change_state(asked: ConnectorChangeOptions, state: str, *, watch_s: float = 0.0) -> int:
+def change_state(options: ConnectorChangeOptions, state: str, *, watch_s: float = 0.0) -> int:
     """Stop, pause or resume; the exit code."""
-    target = find_connect_target(asked.config_path, asked.connect_cluster)
+    target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
-        who = execute.create_author()
+        author = execute.create_author()
         return lifecycle.prepare_state(
-            target.connect, target.kafka, asked.name, RequestedState(state), who, watch_s=watch_s
+            target.connect,
+            target.kafka,
+            options.name,
+            RequestedState(state),
+            author,
+            watch_s=watch_s,
         )
 
-    return _suggest_explain(asked, _change_connector(asked, target, prepare))
+    return _suggest_explain(options, _change_connector(options, target, prepare))
 
 
-def restart_connector(asked: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
+def restart_connector(options: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
     """Restart the connector and its tasks, and watch them; the exit code."""
-    target = find_connect_target(asked.config_path, asked.connect_cluster)
+    target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
-        who = execute.create_author()
+        author = execute.create_author()
         return lifecycle.prepare_restart(
-            target.connect, target.kafka, asked.name, who, only_failed=only_failed, watch_s=watch_s
+            target.connect,
+            target.kafka,
+            options.name,
+            author,
+            only_failed=only_failed,
+            watch_s=watch_s,
         )
 
-    return _suggest_explain(asked, _change_connector(asked, target, prepare))
+    return _suggest_explain(options, _change_connector(options, target, prepare))
 
 
-def _suggest_explain(asked: ConnectorChangeOptions, code: int) -> int:
+def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
     """Say where its error is if it did not keep running."""
     if code == INEFFECTIVE:
-        command = add_config_option(format_connector_command("explain", asked.name))
+        command = add_config_option(format_connector_command("explain", options.name))
         output.print_error(f"its error, and what remediation would do: {command}")
     return code
 
 
-def delete_connector(asked: ConnectorChangeOptions) -> int:
+def delete_connector(options: ConnectorChangeOptions) -> int:
     """Delete the connector; the exit code."""
-    target = find_connect_target(asked.config_path, asked.connect_cluster)
+    target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
         return lifecycle.prepare_delete(
-            target.connect, target.kafka, asked.name, execute.create_author()
+            target.connect, target.kafka, options.name, execute.create_author()
         )
 
-    return _change_connector(asked, target, prepare, was_it=lambda plan: Delete() in plan.steps)
+    return _change_connector(options, target, prepare, was_it=lambda plan: Delete() in plan.steps)
 
 
 def _change_connector(
-    asked: ConnectorChangeOptions,
+    options: ConnectorChangeOptions,
     target: ConnectTarget,
     prepare: Callable[[], PreparedChange],
     *,
     create_config: Mapping[str, Any] | None = None,
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
-    driver = RestDriver(target.connect, asked.name, target.kafka, create_config=create_config)
+    driver = RestDriver(target.connect, options.name, target.kafka, create_config=create_config)
     how = execute.ExecutionOptions(
-        folder=execute.find_state_folder(asked.state_dir, target.loaded),
-        options=shlex.join(("--config", str(asked.config_path))),
-        yes=asked.yes,
-        dry_run=asked.dry_run,
-        timeout_s=asked.timeout_s,
+        folder=execute.find_state_folder(options.state_dir, target.loaded),
+        options=shlex.join(("--config", str(options.config_path))),
+        yes=options.yes,
+        dry_run=options.dry_run,
+        timeout_s=options.timeout_s,
     )
     return execute.change_connector(
         how,
         place=target.connect.name,
-        connector=asked.name,
+        connector=options.name,
         driver=add_topic_deletion(driver, target.loaded.kafka),
         prepare=prepare,
         was_it=was_it,
@@ -141,15 +151,15 @@ def _change_connector(
 
 
 def create_connector(
-    asked: ConnectorChangeOptions,
+    options: ConnectorChangeOptions,
     *,
     files: NewConnectorFiles,
     initial_state: str | None,
     allow_new: bool,
 ) -> int:
     """Create the connector, with its offsets if there are any; the exit code."""
-    target = find_connect_target(asked.config_path, asked.connect_cluster)
-    request = creation.parse_request(asked.name, _read_file(files.config, "--config-file"))
+    target = find_connect_target(options.config_path, options.connect_cluster)
+    request = creation.parse_request(options.name, _read_file(files.config, "--config-file"))
     if not isinstance(request, creation.CreationRequest):
         raise ConfigError(tuple(str(problem) for problem in request))
     if files.offsets is not None and request.offsets is not None:
@@ -163,8 +173,8 @@ def create_connector(
     offsets = request.offsets
     if files.offsets is not None:
         offsets = _read_file(files.offsets, "--initial-offsets")
-    wanted = creation.NewConnector(
-        name=asked.name,
+    connector = creation.NewConnector(
+        name=options.name,
         config=settings,
         offsets=offsets,
         state=state or request.state or RequestedState.RUNNING,
@@ -173,12 +183,12 @@ def create_connector(
 
     def prepare() -> PreparedChange:
         return creation.prepare_create(
-            target.loaded, target.connect, wanted, execute.create_author()
+            target.loaded, target.connect, connector, execute.create_author()
         )
 
-    step = Create(compute_config_sha256(asked.name, settings))
+    step = Create(compute_config_sha256(options.name, settings))
     return _change_connector(
-        asked, target, prepare, create_config=settings, was_it=lambda plan: step in plan.steps
+        options, target, prepare, create_config=settings, was_it=lambda plan: step in plan.steps
     )
 
 

@@ -107,12 +107,12 @@ def read_rows(
 
 
 def _read_pairs(
-    place: OffsetReader, names: Iterable[str], unread: list[ClientError]
+    reader: OffsetReader, names: Iterable[str], unread: list[ClientError]
 ) -> Iterator[tuple[str, tuple[PartitionOffset, ...]]]:
     """The pairs of each connector. One that cannot be read is named, and the others are read."""
-    for name in _iterate_names(place, names):
+    for name in _iterate_names(reader, names):
         with _report_failure(name, unread):
-            pairs, notes = place.pairs(name), place.notes(name)
+            pairs, notes = reader.pairs(name), reader.notes(name)
             yield name, pairs
             for note in notes:
                 output.print_error(f"{name}: {note}")
@@ -136,9 +136,9 @@ def _print_unread(said: str, error: ClientError, unread: list[ClientError]) -> N
     unread.append(error)
 
 
-def _iterate_names(place: OffsetReader, names: Iterable[str]) -> Iterator[str]:
+def _iterate_names(reader: OffsetReader, names: Iterable[str]) -> Iterator[str]:
     """Over REST each connector is asked for; a storage is read once, with a bar of its own."""
-    rest = isinstance(place, RestOffsetReader | StrimziOffsetReader)
+    rest = isinstance(reader, RestOffsetReader | StrimziOffsetReader)
     return iterate_with_progress("asking for offsets", names) if rest else iter(tuple(names))
 
 
@@ -150,14 +150,14 @@ def _read_settings(place: OffsetReader, connector: str) -> Connector | Connector
     return None
 
 
-def _find_class_name(place: OffsetReader, connector: str) -> str:
+def _find_class_name(reader: OffsetReader, connector: str) -> str:
     """Return the class of a connector, "" where nothing tells: it says what its offsets mean."""
-    known = _read_settings(place, connector)
+    known = _read_settings(reader, connector)
     return "" if known is None else known.class_name
 
 
-def _find_kind(place: OffsetReader, connector: str) -> str:
-    known = _read_settings(place, connector)
+def _find_kind(reader: OffsetReader, connector: str) -> str:
+    known = _read_settings(reader, connector)
     sink = known is not None and known.kind is ConnectorKind.SINK
     return "sink" if sink else "source"
 
@@ -173,26 +173,26 @@ def _group_by_store(
     return found
 
 
-def choose_connectors(place: OffsetReader, wanted: Collection[str] | None) -> tuple[str, ...]:
+def choose_connectors(reader: OffsetReader, wanted: Collection[str] | None) -> tuple[str, ...]:
     """The connectors of a place that are wanted. Raises ConfigError for one that is not there."""
-    there = place.connectors()
+    there = reader.connectors()
     if wanted is None:
         return there
     missing = sorted(set(wanted) - set(there))
     if missing:
         raise ConfigError(
-            tuple(_describe_unknown_connector(place, name, there) for name in missing)
+            tuple(_describe_unknown_connector(reader, name, there) for name in missing)
         )
     return tuple(name for name in there if name in wanted)
 
 
-def _list_connectors(place: OffsetReader, wanted: frozenset[str] | None) -> tuple[str, ...]:
-    return tuple(name for name in place.connectors() if wanted is None or name in wanted)
+def _list_connectors(reader: OffsetReader, wanted: frozenset[str] | None) -> tuple[str, ...]:
+    return tuple(name for name in reader.connectors() if wanted is None or name in wanted)
 
 
-def _describe_unknown_connector(place: OffsetReader, name: str, there: tuple[str, ...]) -> str:
+def _describe_unknown_connector(reader: OffsetReader, name: str, there: tuple[str, ...]) -> str:
     return (
-        f"{place.name}: no connector {name} "
+        f"{reader.name}: no connector {name} "
         f"({suggest_name(name, there)}{explain_offsets_name(name)})"
     )
 
@@ -229,21 +229,21 @@ def export_offsets(
 
 
 def _read_present_offsets(
-    place: OffsetReader, names: tuple[str, ...], unread: list[ClientError]
+    reader: OffsetReader, names: tuple[str, ...], unread: list[ClientError]
 ) -> list[tuple[str, list[PartitionOffset]]]:
     """Without partitions that have no offset: put back, they would be removed."""
     return [
         (name, [pair for pair in pairs if pair.offset is not None])
-        for name, pairs in _read_pairs(place, names, unread)
+        for name, pairs in _read_pairs(reader, names, unread)
     ]
 
 
 def _read_past_offsets(
-    place: OffsetReader, connectors: frozenset[str] | None
+    reader: OffsetReader, connectors: frozenset[str] | None
 ) -> dict[str, list[PartitionOffset]]:
     found: dict[str, list[PartitionOffset]] = {}
     try:
-        for record in place.from_beginning(connectors):
+        for record in reader.from_beginning(connectors):
             found.setdefault(record.connector, []).append(record.pair)
     except AccessDenied:
         raise
@@ -272,39 +272,39 @@ def _write_file(path: Path, text: str) -> None:
 # --- documents -----------------------------------------------------------------------------------
 
 
-def read_document(wanted: DocumentOptions, *, patch_of: str | None = None) -> OffsetsDocument:
+def read_document(options: DocumentOptions, *, patch_of: str | None = None) -> OffsetsDocument:
     """The document, with its new names. Raises ConfigError with all that is wrong with it."""
-    raw = _read_raw_document(wanted)
+    raw = _read_raw_document(options)
     document = parse_document(raw, patch_of=patch_of)
     if isinstance(document, OffsetsDocument):
-        document = rename_document(document, dict(wanted.rename), dict(wanted.rename_alias))
+        document = rename_document(document, dict(options.rename), dict(options.rename_alias))
     if not isinstance(document, OffsetsDocument):
         raise ConfigError(tuple(str(problem) for problem in document))
     return document
 
 
-def _read_raw_document(wanted: DocumentOptions) -> bytes:
+def _read_raw_document(options: DocumentOptions) -> bytes:
     try:
-        if wanted.from_stdin:
+        if options.from_stdin:
             raw = sys.stdin.buffer.read(DOCUMENT_BYTES_MAX + 1)
         else:
-            assert wanted.document is not None  # else it is standard input
-            with wanted.document.open("rb") as file:
+            assert options.document is not None  # else it is standard input
+            with options.document.open("rb") as file:
                 raw = file.read(DOCUMENT_BYTES_MAX + 1)
     except OSError as exc:
-        raise ConfigError((f"--offsets: {wanted.document}: {exc.strerror}",)) from exc
+        raise ConfigError((f"--offsets: {options.document}: {exc.strerror}",)) from exc
     if len(raw) > DOCUMENT_BYTES_MAX:
         raise ConfigError((f"--offsets: longer than {DOCUMENT_BYTES_MAX} bytes",))
     return raw
 
 
 def print_diff(
-    where: OffsetStoreOptions, wanted: DocumentOptions, *, output_format: OutputFormat
+    where: OffsetStoreOptions, options: DocumentOptions, *, output_format: OutputFormat
 ) -> int:
     """Compare what is there with a document, of the connectors that it names. Exit code 1 where
     something differs, or where a connector could not be read: it is named and not compared.
     """
-    document = read_document(wanted)
+    document = read_document(options)
     found: list[tuple[str, Change]] = []
     unread: list[ClientError] = []
     with open_offset_store(where) as way:
@@ -334,12 +334,12 @@ def print_diff(
     return UNREAD if unread else OK
 
 
-def _read_current_pairs(place: OffsetReader, connector: str) -> tuple[PartitionOffset, ...]:
+def _read_current_pairs(reader: OffsetReader, connector: str) -> tuple[PartitionOffset, ...]:
     try:
-        return place.pairs(connector)
+        return reader.pairs(connector)
     except NotFound:
         output.print_error(
-            f"{place.name}: no connector {connector}{explain_offsets_name(connector)}"
+            f"{reader.name}: no connector {connector}{explain_offsets_name(connector)}"
         )
         return ()
 

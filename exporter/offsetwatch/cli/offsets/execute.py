@@ -62,10 +62,10 @@ class ExecutionOptions:
     timeout_s: float = 180.0
 
 
-def find_state_folder(asked: Path | None, loaded: Config | None) -> Path:
+def find_state_folder(path: Path | None, loaded: Config | None) -> Path:
     """Where journal and backups are: as asked, as configured, or the user's own folder."""
-    if asked is not None:
-        return asked.resolve()
+    if path is not None:
+        return path.resolve()
     if loaded is not None:
         return Path(loaded.state_dir)
     named = os.environ.get("XDG_STATE_HOME")

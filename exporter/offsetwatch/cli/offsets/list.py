@@ -48,11 +48,11 @@ def print_cluster_offsets(
     configure_logging("error", "console")
     began = time.monotonic()
     listing = _OffsetListing(connect, connectors)
-    told = read_daemon_document(reading, "/api/v1/status")
-    if told is not None:
-        listing.take(parse_status(told), told.unread, told.config)
-        listing.by.append(told.by)
-    if told is None or told.config is not None:
+    sourced = read_daemon_document(reading, "/api/v1/status")
+    if sourced is not None:
+        listing.take(parse_status(sourced), sourced.unread, sourced.config)
+        listing.by.append(sourced.by)
+    if sourced is None or sourced.config is not None:
         loaded = reading.required()
         listing.ask_connect(loaded, reading)
         listing.read_topics(loaded, max(1.0, reading.timeout_s - (time.monotonic() - began)))
@@ -74,13 +74,13 @@ class _OffsetListing:
         self.by: list[str] = []
 
     def take(
-        self, shown: StatusDocument, missing: tuple[UnreadCluster, ...], config: Config | None
+        self, status: StatusDocument, missing: tuple[UnreadCluster, ...], config: Config | None
     ) -> None:
         """Take the clusters that the daemon reads whole. What it cannot read may be read here."""
-        named = {connector.connect_cluster for connector in shown.connectors.connectors}
+        named = {connector.connect_cluster for connector in status.connectors.connectors}
         self._names |= {
             connector.name
-            for connector in shown.connectors.connectors
+            for connector in status.connectors.connectors
             if self._connect in {None, connector.connect_cluster}
         }
         for cluster in sorted(named):
@@ -88,7 +88,7 @@ class _OffsetListing:
                 continue
             mine = [
                 connector
-                for connector in shown.connectors.connectors
+                for connector in status.connectors.connectors
                 if connector.connect_cluster == cluster
             ]
             lacking = (self._connectors or frozenset()) - {connector.name for connector in mine}
@@ -161,14 +161,14 @@ class _OffsetListing:
         }
         if not left:
             return
-        with inspect_clusters(config, timeout_s) as look:
-            shown = documents.decode(encode_status(look.snapshot), StatusDocument)
-            for row in _read_status_rows(shown.connectors.connectors, self._connectors):
+        with inspect_clusters(config, timeout_s) as inspection:
+            status = documents.decode(encode_status(inspection.snapshot), StatusDocument)
+            for row in _read_status_rows(status.connectors.connectors, self._connectors):
                 if row.place in left:
                     self._rows.setdefault(row.place, []).append(row)
             self._unread += (
                 cluster.text
-                for cluster in look.unread
+                for cluster in inspection.unread
                 if (cluster.kind, cluster.cluster) not in self._named(left)
             )
         self.by.append("their topics, just now")

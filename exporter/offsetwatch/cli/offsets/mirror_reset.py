@@ -38,25 +38,25 @@ from offsetwatch.toolbox.store.worker_config import has_flows
 from offsetwatch.toolbox.validation import ValidationProblem
 
 
-def reset_flow(where: OffsetStoreOptions, asked: FlowResetOptions, how: ChangeOptions) -> int:
+def reset_flow(where: OffsetStoreOptions, options: FlowResetOptions, how: ChangeOptions) -> int:
     """Every connector that copies the flow, each its own plan; the exit code."""
-    to = _build_target(asked)
+    to = _build_target(options)
     if where.worker_config is not None and not has_flows(where.worker_config):
         where = replace(where, flow=None)  # a worker's storage is one, whatever its connectors copy
     with open_offset_store(where) as way:
-        connectors = _find_connectors(way, asked)
+        connectors = _find_connectors(way, options)
     wish = FlowResetRequest(
-        flow=asked.flow,
+        flow=options.flow,
         to=to,
-        topics=asked.topics,
-        allow_skip=asked.allow_skip,
+        topics=options.topics,
+        allow_skip=options.allow_skip,
         allow_new=how.allow_new,
         alone=len(connectors) == 1,
     )
 
     def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
         found = [
-            _prepare_connector(way, where, name, wish, clear=asked.clear_syncs)
+            _prepare_connector(way, where, name, wish, clear=options.clear_syncs)
             for name in connectors
         ]
         print_counts([(one.prepared.connector, count) for one in found for count in one.counts])
@@ -65,17 +65,17 @@ def reset_flow(where: OffsetStoreOptions, asked: FlowResetOptions, how: ChangeOp
     return change.run_changes(where, connectors, prepared, how, typed=True)
 
 
-def _build_target(asked: FlowResetOptions) -> FlowResetTarget:
-    if asked.to_time is not None:
-        return FlowResetTarget(at=parse_time(asked.to_time, SystemClock().now(), "--to-time"))
-    if asked.by is not None:
-        return FlowResetTarget(by_s=parse_span(asked.by, "--by"))
-    return FlowResetTarget(offset=asked.to_offset)
+def _build_target(options: FlowResetOptions) -> FlowResetTarget:
+    if options.to_time is not None:
+        return FlowResetTarget(at=parse_time(options.to_time, SystemClock().now(), "--to-time"))
+    if options.by is not None:
+        return FlowResetTarget(by_s=parse_span(options.by, "--by"))
+    return FlowResetTarget(offset=options.to_offset)
 
 
-def _find_connectors(way: AnyOffsetStore, asked: FlowResetOptions) -> tuple[str, ...]:
+def _find_connectors(way: AnyOffsetStore, options: FlowResetOptions) -> tuple[str, ...]:
     """Raises ConfigError where no connector copies the flow."""
-    source, target = asked.aliases
+    source, target = options.aliases
     listed = {name: way.settings(name) for name in way.place.connectors()}
     known = {name: connector for name, connector in listed.items() if connector is not None}
     found = find_flow_connectors(source, target, known)
@@ -118,7 +118,11 @@ def _plan_clearing(
     name = where.connect or way.place.name
     if isinstance(way, WorkerOffsetStore):
         found = (
-            *(site for site in found if not _is_same_cluster(way, site)),
+            *(
+                connect_cluster_inventory
+                for connect_cluster_inventory in found
+                if not _is_same_cluster(way, connect_cluster_inventory)
+            ),
             _build_own_cluster(way),
         )
     addresses = way.kafkas.addresses()
@@ -127,23 +131,32 @@ def _plan_clearing(
 
 
 def _find_home(found: tuple[ConnectClusterInventory, ...], connect: str) -> str | None:
-    return next(site.home for site in found if site.name == connect)
+    return next(
+        connect_cluster_inventory.home
+        for connect_cluster_inventory in found
+        if connect_cluster_inventory.name == connect
+    )
 
 
-def _is_same_cluster(way: WorkerOffsetStore, site: ConnectClusterInventory) -> bool:
+def _is_same_cluster(
+    store: WorkerOffsetStore, connect_cluster_inventory: ConnectClusterInventory
+) -> bool:
     """Is this Connect cluster of the configuration the one whose storage is written?"""
-    _, _, topic = way.place.name.rpartition("/")
-    if site.offsets_topic != topic or site.home is None:
+    _, _, topic = store.place.name.rpartition("/")
+    if connect_cluster_inventory.offsets_topic != topic or connect_cluster_inventory.home is None:
         return False
-    identity = way.place.identity()
-    return identity is not None and way.kafkas.at(site.home).cluster().cluster_id == identity
+    identity = store.place.identity()
+    return (
+        identity is not None
+        and store.kafkas.at(connect_cluster_inventory.home).cluster().cluster_id == identity
+    )
 
 
-def _build_own_cluster(way: WorkerOffsetStore) -> ConnectClusterInventory:
+def _build_own_cluster(store: WorkerOffsetStore) -> ConnectClusterInventory:
     """The processes that keep their offsets there: none of them runs, or nothing is written."""
-    listed = {name: way.settings(name) for name in way.place.connectors()}
+    listed = {name: store.settings(name) for name in store.place.connectors()}
     return ConnectClusterInventory(
-        name=way.place.name,
+        name=store.place.name,
         home=None,
         connectors=tuple(
             _build_stopped_connector(name, connector)

@@ -53,16 +53,16 @@ def open_offset_store(
         return
     if where.connect is not None:
         assert found is not None  # the declarations see to it
-        with closing(RestOffsetStore(found, find_connect(found, where.connect))) as way:
-            yield way
+        with closing(RestOffsetStore(found, find_connect(found, where.connect))) as store:
+            yield store
         return
     assert where.worker_config is not None  # the declarations see to it
     kafkas = KafkaClusterPool(
         read_mirror_clusters(where.worker_config) if found is None else found.kafka
     )
     with show_progress("reading records") as drawn:
-        place = _open_worker_storage(where, found, drawn)
-        with closing(WorkerOffsetStore(place, kafkas, SystemClock())) as stored:
+        reader = _open_worker_storage(where, found, drawn)
+        with closing(WorkerOffsetStore(reader, kafkas, SystemClock())) as stored:
             yield stored
 
 
@@ -78,13 +78,13 @@ def _open_strimzi_store(
     home = where.kafka or (None if linked is None else linked.kafka)
     if where.kafka is not None:
         _find_kafka(where, found)  # there is one of this name
-    site = StrimziConnectCluster(
+    cluster = StrimziConnectCluster(
         namespace, name, lock=where.strimzi if linked is None else linked.name, wait_s=wait_s
     )
-    place = StrimziOffsetReader(
-        find_kubernetes_access(kubeconfig), site, even_if_gitops=where.even_if_gitops
+    reader = StrimziOffsetReader(
+        find_kubernetes_access(kubeconfig), cluster, even_if_gitops=where.even_if_gitops
     )
-    return StrimziOffsetStore(place, KafkaClusterPool({} if found is None else found.kafka), home)
+    return StrimziOffsetStore(reader, KafkaClusterPool({} if found is None else found.kafka), home)
 
 
 def find_linked_connect(found: Config, namespace: str, name: str) -> Connect | None:

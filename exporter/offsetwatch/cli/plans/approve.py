@@ -40,26 +40,28 @@ class ApprovalOptions:
 
 
 def approve_plan(
-    access: ServiceAccess, asked: ApprovalOptions, *, pause: SleepFunction | None = None
+    access: ServiceAccess, options: ApprovalOptions, *, pause: SleepFunction | None = None
 ) -> int:
     """Show the plan, have the connector's name typed, let it be carried out, and follow it."""
     with open_service(access) as session:
-        told = _read_plan(session, asked.plan_id)
-        row = told.row
-        print_plan(told, row.state.value, brief=True)
-        if asked.sha256 not in {None, row.sha256}:
+        plan_details = _read_plan(session, options.plan_id)
+        row = plan_details.row
+        print_plan(plan_details, row.state.value, brief=True)
+        if options.sha256 not in {None, row.sha256}:
             return _report_stale_hash(row.sha256)
         if row.state is not PlanState.PROPOSED:
-            return _report_late_decision(session, told, AlreadyDecided(state=row.state, by=None))
-        if not execute.confirm_by_name(row.connector, yes=asked.yes):
+            return _report_late_decision(
+                session, plan_details, AlreadyDecided(state=row.state, by=None)
+            )
+        if not execute.confirm_by_name(row.connector, yes=options.yes):
             return DENIED
-        because = asked.because or "approved at the command line"
+        because = options.because or "approved at the command line"
         answer = session.desk.approve(row.plan_id, row.sha256, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(f"plan {row.plan_id} is approved")
             case RequestTargetNotFound():
-                raise build_unknown_plan_error(asked.plan_id)
+                raise build_unknown_plan_error(options.plan_id)
             case PlanHashMismatch():
                 return _report_stale_hash(answer.sha256)
             case ProposalExpired():
@@ -68,15 +70,15 @@ def approve_plan(
                 )
                 return CHANGED
             case SelfApproval():
-                who = row.created_by
+                name = row.created_by
                 output.print_error(
-                    f"{who} is the author of this plan, and another operator has to approve it "
+                    f"{name} is the author of this plan, and another operator has to approve it "
                     "(remedy.second_person: false lets one operator do both)"
                 )
                 return UNAUTHORISED
             case AlreadyDecided():
-                return _report_late_decision(session, told, answer)
-        if not asked.wait:
+                return _report_late_decision(session, plan_details, answer)
+        if not options.wait:
             output.print_error(
                 describe_next_step(_read_plan(session, row.plan_id).row, session.options)
             )
@@ -91,18 +93,18 @@ def approve_plan(
 def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     """Nobody is to carry it out."""
     with open_service(access) as session:
-        told = _read_plan(session, plan_id)
+        plan_details = _read_plan(session, plan_id)
         answer = session.desk.reject(plan_id, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(
-                    f"plan {plan_id} is rejected: {told.row.connector} is left alone"
+                    f"plan {plan_id} is rejected: {plan_details.row.connector} is left alone"
                 )
                 return OK
             case RequestTargetNotFound():
                 raise build_unknown_plan_error(plan_id)
             case AlreadyDecided():
-                return _report_late_decision(session, told, answer)
+                return _report_late_decision(session, plan_details, answer)
 
 
 def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
@@ -110,7 +112,7 @@ def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     asked to go back.
     """
     with open_service(access) as session:
-        told = _read_plan(session, plan_id)
+        plan_details = _read_plan(session, plan_id)
         if isinstance(session.desk.reject(plan_id, session.by, because), ChangeRecorded):
             output.print_error(f"plan {plan_id} had not begun, and is rejected")
             return OK
@@ -130,14 +132,14 @@ def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
                 )
                 return CHANGED
             case AlreadyDecided():
-                return _report_late_decision(session, told, answer)
+                return _report_late_decision(session, plan_details, answer)
 
 
 def _read_plan(session: ServiceSession, plan_id: str) -> PlanDetails:
-    told = session.desk.plan(plan_id)
-    if told is None:
+    plan_details = session.desk.plan(plan_id)
+    if plan_details is None:
         raise build_unknown_plan_error(plan_id)
-    return told
+    return plan_details
 
 
 def build_unknown_plan_error(plan_id: str) -> ConfigError:
@@ -153,12 +155,14 @@ def _report_stale_hash(sha256: str) -> int:
 
 
 def _report_late_decision(
-    session: ServiceSession, told: PlanDetails, answer: AlreadyDecided
+    session: ServiceSession, plan_details: PlanDetails, answer: AlreadyDecided
 ) -> int:
     whose = answer.state in {PlanState.APPROVED, PlanState.REJECTED}
     by = f" by {answer.by}" if answer.by is not None and whose else ""
-    output.print_error(f"too late: plan {told.row.plan_id} is {answer.state.value} already{by}")
     output.print_error(
-        describe_next_step(_read_plan(session, told.row.plan_id).row, session.options)
+        f"too late: plan {plan_details.row.plan_id} is {answer.state.value} already{by}"
+    )
+    output.print_error(
+        describe_next_step(_read_plan(session, plan_details.row.plan_id).row, session.options)
     )
     return CHANGED

@@ -149,10 +149,10 @@ def plan_approve(
     """
     from offsetwatch.cli.plans import approve as deciding  # noqa: PLC0415
 
-    asked = deciding.ApprovalOptions(
+    options = deciding.ApprovalOptions(
         plan_id=plan_id, sha256=sha256, because=because, yes=yes, wait=not no_wait
     )
-    sys.exit(deciding.approve_plan(build_service_access(**where), asked))
+    sys.exit(deciding.approve_plan(build_service_access(**where), options))
 
 
 @plan.command("reject")

@@ -62,105 +62,107 @@ class PlanOptions:
 
 
 def create_plan(
-    access: ServiceAccess, wanted: PlanOptions, *, dry_run: bool, output_format: OutputFormat
+    access: ServiceAccess, options: PlanOptions, *, dry_run: bool, output_format: OutputFormat
 ) -> int:
     """Have a plan made, for somebody else to approve."""
-    asked = _build_request(access, wanted)
+    request = _build_request(access, options)
     if dry_run and access.listener is not None:
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
-    key = (asked.connect_cluster, asked.connector)
+    key = (request.connect_cluster, request.connector)
     with (
-        open_plan_inputs(access, wanted.timeout_s, key) as made,
+        open_plan_inputs(access, options.timeout_s, key) as made,
         open_service(access, made) as session,
     ):
-        if not asked.connect_cluster:
+        if not request.connect_cluster:
             clusters = {cluster for cluster, _ in session.desk.inventory()}
-            asked = msgspec.structs.replace(
-                asked, connect_cluster=_require_single_cluster(clusters)
+            request = msgspec.structs.replace(
+                request, connect_cluster=_require_single_cluster(clusters)
             )
         if dry_run:
             assert session.office is not None
-            rehearsed = session.office.rehearse(asked, session.by)
+            rehearsed = session.office.rehearse(request, session.by)
             if not isinstance(rehearsed, PlanDetails):
-                return _report_refusal(rehearsed, asked, session.desk)
+                return _report_refusal(rehearsed, request, session.desk)
             _print_created_plan(rehearsed, output_format=output_format)
             output.print_error("dry run: nothing was written")
             return DENIED if _format_denying_guards(rehearsed) else OK
-        answer = session.desk.propose(asked, session.by)
+        answer = session.desk.propose(request, session.by)
         if not isinstance(answer, ProposalAccepted):
-            return _report_refusal(answer, asked, session.desk)
-        told = session.desk.plan(answer.row.plan_id)
-        assert told is not None, "nothing is ever taken out of a journal"
-        _print_created_plan(told, output_format=output_format)
+            return _report_refusal(answer, request, session.desk)
+        plan_details = session.desk.plan(answer.row.plan_id)
+        assert plan_details is not None, "nothing is ever taken out of a journal"
+        _print_created_plan(plan_details, output_format=output_format)
         if not answer.new:
-            output.print_error(f"this was requested before, with the same --key {asked.key}")
-        if _format_denying_guards(told):
-            output.print_error(f"as it is now it could not begin: {_format_denying_guards(told)}")
-        output.print_error(describe_next_step(told.row, session.options))
+            output.print_error(f"this was requested before, with the same --key {request.key}")
+        if _format_denying_guards(plan_details):
+            output.print_error(
+                f"as it is now it could not begin: {_format_denying_guards(plan_details)}"
+            )
+        output.print_error(describe_next_step(plan_details.row, session.options))
     return OK
 
 
-def create_restart_plan(access: ServiceAccess, wanted: PlanOptions, *, yes: bool) -> int:
+def create_restart_plan(access: ServiceAccess, options: PlanOptions, *, yes: bool) -> int:
     """Have a plan made that restarts what has failed, approve it and follow it: the restart of a
     person who is not on the daemon's host. Where another operator has to approve, the plan waits.
     """
-    asked = _build_request(access, wanted)
+    request = _build_request(access, options)
     with open_service(access) as session:
-        if not asked.connect_cluster:
+        if not request.connect_cluster:
             clusters = {cluster for cluster, _ in session.desk.inventory()}
-            asked = msgspec.structs.replace(
-                asked, connect_cluster=_require_single_cluster(clusters)
+            request = msgspec.structs.replace(
+                request, connect_cluster=_require_single_cluster(clusters)
             )
-        answer = session.desk.propose(asked, session.by)
+        answer = session.desk.propose(request, session.by)
         if not isinstance(answer, ProposalAccepted):
-            return _report_refusal(answer, asked, session.desk)
+            return _report_refusal(answer, request, session.desk)
         row = answer.row
-    approval = ApprovalOptions(row.plan_id, row.sha256, wanted.because, yes=yes)
+    approval = ApprovalOptions(row.plan_id, row.sha256, options.because, yes=yes)
     code = approve_plan(access, approval)
     with open_service(access) as session:
-        told = session.desk.plan(row.plan_id)
-        assert told is not None, "nothing is ever taken out of a journal"
-        if told.row.state is PlanState.PROPOSED and code == DENIED:
+        plan_details = session.desk.plan(row.plan_id)
+        assert plan_details is not None, "nothing is ever taken out of a journal"
+        if plan_details.row.state is PlanState.PROPOSED and code == DENIED:
             session.desk.reject(row.plan_id, session.by, "not confirmed at the command line")
-        elif told.row.state is PlanState.PROPOSED:
-            output.print_error(describe_next_step(told.row, session.options))
+        elif plan_details.row.state is PlanState.PROPOSED:
+            output.print_error(describe_next_step(plan_details.row, session.options))
     return code
 
 
-def _format_denying_guards(told: PlanDetails) -> str:
+def _format_denying_guards(plan_details: PlanDetails) -> str:
     """The guards that would not let it begin, as they answered just now."""
-    return ", ".join(answer.guard for answer in select_denying_guards(told.guards))
+    return ", ".join(answer.guard for answer in select_denying_guards(plan_details.guards))
 
 
 def create_restore_plan(
-    access: ServiceAccess, wanted: PlanOptions, *, dry_run: bool, output_format: OutputFormat
+    access: ServiceAccess, options: PlanOptions, *, dry_run: bool, output_format: OutputFormat
 ) -> int:
     """The same, of a backup, which may name its connector itself."""
-    assert wanted.backup is not None
-    if wanted.connector:
-        return create_plan(access, wanted, dry_run=dry_run, output_format=output_format)
+    assert options.backup is not None
+    if options.connector:
+        return create_plan(access, options, dry_run=dry_run, output_format=output_format)
     if access.listener is not None:
         raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
-    name = _require_backup_name(access, wanted.backup)
+    name = _require_backup_name(access, options.backup)
     kept = {backup.path.name: backup.connectors for backup in backups.list_backups(access.folder)}
     if name not in kept:
         raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
     if len(kept[name]) != 1:
         raise ConfigError(("--connector: the backup is not of one connector alone",))
     ((connector, _),) = kept[name]
-    found = replace(wanted, connector=connector)
+    found = replace(options, connector=connector)
     return create_plan(access, found, dry_run=dry_run, output_format=output_format)
 
 
-def _build_request(access: ServiceAccess, wanted: PlanOptions) -> PlanRequest:
+def _build_request(access: ServiceAccess, options: PlanOptions) -> PlanRequest:
     return PlanRequest(
-        wish=wanted.wish,
-        connect_cluster=wanted.connect or _find_configured_cluster(access),
-        connector=wanted.connector,
-        because=wanted.because,
-        key=wanted.key or secrets.token_hex(16),
-        pair=None if wanted.pair is None else _parse_skip_pair(*wanted.pair),
-        backup=None if wanted.backup is None else _require_backup_name(access, wanted.backup),
+        wish=options.wish,
+        connect_cluster=options.connect or _find_configured_cluster(access),
+        connector=options.connector,
+        because=options.because,
+        key=options.key or secrets.token_hex(16),
+        pair=None if options.pair is None else _parse_skip_pair(*options.pair),
+        backup=None if options.backup is None else _require_backup_name(access, options.backup),
     )
 
 
@@ -208,7 +210,7 @@ def _require_backup_name(access: ServiceAccess, backup: Path) -> str:
 
 def _report_refusal(
     answer: ProposalRefused | RequestTargetNotFound | KeyReused,
-    asked: PlanRequest,
+    request: PlanRequest,
     api: OperatorApi,
 ) -> int:
     match answer:
@@ -216,43 +218,43 @@ def _report_refusal(
             print_refusal(answer)
             return DENIED
         case KeyReused():
-            output.print_error(f"something else was requested before with the key {asked.key}")
+            output.print_error(f"something else was requested before with the key {request.key}")
             return CHANGED
         case RequestTargetNotFound():
-            what = "" if asked.backup is None else f", or no backup {asked.backup}"
-            subject = f"{asked.connector} in {asked.connect_cluster}"
-            right = _suggest_connector(asked, api)
+            what = "" if request.backup is None else f", or no backup {request.backup}"
+            subject = f"{request.connector} in {request.connect_cluster}"
+            right = _suggest_connector(request, api)
             raise ConfigError((f"there is no connector {subject}{what}{right}",))
 
 
-def _suggest_connector(asked: PlanRequest, api: OperatorApi) -> str:
+def _suggest_connector(request: PlanRequest, api: OperatorApi) -> str:
     """Return what was probably meant: a connector of this cluster, or the cluster."""
     try:
         known = api.inventory()
     except ClientError:  # an older daemon does not list them
         return ""
     clusters = {cluster for cluster, _ in known}
-    names = {name for cluster, name in known if cluster == asked.connect_cluster}
-    if not known or asked.connector in names:
+    names = {name for cluster, name in known if cluster == request.connect_cluster}
+    if not known or request.connector in names:
         return ""
     if names:
-        return f" ({suggest_name(asked.connector, names)})"
-    right = suggest_name(asked.connect_cluster, clusters, "Connect clusters")
+        return f" ({suggest_name(request.connector, names)})"
+    right = suggest_name(request.connect_cluster, clusters, "Connect clusters")
     return f" ({right})"
 
 
-def _print_created_plan(told: PlanDetails, *, output_format: OutputFormat) -> None:
+def _print_created_plan(plan_details: PlanDetails, *, output_format: OutputFormat) -> None:
     if output_format is not OutputFormat.TABLE:
-        stands = told.row.state.value
+        stands = plan_details.row.state.value
         output.print_document(
             output_format,
             {
-                **build_plan_document(told.row, stands),
-                "plan": told.plan,
-                "steps": told.steps,
-                "guards": told.guards,
-                "second_person": told.second_person,
+                **build_plan_document(plan_details.row, stands),
+                "plan": plan_details.plan,
+                "steps": plan_details.steps,
+                "guards": plan_details.guards,
+                "second_person": plan_details.second_person,
             },
         )
     else:
-        print_plan(told, told.row.state.value, brief=True)
+        print_plan(plan_details, plan_details.row.state.value, brief=True)

@@ -30,12 +30,14 @@ def create_journal(config_path: Path) -> int:
     settings = build_replica_settings(loaded)
     if settings is None:
         raise ConfigError(("remedy.journal: missing: without it the journal is a file",))
-    folder, wanted = Path(loaded.state_dir), settings.wanted
-    where = f"{settings.kafka}/{wanted.topic}"
-    found = journal_topic.read_journal_topic(settings.kafka, settings.properties, wanted.topic)
+    folder, requirements = Path(loaded.state_dir), settings.wanted
+    where = f"{settings.kafka}/{requirements.topic}"
+    found = journal_topic.read_journal_topic(
+        settings.kafka, settings.properties, requirements.topic
+    )
     alone = _count_local_records(folder)
     if found is not None:
-        wrong = list(find_unmet_requirements(found, wanted))
+        wrong = list(find_unmet_requirements(found, requirements))
         if alone:  # moved, the file would say of which topic it is a copy
             wrong.append(
                 f"it was made without the {alone} records of {folder / FILE_NAME}, or without "
@@ -50,7 +52,7 @@ def create_journal(config_path: Path) -> int:
         return WRONG if wrong else OK
     if alone and state_dir.is_in_use(folder):
         raise RemedyError(f"a daemon uses {folder}, and its journal is to be moved: stop it first")
-    create_topic(settings.kafka, settings.properties, wanted)
+    create_topic(settings.kafka, settings.properties, requirements)
     output.print_error(f"{where} was made")
     if alone:
         _move_journal(folder, settings)

@@ -33,15 +33,15 @@ def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction =
     known: set[str] = set()
     try:
         while True:
-            told = session.desk.plan(plan_id)
-            assert told is not None, "nothing is ever taken out of a journal"
-            for line in _describe_progress(told):
+            plan_details = session.desk.plan(plan_id)
+            assert plan_details is not None, "nothing is ever taken out of a journal"
+            for line in _describe_progress(plan_details):
                 if line not in known:
                     known.add(line)
                     output.print_error(line)
-            if told.row.state not in _ONGOING_STATES:
-                return _report_end(told.row, session.options)
-            if told.row.state is PlanState.APPROVED and _is_daemon_missing(session):
+            if plan_details.row.state not in _ONGOING_STATES:
+                return _report_end(plan_details.row, session.options)
+            if plan_details.row.state is PlanState.APPROVED and _is_daemon_missing(session):
                 output.print_error(
                     "no daemon runs on this state directory: the plan is approved, and is not "
                     "begun before one does"
@@ -57,23 +57,23 @@ def _is_daemon_missing(session: ServiceSession) -> bool:
     return session.office is not None and not state_dir.is_in_use(Path(session.office.folder))
 
 
-def _describe_progress(told: PlanDetails) -> list[str]:
+def _describe_progress(plan_details: PlanDetails) -> list[str]:
     """All there is to say by now; what was said before is not repeated."""
     found = [
         f"{number}. {plan_step.step}: {plan_step.standing}"
-        for number, plan_step in enumerate(told.steps, start=1)
+        for number, plan_step in enumerate(plan_details.steps, start=1)
         if plan_step.standing not in _SILENT_STATUSES
     ]
-    if told.row.state is PlanState.APPROVED:
+    if plan_details.row.state is PlanState.APPROVED:
         since = "the approval"
-        if told.row.not_before is not None:
-            since = output.format_moment(told.row.not_before) or since
+        if plan_details.row.not_before is not None:
+            since = output.format_moment(plan_details.row.not_before) or since
             found.append(f"it begins after {since}, when the cool-down of the last plan is over")
         found += [
             f"not begun yet: {guard.guard}: {guard.said}; it begins by itself if this passes "
             "within "
             f"{format_duration(APPROVED_TTL_S)} of {since}; the approval expires then"
-            for guard in told.guards
+            for guard in plan_details.guards
             if guard.answer != "pass" and guard.guard not in AUTOMATIC_GUARDS
         ]
     return found

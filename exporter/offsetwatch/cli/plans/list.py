@@ -139,21 +139,21 @@ def show_plan(
     decide. Exit code 5 if it is open and nobody works on it.
     """
     with open_service(access) as session:
-        told = session.desk.plan(plan_id)
-        if told is None:
+        plan_details = session.desk.plan(plan_id)
+        if plan_details is None:
             raise build_unknown_plan_error(plan_id)
-        standing = describe_status(session, told.row)
+        standing = describe_status(session, plan_details.row)
         entries = read_records(session, plan_id)
-        said = _suggest_commands(session, told.row, standing, entries, where)
+        said = _suggest_commands(session, plan_details.row, standing, entries, where)
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
             {
-                **build_plan_document(told.row, standing),
-                "plan": told.plan,
-                "steps": told.steps,
-                "guards": told.guards,
-                "second_person": told.second_person,
+                **build_plan_document(plan_details.row, standing),
+                "plan": plan_details.plan,
+                "steps": plan_details.steps,
+                "guards": plan_details.guards,
+                "second_person": plan_details.second_person,
                 "records": [_build_record_document(entry) for entry in entries],
                 "said": said,
             },
@@ -166,10 +166,10 @@ def show_plan(
         ]
         if session.office is not None:  # another replica, or this one before its folder was moved
             kept = [str(backups.resolve_backup_path(session.office.folder, path)) for path in kept]
-        print_plan(told, standing, ("backup", kept[0] if kept else None))
+        print_plan(plan_details, standing, ("backup", kept[0] if kept else None))
         _print_records(f"Journal of {plan_id}", entries)
         output.print_error(said)
-    return OPEN if _is_abandoned(told.row, standing) else OK
+    return OPEN if _is_abandoned(plan_details.row, standing) else OK
 
 
 def read_records(session: ServiceSession, plan_id: str) -> tuple[JournalEntry, ...]:
@@ -303,13 +303,13 @@ def resolve_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
     """Close an open plan and leave everything as it is."""
     with open_service(access) as session:
         answer = session.desk.resolve(plan_id, session.by, because)
-        told = session.desk.plan(plan_id)
-    if isinstance(answer, RequestTargetNotFound) or told is None:
+        plan_details = session.desk.plan(plan_id)
+    if isinstance(answer, RequestTargetNotFound) or plan_details is None:
         raise build_unknown_plan_error(plan_id)
-    row = told.row
+    row = plan_details.row
     if isinstance(answer, ChangeRecorded):
-        whose = f"{row.connector} ({row.connect_cluster})"
-        output.print_error(f"plan {plan_id} is closed; {whose} was left as it is")
+        name = f"{row.connector} ({row.connect_cluster})"
+        output.print_error(f"plan {plan_id} is closed; {name} was left as it is")
         return OK
     if row.state in IS_OPEN:
         output.print_error(f"another process works on plan {plan_id}: nothing was done")

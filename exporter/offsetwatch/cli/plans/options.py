@@ -161,7 +161,7 @@ def request_plan(
         "skip": Wish.SKIP_ONE,
         "restore": Wish.RESTORE,
     }
-    wanted = create.PlanOptions(
+    options = create.PlanOptions(
         wish=wishes[action],
         connector=connector,
         pair=pair,
@@ -170,4 +170,4 @@ def request_plan(
     )
     how = {name: more.pop(name) for name in ("dry_run", "output_format")}
     make = create.create_plan if backup is None else create.create_restore_plan
-    return make(build_service_access(**more), wanted, **how)
+    return make(build_service_access(**more), options, **how)

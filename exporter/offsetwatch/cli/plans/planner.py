@@ -35,9 +35,9 @@ def open_plan_inputs(
         raise ConfigError(("--config: a plan is made of what it names",))
     execute.require_journal_folder(access.folder)
     configure_logging("error", "console")
-    with inspect_for_connector(loaded, timeout_s, key) as look:
-        snapshot = look.snapshot
-        for cluster in look.unread:
+    with inspect_for_connector(loaded, timeout_s, key) as inspection:
+        snapshot = inspection.snapshot
+        for cluster in inspection.unread:
             output.print_error(cluster.text)
         wishes = ControlRequestPlanner(loaded, lambda: snapshot, access.folder, SystemClock())
         known = frozenset(

@@ -44,10 +44,10 @@ def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
 
 
 def print_plan(
-    told: PlanDetails, stands: str, *more: tuple[str, str | None], brief: bool = False
+    plan_details: PlanDetails, stands: str, *more: tuple[str, str | None], brief: bool = False
 ) -> None:
     """All of it, `more` being further facts; briefly, without what guards say that let it pass."""
-    row, plan = told.row, told.plan
+    row, plan = plan_details.row, plan_details.plan
     subject = plan.subject
     facts: list[tuple[str, str | None]] = [
         ("connector", f"{subject.connector} ({subject.kind})"),
@@ -66,24 +66,26 @@ def print_plan(
     if plan.remedy is not None:
         facts += [(item.name, format_value(item)) for item in plan.remedy.evidence]
         facts.append(("incident", plan.remedy.incident or None))
-    facts += [("approval", _describe_approval(told)), ("sha256", row.sha256)]
+    facts += [("approval", _describe_approval(plan_details)), ("sha256", row.sha256)]
     output.print_table(
         f"Plan {row.plan_id}: {row.verb}: {stands}",
         ("fact", "value"),
         [fact for fact in facts if fact[1] is not None],
     )
-    _print_steps(told)
-    if told.guards:
-        print_guards("Guards", told.guards, brief=brief)
+    _print_steps(plan_details)
+    if plan_details.guards:
+        print_guards("Guards", plan_details.guards, brief=brief)
 
 
-def _describe_approval(told: PlanDetails) -> str | None:
+def _describe_approval(plan_details: PlanDetails) -> str | None:
     """Return who may approve it; None where nobody has to any more."""
-    if told.row.state is not PlanState.PROPOSED:
+    if plan_details.row.state is not PlanState.PROPOSED:
         return None
-    if told.second_person:
-        return f"by another operator than {told.row.created_by} (remedy.second_person: true)"
-    return f"by any operator, {told.row.created_by} too (remedy.second_person: false)"
+    if plan_details.second_person:
+        return (
+            f"by another operator than {plan_details.row.created_by} (remedy.second_person: true)"
+        )
+    return f"by any operator, {plan_details.row.created_by} too (remedy.second_person: false)"
 
 
 def _describe_states(plan: Plan) -> str:
@@ -93,11 +95,11 @@ def _describe_states(plan: Plan) -> str:
     return f"{before} before, {after} afterwards"
 
 
-def _print_steps(told: PlanDetails) -> None:
+def _print_steps(plan_details: PlanDetails) -> None:
     """The steps of a way back come after those of the plan, and have no offsets of their own. The
     requests are not in the table, which would break them up.
     """
-    pairs = [_format_pairs(format_pairs(step)) for step in told.plan.steps]
+    pairs = [_format_pairs(format_pairs(step)) for step in plan_details.plan.steps]
     rows = (
         (
             number,
@@ -105,16 +107,16 @@ def _print_steps(told: PlanDetails) -> None:
             pairs[number - 1] if number <= len(pairs) else "",
             plan_step.standing,
         )
-        for number, plan_step in enumerate(told.steps, start=1)
+        for number, plan_step in enumerate(plan_details.steps, start=1)
     )
     output.print_table("Steps", ("step#", "what", "offsets", "status"), rows)
     requests = [
         f"  {number}. {_cut_request(request)}"
-        for number, plan_step in enumerate(told.steps, start=1)
+        for number, plan_step in enumerate(plan_details.steps, start=1)
         for request in plan_step.requests
     ]
     if requests:
-        output.print_lines(f"Requests to {told.row.connect_cluster}, by step", requests)
+        output.print_lines(f"Requests to {plan_details.row.connect_cluster}, by step", requests)
 
 
 def _format_pairs(pairs: tuple[str, ...]) -> str:

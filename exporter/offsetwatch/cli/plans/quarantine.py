@@ -327,15 +327,15 @@ class QuarantineReplayOptions:
 
 def replay_copy(
     home: QuarantineOptions,
-    asked: QuarantineReplayOptions,
+    options: QuarantineReplayOptions,
     opened: Callable[[str, Kafka], RecordReplayTarget] = build_replay_target,
 ) -> int:
     """Show what would be written, have it confirmed, write it down, write it, read it back."""
     loaded = home.loaded()
     assert loaded is not None  # the declaration sees to it
     store, folder = _open_store(home)
-    kept, found = _find_copy(store, asked.prefix)
-    kafka = asked.kafka or found.about.kafka
+    kept, found = _find_copy(store, options.prefix)
+    kafka = options.kafka or found.about.kafka
     if kafka not in loaded.kafka:
         right = ", ".join(loaded.kafka)
         raise ConfigError((f"--kafka: no cluster {kafka} (known: {right})",))
@@ -343,7 +343,7 @@ def replay_copy(
     try:
         prepared = replays.prepare_replay(
             target,
-            RecordReplayRequest(found, topic=asked.topic, keep_timestamp=asked.keep_timestamp),
+            RecordReplayRequest(found, topic=options.topic, keep_timestamp=options.keep_timestamp),
             SystemClock().now(),
         )
         _print_prepared(kept, prepared)
@@ -351,13 +351,13 @@ def replay_copy(
             return DENIED
         before = _read_replays(folder).get(kept.id, ())
         _print_earlier_replays(before)
-        if before and not asked.again:
+        if before and not options.again:
             output.print_error("not written again: say --again if a second record is meant")
             return DENIED
-        if asked.dry_run:
+        if options.dry_run:
             output.print_error("dry run: nothing was written")
             return OK
-        if not execute.confirm_by_name(prepared.outgoing.topic, yes=asked.yes, of="topic"):
+        if not execute.confirm_by_name(prepared.outgoing.topic, yes=options.yes, of="topic"):
             return DENIED
         return _write_record(target, prepared, kept, folder)
     except AccessDenied as exc:

@@ -112,7 +112,7 @@ def quarantine_replay(
     """
     from offsetwatch.cli.plans import quarantine as verbs  # noqa: PLC0415
 
-    asked = verbs.QuarantineReplayOptions(
+    options = verbs.QuarantineReplayOptions(
         copy_id,
         keep_timestamp=timestamp == "original",
         again=again,
@@ -120,4 +120,4 @@ def quarantine_replay(
         yes=yes,
         **where,
     )
-    sys.exit(verbs.replay_copy(verbs.QuarantineOptions(config_path, state_dir), asked))
+    sys.exit(verbs.replay_copy(verbs.QuarantineOptions(config_path, state_dir), options))

@@ -99,7 +99,7 @@ def open_service(
     execute.require_journal_folder(access.folder)
     loaded = access.loaded
     remedy = RemedyConfig() if loaded is None else loaded.remedy
-    office = RemediationService(
+    remediation_service = RemediationService(
         access.folder,
         world or _build_inputs_without_plans(),
         SystemClock(),
@@ -107,8 +107,10 @@ def open_service(
         second_person=remedy.second_person,
         cool_down_s=remedy.cool_down_s,
     )
-    with closing(office):
-        yield ServiceSession(office, find_operator_name(), access.options, office)
+    with closing(remediation_service):
+        yield ServiceSession(
+            remediation_service, find_operator_name(), access.options, remediation_service
+        )
 
 
 def _build_inputs_without_plans() -> ServiceCallbacks:
@@ -117,9 +119,9 @@ def _build_inputs_without_plans() -> ServiceCallbacks:
     """
 
     def plan_for(
-        asked: PlanRequest, by: str
+        request: PlanRequest, by: str
     ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
-        del asked, by
+        del request, by
         raise ConfigError(("--config: a plan cannot be made without it",))
 
     return ServiceCallbacks(plan_for=plan_for, wake=lambda _hint: None, inventory=frozenset)

@@ -106,22 +106,22 @@ class RemoteRemediationService:
         )
 
     def propose(
-        self, asked: service_api.PlanRequest, by: str
+        self, request: service_api.PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | service_api.ProposalRefused | RequestTargetNotFound:
         """See Desk."""
         del by
         body: dict[str, Any] = {
-            "action": asked.wish.value,
-            "connect_cluster": asked.connect_cluster,
-            "connector": asked.connector,
-            "because": asked.because,
+            "action": request.wish.value,
+            "connect_cluster": request.connect_cluster,
+            "connector": request.connector,
+            "because": request.because,
         }
-        if asked.pair is not None:
-            body["partition"] = msgspec.Raw(asked.pair.partition.encode())
-            body["offset"] = msgspec.Raw((asked.pair.offset or "null").encode())
-        if asked.backup is not None:
-            body["backup"] = asked.backup
-        headers = {"Idempotency-Key": asked.key}
+        if request.pair is not None:
+            body["partition"] = msgspec.Raw(request.pair.partition.encode())
+            body["offset"] = msgspec.Raw((request.pair.offset or "null").encode())
+        if request.backup is not None:
+            body["backup"] = request.backup
+        headers = {"Idempotency-Key": request.key}
         answer = self._asking.ask("POST", "/plans", body, headers=headers, also=_REFUSAL_STATUSES)
         if answer.fine:
             new = answer.status == httpx.codes.CREATED

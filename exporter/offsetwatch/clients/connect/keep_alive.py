@@ -62,13 +62,15 @@ class KeepAliveConnection:
         longer too. Raises httpx.TransportError, httpx.DecodingError or OSError.
         """
         target = self._prefix + path.encode("ascii")
-        asked = h11.Request(method=b"GET", target=target, headers=self._like_last(headers).headers)
+        request = h11.Request(
+            method=b"GET", target=target, headers=self._like_last(headers).headers
+        )
         answered = False
         try:
-            found = await self._again(asked, bytes_max)
+            found = await self._again(request, bytes_max)
             if found is None:
                 await self._connect()
-                found = await self._exchange(asked, bytes_max)
+                found = await self._exchange(request, bytes_max)
             answered = True
         finally:
             if not answered:
@@ -91,7 +93,7 @@ class KeepAliveConnection:
         return self._like[1]
 
     async def _again(
-        self, asked: h11.Request, bytes_max: Callable[[int], int]
+        self, request: h11.Request, bytes_max: Callable[[int], int]
     ) -> tuple[int, bytes] | None:
         """Over the connection of the last answer. None: it was closed while nobody asked, which
         says nothing of this question.
@@ -105,7 +107,7 @@ class KeepAliveConnection:
                 self.close()  # an end, or words that nobody asked for
                 return None
         try:
-            return await self._exchange(asked, bytes_max)
+            return await self._exchange(request, bytes_max)
         except httpx.TransportError:
             if self._heard:
                 raise
@@ -126,12 +128,12 @@ class KeepAliveConnection:
         self._protocol = h11.Connection(h11.CLIENT)
 
     async def _exchange(
-        self, asked: h11.Request, bytes_max: Callable[[int], int]
+        self, request: h11.Request, bytes_max: Callable[[int], int]
     ) -> tuple[int, bytes]:
         assert self._streams is not None
         self._heard = False
         try:
-            for part in (asked, h11.EndOfMessage()):
+            for part in (request, h11.EndOfMessage()):
                 self._streams[1].write(self._protocol.send(part) or b"")
             response = await self._response()
             status = response.status_code

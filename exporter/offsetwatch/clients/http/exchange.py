@@ -84,11 +84,11 @@ def run_exchange(
 
 
 def exchange_in_memory(
-    world: InMemoryTransport, name: str, asked: tuple[str, str, str, bytes | None], timeout_s: float
+    world: InMemoryTransport, name: str, key: tuple[str, str, str, bytes | None], timeout_s: float
 ) -> tuple[int, bytes]:
     """The same of a world in memory: (method, url, path, body) is `asked` of it."""
     with translate_http_errors(name, timeout_s):
-        return world.exchange(*asked, timeout_s)
+        return world.exchange(*key, timeout_s)
 
 
 def build_status_error(name: str, status: int, detail: str) -> ClientError:

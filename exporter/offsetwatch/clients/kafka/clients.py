@@ -234,15 +234,17 @@ class KafkaAdmin:
         them must not take the others' lag away; `refused` as in log_offsets. Without `stable` the
         last stable offset is not asked for and `stable_end` repeats the high watermark.
         """
-        wanted = tuple(partitions)
-        starts = self.log_offsets(wanted, EARLIEST, committed=False, refused=refused)
-        ends = self.log_offsets(wanted, LATEST, committed=False, refused=refused)
+        topic_partition = tuple(partitions)
+        starts = self.log_offsets(topic_partition, EARLIEST, committed=False, refused=refused)
+        ends = self.log_offsets(topic_partition, LATEST, committed=False, refused=refused)
         stable_ends = ends
         if stable:
-            stable_ends = self.log_offsets(wanted, LATEST, committed=True, refused=refused)
+            stable_ends = self.log_offsets(topic_partition, LATEST, committed=True, refused=refused)
         return {
             partition: LogBounds(start=start, end=end, stable_end=last)
-            for partition, start, end, last in zip(wanted, starts, ends, stable_ends, strict=True)
+            for partition, start, end, last in zip(
+                topic_partition, starts, ends, stable_ends, strict=True
+            )
             if start is not None and end is not None and last is not None
         }
 
@@ -287,12 +289,12 @@ class KafkaAdmin:
         """How far readers of committed records, and of all, can get. Partitions that have no end
         just now are put into `refused` with the reason; without it the first of these is raised.
         """
-        wanted = tuple(partitions)
-        stable = self._told(wanted, LATEST, committed=True)
+        topic_partition = tuple(partitions)
+        stable = self._told(topic_partition, LATEST, committed=True)
         # Asked for second, so that it is never the lower of the two.
-        high = self._told(wanted, LATEST, committed=False)
+        high = self._told(topic_partition, LATEST, committed=False)
         found: dict[TopicPartition, ReadableEnd] = {}
-        for partition, end, last in zip(wanted, stable, high, strict=True):
+        for partition, end, last in zip(topic_partition, stable, high, strict=True):
             error = next((one for one in (end, last) if isinstance(one, ClientError)), None)
             if isinstance(end, int) and isinstance(last, int):
                 found[partition] = ReadableEnd(stable=end, high=max(end, last))

@@ -202,8 +202,8 @@ class KafkaInspector(KafkaAdmin):
                 request_timeout=REQUEST_TIMEOUT_S,
             )
         found: dict[TopicPartition, int | None] = {}
-        for partition, asked in futures.items():
-            offset = int(self._result(asked).offset)
+        for partition, future in futures.items():
+            offset = int(self._result(future).offset)
             found[TopicPartition(partition.topic, partition.partition)] = (
                 offset if offset >= 0 else None
             )
@@ -218,7 +218,7 @@ class KafkaInspector(KafkaAdmin):
             return {}
         with self._translated():
             futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
-        answers = self._answers({resource.name: asked for resource, asked in futures.items()})
+        answers = self._answers({resource.name: future for resource, future in futures.items()})
         errors = [answer for answer in answers.values() if isinstance(answer, ClientError)]
         if len(errors) == len(answers):
             for error in errors:
@@ -231,11 +231,13 @@ class KafkaInspector(KafkaAdmin):
 
     def message_bytes_max(self, topic: str) -> int | None:
         """max.message.bytes of a topic; None where we may not DescribeConfigs."""
-        wanted = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
+        config_resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
         with self._translated():
-            futures = self._client.describe_configs([wanted], request_timeout=REQUEST_TIMEOUT_S)
+            futures = self._client.describe_configs(
+                [config_resource], request_timeout=REQUEST_TIMEOUT_S
+            )
         try:
-            (found,) = [self._result(asked) for asked in futures.values()]
+            (found,) = [self._result(future) for future in futures.values()]
         except AccessDenied:
             return None
         return int(_read_setting(self.name, found, "max.message.bytes"))
@@ -303,9 +305,9 @@ class KafkaInspector(KafkaAdmin):
 
     def _answered(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for name, asked in futures.items():
+        for name, future in futures.items():
             try:
-                found[name] = self._result(asked, limit_s=0)
+                found[name] = self._result(future, limit_s=0)
             except ClientError as exc:
                 found[name] = exc
         return found

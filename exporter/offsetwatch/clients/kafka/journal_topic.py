@@ -34,7 +34,7 @@ def read_journal_topic(
 
 
 def find_unmet_requirements(
-    found: TopicSettings, wanted: JournalTopicRequirements
+    found: TopicSettings, requirements: JournalTopicRequirements
 ) -> Iterator[str]:
     """Why the topic is not fit to be a journal."""
     if found.partitions != 1:
@@ -50,11 +50,15 @@ def find_unmet_requirements(
             f"max.message.bytes is {found.message_bytes_max}, and {RECORD_BYTES_MAX} is needed: "
             "all offsets of a connector are one record"
         )
-    if found.replication < wanted.replication_factor:
-        yield f"it has {found.replication} replica(s), and {wanted.replication_factor} are wanted"
-    if found.in_sync_min < wanted.min_insync_replicas:
+    if found.replication < requirements.replication_factor:
         yield (
-            f"min.insync.replicas is {found.in_sync_min}, and {wanted.min_insync_replicas} are "
+            f"it has {found.replication} replica(s), and {requirements.replication_factor} "
+            "are wanted"
+        )
+    if found.in_sync_min < requirements.min_insync_replicas:
+        yield (
+            f"min.insync.replicas is {found.in_sync_min}, and "
+            f"{requirements.min_insync_replicas} are "
             "wanted: a record must not be lost with one broker"
         )
 
@@ -106,8 +110,8 @@ class LeaderElection:
         self._chosen = False
         self._consumer.close()
 
-    def _given(self, _consumer: ck.Consumer, given: Sequence[ck.TopicPartition]) -> None:
-        self._chosen = self._chosen or bool(given)
+    def _given(self, _consumer: ck.Consumer, sequence: Sequence[ck.TopicPartition]) -> None:
+        self._chosen = self._chosen or bool(sequence)
 
     def _taken(self, _consumer: ck.Consumer, taken: Sequence[ck.TopicPartition]) -> None:
         if taken:

@@ -151,20 +151,20 @@ def read_whole_topic(
     order of its log. Raises TimedOut where an end is not reached.
     """
     ends = read_topic_ends(admin, topic) if until is None else until
-    wanted = [TopicPartition(topic, number) for number in sorted(ends.ends)]
-    starts = admin.bounds(wanted, stable=False)
+    topic_partition = [TopicPartition(topic, number) for number in sorted(ends.ends)]
+    starts = admin.bounds(topic_partition, stable=False)
     total = sum(ends.ends[partition.partition] - bound.start for partition, bound in starts.items())
     reader = open_reader()
     try:
-        reader.assign(dict.fromkeys(wanted, BEGINNING))
-        yield from _read_records(reader, wanted, ends, total, progress)
+        reader.assign(dict.fromkeys(topic_partition, BEGINNING))
+        yield from _read_records(reader, topic_partition, ends, total, progress)
     finally:
         reader.close()
 
 
 def _read_records(
     reader: TailReader,
-    wanted: list[TopicPartition],
+    partition: list[TopicPartition],
     ends: TopicEnds,
     total: int,
     progress: ProgressCallback | None,
@@ -183,13 +183,13 @@ def _read_records(
             positions[number] = max(positions[number], (message.offset() or 0) + 1)
             done += 1
             yield _build_log_record(message)
-        for number, position in reader.positions(wanted).items():
+        for number, position in reader.positions(partition).items():
             positions[number] = max(positions[number], position)
         if progress is not None:
             progress(done, total)
         empty = 0 if messages or positions != before else empty + 1
         if empty >= EMPTY_READS_MAX:
-            raise _build_timeout_error(reader.name, wanted, positions, ends)
+            raise _build_timeout_error(reader.name, partition, positions, ends)
     if progress is not None:
         progress(total, total)  # what compaction and markers left out is done as well
 

@@ -78,9 +78,9 @@ def verify_checksums(
         "partition": partition.partition,
     }
 
-    def read(wanted: ChecksumRange) -> ChecksumChildResult:
+    def read(checksum_range: ChecksumRange) -> ChecksumChildResult:
         left_s = max(0.0, deadline - time.monotonic())
-        return _read_in_child({**asked, **wanted._asdict(), "timeout_s": left_s}, left_s)
+        return _read_in_child({**asked, **checksum_range._asdict(), "timeout_s": left_s}, left_s)
 
     return verify_range(read, start, end)
 
@@ -115,14 +115,14 @@ def verify_range(
     """What is to be said of a stretch; `read` has a child read one."""
     position, deaths = start, 0
     while position < end:
-        wanted = (
+        checksum_range = (
             ChecksumRange(position, position + 1, alone=True)
             if deaths
             else ChecksumRange(position, end)
         )
-        ended, reached = read(wanted)
+        ended, reached = read(checksum_range)
         if ended is ChecksumChildOutcome.FINE:
-            position, deaths = wanted.end, 0
+            position, deaths = checksum_range.end, 0
         elif ended is not ChecksumChildOutcome.DIED:
             return ChecksumResult(min(reached, end), corrupt=ended is ChecksumChildOutcome.BAD)
         elif reached > position:

@@ -170,9 +170,11 @@ class RecordReader:
         return f"{self.name}/{partition.topic}-{partition.partition}"
 
     def _bounds(self, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
-        wanted = ck.TopicPartition(partition.topic, partition.partition)
+        topic_partition = ck.TopicPartition(partition.topic, partition.partition)
         try:
-            found = self._consumer.get_watermark_offsets(wanted, timeout=timeout_s, cached=False)
+            found = self._consumer.get_watermark_offsets(
+                topic_partition, timeout=timeout_s, cached=False
+            )
         except ck.KafkaException as exc:
             told = client_error_from(self._target(partition), exc.args[0])
             if (

@@ -37,18 +37,18 @@ _TIMED_OUT_CODES: Final = {
 
 
 def create_journal_topic(
-    name: str, properties: Mapping[str, Any], wanted: JournalTopicRequirements
+    name: str, properties: Mapping[str, Any], requirements: JournalTopicRequirements
 ) -> None:
     """Make the topic; that it was there already is no error. Raises ClientError."""
     RecordWriter(name, properties).create(
-        wanted.topic,
+        requirements.topic,
         partitions=1,
-        replication=wanted.replication_factor,
+        replication=requirements.replication_factor,
         config={
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "retention.bytes": "-1",
-            "min.insync.replicas": str(wanted.min_insync_replicas),
+            "min.insync.replicas": str(requirements.min_insync_replicas),
             "max.message.bytes": str(RECORD_BYTES_MAX),
             "unclean.leader.election.enable": "false",
         },

@@ -101,7 +101,7 @@ class RecordWriter(KafkaInspector):
         """Make a topic, and wait until it is seen. That it was there already is no error. Raises
         Refused if the broker will not have it, TimedOut if it is not seen.
         """
-        wanted = ck_admin.NewTopic(
+        kafka_topic = ck_admin.NewTopic(
             topic,
             num_partitions=partitions,
             replication_factor=replication,
@@ -110,7 +110,9 @@ class RecordWriter(KafkaInspector):
         try:
             with self._translated():
                 futures = self._client.create_topics(
-                    [wanted], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
+                    [kafka_topic],
+                    operation_timeout=REQUEST_TIMEOUT_S,
+                    request_timeout=REQUEST_TIMEOUT_S,
                 )
             self._result(futures[topic])
         except ClientError as exc:

@@ -31,15 +31,15 @@ class RecordAgeProbes:
         """What one round of reads on this cluster came to; nothing if there is nothing to read, or
         if log ends were not asked for anew since the last one.
         """
-        told, now = self._config.probes, self._clock.now()
-        if not told.enabled or 0 < self._due_at[kafka] - now <= self._config.ends_s:
+        config, now = self._config.probes, self._clock.now()
+        if not config.enabled or 0 < self._due_at[kafka] - now <= self._config.ends_s:
             return ()
         found = poll_probes(
             kafka,
             lambda committed: self._reader(kafka, committed=committed),
             snapshot,
             self._memories[kafka],
-            ProbeBudget(reads_max=told.reads_per_round, seconds=told.budget_s),
+            ProbeBudget(reads_max=config.reads_per_round, seconds=config.budget_s),
             self._clock,
             self._stopped,
         )

@@ -96,8 +96,8 @@ class ConnectStateReaders:
 
     def close(self) -> None:
         """Let go of connections."""
-        for sight in self._made.values():
-            sight.close()
+        for client in self._made.values():
+            client.close()
 
 
 class ConfiguredDrivers:

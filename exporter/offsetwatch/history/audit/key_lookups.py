@@ -78,11 +78,11 @@ class Lookups:
             partition: CompactionFacts(up=partition.topic in up, down=partition.topic in down)
             for partition in found
         }
-        asked = {
+        topic_partition = {
             partition: frozenset(_keys(of, made[partition]))
             for partition, of in sorted(found.items())
         }
-        wanted = {partition: keys for partition, keys in asked.items() if keys}
+        wanted = {partition: keys for partition, keys in topic_partition.items() if keys}
         if not wanted:
             return made
         places = tuple(wanted)

@@ -95,29 +95,31 @@ def resolve_scope(
         raise HistoryError(
             f"{flow.connector}: its {side} cluster is not among those configured under kafka"
         )
-    wanted = sorted(
+    topic_partition = sorted(
         partition for partition in replicated if not topics or partition.topic in topics
     )
-    missing = sorted({*topics} - {partition.topic for partition in wanted})
+    missing = sorted({*topics} - {partition.topic for partition in topic_partition})
     if missing:
         raise HistoryError(f"{flow.connector} does not copy {', '.join(missing)}")
-    if not wanted:
+    if not topic_partition:
         raise HistoryError(f"{flow.connector} has copied nothing that could be audited")
     upstream, downstream = sides.admin(flow.upstream), sides.admin(flow.downstream)
-    anchors = _anchors(flow, frozenset(wanted), sides)
+    anchors = _anchors(flow, frozenset(topic_partition), sides)
     names, _ = downstream.topics()
     copies_of = _copies(flow, {partition.topic for partition in replicated}, names, named)
     remotes = {
         topic: _resolve_copy(flow, topic, names, copies_of)
-        for topic in {partition.topic for partition in wanted}
+        for topic in {partition.topic for partition in topic_partition}
     }
     there = [
-        partition for partition in wanted if partition.partition < names[remotes[partition.topic]]
+        partition
+        for partition in topic_partition
+        if partition.partition < names[remotes[partition.topic]]
     ]
     notes = tuple(
         f"{partition.topic}-{partition.partition}: {remotes[partition.topic]} has no such "
         "partition: not audited"
-        for partition in wanted
+        for partition in topic_partition
         if partition not in there
     )
     copies = {

@@ -152,14 +152,14 @@ def _rates(times: Floats, begin: float, until: float, silent: Floats) -> Floats:
     return found
 
 
-def _average_like_days(counts: Floats, seen: Floats) -> Floats:
+def _average_like_days(counts: Floats, times: Floats) -> Floats:
     """The rate of an hour over working days, and over the two others."""
     usual = np.zeros(HOURS)
     hour, weekend = np.arange(HOURS) % 24, np.arange(HOURS) // 24 >= 5
     for days in (weekend, ~weekend):
         for number in range(24):
             alike = days & (hour == number)
-            usual[alike] = counts[alike].sum() / max(seen[alike].sum(), 1e-9)
+            usual[alike] = counts[alike].sum() / max(times[alike].sum(), 1e-9)
     return usual
 
 

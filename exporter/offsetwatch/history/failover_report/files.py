@@ -86,12 +86,12 @@ def _write_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _batch(report: Report, of: PartitionMinutes) -> pa.RecordBatch:
-    whose = (report.connect_cluster, report.source, report.target)
+    key = (report.connect_cluster, report.source, report.target)
     where = (of.group, of.topic, of.remote, of.partition)
     rows = [
         (
             _micros(minute),
-            *whose,
+            *key,
             *where,
             *_flatten_outcome(moment, begun=place >= of.begun),
             *_flatten_unreplicated(ends),

@@ -107,7 +107,7 @@ def render_page(report: Report) -> str:
             *_render_list(report.notes),
             *_render_table(report),
             *_render_flow(report),
-            *(part for told in drawn for part in _render_group(report, told)),
+            *(part for summary in drawn for part in _render_group(report, summary)),
             *([f'<p class="faint">{left_out} more groups are not drawn.</p>'] if left_out else ()),
             "<h2>How it is reckoned</h2>",
             *_render_list(_METHOD.split("\n\n")),
@@ -116,8 +116,8 @@ def render_page(report: Report) -> str:
     )
 
 
-def _compute_reread_key(told: FailoverSummary) -> tuple[float, str]:
-    return (told.figures["reread"].most or 0, told.group or "")
+def _compute_reread_key(summary: FailoverSummary) -> tuple[float, str]:
+    return (summary.figures["reread"].most or 0, summary.group or "")
 
 
 def _render_list(rows: Iterable[str]) -> Iterator[str]:
@@ -132,15 +132,15 @@ def _render_table(report: Report) -> Iterator[str]:
         '<th class="n">minutes known</th><th class="n">median</th><th class="n">95 %</th>'
         '<th class="n">most</th><th>worst at</th></tr></thead><tbody>'
     )
-    for told in (*report.groups, report.flow):
-        for name, figures in told.figures.items():
+    for group in (*report.groups, report.flow):
+        for name, figures in group.figures.items():
             values = (
                 format_figure(name, value) or "-"
                 for value in (figures.median, figures.p95, figures.most)
             )
-            worst = told.worst[name][:1]
+            worst = group.worst[name][:1]
             yield (
-                f"<tr><td>{escape(told.group or 'the flow')}</td><td>{CURVE_LABELS[name]}</td>"
+                f"<tr><td>{escape(group.group or 'the flow')}</td><td>{CURVE_LABELS[name]}</td>"
                 f'<td class="n">{figures.known} of {figures.of}</td>'
                 + "".join(f'<td class="n">{value}</td>' for value in values)
                 + f"<td>{format_time(worst[0].at) if worst else '-'}</td></tr>"
@@ -153,8 +153,8 @@ def _render_flow(report: Report) -> Iterator[str]:
     yield from _render_unreplicated(report, report.flow)
 
 
-def _render_unreplicated(report: Report, told: FailoverSummary) -> Iterator[str]:
-    curves = told.curves
+def _render_unreplicated(report: Report, summary: FailoverSummary) -> Iterator[str]:
+    curves = summary.curves
     yield plot(
         "Records that the target did not have",
         report.minutes,
@@ -169,9 +169,9 @@ def _render_unreplicated(report: Report, told: FailoverSummary) -> Iterator[str]
     )
 
 
-def _render_group(report: Report, told: FailoverSummary) -> Iterator[str]:
-    curves = told.curves
-    yield f"<h2>{escape(told.group or '')}: {told.partitions} partitions</h2>"
+def _render_group(report: Report, summary: FailoverSummary) -> Iterator[str]:
+    curves = summary.curves
+    yield f"<h2>{escape(summary.group or '')}: {summary.partitions} partitions</h2>"
     yield plot(
         "Records read again or never after a move at this minute",
         report.minutes,
@@ -184,18 +184,18 @@ def _render_group(report: Report, told: FailoverSummary) -> Iterator[str]:
         [PlotLine(CURVE_LABELS["reread_s"], "a", curves.reread_s)],
         partial(_format_value, "reread_s"),
     )
-    yield from _render_unreplicated(report, told)
-    yield from _render_list((*_describe_worst(report, told), *_describe_unknown(told)))
+    yield from _render_unreplicated(report, summary)
+    yield from _render_list((*_describe_worst(report, summary), *_describe_unknown(summary)))
 
 
 def _format_value(name: str, value: float) -> str:
     return format_figure(name, value) or ""
 
 
-def _describe_worst(report: Report, told: FailoverSummary) -> Iterator[str]:
-    members = [of for of in report.partitions if of.group == told.group]
+def _describe_worst(report: Report, summary: FailoverSummary) -> Iterator[str]:
+    members = [of for of in report.partitions if of.group == summary.group]
     for name in ("reread", "skip"):
-        for worst in told.worst[name]:
+        for worst in summary.worst[name]:
             place = report.minutes.index(worst.at)
             shares = "; ".join(_describe_shares(members, name, place))
             yield (
@@ -227,6 +227,6 @@ def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> 
         yield f"and {len(found) - PARTITIONS_MAX} more"
 
 
-def _describe_unknown(told: FailoverSummary) -> Iterator[str]:
-    for reason, count in sorted(told.unknown.items()):
+def _describe_unknown(summary: FailoverSummary) -> Iterator[str]:
+    for reason, count in sorted(summary.unknown.items()):
         yield f"not known: {REASON_LABELS[reason]} ({count} times)"

@@ -216,8 +216,8 @@ def _records(base: Path, flow: MirrorFlow, window: ReportWindow) -> tuple[float,
 
 def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
     """While a pipeline catches up, that a batch was read late says nothing of how far it came."""
-    told = pipeline_status.read_status(base)
-    for feed in () if told is None else told.feeds:
+    status = pipeline_status.read_status(base)
+    for feed in () if status is None else status.feeds:
         if feed.kafka in kafkas and feed.behind:
             raise HistoryError(
                 f"the pipeline is {feed.behind} records behind on {feed.kafka}: let it catch up "

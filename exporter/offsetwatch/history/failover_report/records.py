@@ -192,14 +192,14 @@ def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> lis
     """When a checkpoint task of this Connect cluster may have begun anew: at each word of a worker
     on one, and before anybody listened. Empty where its status topic is not recorded.
     """
-    whose = f"connect_cluster = {quote_text(connect_cluster)} AND error IS NULL"
+    name = f"connect_cluster = {quote_text(connect_cluster)} AND error IS NULL"
     configured = f"""
-        SELECT DISTINCT observation FROM records WHERE kind = '{CONFIGS}' AND {whose}
+        SELECT DISTINCT observation FROM records WHERE kind = '{CONFIGS}' AND {name}
               AND strpos(observation, {quote_text(_CHECKPOINT_CLASS)}) > 0
         """  # noqa: S608 - quoted
     told = f"""
         SELECT least(kts, ingest_ts) AS at, min(ingest_ts) OVER () AS heard, observation
-        FROM records WHERE kind = '{STATUS}' AND {whose}
+        FROM records WHERE kind = '{STATUS}' AND {name}
         ORDER BY at
         """  # noqa: S608 - quoted
     nouns = (

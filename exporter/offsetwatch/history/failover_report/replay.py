@@ -249,17 +249,17 @@ def replay_samples(
     exposures: dict[TopicPartition, Series[UnreplicatedRecords]] = {
         where: Series() for where in known.here
     }
-    wanted: list[tuple[float, int, ReportGroupPartition | TopicPartition]] = [
+    partition: list[tuple[float, int, ReportGroupPartition | TopicPartition]] = [
         *_select_samples(known.positions, since, until),
         *_select_samples(known.here, since, until),
     ]
     replay = FailoverReplay(known)
-    for moment, place, whose in sorted(wanted, key=lambda one: one[0]):
+    for moment, place, item in sorted(partition, key=lambda one: one[0]):
         replay.forward(moment)
-        if isinstance(whose, TopicPartition):
-            exposures[whose].add(moment, replay.exposure(whose, place))
+        if isinstance(item, TopicPartition):
+            exposures[item].add(moment, replay.exposure(item, place))
         else:
-            moments[whose].add(moment, replay.moment(whose, place))
+            moments[item].add(moment, replay.moment(item, place))
     return moments, exposures
 
 
@@ -270,10 +270,10 @@ S = TypeVar("S")
 def _select_samples(
     samples: Mapping[K, Series[S]], since: float, until: float
 ) -> Iterator[tuple[float, int, K]]:
-    for whose, series in samples.items():
+    for k, series in samples.items():
         for place, moment in enumerate(series.times):
             if since - STALE_S <= moment <= until:
-                yield moment, place, whose
+                yield moment, place, k
 
 
 def compute_group_rate(positions: Series[int], place: int) -> float | None:

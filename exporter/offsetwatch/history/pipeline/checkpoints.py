@@ -34,15 +34,15 @@ def find_checkpoint_folder(base: Path, kafka: str, number: int) -> Path:
 
 def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
     """The newest generation; None if there was none yet."""
-    place = _find_cluster_folder(base, kafka)
-    names = [] if not place.is_dir() else [entry.name for entry in place.iterdir()]
+    path = _find_cluster_folder(base, kafka)
+    names = [] if not path.is_dir() else [entry.name for entry in path.iterdir()]
     found = [_GENERATION.fullmatch(name) for name in names]
     numbers = [int(match[1]) for match in found if match is not None]
     if not numbers:
         return None
     number = max(numbers)
     try:
-        document = json.loads((place / f"g{number}.json").read_text(encoding="utf-8"))
+        document = json.loads((path / f"g{number}.json").read_text(encoding="utf-8"))
         topics, starts = dict(document["topics"]), parse_spark_offsets(document["starts"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         topics, starts = {}, {}  # lost or damaged: the next generation begins
@@ -60,15 +60,15 @@ def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
 
 def write_generation(base: Path, kafka: str, plan: StreamPlan) -> None:
     """Write down what a generation is, before Spark starts it. Raises HistoryError."""
-    place = _find_cluster_folder(base, kafka)
+    path = _find_cluster_folder(base, kafka)
     document = {"topics": dict(plan.topics), "starts": format_spark_offsets(plan.starts)}
-    partial = place / f"g{plan.number}.json.partial"
+    partial = path / f"g{plan.number}.json.partial"
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True)
         partial.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
-        partial.replace(place / f"g{plan.number}.json")
+        partial.replace(path / f"g{plan.number}.json")
     except OSError as exc:
-        raise HistoryError(f"{place} cannot be written: {exc}") from exc
+        raise HistoryError(f"{path} cannot be written: {exc}") from exc
 
 
 def format_spark_offsets(offsets: Mapping[StreamPartition, int]) -> SparkOffsets:

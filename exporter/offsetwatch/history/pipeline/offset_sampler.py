@@ -90,8 +90,8 @@ class Sampler:
         for sides in standing:
             self._groups += self._committed(at, sides)
         wanted: dict[str, set[TopicPartition]] = {}
-        for kafka, place in self._mirrored(progress):
-            wanted.setdefault(kafka, set()).add(place)
+        for kafka, partition in self._mirrored(progress):
+            wanted.setdefault(kafka, set()).add(partition)
         for sides in standing:
             for kafka, places in sides.places.items():
                 wanted.setdefault(kafka, set()).update(places)
@@ -147,18 +147,18 @@ class Sampler:
             }
             groups: dict[str, _GroupOffsetsQuery] = {}
             asked = 0
-            for seen in self._checkpointed(topic.kafka, topic.topic):
-                copied = resolve_checkpoint_topic(flow, seen.topic, known)
-                new = seen.group not in groups
+            for key in self._checkpointed(topic.kafka, topic.topic):
+                copied = resolve_checkpoint_topic(flow, key.topic, known)
+                new = key.group not in groups
                 full = asked >= GROUP_PARTITIONS_MAX or (new and len(groups) >= GROUPS_MAX)
                 if copied is None or full:
                     continue
                 name, copy = copied
                 sides = groups.setdefault(
-                    seen.group, _GroupOffsetsQuery(seen.group, {upstream: set(), downstream: set()})
+                    key.group, _GroupOffsetsQuery(key.group, {upstream: set(), downstream: set()})
                 )
-                sides.places[upstream].add(TopicPartition(name, seen.partition))
-                sides.places[downstream].add(TopicPartition(copy, seen.partition))
+                sides.places[upstream].add(TopicPartition(name, key.partition))
+                sides.places[downstream].add(TopicPartition(copy, key.partition))
                 asked += 1
             found += groups.values()
         return found

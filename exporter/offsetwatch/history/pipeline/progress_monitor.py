@@ -102,15 +102,15 @@ class StreamProgressMonitor:
             seen.at = max(seen.at, now - self._every_s)
         return bool(fresh) or ended
 
-    def _ended(self, run: str, seen: _StreamState, *, active: bool) -> bool:
+    def _ended(self, run: str, stream: _StreamState, *, active: bool) -> bool:
         """Count each query of a continuous run that ends, once: it may be seen to have ended, or
         there is another in its place already.
         """
-        replaced = seen.run not in (None, run) and not seen.ended
-        if seen.run != run:
-            seen.run, seen.ended = run, False
-        stopped = not active and not seen.ended
-        seen.ended = seen.ended or stopped
+        replaced = stream.run not in (None, run) and not stream.ended
+        if stream.run != run:
+            stream.run, stream.ended = run, False
+        stopped = not active and not stream.ended
+        stream.ended = stream.ended or stopped
         for _ in range(replaced + stopped):
             self.status.stream_ended()
         return replaced or stopped
@@ -132,11 +132,11 @@ def count_unread(latest: str | None, read_to: str | None) -> int | None:
 
 
 def _select_uncounted(
-    newest: list[StreamingQueryProgress], seen: tuple[str, int, str] | None
+    newest: list[StreamingQueryProgress], key: tuple[str, int, str] | None
 ) -> list[StreamingQueryProgress]:
     """Those that were not counted yet, oldest first."""
     names = [_identity(progress) for progress in newest]
-    return newest[names.index(seen) + 1 :] if seen in names else newest
+    return newest[names.index(key) + 1 :] if key in names else newest
 
 
 def _identity(progress: StreamingQueryProgress) -> tuple[str, int, str]:

@@ -257,11 +257,11 @@ class _Run:
         """
         reached: dict[KafkaTopic, Mapping[int, int]] = {}
         for stream in self._streams:
-            seen = stream.reached()
-            if not seen.ends:
+            stream_progress = stream.reached()
+            if not stream_progress.ends:
                 return {}
-            reached |= seen.ends
-            for topic, topic_id in seen.topic_ids.items():
+            reached |= stream_progress.ends
+            for topic, topic_id in stream_progress.topic_ids.items():
                 if self._by_topic[topic].topic_id != topic_id:
                     self._by_topic[topic] = replace(self._by_topic[topic], topic_id=topic_id)
                     self._refined = None  # the same offsets of another topic are other records

@@ -117,42 +117,42 @@ class AsOfResult:
     files_skipped: int
 
 
-def read_as_of(base: Path, asked: AsOfQuery) -> AsOfResult:
+def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
     """Answer. Raises Unanswerable where nothing at all can be said, HistoryError where there are no
     tables.
     """
     everything = log_queries.read_logs(base)
-    cluster = _resolve_cluster(base, everything, asked)
+    cluster = _resolve_cluster(base, everything, query)
     found = tuple(log for log in everything if log.connect_cluster == cluster)
     begun = min(log.first_at for log in found)
-    if asked.at < begun:
+    if query.at < begun:
         raise UnanswerableQuery(
-            f"nothing is known as of {format_iso(asked.at)}: the oldest record read of "
+            f"nothing is known as of {format_iso(query.at)}: the oldest record read of "
             f"{cluster} is of "
             f"{format_iso(begun)}"
         )
-    scope = log_queries.compute_scope(base, found, cluster, asked.connector, asked.at)
+    scope = log_queries.compute_scope(base, found, cluster, query.connector, query.at)
     at_that_time = log_queries.read_newest_in_scope(base, scope)
     then, now = _group_by_connector(at_that_time.rows), {}
-    if asked.with_now:
+    if query.with_now:
         now = _group_by_connector(log_queries.read_newest_overall(base, scope).rows)
-    site = _ClusterOffsets(base, found, asked)
+    offsets = _ClusterOffsets(base, found, query)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
     for name in sorted({*then, *now}):
         try:
-            connectors.append(site.offsets(name, then.get(name, []), now.get(name, [])))
+            connectors.append(offsets.offsets(name, then.get(name, []), now.get(name, [])))
         except UnanswerableQuery as exc:
             unknown.append((name, str(exc)))
-    if asked.connector is not None and not connectors and not unknown:
+    if query.connector is not None and not connectors and not unknown:
         unknown = [
             (
-                asked.connector,
-                f"no record of it was read that is of {format_iso(asked.at)} or before",
+                query.connector,
+                f"no record of it was read that is of {format_iso(query.at)} or before",
             )
         ]
     return AsOfResult(
-        at=asked.at,
+        at=query.at,
         connect_cluster=cluster,
         connectors=tuple(connectors),
         unknown=tuple(unknown),
@@ -170,11 +170,11 @@ class _ClusterOffsets:
         self,
         base: Path,
         found: tuple[OffsetsTopicLog, ...],
-        asked: AsOfQuery,
+        query: AsOfQuery,
     ) -> None:
         self._base = base
         self._logs = found
-        self._asked = asked
+        self._asked = query
         cluster = found[0].connect_cluster
         self._topics = {
             topic.connector: topic.at
@@ -322,21 +322,21 @@ class _ClusterOffsets:
             )
 
 
-def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], asked: AsOfQuery) -> str:
+def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOfQuery) -> str:
     known = sorted({log.connect_cluster for log in found})
     if not known:
         raise UnanswerableQuery("no record of an offsets topic has been read yet")
-    if asked.connect_cluster is not None:
-        if asked.connect_cluster not in known:
+    if query.connect_cluster is not None:
+        if query.connect_cluster not in known:
             raise UnanswerableQuery(
-                f"nothing was read of Connect cluster {asked.connect_cluster}, "
+                f"nothing was read of Connect cluster {query.connect_cluster}, "
                 f"only of {_join_names(known)}"
             )
-        return asked.connect_cluster
-    if len(known) > 1 and asked.connector is not None:
-        known = [name for name in log_queries.clusters_of(base, asked.connector) if name in known]
+        return query.connect_cluster
+    if len(known) > 1 and query.connector is not None:
+        known = [name for name in log_queries.clusters_of(base, query.connector) if name in known]
         if not known:
-            raise UnanswerableQuery(f"no record of a connector {asked.connector} was ever read")
+            raise UnanswerableQuery(f"no record of a connector {query.connector} was ever read")
     if len(known) > 1:
         raise UnanswerableQuery(f"say which Connect cluster with --connect: {_join_names(known)}")
     return known[0]

@@ -138,8 +138,8 @@ def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
     """What somebody wanted."""
     settings: dict[str, Any] | None = None
     wanted, tasks = "started", None
-    for seen in records:
-        noun, moment = seen.noun, seen.at
+    for record in records:
+        noun, moment = record.noun, record.at
         match noun["kind"]:
             case "connector_config" if noun["settings"] is None:
                 if settings is not None:
@@ -190,8 +190,8 @@ def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
     taken it over: that is out of date, and no event.
     """
     before: dict[int | None, Mapping[str, Any]] = {}
-    for seen in records:
-        noun = seen.noun
+    for record in records:
+        noun = record.noun
         if noun["kind"] not in {"connector_status", "task_status"}:
             continue
         task = noun.get("task")
@@ -199,7 +199,7 @@ def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
         if now is None:
             if last is not None:
                 said = f"{_name_subject(task)} is no more"
-                yield Event(seen.at, Origin.STATUS, ConnectorEventKind.STATE, said)
+                yield Event(record.at, Origin.STATUS, ConnectorEventKind.STATE, said)
             before.pop(task, None)
             continue
         if last is not None and _is_outdated(now, last):
@@ -207,7 +207,7 @@ def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
         before[task] = now
         if last is None or any(now[name] != last[name] for name in ("state", "worker", "failure")):
             yield Event(
-                seen.at, Origin.STATUS, ConnectorEventKind.STATE, _describe_state(task, now, last)
+                record.at, Origin.STATUS, ConnectorEventKind.STATE, _describe_state(task, now, last)
             )
 
 
@@ -295,8 +295,8 @@ def _format_value(value: object) -> str:
 
 
 def _describe_restart(noun: Mapping[str, Any]) -> str:
-    whose = "with its tasks" if noun["include_tasks"] else "without its tasks"
-    return f"restart requested, {whose}{', what failed only' if noun['only_failed'] else ''}"
+    name = "with its tasks" if noun["include_tasks"] else "without its tasks"
+    return f"restart requested, {name}{', what failed only' if noun['only_failed'] else ''}"
 
 
 def _format_task_count(count: int) -> str:

@@ -59,14 +59,14 @@ def find_last_read_time(base: Path) -> float | None:
 
 
 def find_pauses(
-    base: Path, whose: tuple[str, str], since: float, until: float, usual: Baseline | None
+    base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
 ) -> Iterator[CommitPause]:
     """Pauses of the connector as a whole that end after `since` and begin before `until`; the last
     of them may go on.
     """
     known = find_last_read_time(base)
     end = until if known is None else min(until, known)
-    times = _read_commit_times(base, whose, since, until, advances=usual is not None)
+    times = _read_commit_times(base, key, since, until, advances=usual is not None)
     spans = [(one, other) for one, other in pairwise(times) if other - one > FLUSH_S_MAX]
     often = _compute_usual_pause(spans, since)
     last = (times[-1], end) if times and end - times[-1] > FLUSH_S_MAX else None
@@ -81,7 +81,7 @@ def find_pauses(
 
 
 def find_lag_episodes(
-    base: Path, whose: tuple[str, str], since: float, until: float, usual: Baseline | None
+    base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
 ) -> tuple[tuple[LagEpisode, ...], str | None]:
     """When it had more to copy than usual; and why that cannot be told, of a flow."""
     everything = flows_table.read_flows(base)
@@ -89,7 +89,7 @@ def find_lag_episodes(
         (
             mirror_flow
             for mirror_flow in everything
-            if (mirror_flow.connect_cluster, mirror_flow.connector) == whose
+            if (mirror_flow.connect_cluster, mirror_flow.connector) == key
         ),
         None,
     )
@@ -138,13 +138,11 @@ def _compute_usual_pause(spans: list[tuple[float, float]], since: float) -> floa
 
 
 def _read_commit_times(
-    base: Path, whose: tuple[str, str], since: float, until: float, *, advances: bool
+    base: Path, key: tuple[str, str], since: float, until: float, *, advances: bool
 ) -> list[float]:
     """When it committed, or advanced, in the window; and the last time before that."""
     moved = f"AND change NOT IN ('{Order.SAME.value}', '{RESET}')" if advances else ""
-    mine = (
-        f"connect_cluster = {quote_text(whose[0])} AND connector = {quote_text(whose[1])} {moved}"
-    )
+    mine = f"connect_cluster = {quote_text(key[0])} AND connector = {quote_text(key[1])} {moved}"
     begin = since - PAUSE_LOOKBACK_S
     query = f"""
         SELECT DISTINCT date_part('epoch', at) AS second FROM records

@@ -75,48 +75,48 @@ class Timeline:
     notes: tuple[str, ...]
 
 
-def read_timeline(base: Path, asked: TimelineQuery) -> Timeline:
+def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
     """Everything that is known. Raises Unanswerable where no record is about such a connector, or
     connectors of several Connect clusters have its name; HistoryError where there are no tables.
     """
-    cluster = asked.connect_cluster
-    found = _clusters(base, asked.connector)
+    cluster = query.connect_cluster
+    found = _clusters(base, query.connector)
     if cluster is None and len(found) > 1:
         raise UnanswerableQuery(
-            f"connectors of several Connect clusters are called {asked.connector}; name one: "
+            f"connectors of several Connect clusters are called {query.connector}; name one: "
             f"--connect {' | '.join(found)}"
         )
     if not found or (cluster is not None and cluster not in found):
         where = "" if cluster is None else f" of {cluster}"
         raise UnanswerableQuery(f"no record in the tables is about a connector{where} called so")
     cluster = cluster or found[0]
-    subject = (cluster, asked.connector)
-    usual, why = _find_baseline(base, subject, asked.until)
-    behind, unknown = gaps.find_lag_episodes(base, subject, asked.since, asked.until, usual)
-    whose = f"connect_cluster = {quote_text(cluster)} AND connector = {quote_text(asked.connector)}"
+    subject = (cluster, query.connector)
+    usual, why = _find_baseline(base, subject, query.until)
+    behind, unknown = gaps.find_lag_episodes(base, subject, query.since, query.until, usual)
+    name = f"connect_cluster = {quote_text(cluster)} AND connector = {quote_text(query.connector)}"
     events = merge_events(
-        fold_configs(_read_records(base, CONFIGS, cluster, asked)),
-        fold_statuses(_read_records(base, STATUS, cluster, asked)),
-        fold_commits(_commits(base, whose, asked)),
-        describe_pauses(gaps.find_pauses(base, subject, asked.since, asked.until, usual)),
+        fold_configs(_read_records(base, CONFIGS, cluster, query)),
+        fold_statuses(_read_records(base, STATUS, cluster, query)),
+        fold_commits(_commits(base, name, query)),
+        describe_pauses(gaps.find_pauses(base, subject, query.since, query.until, usual)),
         describe_lag_episodes(behind),
     )
     return Timeline(
         connect_cluster=cluster,
-        connector=asked.connector,
-        events=tuple(event for event in events if _is_within(event, asked)),
-        notes=(*_notes(base, cluster, asked.since), *filter(None, (why, unknown))),
+        connector=query.connector,
+        events=tuple(event for event in events if _is_within(event, query)),
+        notes=(*_notes(base, cluster, query.since), *filter(None, (why, unknown))),
     )
 
 
-def _is_within(event: Event, asked: TimelineQuery) -> bool:
+def _is_within(event: Event, query: TimelineQuery) -> bool:
     """Of a span, if any of it is."""
     ends = event.at if event.until is None else event.until
-    return event.at <= asked.until and ends >= asked.since
+    return event.at <= query.until and ends >= query.since
 
 
 def _find_baseline(
-    base: Path, whose: tuple[str, str], until: float
+    base: Path, key: tuple[str, str], until: float
 ) -> tuple[Baseline | None, str | None]:
     """What is usual of it, if that can be told of this time; and why not."""
     try:
@@ -131,7 +131,7 @@ def _find_baseline(
             f"what is usual was learned from before {format_iso(found.until)}: not of that time",
         )
     for connector in found.connectors:
-        if (connector.connect_cluster, connector.connector) == whose:
+        if (connector.connect_cluster, connector.connector) == key:
             return connector, None
     return None, "history is too short for its baseline"
 
@@ -170,18 +170,18 @@ def _read_records(
         yield InternalTopicRecord(at=row["kts"], noun=msgspec.json.decode(row["observation"]))
 
 
-def _commits(base: Path, whose: str, asked: TimelineQuery) -> Iterator[Commit]:
+def _commits(base: Path, name: str, asked: TimelineQuery) -> Iterator[Commit]:
     query = f"""
         WITH begun AS (
             SELECT source_partition, key AS first_key, at AS first_at, row_number()
                        OVER (PARTITION BY source_partition ORDER BY at, kpartition) AS place
-            FROM records WHERE {whose} AND change = 'first'
+            FROM records WHERE {name} AND change = 'first'
         )
         SELECT at, records.source_partition, change, source_offset, pos, step, error,
                key AS raw_key, coalesce(key <> first_key AND at > first_at, false) AS respelled
         FROM records LEFT JOIN begun
              ON records.source_partition = begun.source_partition AND place = 1
-        WHERE {whose} AND at >= {quote_time(asked.since)} AND at <= {quote_time(asked.until)}
+        WHERE {name} AND at >= {quote_time(asked.since)} AND at <= {quote_time(asked.until)}
               AND (change IS NULL OR change IN ('first', 'behind', 'reset'))
         ORDER BY at, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted

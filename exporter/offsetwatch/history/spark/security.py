@@ -57,12 +57,12 @@ def kafka_options(kafka: str, properties: Mapping[str, str]) -> dict[str, str]:
 
     Raises HistoryError with the names (never the values) of what cannot be translated.
     """
-    given = _ClientProperties(kafka, properties)
-    servers = given.take("bootstrap.servers")
+    client_properties = _ClientProperties(kafka, properties)
+    servers = client_properties.take("bootstrap.servers")
     if not servers:
         raise HistoryError(f"kafka {kafka} has no bootstrap.servers")
-    translated = _security(given)
-    given.refuse_the_rest()
+    translated = _security(client_properties)
+    client_properties.refuse_the_rest()
     return {
         "kafka.bootstrap.servers": servers,
         # Aborted transactions leave records in the log that Connect itself never saw.
@@ -133,84 +133,92 @@ class _ClientProperties:
             raise HistoryError(f"kafka {self.kafka}: the pipeline cannot translate {names}")
 
 
-def _security(given: _ClientProperties) -> dict[str, str]:
+def _security(client_properties: _ClientProperties) -> dict[str, str]:
     """Settings of the JVM's client for what `security.protocol` asks for."""
-    protocol = (given.take("security.protocol") or "plaintext").lower()
+    protocol = (client_properties.take("security.protocol") or "plaintext").lower()
     if protocol not in _PROTOCOLS:
-        raise given.refuse("security.protocol", "it is none that Kafka knows")
+        raise client_properties.refuse("security.protocol", "it is none that Kafka knows")
     if protocol == "plaintext":
         return {}
     found = {"security.protocol": protocol.upper()}
     if protocol.endswith("ssl"):
-        found.update(_tls(given))
+        found.update(_tls(client_properties))
     if protocol.startswith("sasl"):
-        found.update(_sasl(given))
+        found.update(_sasl(client_properties))
     return found
 
 
-def _tls(given: _ClientProperties) -> Iterator[tuple[str, str]]:
+def _tls(client_properties: _ClientProperties) -> Iterator[tuple[str, str]]:
     verification = "enable.ssl.certificate.verification"
-    if (given.take(verification) or "true").lower() != "true":
-        raise given.refuse(verification, "Spark's client verifies always; give ssl.ca.location")
-    authorities = given.text("ssl.ca")
+    if (client_properties.take(verification) or "true").lower() != "true":
+        raise client_properties.refuse(
+            verification, "Spark's client verifies always; give ssl.ca.location"
+        )
+    authorities = client_properties.text("ssl.ca")
     if authorities is not None:
         yield "ssl.truststore.type", "PEM"
         yield "ssl.truststore.certificates", authorities
-    certificate, key = given.text("ssl.certificate"), given.text("ssl.key")
+    certificate, key = client_properties.text("ssl.certificate"), client_properties.text("ssl.key")
     if (certificate is None) != (key is None):
-        raise given.refuse("ssl.certificate and ssl.key", "one needs the other")
+        raise client_properties.refuse("ssl.certificate and ssl.key", "one needs the other")
     if certificate is not None and key is not None:
         if not any(header in key for header in _PKCS8):
-            raise given.refuse("ssl.key", "not PKCS#8, as `openssl pkcs8 -topk8` writes it")
+            raise client_properties.refuse(
+                "ssl.key", "not PKCS#8, as `openssl pkcs8 -topk8` writes it"
+            )
         yield "ssl.keystore.type", "PEM"
         yield "ssl.keystore.certificate.chain", certificate
         yield "ssl.keystore.key", key
     # Java before 19 cannot open a key that openssl encrypted by its default, PBES2, and says so
     # when the stream starts; `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` writes one that it can.
-    password = given.take("ssl.key.password")
+    password = client_properties.take("ssl.key.password")
     if password is not None:
         yield "ssl.key.password", password
-    check = given.take("ssl.endpoint.identification.algorithm")
+    check = client_properties.take("ssl.endpoint.identification.algorithm")
     if check is not None:
         yield "ssl.endpoint.identification.algorithm", "" if check.lower() == "none" else check
 
 
-def _sasl(given: _ClientProperties) -> dict[str, str]:
-    mechanism = given.need("sasl.mechanism").upper()
+def _sasl(client_properties: _ClientProperties) -> dict[str, str]:
+    mechanism = client_properties.need("sasl.mechanism").upper()
     if mechanism == "OAUTHBEARER":
-        return {"sasl.mechanism": mechanism, **_oidc(given)}
+        return {"sasl.mechanism": mechanism, **_oidc(client_properties)}
     if mechanism == "PLAIN":
         module = f"{_MODULES}.plain.PlainLoginModule"
     elif mechanism in {"SCRAM-SHA-256", "SCRAM-SHA-512"}:
         module = f"{_MODULES}.scram.ScramLoginModule"
     else:
-        raise given.refuse("sasl.mechanism", "neither PLAIN, SCRAM nor OAUTHBEARER")
+        raise client_properties.refuse("sasl.mechanism", "neither PLAIN, SCRAM nor OAUTHBEARER")
     options = {
-        "username": given.need("sasl.username"),
-        "password": given.need("sasl.password"),
+        "username": client_properties.need("sasl.username"),
+        "password": client_properties.need("sasl.password"),
     }
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(module, options)}
 
 
-def _oidc(given: _ClientProperties) -> dict[str, str]:
+def _oidc(client_properties: _ClientProperties) -> dict[str, str]:
     """Client credentials at a token endpoint (KIP-768), which both clients know how to use."""
-    given.refuse_hook()
-    if (given.take("sasl.oauthbearer.method") or "default").lower() != "oidc":
-        raise given.refuse("sasl.mechanism", "OAUTHBEARER needs sasl.oauthbearer.method=oidc")
+    client_properties.refuse_hook()
+    if (client_properties.take("sasl.oauthbearer.method") or "default").lower() != "oidc":
+        raise client_properties.refuse(
+            "sasl.mechanism", "OAUTHBEARER needs sasl.oauthbearer.method=oidc"
+        )
     options = {
-        "clientId": given.need("sasl.oauthbearer.client.id"),
-        "clientSecret": given.need("sasl.oauthbearer.client.secret"),
+        "clientId": client_properties.need("sasl.oauthbearer.client.id"),
+        "clientSecret": client_properties.need("sasl.oauthbearer.client.secret"),
     }
-    scope = given.take("sasl.oauthbearer.scope")
+    scope = client_properties.take("sasl.oauthbearer.scope")
     if scope:
         options["scope"] = scope
-    for pair in (given.take("sasl.oauthbearer.extensions") or "").split(","):
+    for pair in (client_properties.take("sasl.oauthbearer.extensions") or "").split(","):
         name, _, value = pair.partition("=")
         if name:
             options[f"extension_{name.strip()}"] = value.strip()
     handler = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
     return {
-        "sasl.oauthbearer.token.endpoint.url": given.need("sasl.oauthbearer.token.endpoint.url"),
+        "sasl.oauthbearer.token.endpoint.url": client_properties.need(
+            "sasl.oauthbearer.token.endpoint.url"
+        ),
         "sasl.login.callback.handler.class": handler,
         "sasl.jaas.config": _jaas(f"{_MODULES}.oauthbearer.OAuthBearerLoginModule", options),
     }

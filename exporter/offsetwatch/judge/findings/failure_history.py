@@ -150,15 +150,15 @@ class FailureTracker:
             self._seen = (snapshot.connectors, snapshot.histories)
         self._observed_at = snapshot.at
         self._forget(listed)
-        for whose, diary in self.of.items():
-            if diary.unsettled is not None and diary.settled_s(snapshot.at) >= patience_s:
-                diary.unsettled = None
-            if diary.run is None:
+        for key, history in self.of.items():
+            if history.unsettled is not None and history.settled_s(snapshot.at) >= patience_s:
+                history.unsettled = None
+            if history.run is None:
                 continue
-            if whose[:2] in positions:
-                diary.run = _update_run(diary, diary.run, positions[whose[:2]])
-            if diary.state == "running" and snapshot.at - diary.seen_at >= patience_s:
-                diary.run = None
+            if key[:2] in positions:
+                history.run = _update_run(history, history.run, positions[key[:2]])
+            if history.state == "running" and snapshot.at - history.seen_at >= patience_s:
+                history.run = None
 
     def _saw(self, snapshot: Snapshot) -> bool:
         """Are all states those that were taken in last?"""
@@ -192,12 +192,12 @@ class FailureTracker:
                 self._take_in(whose, change, positions, snapshot.at, snapshot.at)
                 self.urgent |= (diary.state, diary.failure) != before
 
-    def _moment(self, whose: TaskKey, change: StateChange, now: float) -> float:
+    def _moment(self, key: TaskKey, change: StateChange, now: float) -> float:
         """Return when a change was, by our clock: since its history was read the last time. Where
         that was not at the last observation, return the earliest moment that its timestamp allows.
         """
-        skew_s = 0.0 if whose in self._followed else SKEW_S_MAX
-        return min(now, max(self.of[whose].followed_at, change.at - skew_s))
+        skew_s = 0.0 if key in self._followed else SKEW_S_MAX
+        return min(now, max(self.of[key].followed_at, change.at - skew_s))
 
     def _list(self, snapshot: Snapshot) -> None:
         """Note who is listed as failed, and who is listed no more beside others of its connector.
@@ -209,108 +209,108 @@ class FailureTracker:
             if view.state != UNKNOWN_STATE
         }
         listed = set()
-        for whose, state, failure in _list_polled_states(snapshot):
-            listed.add(whose)
+        for key, state, failure in _list_polled_states(snapshot):
+            listed.add(key)
             if state == "failed":
-                self.of.setdefault(whose, TaskFailureHistory()).unsettled = failure or ""
-        for whose, diary in self.of.items():
-            if diary.unsettled is None or whose in listed:
-                diary.gone_at = None
-            elif whose[:2] in names:
-                diary.gone_at = snapshot.at if diary.gone_at is None else diary.gone_at
-                if names[whose[:2]] == "stopped":
-                    diary.unsettled = diary.gone_at = None
+                self.of.setdefault(key, TaskFailureHistory()).unsettled = failure or ""
+        for key, history in self.of.items():
+            if history.unsettled is None or key in listed:
+                history.gone_at = None
+            elif key[:2] in names:
+                history.gone_at = snapshot.at if history.gone_at is None else history.gone_at
+                if names[key[:2]] == "stopped":
+                    history.unsettled = history.gone_at = None
 
     def unsettled(self) -> dict[tuple[str, str], dict[int, str]]:
         """Return what each connector and task failed of that is not over it, by connector and
         task's number.
         """
         found: dict[tuple[str, str], dict[int, str]] = {}
-        for (cluster, connector, number), diary in sorted(self.of.items()):
-            if diary.unsettled is not None:
-                found.setdefault((cluster, connector), {})[number] = diary.unsettled
+        for (cluster, connector, number), history in sorted(self.of.items()):
+            if history.unsettled is not None:
+                found.setdefault((cluster, connector), {})[number] = history.unsettled
         return found
 
     def wanted(self, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
         """Whose positions `observe` has to be given: who fails, or has lately."""
         if not self._saw(snapshot):
             polled = (
-                whose[:2] for whose, state, _ in _list_polled_states(snapshot) if state == "failed"
+                key[:2] for key, state, _ in _list_polled_states(snapshot) if state == "failed"
             )
             self._failing = frozenset(polled) | frozenset(
                 (history.connect_cluster, history.connector)
                 for history in snapshot.histories
                 if any(change.state == "failed" for change in history.changes)
             )
-        return self._failing | {
-            whose[:2] for whose, diary in self.of.items() if diary.run is not None
-        }
+        return self._failing | {key[:2] for key, diary in self.of.items() if diary.run is not None}
 
     def _take_in(
         self,
-        whose: TaskKey,
+        key: TaskKey,
         change: StateChange,
         positions: Mapping[tuple[str, str], Positions],
         now: float,
         moment: float,
     ) -> None:
-        diary = self.of.setdefault(whose, TaskFailureHistory())
-        before, diary.state = diary.state, change.state
+        history = self.of.setdefault(key, TaskFailureHistory())
+        before, history.state = history.state, change.state
         failed = change.state == "failed"
-        if change.state == before and not (failed and _is_other_failure(diary.failure, change)):
+        if change.state == before and not (failed and _is_other_failure(history.failure, change)):
             return
-        diary.state_at, diary.seen_at = change.at, now
+        history.state_at, history.seen_at = change.at, now
         if change.state in _ABSENT_STATES:
             return
-        last, diary.failure = diary.failure, None
+        last, history.failure = history.failure, None
         if not failed:
             if last is not None and change.state in _RESTART_STATES:
-                diary.restarts = (*diary.restarts, moment)[-RESTARTS_MAX:]
-                diary.starts += 1
+                history.restarts = (*history.restarts, moment)[-RESTARTS_MAX:]
+                history.starts += 1
             return
-        diary.failure = change
+        history.failure = change
         if last is None or _is_other_failure(last, change):
-            _record_failure(diary, change, positions.get(whose[:2], {}))
-            assert diary.run is not None
-            run, diary.starts = diary.run, 0
+            _record_failure(history, change, positions.get(key[:2], {}))
+            assert history.run is not None
+            run, history.starts = history.run, 0
             run.read_at = now
             run.begun_by = now if run.begun_by is None else run.begun_by
             run.lasted_s = max(run.lasted_s, moment - run.begun_by)
         else:  # it has failed since then
-            diary.failure, diary.state_at = last, last.at
+            history.failure, history.state_at = last, last.at
 
     def runs(self) -> tuple[FailureRun, ...]:
         """Who fails over and over, by name."""
         return tuple(
-            _build_failure_run(whose, diary.run)
-            for whose, diary in sorted(self.of.items())
-            if diary.run is not None
+            _build_failure_run(key, history.run)
+            for key, history in sorted(self.of.items())
+            if history.run is not None
         )
 
     def _forget(self, listed: Mapping[str, frozenset[str]]) -> None:
         """Who is gone. The tasks of a stopped connector are, and it comes back to where it was."""
-        for whose in [key for key in self.of if key[0] in listed and key[1] not in listed[key[0]]]:
-            del self.of[whose]
+        for row_key in [
+            key for key in self.of if key[0] in listed and key[1] not in listed[key[0]]
+        ]:
+            del self.of[row_key]
 
     def remembered(self) -> tuple[TaskFailureRecord, ...]:
         """Those in which something is written, the newest if there are many."""
         self.urgent = False
         found = [
             TaskFailureRecord(
-                whose=whose,
-                state=diary.state,
-                state_at=diary.state_at,
-                restarts=diary.restarts,
-                last=diary.last,
-                run=diary.run,
-                seen_at=diary.seen_at,
-                unsettled=diary.unsettled,
-                failure=diary.failure,
-                starts=diary.starts,
-                followed_at=self._observed_at if whose in self._followed else diary.followed_at,
+                whose=key,
+                state=history.state,
+                state_at=history.state_at,
+                restarts=history.restarts,
+                last=history.last,
+                run=history.run,
+                seen_at=history.seen_at,
+                unsettled=history.unsettled,
+                failure=history.failure,
+                starts=history.starts,
+                followed_at=self._observed_at if key in self._followed else history.followed_at,
             )
-            for whose, diary in sorted(self.of.items())
-            if not diary.empty()
+            for key, history in sorted(self.of.items())
+            if not history.empty()
         ]
         return tuple(found[-HISTORIES_MAX:])
 
@@ -334,8 +334,8 @@ class FailureTracker:
         }
 
 
-def _build_failure_run(whose: TaskKey, run: FailureRunState) -> FailureRun:
-    cluster, connector, task = whose
+def _build_failure_run(key: TaskKey, run: FailureRunState) -> FailureRun:
+    cluster, connector, task = key
     return FailureRun(
         connect_cluster=cluster,
         connector=connector,
@@ -379,17 +379,17 @@ def _is_other_failure(last: StateChange | None, failure: StateChange) -> bool:
     return bool(worker or trace)
 
 
-def _record_failure(diary: TaskFailureHistory, change: StateChange, positions: Positions) -> None:
+def _record_failure(history: TaskFailureHistory, change: StateChange, positions: Positions) -> None:
     failure = change.failure or ""
-    run = diary.run
+    run = history.run
     if run is not None and run.kind == parse_exception_class(failure):
         _drop_moved_positions(run, positions)
         if run.same:
             run.count += 1
-            run.restarts += diary.starts
+            run.restarts += history.starts
             run.failure, run.last_at = failure, change.at
             return
-    diary.run = _start_run(failure, change.at, positions)
+    history.run = _start_run(failure, change.at, positions)
 
 
 def _start_run(failure: str, moment: float, positions: Positions) -> FailureRunState:
@@ -406,14 +406,14 @@ def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:
 
 
 def _update_run(
-    diary: TaskFailureHistory, run: FailureRunState, positions: Positions
+    history: TaskFailureHistory, run: FailureRunState, positions: Positions
 ) -> FailureRunState | None:
     """The run, now that the connector stands here; None once it is over.
 
     A task commits once more as it ends, and positions are read later than states: where it stood
     when it failed is known only by what is read while it has failed still.
     """
-    failed = diary.state == "failed"
+    failed = history.state == "failed"
     if failed and run.count == 1:
         return _restart_run(run, positions)
     stood = not run.moved
@@ -421,7 +421,7 @@ def _update_run(
     if run.same:
         return run
     if stood and run.count >= FAILURES_MIN:
-        diary.restarts = ()  # they were one trouble, and it got past it
+        history.restarts = ()  # they were one trouble, and it got past it
     return _restart_run(run, positions) if failed else None
 
 

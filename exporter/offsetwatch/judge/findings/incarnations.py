@@ -129,7 +129,7 @@ class IncarnationTracker:
         alive, again, deleted = self._told(snapshot)
         for cluster, names in listed.items():
             certain = believed is None or cluster in believed
-            gone = [who for who in self.of if who[0] == cluster and who[1] not in names]
+            gone = [key for key in self.of if key[0] == cluster and key[1] not in names]
             for who in gone if certain else ():
                 del self.of[who]
                 self.unlisted.pop(who, None)
@@ -167,21 +167,21 @@ class IncarnationTracker:
         lists.names.append(names)
         lists.before_last, lists.before = lists.before, self._positions
 
-    def _meet(self, who: ConnectorKey, again_at: float) -> None:
+    def _meet(self, key: ConnectorKey, again_at: float) -> None:
         """A connector is listed, and a task of it first spoke then after its deletion, if that was
         seen.
         """
-        life, lists = self.of.get(who), self._lists.get(who[0])
-        if life is None:
-            absent = lists is not None and lists.lack(who[1])
-            self.of[who] = ConnectorIncarnation(
+        incarnation, lists = self.of.get(key), self._lists.get(key[0])
+        if incarnation is None:
+            absent = lists is not None and lists.lack(key[1])
+            self.of[key] = ConnectorIncarnation(
                 born=lists.at if lists is not None and absent else again_at
             )
             if lists is not None and absent:
-                self._read_before[who] = lists.before_last
-        elif again_at > life.born and lists is not None:
-            self.of[who] = ConnectorIncarnation(born=again_at)
-            self._read_before.pop(who, None)
+                self._read_before[key] = lists.before_last
+        elif again_at > incarnation.born and lists is not None:
+            self.of[key] = ConnectorIncarnation(born=again_at)
+            self._read_before.pop(key, None)
 
     def _told(
         self, snapshot: Snapshot
@@ -202,7 +202,7 @@ class IncarnationTracker:
         deleted: dict[ConnectorKey, float] = {}
         began: dict[ConnectorKey, float] = {}
         for history in snapshot.histories:
-            who = (history.connect_cluster, history.connector)
+            key = (history.connect_cluster, history.connector)
             ended, after = _find_last_deletion(history)
             if history.task is not None:
                 heard = next(
@@ -214,33 +214,35 @@ class IncarnationTracker:
                     None,
                 )
                 if heard is not None:
-                    began[who] = min(heard, began.get(who, heard))
+                    began[key] = min(heard, began.get(key, heard))
                 continue
             if ended:
-                deleted[who] = ended
+                deleted[key] = ended
             if any(change.state in _EXISTING_STATES for change in after):
-                alive.add(who)
+                alive.add(key)
         followed = {
             (state_history.connect_cluster, state_history.connector)
             for state_history in snapshot.histories
         }
         self._deleted |= {
-            who: ended
-            for who, ended in deleted.items()
-            if who not in self._followed or who in listed
+            key: ended
+            for key, ended in deleted.items()
+            if key not in self._followed or key in listed
         }
         self._followed |= followed
         again = {
-            who: began[who]
-            for who, ended in deleted.items()
-            if who in alive and who in began and self._deleted.get(who) != ended
+            key: began[key]
+            for key, ended in deleted.items()
+            if key in alive and key in began and self._deleted.get(key) != ended
         }
         return alive, again, deleted
 
     def remembered(self) -> tuple[IncarnationRecord, ...]:
         """Those whose earlier lives still matter."""
         return tuple(
-            IncarnationRecord(who, life) for who, life in sorted(self.of.items()) if life.left_over
+            IncarnationRecord(key, incarnation)
+            for key, incarnation in sorted(self.of.items())
+            if incarnation.left_over
         )
 
     def recall(self, told: tuple[IncarnationRecord, ...]) -> None:

@@ -70,10 +70,10 @@ class RuleMemory:
         if self._seen[0] is look.mirrors and self._seen[1] is look.newest_syncs:
             return  # there is no other sync than at the last look
         self._seen = (look.mirrors, look.newest_syncs)
-        for who, views in look.mirrors.items():
+        for key, views in look.mirrors.items():
             for view in views:
-                if (view.source, view.target, view.topic, view.partition) in look.syncs(who[0]):
-                    self.synced.add((*who, view.topic, view.partition))
+                if (view.source, view.target, view.topic, view.partition) in look.syncs(key[0]):
+                    self.synced.add((*key, view.topic, view.partition))
 
     @property
     def urgent(self) -> bool:
@@ -93,9 +93,9 @@ class RuleMemory:
             falls=self.falls.remembered(),
         )
 
-    def recall(self, told: RuleMemoryState) -> None:
+    def recall(self, rule_memory: RuleMemoryState) -> None:
         """Go on from there."""
-        self.held.recall(told.held)
-        self.failures.recall(told.failures)
-        self.lives.recall(told.lives)
-        self.falls.recall(told.falls)
+        self.held.recall(rule_memory.held)
+        self.failures.recall(rule_memory.failures)
+        self.lives.recall(rule_memory.lives)
+        self.falls.recall(rule_memory.falls)

@@ -90,11 +90,11 @@ class FindingsRegister:
     def _look(self, look: SnapshotIndex) -> None:
         self._looked = look
         self._memory.observe(look, self._settings)
-        seen = RuleContext(look=look, settings=self._settings, memory=self._memory)
+        context = RuleContext(look=look, settings=self._settings, memory=self._memory)
         said = {
             finding.key: finding
             for _, rule in RULES
-            for finding in rule(seen)
+            for finding in rule(context)
             if _is_about_existing_connector(finding, look)
         }
         blindness = FindingVisibility(look)
@@ -162,11 +162,11 @@ class FindingsRegister:
 
     def recall(self, remembered: bytes) -> None:
         """Go on from there. Raises ValueError if it is not what `remembered` gave."""
-        told = decode_state(remembered, _FindingsState)
-        if told.version != VERSION:
-            raise ValueError(f"version {told.version}, and this is {VERSION}")
-        self._kept = {kept.finding.key: kept for kept in told.kept}
-        self._memory.recall(told.memory)
+        findings = decode_state(remembered, _FindingsState)
+        if findings.version != VERSION:
+            raise ValueError(f"version {findings.version}, and this is {VERSION}")
+        self._kept = {kept.finding.key: kept for kept in findings.kept}
+        self._memory.recall(findings.memory)
         self._told = remembered
 
 

@@ -40,16 +40,16 @@ class RuleContext:
         """See TOLD_INTERVALS."""
         return REPORT_INTERVALS * self.settings.interval_s
 
-    def lasts(self, what: str, who: ConnectorKey, subject: str = "") -> float:
+    def lasts(self, what: str, key: ConnectorKey, subject: str = "") -> float:
         """For how long this has been so, in seconds: asked while it is so, and only then."""
-        since, _ = self.memory.held.since((what, *who, subject), self.now)
+        since, _ = self.memory.held.since((what, *key, subject), self.now)
         return self.now - since
 
     def found(
         self,
         name: FindingName,
         severity: Severity,
-        who: tuple[str, str | None],
+        key: tuple[str, str | None],
         summary: str,
         *,
         subject: str = "",
@@ -63,10 +63,10 @@ class RuleContext:
         return Finding(
             name=name,
             severity=severity,
-            connect_cluster=who[0],
-            connector=who[1],
+            connect_cluster=key[0],
+            connector=key[1],
             subject=subject,
-            summary=summary if who[1] is None else f"{self._named(who[0], who[1])} {summary}",
+            summary=summary if key[1] is None else f"{self._named(key[0], key[1])} {summary}",
             since=self.now,
             evidence=evidence,
         )

@@ -75,14 +75,16 @@ def _is_silent(views: list[InputView]) -> bool:
     return len(failing) == len(views) and bool(reasons) and reasons <= enough
 
 
-def _find_group_clusters(asked: InputId, topology: Topology) -> set[str]:
+def _find_group_clusters(input_id: InputId, topology: Topology) -> set[str]:
     """Return the clusters that groups are asked for on: those of sinks, or of a flow."""
     found: set[str | None] = set()
-    if not asked.source:
+    if not input_id.source:
         found |= {
-            sink.kafka for sink in topology.sinks if sink.connect_cluster == asked.connect_cluster
+            sink.kafka
+            for sink in topology.sinks
+            if sink.connect_cluster == input_id.connect_cluster
         }
     for flow in topology.flows:
-        if build_groups_input(flow.key) == asked:
+        if build_groups_input(flow.key) == input_id:
             found |= {flow.upstream, flow.downstream}
     return {kafka for kafka in found if kafka is not None}

@@ -117,39 +117,43 @@ class FindingVisibility:
 
     def _blinded(self, key: _FindingKey, sights: tuple[FindingInput, ...]) -> bool:
         _, cluster, connector, subject = key
-        return any(self._blind(sight, (cluster, connector), subject) for sight in sights)
-
-    def _blind(self, sight: FindingInput, who: ConnectorKey, subject: str) -> bool:
-        topic = (
-            subject.partition(" ")[0] if sight in {FindingInput.KAFKA, FindingInput.TOPIC} else ""
+        return any(
+            self._blind(finding_input, (cluster, connector), subject) for finding_input in sights
         )
-        of = (sight, *who, topic)
+
+    def _blind(self, finding_input: FindingInput, key: ConnectorKey, subject: str) -> bool:
+        topic = (
+            subject.partition(" ")[0]
+            if finding_input in {FindingInput.KAFKA, FindingInput.TOPIC}
+            else ""
+        )
+        of = (finding_input, *key, topic)
         if of not in self._known:
-            self._known[of] = self._is_blind(sight, who, topic)
+            self._known[of] = self._is_blind(finding_input, key, topic)
         return self._known[of]
 
-    def _is_blind(self, sight: FindingInput, who: ConnectorKey, topic: str) -> bool:
-        look, (cluster, connector) = self._look, who
+    def _is_blind(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
+        look, (cluster, connector) = self._look, key
         kafka, _, name = topic.partition("/")
-        match sight:
+        match finding_input:
             case FindingInput.STATES:
-                return look.blind_to_state(who)
+                return look.blind_to_state(key)
             case FindingInput.LIST:
                 return look.blind_to_state((cluster, ""))
             case FindingInput.TOPICS:
                 return cluster not in look.snapshot.topic_doubts
             case FindingInput.COMPARED:
-                check = look.snapshot.rest_checks.get(who)
+                check = look.snapshot.rest_checks.get(key)
                 return check is None or check.rounds > 0
             case FindingInput.BELIEF:
                 return not look.sight.believes_list(cluster)
             case FindingInput.OFFSETS:
-                return look.blind(who)
+                return look.blind(key)
             case FindingInput.ENDS:
                 flow = look.flows.get((cluster, connector))
                 return flow is not None and look.blind_to_ends(flow.upstream)
             case FindingInput.GROUPS:
-                return look.blind_to_groups(cluster) or look.blind(who)
+                return look.blind_to_groups(cluster) or look.blind(key)
             case FindingInput.FAILOVER:
                 flows = [
                     mirror_flow for (of, _), mirror_flow in look.flows.items() if of == cluster
@@ -160,4 +164,4 @@ class FindingVisibility:
             case FindingInput.TOPIC:
                 return look.blind_to_topic(KafkaTopic(kafka, name))
             case FindingInput.VERDICT:
-                return who in look.hidden
+                return key in look.hidden

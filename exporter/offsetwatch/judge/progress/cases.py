@@ -25,7 +25,7 @@ _MIRROR_DIALECT: Final = "mirror_source"
 def build_case(
     subject: JudgedPartition,
     track: JudgedConnector,
-    sight: InputVisibility,
+    visibility: InputVisibility,
     settings: JudgeSettings,
     *,
     number: int,
@@ -40,18 +40,18 @@ def build_case(
     before = subject.standing.before
     patience_s = settings.patience_s
     if subject.number != number:
-        subject.hidden = sight.absent(cluster, connector, sink=subject.sink)
+        subject.hidden = visibility.absent(cluster, connector, sink=subject.sink)
         if subject.hidden is None:
             return None
         return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
-    subject.hidden, headed, copied = _inspect_second_signal(subject, sight)
+    subject.hidden, headed, copied = _inspect_second_signal(subject, visibility)
     if subject.hidden is not None:
         return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
     window = _update_window(subject, track, settings, w=w, at=at)
     states_blind = track.blind
     # What is not seen any more does not count, for good or bad.
     rests, why = (track.rests, track.why) if states_blind is None else (None, None)
-    found_at = _compute_discovery_deadline(subject, sight, settings)
+    found_at = _compute_discovery_deadline(subject, visibility, settings)
     if rests is not None or not copied or found_at is not None:
         window.rest(w)  # a task that is given it begins then
     mirror = subject.mirror
@@ -76,7 +76,7 @@ def build_case(
         waiting_s=None if window.waiting_w is None else w - window.waiting_w,
         sure=window.sure,
         headed=headed,
-        endless=sight.without_log_ends((cluster, connector)),
+        endless=visibility.without_log_ends((cluster, connector)),
         end_still_s=w - window.end_w,
         ahead=0 if mirror is None else mirror.ahead or 0,
         behind=window.behind,
@@ -100,10 +100,10 @@ def _has_offset(subject: JudgedPartition) -> bool:
 
 
 def _compute_discovery_deadline(
-    subject: JudgedPartition, sight: InputVisibility, settings: JudgeSettings
+    subject: JudgedPartition, visibility: InputVisibility, settings: JudgeSettings
 ) -> float | None:
     """By when MirrorMaker has found a partition that no task is to copy."""
-    flow = sight.flows.get(subject.key[:2])
+    flow = visibility.flows.get(subject.key[:2])
     if flow is None or subject.mirror is None:
         return None
     return compute_discovery_deadline(flow, subject.mirror, settings.interval_s)
@@ -150,7 +150,7 @@ def compute_valid_until_w(subject: JudgedPartition, case: VerdictCase, rule: int
 
 
 def _inspect_second_signal(
-    subject: JudgedPartition, sight: InputVisibility
+    subject: JudgedPartition, visibility: InputVisibility
 ) -> tuple[str | None, bool, bool]:
     """(What hides the second signal, is there one at all, does the connector work on it)."""
     cluster, connector, _ = subject.key
@@ -161,20 +161,20 @@ def _inspect_second_signal(
         if subject.read.log_end is not None and subject.read.lag is None:
             return NO_POSITION, True, True
         return None, subject.read.log_end is not None, True
-    flow = sight.flows.get((cluster, connector))
+    flow = visibility.flows.get((cluster, connector))
     mirror = subject.mirror
     if mirror is None:
         mirrored = subject.source is not None and subject.source.dialect == _MIRROR_DIALECT
         if flow is None:
             # Nothing shows here that the connector works on something else by now.
-            unknown = sight.without_configuration(cluster, connector) if mirrored else None
+            unknown = visibility.without_configuration(cluster, connector) if mirrored else None
             return unknown, False, True
         if not mirrored:
             return None, False, True
-        return sight.unmirrored(cluster, connector), True, False
+        return visibility.unmirrored(cluster, connector), True, False
     if flow is None or flow.upstream is None:
         return None, False, True
-    why = sight.endless(flow.upstream)
+    why = visibility.endless(flow.upstream)
     if why is None and mirror.lag is None:
         why = NO_LOG_END if mirror.log_end is None else NO_POSITION
     return why, True, True

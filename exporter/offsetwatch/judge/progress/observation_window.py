@@ -110,43 +110,43 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
     gaps: ObservationGaps = ()
 
     @classmethod
-    def opened(cls, seen: Sample, w: float) -> ObservationWindow:
+    def opened(cls, sample: Sample, w: float) -> ObservationWindow:
         """The first look: nothing has moved yet, whatever is there."""
         window = cls(first_w=w, seen_w=w, still_w=w, end_w=w, counted_w=w)
-        window._keep(seen)
-        window.high = seen.position
-        window._wait(seen, w, w)
+        window._keep(sample)
+        window.high = sample.position
+        window._wait(sample, w, w)
         return window
 
-    def take(self, seen: Sample, w: float, settings: JudgeSettings) -> None:
+    def take(self, sample: Sample, w: float, settings: JudgeSettings) -> None:
         """Look again."""
         beyond_s = w - self.seen_w - settings.interval_s * 1.5
         self._leave_out(beyond_s, settings.interval_s)
         # What is seen for the first time after a gap did not begin before it.
         earliest = nextafter(self.seen_w, inf) if beyond_s > 0 else self.seen_w
-        changed = seen.text != self.text
-        moved = changed or _to_comparable(seen.best) > _to_comparable(self.best)
+        changed = sample.text != self.text
+        moved = changed or _to_comparable(sample.best) > _to_comparable(self.best)
         if moved:
-            ago = _compute_elapsed(seen.at, seen.changed_at) if changed else 0.0
-            self._move(seen, _clamp(earliest, w, w - ago), settings)
-        new = 0 if self.commits is None else max(0, seen.commits - self.commits)
+            ago = _compute_elapsed(sample.at, sample.changed_at) if changed else 0.0
+            self._move(sample, _clamp(earliest, w, w - ago), settings)
+        new = 0 if self.commits is None else max(0, sample.commits - self.commits)
         if new and not moved:
             self.repeats += new
             self.repeated_w = w
-        if seen.end is not None and seen.end != self.end:
+        if sample.end is not None and sample.end != self.end:
             self._end_moved(w, moved=moved, interval_s=settings.interval_s)
-        if seen.restarted_from is not None:
-            self.furthest, self.restarted = seen.restarted_from, True
-        if seen.dialect:
+        if sample.restarted_from is not None:
+            self.furthest, self.restarted = sample.restarted_from, True
+        if sample.dialect:
             self.high = None  # its text orders it, and no number
         else:
-            if seen.restarted_from is None:
+            if sample.restarted_from is None:
                 self.furthest, self.restarted = None, False
-            self._order(seen)
-        self._wait(seen, w, earliest)
-        self._keep(seen)
-        if seen.end is not None and seen.lag is not None:
-            self._sample(w, seen.end, seen.lag, settings)
+            self._order(sample)
+        self._wait(sample, w, earliest)
+        self._keep(sample)
+        if sample.end is not None and sample.lag is not None:
+            self._sample(w, sample.end, sample.lag, settings)
         self.seen_w = w
 
     def rest(self, w: float) -> None:
@@ -231,7 +231,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         self.gaps = _append_gap(self.gaps, self.seen_w, away)
         self.samples = ()  # growth over a window that has a hole in it says nothing
 
-    def _move(self, seen: Sample, w: float, settings: JudgeSettings) -> None:
+    def _move(self, sample: Sample, w: float, settings: JudgeSettings) -> None:
         if self.moved_w is not None:
             self.longest_s = max(self.longest_s, w - self.moved_w)
         kept = tuple(
@@ -243,8 +243,8 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         self.sure = self.graced = False
         self.ends_moved = self.repeats = 0
         self.repeated_w = None
-        if seen.offset is not None:
-            self._compare(seen.dialect, seen.offset)
+        if sample.offset is not None:
+            self._compare(sample.dialect, sample.offset)
 
     def _compare(self, dialect: str, offset: SourceOffset) -> None:
         """Keep the offset that it went back from until it is reached again."""
@@ -258,12 +258,12 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
                 behind = self.restarted = not has_reached_offset(dialect, known, offset)
             self.furthest = before if behind else None
 
-    def _order(self, seen: Sample) -> None:
+    def _order(self, sample: Sample) -> None:
         # With nothing left to do it has come as far as it can.
         high = (
-            _to_comparable(seen.position)
-            if seen.caught_up
-            else max(_to_comparable(self.high), _to_comparable(seen.position))
+            _to_comparable(sample.position)
+            if sample.caught_up
+            else max(_to_comparable(self.high), _to_comparable(sample.position))
         )
         self.high = None if high == _NO_POSITION else high
 
@@ -273,27 +273,27 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
             self.ends_moved += 1
             self.counted_w = w
 
-    def _wait(self, seen: Sample, w: float, earliest: float) -> None:
+    def _wait(self, sample: Sample, w: float, earliest: float) -> None:
         """A log end beyond the position means work, unless a probe says that nothing can be read
         there.
         """
-        if seen.caught_up or not seen.lag:
+        if sample.caught_up or not sample.lag:
             self.waiting_w = None
             self.sure = False
             return
         if self.waiting_w is None:
-            since = w - _compute_elapsed(seen.at, seen.behind_since)
+            since = w - _compute_elapsed(sample.at, sample.behind_since)
             self.waiting_w = _clamp(max(earliest, self.still_w), w, since)
-        if seen.caught_up is False or self.ends_moved >= INTERVALS_OF_EVIDENCE:
+        if sample.caught_up is False or self.ends_moved >= INTERVALS_OF_EVIDENCE:
             self.sure = True
 
-    def _keep(self, seen: Sample) -> None:
-        self.text = seen.text
-        self.position = seen.position
-        self.best = seen.best
-        self.commits = seen.commits
-        self.end = self.end if seen.end is None else seen.end
-        self.lag = seen.lag
+    def _keep(self, sample: Sample) -> None:
+        self.text = sample.text
+        self.position = sample.position
+        self.best = sample.best
+        self.commits = sample.commits
+        self.end = self.end if sample.end is None else sample.end
+        self.lag = sample.lag
 
     def _sample(self, w: float, end: int, lag: int, settings: JudgeSettings) -> None:
         if self.samples and w - self.samples[-1][0] < settings.interval_s * 0.9:
@@ -322,5 +322,5 @@ def _compute_elapsed(now: float, moment: float | None) -> float:
     return 0.0 if moment is None else max(0.0, now - moment)
 
 
-def _clamp(earliest: float, latest: float, wanted: float) -> float:
-    return min(latest, max(earliest, wanted))
+def _clamp(earliest: float, latest: float, event_time: float) -> float:
+    return min(latest, max(earliest, event_time))

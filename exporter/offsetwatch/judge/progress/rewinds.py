@@ -109,17 +109,21 @@ class RewindTracker:
         inf: they can now.
         """
         now = look.snapshot.at
-        resting = {who for who, until in rests.items() if until == inf}
+        resting = {row_key for row_key, until in rests.items() if until == inf}
         self._note_rests(rests, now)
         if look.snapshot.source_partitions is not self._sources:
             self._sources = look.snapshot.source_partitions
             self._count(now, interval_s)
         # A person's reset needs a stopped connector; what is copied again after it is meant to be.
         # It may be resumed before we look.
-        by_hand = {who for who in self._reset if self._rested_at.get(who, -inf) > now - interval_s}
+        by_hand = {
+            row_key
+            for row_key in self._reset
+            if self._rested_at.get(row_key, -inf) > now - interval_s
+        }
         rewound = look.rewound()
-        for who in by_hand | (self.meant.keys() & (rewound | resting)):
-            self.meant[who] = now
+        for row_key in by_hand | (self.meant.keys() & (rewound | resting)):
+            self.meant[row_key] = now
         if by_hand:
             self._reset -= by_hand
             self._stands = {
@@ -134,12 +138,12 @@ class RewindTracker:
             self._follow_all(look, rests, renewed)
         self._forget(look)
         over = [
-            who
-            for who, moment in self.meant.items()
+            row_key
+            for row_key, moment in self.meant.items()
             if not 0 <= now - moment <= MANUAL_REWIND_INTERVALS * interval_s
         ]
-        for who in over:
-            del self.meant[who]
+        for row_key in over:
+            del self.meant[row_key]
         self._group(now, interval_s)
         self._looked_at = now
 
@@ -149,23 +153,23 @@ class RewindTracker:
         """
         is_first = self._looked_at == -inf
         before, self._rests = self._rests, dict(rests)
-        for who, until in rests.items():
-            was = before.get(who, until if is_first else 0.0)
+        for key, until in rests.items():
+            was = before.get(key, until if is_first else 0.0)
             if inf in {was, until} or was != until:
-                self._rested_at[who] = now
-        for who in before.keys() - rests.keys():  # where no status topic tells when it ended
-            if before[who] == inf:
-                self._rested_at[who] = now
-        for who in [
-            who for who, moment in self._rested_at.items() if not 0 <= now - moment < PAUSE_MEMORY_S
+                self._rested_at[key] = now
+        for key in before.keys() - rests.keys():  # where no status topic tells when it ended
+            if before[key] == inf:
+                self._rested_at[key] = now
+        for key in [
+            key for key, moment in self._rested_at.items() if not 0 <= now - moment < PAUSE_MEMORY_S
         ]:
-            del self._rested_at[who]
+            del self._rested_at[key]
 
-    def _rested(self, who: ConnectorKey) -> bool:
+    def _rested(self, key: ConnectorKey) -> bool:
         """Has it rested since the look before the last one? Two topics are read by two tails, of
         which one may be a moment behind.
         """
-        return self._rested_at.get(who, -inf) >= self._looked_at
+        return self._rested_at.get(key, -inf) >= self._looked_at
 
     def _followed(
         self,
@@ -186,18 +190,18 @@ class RewindTracker:
         renewed: Mapping[_RecreatedTopicKey, float],
     ) -> None:
         now = look.snapshot.at
-        for who, views in look.mirrors.items():
-            flow = look.flows.get(who)
-            syncs = look.syncs(who[0]) if flow is not None and look.has_own_syncs(flow) else {}
+        for key, views in look.mirrors.items():
+            flow = look.flows.get(key)
+            syncs = look.syncs(key[0]) if flow is not None and look.has_own_syncs(flow) else {}
             for view in views:
-                moment = renewed.get((*who, view.topic))
+                moment = renewed.get((*key, view.topic))
                 if moment is not None and self._is_of_before(view, moment):
                     # What is known of its position is of a topic that is no more.
-                    self._stands.pop((*who, view.topic, view.partition), None)
-                    self.recopies.pop((*who, view.topic, view.partition), None)
+                    self._stands.pop((*key, view.topic, view.partition), None)
+                    self.recopies.pop((*key, view.topic, view.partition), None)
                     continue
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
-                self._follow(view, sync, now, resting=rests.get(who, 0.0) == inf)
+                self._follow(view, sync, now, resting=rests.get(key, 0.0) == inf)
 
     def _is_of_before(self, view: MirrorPartitionView, renewed_at: float) -> bool:
         """Return whether its commit is the one that was known when its topic was created again, or
@@ -222,28 +226,28 @@ class RewindTracker:
         resets: dict[ConnectorKey, int] = {}
         polled: set[ConnectorKey] = set()
         for view in self._sources:
-            who = (view.connect_cluster, view.connector)
+            key = (view.connect_cluster, view.connector)
             if view.from_rest:
-                polled.add(who)
+                polled.add(key)
             if view.rewinds is not None:
-                rewinds[who] = rewinds.get(who, 0) + view.rewinds
+                rewinds[key] = rewinds.get(key, 0) + view.rewinds
             if view.resets is not None:
-                resets[who] = resets.get(who, 0) + view.resets
-        fallen = {who for who, count in rewinds.items() if count > self._rewinds.get(who, count)}
+                resets[key] = resets.get(key, 0) + view.resets
+        fallen = {key for key, count in rewinds.items() if count > self._rewinds.get(key, count)}
         by_hand = {
-            who
-            for who in fallen
-            if self._rested(who)
-            or (who in polled and self._rested_at.get(who, -inf) >= now - interval_s)
+            key
+            for key in fallen
+            if self._rested(key)
+            or (key in polled and self._rested_at.get(key, -inf) >= now - interval_s)
         }
-        self._events.extend((now, who) for who in sorted(fallen - by_hand))
+        self._events.extend((now, key) for key in sorted(fallen - by_hand))
         self.meant |= dict.fromkeys(by_hand, now)
         # Whose first commit came since the last look may have lost it since as well.
         is_first = self._looked_at == -inf
         self._reset |= {
-            who
-            for who, count in resets.items()
-            if count > self._resets.get(who, count if is_first else 0)
+            key
+            for key, count in resets.items()
+            if count > self._resets.get(key, count if is_first else 0)
         }
         self._rewinds, self._resets = rewinds, resets
 
@@ -291,9 +295,9 @@ class RewindTracker:
     def _forget(self, look: SnapshotIndex) -> None:
         """Partitions that are no longer copied, of flows that can be seen."""
         shown = {
-            (*who, view.topic, view.partition)
-            for who, views in look.mirrors.items()
-            if any(who == where[:2] for where in self.recopies)
+            (*key, view.topic, view.partition)
+            for key, views in look.mirrors.items()
+            if any(key == where[:2] for where in self.recopies)
             for view in views
         }
         for where in [
@@ -328,7 +332,7 @@ class RewindTracker:
             clusters.setdefault(cluster, set()).add(connector)
         for cluster, connectors in clusters.items():
             if len(connectors) >= SHARED_REWIND_CONNECTORS_MIN:
-                last = max(moment for moment, who in self._events if who[0] == cluster)
+                last = max(moment for moment, key in self._events if key[0] == cluster)
                 before = self.together.get(cluster)
                 if before is not None and last - before.at <= interval_s:
                     connectors |= set(before.connectors)
@@ -342,13 +346,13 @@ class RewindTracker:
             meant=tuple(self.meant.items()),
         )
 
-    def recall(self, told: RewindState) -> None:
+    def recall(self, rewind: RewindState) -> None:
         """Go on from there."""
-        self.recopies = {recopy.where: recopy for recopy in told.recopies}
+        self.recopies = {recopy.where: recopy for recopy in rewind.recopies}
         self.together = {
-            shared_rewind.connect_cluster: shared_rewind for shared_rewind in told.together
+            shared_rewind.connect_cluster: shared_rewind for shared_rewind in rewind.together
         }
-        self.meant = dict(told.meant)
+        self.meant = dict(rewind.meant)
 
 
 def _limit_position(

@@ -124,7 +124,7 @@ def build_judgement(
     scope: Scope,
     of: tuple[str, ...],
     subject: str,
-    standing: VerdictState,
+    verdict: VerdictState,
     reason: str,
     evidence: Evidence,
 ) -> Judgement:
@@ -134,10 +134,10 @@ def build_judgement(
         connect_cluster=of[0],
         connector=of[1],
         subject=subject,
-        verdict=standing.verdict,
-        rule=standing.rule,
+        verdict=verdict.verdict,
+        rule=verdict.rule,
         reason=reason,
-        since=standing.since,
+        since=verdict.since,
         evidence=evidence,
     )
 

@@ -203,17 +203,17 @@ class ProgressTracker:
             marks=self._stopwatch.marks,
         )
 
-    def recall(self, told: ProgressState) -> None:
+    def recall(self, progress: ProgressState) -> None:
         """Go on from there."""
-        self._stopwatch.recall(told.at, told.watched, told.marks)
-        self._next_w = told.watched
-        self._wholes = dict(told.wholes)
-        for kept in told.subjects:
+        self._stopwatch.recall(progress.at, progress.watched, progress.marks)
+        self._next_w = progress.watched
+        self._wholes = dict(progress.wholes)
+        for kept in progress.subjects:
             kept.window.commits = None
             subject = JudgedPartition(key=kept.key, label=kept.label, sink=kept.sink)
             subject.standing, subject.window = kept.standing, kept.window
             self._roll.add(subject)
-        for cluster, connector, broken, why_w, *more in told.tracks:
+        for cluster, connector, broken, why_w, *more in progress.tracks:
             track = self._roll.track((cluster, connector))
             track.why = "it could not work when it was last seen" if broken else None
             track.why_w = why_w
@@ -236,14 +236,14 @@ class ProgressTracker:
             (history.connect_cluster, history.connector, history.task): history
             for history in snapshot.histories
         }
-        for whose, history in self._followed.items():
-            known = before.get(whose)
+        for key, history in self._followed.items():
+            known = before.get(key)
             if known is None or known is history:
                 continue  # of one that was not followed nothing orders its past and our looks
             last = known.changes[-1]
             news = find_changes_since(history.changes, last.at, last.state)
             if any(change.state == "failed" for change in news):
-                self._roll.track(whose[:2]).fail(snapshot.at, snapshot.at, self._w)
+                self._roll.track(key[:2]).fail(snapshot.at, snapshot.at, self._w)
 
     def _see(self, connectors: tuple[ConnectorView, ...]) -> list[tuple[str, str]]:
         """Those that have failed, or a task of them has."""
@@ -270,7 +270,7 @@ class ProgressTracker:
     ) -> None:
         """At everything, or only at some."""
         self._number += 1
-        sight = InputVisibility(snapshot)
+        visibility = InputVisibility(snapshot)
         restated, self._restated = self._restated, set()
         if only is not None:
             tracks = (self._roll.tracks[of] for of in restated if of in self._roll.tracks)
@@ -278,12 +278,14 @@ class ProgressTracker:
         seen = self._roll.seen(snapshot, only, self._number)
         for of, track in self._roll.tracks.items():
             track.look(
-                describe_states(sight.connectors.get(of)), sight.state_of(*of), sight.unusual(of)
+                describe_states(visibility.connectors.get(of)),
+                visibility.state_of(*of),
+                visibility.unusual(of),
             )
         left = deque(seen if only is not None else self._roll.subjects.values())
         leisure = max(JUDGED_PER_TICK_MIN, -(-len(left) // FULL_PASS_TICKS))
         self._under_way = _JudgingPass(
-            sight=sight,
+            sight=visibility,
             at=snapshot.at,
             w=self._w,
             whole=only is None,
@@ -294,59 +296,63 @@ class ProgressTracker:
         )
         self._go_on(self._under_way)
 
-    def _go_on(self, look: _JudgingPass) -> None:
+    def _go_on(self, judging_pass: _JudgingPass) -> None:
         """As far as one tick allows; what a look saw is of the moment at which it began."""
-        for _ in range(min(len(look.left), look.at_once)):
-            subject = look.left.popleft()
-            self._judge(subject, look)
-            look.touched.add(subject.key[:2])
-            due = compute_patience_end_w(subject, look.w, self._settings)
-            look.next_w = look.next_w if due is None else min(look.next_w, due)
+        for _ in range(min(len(judging_pass.left), judging_pass.at_once)):
+            subject = judging_pass.left.popleft()
+            self._judge(subject, judging_pass)
+            judging_pass.touched.add(subject.key[:2])
+            due = compute_patience_end_w(subject, judging_pass.w, self._settings)
+            judging_pass.next_w = (
+                judging_pass.next_w if due is None else min(judging_pass.next_w, due)
+            )
             if subject.standing.verdict in _TROUBLE_VERDICTS:
                 self._troubled.add(subject.key)
             else:
                 self._troubled.discard(subject.key)
-        if not look.left:
+        if not judging_pass.left:
             self._under_way = None
-            self._finish(look)
+            self._finish(judging_pass)
 
-    def _finish(self, look: _JudgingPass) -> None:
-        if look.whole:
-            self._next_w = look.next_w
-            self._troubled -= self._roll.forget(self._number, look.w, self._settings.patience_s)
-            self._roll.drop_tracks(frozenset(look.sight.connectors))
+    def _finish(self, judging_pass: _JudgingPass) -> None:
+        if judging_pass.whole:
+            self._next_w = judging_pass.next_w
+            self._troubled -= self._roll.forget(
+                self._number, judging_pass.w, self._settings.patience_s
+            )
+            self._roll.drop_tracks(frozenset(judging_pass.sight.connectors))
             self._connectors = None  # one that came after the look began is to be seen again
-            look.touched = set(self._roll.tracks)
+            judging_pass.touched = set(self._roll.tracks)
         else:
-            self._next_w = min(self._next_w, look.next_w)
+            self._next_w = min(self._next_w, judging_pass.next_w)
         # A glance at five thousand costs what a tick may cost: of more there are fewer glances.
         share = len(self._troubled) / TROUBLED_PER_INTERVAL_MAX
-        self._glance_w = look.w + share * self._settings.interval_s
-        self._sum_up(look)
-        self._looked, self._looked_at, self._looked_w = True, look.at, look.w
+        self._glance_w = judging_pass.w + share * self._settings.interval_s
+        self._sum_up(judging_pass)
+        self._looked, self._looked_at, self._looked_w = True, judging_pass.at, judging_pass.w
 
-    def _judge(self, subject: JudgedPartition, look: _JudgingPass) -> None:
+    def _judge(self, subject: JudgedPartition, judging_pass: _JudgingPass) -> None:
         """One partition: take in what is seen of it, decide, and say why."""
         track = self._roll.tracks[subject.key[:2]]
         seen = subject.number == self._number
-        if seen and subject.window is not None and not subject.changed(track, look.w):
-            subject.window.pass_by(look.w, self._settings)
+        if seen and subject.window is not None and not subject.changed(track, judging_pass.w):
+            subject.window.pass_by(judging_pass.w, self._settings)
             return
         case = build_case(
             subject,
             track,
-            look.sight,
+            judging_pass.sight,
             self._settings,
             number=self._number,
-            w=look.w,
-            at=look.at,
+            w=judging_pass.w,
+            at=judging_pass.at,
             clock=self._stopwatch.clock,
         )
         if case is None:  # gone: it says nothing more, and may come back
             subject.judgement = None
             return
         decided = decide_verdict(case)
-        subject.standing.settle(decided, look.at)
+        subject.standing.settle(decided, judging_pass.at)
         if decided is not None:
             subject.reason = intern(decided.reason)  # that of 100,000 is seldom more than a few
         rule = 0 if decided is None else decided.rule
@@ -355,21 +361,30 @@ class ProgressTracker:
 
     # --- the sum ---------------------------------------------------------------------------------
 
-    def _sum_up(self, look: _JudgingPass) -> None:
+    def _sum_up(self, judging_pass: _JudgingPass) -> None:
         """Of connectors and flows, the verdict that is the worst of their partitions."""
-        if look.whole:
-            self._summed = {of: told for of, told in self._summed.items() if of in look.touched}
-        for of in look.touched:
-            self._summed[of] = tuple(self._sums(of, self._roll.tracks[of], look.sight, look.at))
-        if look.whole:
-            kept = {
-                (told.connect_cluster, told.connector, told.scope.value, told.subject)
-                for sums in self._summed.values()
-                for told in sums
+        if judging_pass.whole:
+            self._summed = {
+                of: told for of, told in self._summed.items() if of in judging_pass.touched
             }
-            self._wholes = {of: standing for of, standing in self._wholes.items() if of in kept}
+        for of in judging_pass.touched:
+            self._summed[of] = tuple(
+                self._sums(of, self._roll.tracks[of], judging_pass.sight, judging_pass.at)
+            )
+        if judging_pass.whole:
+            kept = {
+                (
+                    judgement.connect_cluster,
+                    judgement.connector,
+                    judgement.scope.value,
+                    judgement.subject,
+                )
+                for sums in self._summed.values()
+                for judgement in sums
+            }
+            self._wholes = {of: verdict for of, verdict in self._wholes.items() if of in kept}
         self._judgements = (
-            *(told for _, sums in sorted(self._summed.items()) for told in sums),
+            *(judgement for _, sums in sorted(self._summed.items()) for judgement in sums),
             *(
                 subject.judgement
                 for subject in self._roll.subjects.values()
@@ -378,24 +393,28 @@ class ProgressTracker:
         )
 
     def _sums(
-        self, of: tuple[str, str], track: JudgedConnector, sight: InputVisibility, moment: float
+        self,
+        of: tuple[str, str],
+        track: JudgedConnector,
+        visibility: InputVisibility,
+        moment: float,
     ) -> Iterable[Judgement]:
         subjects = [subject for subject in track.subjects.values() if subject.judgement is not None]
-        if subjects or of in sight.connectors:
-            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, sight, moment)
-        flow = sight.flows.get(of)
+        if subjects or of in visibility.connectors:
+            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, visibility, moment)
+        flow = visibility.flows.get(of)
         if flow is not None:
             aliases = (flow.source, flow.target)
             in_flow = [subject for subject in subjects if subject.flow == aliases]
             name = f"{flow.source}->{flow.target}"
-            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, sight, moment)
+            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, visibility, moment)
 
     def _sum(
         self,
         of: _SummaryKey,
         subjects: list[JudgedPartition],
         track: JudgedConnector,
-        sight: InputVisibility,
+        visibility: InputVisibility,
         moment: float,
     ) -> Judgement:
         counts = Counter(subject.standing.verdict for subject in subjects)
@@ -409,7 +428,7 @@ class ProgressTracker:
             speaks, key=lambda subject: (subject.standing.since, subject.key), default=None
         )
         if instance is None:
-            decision = self._without_partitions(of[:2], track, sight)
+            decision = self._without_partitions(of[:2], track, visibility)
         else:
             decision = Decision(verdict, instance.standing.rule, instance.reason)
         failed = None if track.blind is not None else match_failed_connector(track.failed)
@@ -426,14 +445,14 @@ class ProgressTracker:
         return build_judgement(Scope(of[2]), of, of[3], standing, decision.reason, found)
 
     def _without_partitions(
-        self, of: tuple[str, str], track: JudgedConnector, sight: InputVisibility
+        self, of: tuple[str, str], track: JudgedConnector, visibility: InputVisibility
     ) -> Decision:
         patience_s = self._settings.patience_s
         if track.blind is None and track.rests is not None:
             rests = decide_verdict(VerdictCase(patience_s=patience_s, rests=track.rests))
             assert rests is not None  # a law of its own for each of the two
             return rests
-        if track.blind is None and track.runs_w is not None and sight.commits_nothing(of):
+        if track.blind is None and track.runs_w is not None and visibility.commits_nothing(of):
             since = format_moment(self._stopwatch.clock(track.runs_w))
             reason = match_no_first_commit(self._w - track.runs_w, patience_s, since)
             if reason is not None:

@@ -87,10 +87,10 @@ def open_remediation_driver(
     with (
         closing(RestDriver(connect, subject.connector, kafka, clock=steady, check=check)) as rest,
         closing(KafkaBrokers(config.kafka)) as brokers,
-        closing(ConnectClient(connect)) as sight,
+        closing(ConnectClient(connect)) as client,
     ):
         proofs = ProbationChecker(
-            sight, subject.connector, steady, build_last_record_check(brokers)
+            client, subject.connector, steady, build_last_record_check(brokers)
         )
         changing = (
             rest if subject.driver == "rest" else _build_strimzi_driver(plan, connect, rest, check)
@@ -111,10 +111,10 @@ def _build_strimzi_driver(
     if at is None:
         raise RemoteRefusal(connect.name, "it is not linked to a resource of Strimzi any more")
     read = build_kube_reader(at)
-    _, seen = read_owning_resources(read, at, plan.subject.connector)
+    _, connector_resource = read_owning_resources(read, at, plan.subject.connector)
     strimzi = StrimziDriver(
         read.access,
-        seen.owner,
+        connector_resource.owner,
         stays=plan.final is RequestedState.STOPPED,
         reader=read,
         writer=KubeWriter(read.access, check=check),

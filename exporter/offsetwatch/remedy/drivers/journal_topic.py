@@ -13,10 +13,10 @@ __all__ = ["JournalWriter", "create_topic", "open_writer"]
 
 
 def create_topic(
-    kafka: str, properties: Mapping[str, Any], wanted: JournalTopicRequirements
+    kafka: str, properties: Mapping[str, Any], requirements: JournalTopicRequirements
 ) -> None:
     """Create the topic; that it exists already is no error. Raises ClientError."""
-    journal.create_journal_topic(kafka, properties, wanted)
+    journal.create_journal_topic(kafka, properties, requirements)
 
 
 def open_writer(kafka: str, properties: Mapping[str, Any], topic: str) -> JournalWriter:

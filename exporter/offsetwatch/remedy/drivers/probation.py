@@ -27,9 +27,13 @@ class ProbationChecker:
     """Looks at `Prove`, for one connector."""
 
     def __init__(
-        self, sight: ConnectClient, connector: str, clock: UnixClock, nothing_after: LastRecordCheck
+        self,
+        client: ConnectClient,
+        connector: str,
+        clock: UnixClock,
+        nothing_after: LastRecordCheck,
     ) -> None:
-        self._sight = sight
+        self._sight = client
         self._connector = connector
         self._clock = clock
         self._nothing_after = nothing_after
@@ -77,10 +81,10 @@ class ProbationChecker:
         return self._moving(step, seen, position, target)
 
     def _moving(
-        self, step: Prove, seen: RestConnectorState, position: int, target: int
+        self, step: Prove, connector: RestConnectorState, position: int, target: int
     ) -> StepInspection:
         now = self._clock.now()
-        if not _is_running(seen):
+        if not _is_running(connector):
             self._quiet_since = None
             return StepInspection(StepStatus.NOT_YET, "its tasks are not all running yet")
         if self._quiet_since is None or self._quiet_since > now:
@@ -110,15 +114,15 @@ def parse_position(pair: PartitionOffset | None) -> int | None:
     return None
 
 
-def _has_failed(seen: RestConnectorState) -> bool:
-    return seen.standing.state == "failed" or "failed" in seen.standing.tasks
+def _has_failed(connector: RestConnectorState) -> bool:
+    return connector.standing.state == "failed" or "failed" in connector.standing.tasks
 
 
-def _is_running(seen: RestConnectorState) -> bool:
-    tasks = seen.standing.tasks
+def _is_running(connector: RestConnectorState) -> bool:
+    tasks = connector.standing.tasks
     return (
-        seen.standing.state == "running"
-        and bool(seen.configured)
-        and len(tasks) >= seen.configured
+        connector.standing.state == "running"
+        and bool(connector.configured)
+        and len(tasks) >= connector.configured
         and set(tasks) == {"running"}
     )

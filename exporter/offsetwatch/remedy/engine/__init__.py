@@ -246,32 +246,34 @@ def _must_finish(progress: PlanProgress) -> bool:
     return any(is_change(each) and not isinstance(each, Create) for each in steps)
 
 
-def _handle_inspection(progress: PlanProgress, look: StepInspection, now: float) -> Move:
-    match look.standing:
+def _handle_inspection(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
+    match inspection.standing:
         case StepStatus.DONE:
-            return _handle_done(progress, look, now)
+            return _handle_done(progress, inspection, now)
         case StepStatus.READY | StepStatus.PARTLY:
-            return _handle_ready(progress, look, now)
+            return _handle_ready(progress, inspection, now)
         case StepStatus.NOT_YET:
-            return _wait_or_expire(progress, look.said, now)
+            return _wait_or_expire(progress, inspection.said, now)
         case StepStatus.FOREIGN:
             if progress.changed and not _is_verifying(progress):
-                return _park(progress, PlanEnding.PARKED, PlanFailureCause.CHANGED, look.said, now)
-            return _fail(progress, PlanFailureCause.CHANGED, look.said, now)
+                return _park(
+                    progress, PlanEnding.PARKED, PlanFailureCause.CHANGED, inspection.said, now
+                )
+            return _fail(progress, PlanFailureCause.CHANGED, inspection.said, now)
         case StepStatus.IMPOSSIBLE:
-            return _fail(progress, PlanFailureCause.REFUSED, look.said, now)
+            return _fail(progress, PlanFailureCause.REFUSED, inspection.said, now)
 
 
-def _handle_done(progress: PlanProgress, look: StepInspection, now: float) -> Move:
+def _handle_done(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
     # A stop without an answer may be carried out after the resume that follows it. What is seen may
     # also be a person's doing, while we wait for our own request to show.
     late_until = progress.late_until
     if progress.plan.remedy is not None:
         late_until = max(late_until, progress.doubt_until)
     if (progress.undoing or progress.last) and now < late_until:
-        said = f"{look.said}; an earlier request without an answer may still be carried out"
+        said = f"{inspection.said}; an earlier request without an answer may still be carried out"
         return _build_wait(progress, said)
-    return _finish_step(progress, look.said, now)
+    return _finish_step(progress, inspection.said, now)
 
 
 def _finish_step(progress: PlanProgress, said: str, now: float) -> Move:
@@ -290,22 +292,22 @@ def _build_ended_record(progress: PlanProgress, now: float) -> PlanEnded:
     return PlanEnded(at=now, ending=PlanEnding.RESTORED, said=turned.said, cause=turned.cause)
 
 
-def _handle_ready(progress: PlanProgress, look: StepInspection, now: float) -> Move:
+def _handle_ready(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
     if isinstance(progress.step, Settle | VerificationStep):
-        return _wait_or_expire(progress, look.said, now)
+        return _wait_or_expire(progress, inspection.said, now)
     if progress.answer is AttemptResult.NACK:
-        return _handle_refusal(progress, look, now)
+        return _handle_refusal(progress, inspection, now)
     if progress.sent:
         patience_s = _compute_patience_s(progress)
         if now < progress.asked_at + patience_s:
-            said = f"{look.said}; the request has {patience_s:.0f} s to take effect"
+            said = f"{inspection.said}; the request has {patience_s:.0f} s to take effect"
             return _build_wait(progress, said)
     elif progress.refused and progress.over(progress.limits.step_s, now):
         return _fail(progress, PlanFailureCause.REFUSED, progress.refused, now)
     if progress.spent >= progress.limits.attempts:
-        if progress.answer is AttemptResult.FAILED and look.standing is StepStatus.READY:
-            return _handle_refusal(progress, look, now)
-        said = f"requested {progress.spent} times without effect: {look.said}"
+        if progress.answer is AttemptResult.FAILED and inspection.standing is StepStatus.READY:
+            return _handle_refusal(progress, inspection, now)
+        said = f"requested {progress.spent} times without effect: {inspection.said}"
         return _handle_expiry(progress, said, now)
     if _is_stopped_too_long(progress, now):  # without a pause: this process stood still
         return _fail_out_of_time(progress, now)
@@ -324,11 +326,11 @@ def _compute_patience_s(progress: PlanProgress) -> float:
     return limits.doubt_s
 
 
-def _handle_refusal(progress: PlanProgress, look: StepInspection, now: float) -> Move:
+def _handle_refusal(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
     """Go back after a refusal, once it was read back what came of the request."""
-    if look.standing is not StepStatus.READY or progress.undoing:
+    if inspection.standing is not StepStatus.READY or progress.undoing:
         return _fail(progress, PlanFailureCause.REFUSED, progress.refused, now)
-    said = f"read back: {look.said}"
+    said = f"read back: {inspection.said}"
     unchanged = _append_records(
         progress, StepAnswered(at=now, answer=AttemptResult.NACK, said=said)
     )

@@ -120,12 +120,12 @@ class FactsCollector:
 
     def now(self, connect: str, connector: str) -> LiveConnectorState:
         """What Connect shows of a connector."""
-        sight = self._sight_of(connect)
+        client = self._sight_of(connect)
         return LiveConnectorState(
-            root=call_or_none(sight.root),
-            seen=call_or_none(sight.seen, connector),
-            config=call_or_none(sight.config, connector),
-            pairs=call_or_none(sight.pairs, connector),
+            root=call_or_none(client.root),
+            seen=call_or_none(client.seen, connector),
+            config=call_or_none(client.config, connector),
+            pairs=call_or_none(client.pairs, connector),
             at=self._clock.now(),
         )
 
@@ -214,7 +214,7 @@ class FactsCollector:
             return facts.EvidenceFacts()
         own = (case.connect, case.connector)
         run = incident.worst
-        seen = self._past.incidents.get(incident.key)
+        incident_detected = self._past.incidents.get(incident.key)
         silent = incident.what is IncidentKind.FROZEN
         now = self._clock.now()
         more = count_ineffective_restarts(self._past, incident, now)
@@ -226,7 +226,7 @@ class FactsCollector:
                 for finding in snapshot.findings
                 if (finding.connect_cluster, finding.connector) == own
             ),
-            shown_since=None if seen is None else seen.at,
+            shown_since=None if incident_detected is None else incident_detected.at,
             failure_kind=kind if failure is None else failure.kind.value,
             veto="" if silent else veto_of(failure),
             failures=None if run is None else run.count + more,
@@ -275,7 +275,7 @@ class FactsCollector:
         view = find_connector_view(snapshot, case.connect, case.connector)
         config = None if now.config is None else compute_config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
-        seen, state, life = now.seen, None, None
+        connector, state, life = now.seen, None, None
         changes = find_state_changes(snapshot, case.connect, case.connector)
         pin = None if planned is None else parse_pin(planned.token)
         if planned is None:
@@ -289,15 +289,17 @@ class FactsCollector:
                 unlisted_at=find_unlisted_times(snapshot, case.connect, case.connector),
                 created_at=case.plan.created_at,
             )
-        if seen is not None and pin is not None:
+        if connector is not None and pin is not None:
             state = compare_state(
                 pin,
-                seen.standing.state,
+                connector.standing.state,
                 changes,
                 stopped_at=case.stopped_at or None,
                 altering=case.altering,
             )
-        tasks = None if seen is None else max(seen.configured, len(seen.standing.tasks))
+        tasks = (
+            None if connector is None else max(connector.configured, len(connector.standing.tasks))
+        )
         return facts.ConnectorFacts(
             connect_version=None if now.root is None else parse_version(now.root.version),
             offsets_api=now.pairs is not None or None,

@@ -48,36 +48,38 @@ class FailurePositions:
     def __init__(self) -> None:
         self._since: dict[tuple[ConnectorKey, TopicPartition | None], _PositionObservation] = {}
 
-    def failures_under(self, whose: ConnectorKey, config: str, run: FailureRun | None) -> int:
+    def failures_under(self, key: ConnectorKey, config: str, run: FailureRun | None) -> int:
         """How often it failed under this configuration, by its hash, for certain."""
         if run is None:
             return 0
-        return self._seen(whose, None, config, run).failures(run)
+        return self._seen(key, None, config, run).failures(run)
 
     def moved(
-        self, whose: ConnectorKey, run: FailureRun | None, place: ReadPosition | None
+        self, key: ConnectorKey, run: FailureRun | None, partition: ReadPosition | None
     ) -> bool | None:
         """Whether a position has moved since the first failure of the run, and was not there any
         more when it failed again; None if nobody knows.
         """
-        if run is None or place is None:
+        if run is None or partition is None:
             return None
-        if any(is_label_of(label, place.at.topic, place.at.partition) for label, _ in run.same):
+        if any(
+            is_label_of(label, partition.at.topic, partition.at.partition) for label, _ in run.same
+        ):
             return False
-        since = self._seen(whose, place.at, f"{place.next} in {run.first_at!r}", run)
+        since = self._seen(key, partition.at, f"{partition.next} in {run.first_at!r}", run)
         if since.failures(run) > 0:
             return False
         return True if run.moved else None
 
     def _seen(
-        self, whose: ConnectorKey, partition: TopicPartition | None, what: str, run: FailureRun
+        self, key: ConnectorKey, partition: TopicPartition | None, what: str, run: FailureRun
     ) -> _PositionObservation:
         """Since when it is so; if it was not so at the last look, since now."""
-        known = self._since.get((whose, partition))
+        known = self._since.get((key, partition))
         if known is None or known.what != what or not known.tells_of(run):
             if len(self._since) >= OBSERVATIONS_MAX:
                 self._since.clear()
-            known = self._since[whose, partition] = _PositionObservation(
+            known = self._since[key, partition] = _PositionObservation(
                 what, run.first_at, run.last_at, run.count
             )
         return known

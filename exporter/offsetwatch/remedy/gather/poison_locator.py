@@ -98,9 +98,9 @@ class PoisonLocator:
             now.config, worker_properties.read_worker_settings(connect.worker_properties_file)
         )
         run = None if case.incident is None else case.incident.worst
-        whose = (case.connect, case.connector)
+        key = (case.connect, case.connector)
         config = compute_config_sha256(case.connector, now.config)
-        failures = self._stood.failures_under(whose, config, run)
+        failures = self._stood.failures_under(key, config, run)
         ends = {
             (partition.topic, partition.partition): partition.log_end
             for partition in snapshot.sink_partitions
@@ -108,10 +108,14 @@ class PoisonLocator:
         }
         rows = []
         for pair in now.pairs:
-            place = parse_sink_position(pair)
-            end = None if place is None else ends.get((place.at.topic, place.at.partition))
-            topic_id = self._id_then(case, sink.kafka, place)
-            moved = self._stood.moved(whose, run, place)
+            topic_partition = parse_sink_position(pair)
+            end = (
+                None
+                if topic_partition is None
+                else ends.get((topic_partition.at.topic, topic_partition.at.partition))
+            )
+            topic_id = self._id_then(case, sink.kafka, topic_partition)
+            moved = self._stood.moved(key, run, topic_partition)
             rows.append(SubjectPartition(pair, moved, topic_id=topic_id, end_seen=end))
         return self._finder.find(
             SinkSubject(
@@ -144,14 +148,14 @@ class PoisonLocator:
             self._connects[case.connect].worker_properties_file
         )
         run = None if case.incident is None else case.incident.worst
-        whose = (case.connect, case.connector)
+        key = (case.connect, case.connector)
         rows = []
         for pair in now.pairs:
-            place = parse_mirror_position(pair)
-            remote = None if place is None else find_remote_topic(flow, place.at.topic)
-            stood = self._stood.moved(whose, run, place)
-            moved = _is_mirror_moving(snapshot, case, place) if run is None else stood
-            topic_id = self._id_then(case, flow.upstream, place)
+            partition = parse_mirror_position(pair)
+            remote = None if partition is None else find_remote_topic(flow, partition.at.topic)
+            stood = self._stood.moved(key, run, partition)
+            moved = _is_mirror_moving(snapshot, case, partition) if run is None else stood
+            topic_id = self._id_then(case, flow.upstream, partition)
             rows.append(SubjectPartition(pair, moved, topic_id=topic_id, remote=remote))
         return self._finder.find(
             MirrorSubject(
@@ -217,16 +221,18 @@ class PoisonLocator:
             location, mine, to, OPERATOR_METHOD, record.sha256, record.size_bytes
         )
 
-    def _id_then(self, case: RemediationCase, kafka: str, place: ReadPosition | None) -> str | None:
+    def _id_then(
+        self, case: RemediationCase, kafka: str, partition: ReadPosition | None
+    ) -> str | None:
         """A topic's id when this incident was first looked into: by then the trouble had begun."""
-        if place is None or case.incident is None:
+        if partition is None or case.incident is None:
             return None
-        key = (case.incident.key, kafka, place.at.topic)
+        key = (case.incident.key, kafka, partition.at.topic)
         if key not in self._ids:
             if len(self._ids) >= IDS_MAX:
                 self._ids.clear()
             try:
-                self._ids[key] = self._brokers.topic_id(kafka, place.at.topic)
+                self._ids[key] = self._brokers.topic_id(kafka, partition.at.topic)
             except ClientError:
                 return None
         return self._ids[key]
@@ -242,14 +248,14 @@ class PoisonLocator:
 
 
 def _is_mirror_moving(
-    snapshot: Snapshot, case: RemediationCase, place: ReadPosition | None
+    snapshot: Snapshot, case: RemediationCase, partition: ReadPosition | None
 ) -> bool | None:
     """Of a mirror that never fails: whether a partition has nothing to wait for."""
-    if place is None:
+    if partition is None:
         return None
-    wanted = (case.connect, case.connector, place.at.topic, place.at.partition)
+    key = (case.connect, case.connector, partition.at.topic, partition.at.partition)
     for view in snapshot.mirror_partitions:
-        if (view.connect_cluster, view.connector, view.topic, view.partition) == wanted:
+        if (view.connect_cluster, view.connector, view.topic, view.partition) == key:
             return None if view.lag is None else view.lag == 0 or view.caught_up
     return None
 

@@ -136,22 +136,22 @@ class WindowSearch:
         if denied is not None:
             return denied
         batch = min(subject.facts.batch, self._limits.records)
-        with self._look(subject.kafka, subject.facts.read_committed, batch) as look:
-            seen = look.at_all(still, parse_sink_position)
+        with self._look(subject.kafka, subject.facts.read_committed, batch) as inspection:
+            partition = inspection.at_all(still, parse_sink_position)
             letters: tuple[Headers, ...] | None = ()
             if subject.facts.dead_letters is not None and subject.letters_kafka is not None:
-                letters = look.letters(subject.letters_kafka, subject.facts.dead_letters)
-            return find_in_sink(subject, seen, letters, look.uncommitted(subject))
+                letters = inspection.letters(subject.letters_kafka, subject.facts.dead_letters)
+            return find_in_sink(subject, partition, letters, inspection.uncommitted(subject))
 
     def _in_mirror(self, subject: MirrorSubject) -> SearchAnswer:
         still = _select_stalled(select_own_partitions(subject))
         denied = refuse_mirror(subject) or self._too_many(still)
         if denied is not None:
             return denied
-        with self._look(subject.kafka, subject.facts.read_committed, MIRROR_BATCH) as look:
+        with self._look(subject.kafka, subject.facts.read_committed, MIRROR_BATCH) as inspection:
             if subject.failure is not None and subject.target_kafka is not None:
-                look.target_kafka = subject.target_kafka
-            return find_in_mirror(subject, look.at_all(still, parse_mirror_position))
+                inspection.target_kafka = subject.target_kafka
+            return find_in_mirror(subject, inspection.at_all(still, parse_mirror_position))
 
     def _too_many(self, still: tuple[SubjectPartition, ...]) -> NoIdentification | None:
         if len(still) <= self._limits.partitions:
@@ -219,29 +219,29 @@ class _LogInspection:
         """What stands next in each."""
         found = {}
         for standing in partitions:
-            place = where(standing.pair)
-            assert place is not None  # what has none was refused
+            partition = where(standing.pair)
+            assert partition is not None  # what has none was refused
             try:
-                found[place.at] = self._seen(standing, place)
+                found[partition.at] = self._seen(standing, partition)
             except ClientError as exc:
-                found[place.at] = PartitionReading(unread=exc.reason)
+                found[partition.at] = PartitionReading(unread=exc.reason)
         return found
 
-    def _seen(self, standing: SubjectPartition, place: ReadPosition) -> PartitionReading:
+    def _seen(self, standing: SubjectPartition, partition: ReadPosition) -> PartitionReading:
         self._left_s()
-        topic_id = self._logs.topic_id(self._kafka, place.at.topic)
-        bounds = self._logs.bounds(self._kafka, place.at)
+        topic_id = self._logs.topic_id(self._kafka, partition.at.topic)
+        bounds = self._logs.bounds(self._kafka, partition.at)
         end = bounds.stable_end if self._committed else bounds.end
-        if not bounds.start <= place.next < end:
-            return PartitionReading(topic_id, LogWindow((), place.next, end, bounds.start))
-        window = self._window(place.at, place.next, committed=self._committed or False)
+        if not bounds.start <= partition.next < end:
+            return PartitionReading(topic_id, LogWindow((), partition.next, end, bounds.start))
+        window = self._window(partition.at, partition.next, committed=self._committed or False)
         differ = False
         if self._committed is None:
-            strict = self._window(place.at, place.next, committed=True)
+            strict = self._window(partition.at, partition.next, committed=True)
             differ = _list_offsets(strict) != _list_offsets(window)
         salvaged, sound_after = None, None
         if window.corrupt_at is not None and not window.records:
-            salvaged, sound_after = self._salvaged(place)
+            salvaged, sound_after = self._salvaged(partition)
         size_max = None
         if self.target_kafka is not None and standing.remote is not None:
             size_max = self._logs.message_bytes_max(self.target_kafka, standing.remote)
@@ -254,14 +254,14 @@ class _LogInspection:
             size_max=size_max,
         )
 
-    def _salvaged(self, place: ReadPosition) -> tuple[RawRecord | None, bool]:
+    def _salvaged(self, partition: ReadPosition) -> tuple[RawRecord | None, bool]:
         """The bytes of what cannot be read as it should, and whether what follows can."""
         committed = self._committed or False
-        torn = self._window(place.at, place.next, committed=committed, sums=False, count=1)
+        torn = self._window(partition.at, partition.next, committed=committed, sums=False, count=1)
         if not torn.records:
             return None, False
         record = torn.records[0]
-        after = self._window(place.at, record.offset + 1, committed=committed, count=1)
+        after = self._window(partition.at, record.offset + 1, committed=committed, count=1)
         return record, after.corrupt_at is None
 
     def letters(self, kafka: str, topic: str) -> tuple[Headers, ...] | None:

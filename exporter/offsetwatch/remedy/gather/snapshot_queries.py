@@ -214,11 +214,11 @@ def is_label_of(label: str, topic: str, partition: int) -> bool:
 
 def find_lag(snapshot: Snapshot, case: RemediationCase, topic: str, partition: int) -> int | None:
     """Records that wait in a partition."""
-    wanted = (case.connect, case.connector, topic, partition)
+    key = (case.connect, case.connector, topic, partition)
     views: tuple[SinkPartitionView | MirrorPartitionView, ...]
     views = (*snapshot.sink_partitions, *snapshot.mirror_partitions)
     for view in views:
-        if (view.connect_cluster, view.connector, view.topic, view.partition) == wanted:
+        if (view.connect_cluster, view.connector, view.topic, view.partition) == key:
             return view.lag
     return None
 

@@ -62,7 +62,7 @@ def blast(
     """Only few connectors are in remediation at once, and each with one plan."""
     if (connect, connector) in in_remedy:
         return reply_deny("another plan for this connector is not over")
-    here = sum(whose[0] == connect for whose in in_remedy)
+    here = sum(key[0] == connect for key in in_remedy)
     said = (
         f"{here} others in {connect} and {len(in_remedy)} in all are in remediation; at most "
         f"{policy.per_connect} and {policy.total} are allowed, this one included"

@@ -117,7 +117,7 @@ class JournalIndex:
             self.over[found.stands] += found.plan.remedy is not None
 
 
-def _build_quarantine_row(plan: Plan, step: Copy, seen: StepVerified) -> QuarantineRow:
+def _build_quarantine_row(plan: Plan, step: Copy, step_verified: StepVerified) -> QuarantineRow:
     return QuarantineRow(
         skip_key=step.skip_key,
         plan_id=plan.plan_id,
@@ -129,8 +129,8 @@ def _build_quarantine_row(plan: Plan, step: Copy, seen: StepVerified) -> Quarant
         offset=step.record.offset,
         sha256=step.sha256,
         size_bytes=step.size_bytes,
-        where=seen.said.removeprefix(COPY_NOTE_PREFIX)
-        if seen.said.startswith(COPY_NOTE_PREFIX)
+        where=step_verified.said.removeprefix(COPY_NOTE_PREFIX)
+        if step_verified.said.startswith(COPY_NOTE_PREFIX)
         else step.to,
-        at=Moment(seen.at),
+        at=Moment(step_verified.at),
     )

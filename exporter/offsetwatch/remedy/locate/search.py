@@ -233,22 +233,22 @@ def refuse_by_offsets(
     """Offsets that we do not understand, or that are there twice: nothing is to be written then."""
     there: set[TopicPartition] = set()
     for standing in partitions:
-        place = where(standing.pair)
+        partition = where(standing.pair)
         if standing.pair.offset is None:
             continue
-        if place is None:
+        if partition is None:
             return NoIdentification(
                 "offset_not_understood",
                 f"{standing.pair.partition} has {standing.pair.offset}: which record is next is "
                 "unknown",
             )
-        if place.at in there:
+        if partition.at in there:
             return NoIdentification(
                 "partition_twice",
-                f"two offsets stand for {_format_partition(place.at)}: which one is read is "
+                f"two offsets stand for {_format_partition(partition.at)}: which one is read is "
                 "not certain",
             )
-        there.add(place.at)
+        there.add(partition.at)
     return None
 
 
@@ -263,11 +263,11 @@ def find_suspects(
     """
     found = []
     for standing in partitions:
-        place = where(standing.pair)
-        if place is None or standing.moved:
+        partition = where(standing.pair)
+        if partition is None or standing.moved:
             continue
         suspect = _build_suspect(
-            standing, place, seen.get(place.at, PartitionReading(unread="not_read"))
+            standing, partition, seen.get(partition.at, PartitionReading(unread="not_read"))
         )
         if isinstance(suspect, NoIdentification):
             return suspect
@@ -281,44 +281,53 @@ def find_suspects(
 
 
 def _build_suspect(
-    standing: SubjectPartition, place: ReadPosition, seen: PartitionReading
+    standing: SubjectPartition, partition: ReadPosition, partition_reading: PartitionReading
 ) -> Suspect | NoIdentification | None:
     """None where there is nothing to read."""
-    name, window = _format_partition(place.at), seen.window
+    name, window = _format_partition(partition.at), partition_reading.window
     if window is None:
-        return NoIdentification("window_not_read", f"{name} could not be read: {seen.unread}")
-    problem = _find_log_change(standing, place, seen, window)
+        return NoIdentification(
+            "window_not_read", f"{name} could not be read: {partition_reading.unread}"
+        )
+    problem = _find_log_change(standing, partition, partition_reading, window)
     if problem is not None:
         return NoIdentification(problem[0], f"{name} {problem[1]}")
     nothing = not window.records and window.corrupt_at is None
-    if place.next == window.end or (nothing and window.next_offset >= window.end):
+    if partition.next == window.end or (nothing and window.next_offset >= window.end):
         return None  # markers of transactions are no records
     if nothing:
         return NoIdentification("window_not_read", f"{name} could not be read in time")
-    if seen.levels_differ:
+    if partition_reading.levels_differ:
         return NoIdentification(
             "isolation_unknown",
             f"it is unknown whether aborted transactions of {name} are read: that depends on the "
             "worker's consumer.isolation.level",
         )
-    return Suspect(standing, place, seen, window)
+    return Suspect(standing, partition, partition_reading, window)
 
 
 def _find_log_change(
-    standing: SubjectPartition, place: ReadPosition, seen: PartitionReading, window: LogWindow
+    standing: SubjectPartition,
+    partition: ReadPosition,
+    partition_reading: PartitionReading,
+    window: LogWindow,
 ) -> tuple[str, str] | None:
     """Why this log is not the one that the offset was committed for, as (reason, what is so)."""
-    if standing.topic_id is None or seen.topic_id is None:
+    if standing.topic_id is None or partition_reading.topic_id is None:
         return "topic_id_unknown", "may have been recreated: its topic id is unknown"
-    if standing.topic_id != seen.topic_id:
+    if standing.topic_id != partition_reading.topic_id:
         return "topic_recreated", "was deleted and created again since the trouble began"
     if standing.end_seen is not None and window.end < standing.end_seen:
         return "log_end_went_back", f"ended at {standing.end_seen} before, and ends at {window.end}"
-    if place.next > window.end:
-        said = f"ends at {window.end}, and {place.next} is next: a reader would begin at its start"
+    if partition.next > window.end:
+        said = (
+            f"ends at {window.end}, and {partition.next} is next: a reader would begin at its start"
+        )
         return "position_past_end", said
-    if place.next < window.log_start:
-        said = f"begins at {window.log_start}, and {place.next} was next: retention took the rest"
+    if partition.next < window.log_start:
+        said = (
+            f"begins at {window.log_start}, and {partition.next} was next: retention took the rest"
+        )
         return "log_start_past_position", said
     return None
 

@@ -261,9 +261,9 @@ class _Search:
     def _said(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
         """What Connect said of this stage; what lies before the committed offset is long past."""
         committed = {
-            place.at: place.next
+            partition.at: partition.next
             for standing in self._subject.partitions
-            if (place := parse_sink_position(standing.pair)) is not None
+            if (partition := parse_sink_position(standing.pair)) is not None
         }
         for said in found:
             here = said.stage == self._stage or said.stage in self._converters

@@ -122,29 +122,29 @@ class FleetState:
     def at_work(self) -> frozenset[ConnectorKey]:
         """Whose plans have begun and are not over; parked ones among them."""
         return frozenset(
-            _connector_key_of(life.plan) for life in self._lives.values() if life.begun
+            _connector_key_of(live.plan) for live in self._lives.values() if live.begun
         )
 
     def parked(self) -> frozenset[ConnectorKey]:
         """Of these, those that a person must decide."""
         return frozenset(
-            _connector_key_of(life.plan) for life in self._lives.values() if life.parked
+            _connector_key_of(live.plan) for live in self._lives.values() if live.parked
         )
 
     def proposed(self) -> dict[str, Plan]:
         """Plans that nobody has decided yet."""
         return {
-            plan_id: life.plan
-            for plan_id, life in self._lives.items()
-            if not (life.decided or life.begun)
+            plan_id: plan_lifecycle.plan
+            for plan_id, plan_lifecycle in self._lives.items()
+            if not (plan_lifecycle.decided or plan_lifecycle.begun)
         }
 
     def approved(self) -> dict[str, Plan]:
         """Plans that may begin, in the order of their proposals."""
         return {
-            plan_id: life.plan
-            for plan_id, life in self._lives.items()
-            if life.approved_by is not None and not life.begun
+            plan_id: plan_lifecycle.plan
+            for plan_id, plan_lifecycle in self._lives.items()
+            if plan_lifecycle.approved_by is not None and not plan_lifecycle.begun
         }
 
     def not_before(self, plan: Plan, cool_down_s: float) -> float:
@@ -160,18 +160,16 @@ class FleetState:
         """Whom we hold stopped, or may, since when: until it was seen to run again, or a person
         has taken over.
         """
-        found = {whose: moment for whose, (moment, _) in self._held.items()}
-        for life in self._lives.values():
-            if life.stopped_at is not None:
-                whose = _connector_key_of(life.plan)
-                found[whose] = min(life.stopped_at, found.get(whose, life.stopped_at))
+        found = {key: moment for key, (moment, _) in self._held.items()}
+        for live in self._lives.values():
+            if live.stopped_at is not None:
+                key = _connector_key_of(live.plan)
+                found[key] = min(live.stopped_at, found.get(key, live.stopped_at))
         return found
 
     def holding(self, stopped: Collection[ConnectorKey]) -> frozenset[str]:
         """Incidents that were answered with a stop, of those connectors that still are."""
-        return frozenset(
-            incident for whose, (_, incident) in self._held.items() if whose in stopped
-        )
+        return frozenset(incident for key, (_, incident) in self._held.items() if key in stopped)
 
     def bounds(self) -> tuple[object, ...]:
         """What guards ask that people and other plans may change at any moment: where this is the
@@ -214,49 +212,53 @@ class FleetState:
                 if self._lives[plan_id].over:
                     del self._lives[plan_id]
 
-    def _step(self, life: _PlanLifecycle, record: AnyRecord) -> None:
+    def _step(self, plan_lifecycle: _PlanLifecycle, record: AnyRecord) -> None:
         match record:
             case PlanApproved():
-                life.approved_by, life.decided = record.by, True
+                plan_lifecycle.approved_by, plan_lifecycle.decided = record.by, True
             case PlanRejected() | PlanLapsed():
-                life.over = True
+                plan_lifecycle.over = True
             case PlanResumed():
-                life.parked = False
+                plan_lifecycle.parked = False
             case StepIntended():
-                self._intended(life, record)
+                self._intended(plan_lifecycle, record)
             case StepVerified():
-                if _is_running_again(life, record):
-                    life.stopped_at = None
-                if _is_manual_restart(life, record):
+                if _is_running_again(plan_lifecycle, record):
+                    plan_lifecycle.stopped_at = None
+                if _is_manual_restart(plan_lifecycle, record):
                     self.restarts.append(
-                        ConnectorRestart(record.at, _connector_key_of(life.plan), "")
+                        ConnectorRestart(record.at, _connector_key_of(plan_lifecycle.plan), "")
                     )
             case PlanParked():
-                life.parked = True
-                self._open(life, record.at, f"plan {life.plan.plan_id} is parked: {record.said}")
+                plan_lifecycle.parked = True
+                self._open(
+                    plan_lifecycle,
+                    record.at,
+                    f"plan {plan_lifecycle.plan.plan_id} is parked: {record.said}",
+                )
             case PlanEnded():
-                self._ended(life, record)
+                self._ended(plan_lifecycle, record)
 
-    def _intended(self, life: _PlanLifecycle, record: StepIntended) -> None:
-        plan, whose = life.plan, _connector_key_of(life.plan)
+    def _intended(self, plan_lifecycle: _PlanLifecycle, record: StepIntended) -> None:
+        plan, key = plan_lifecycle.plan, _connector_key_of(plan_lifecycle.plan)
         if record.undoing:
             return
         step = plan.steps[record.index]
         match step:
             case ToState(state=RequestedState.STOPPED):
-                life.stopped_at = life.stopped_at or record.at
+                plan_lifecycle.stopped_at = plan_lifecycle.stopped_at or record.at
             case Restart() if plan.remedy is not None:
-                self.restarts.append(ConnectorRestart(record.at, whose, plan.remedy.incident))
+                self.restarts.append(ConnectorRestart(record.at, key, plan.remedy.incident))
             case Alter() if plan.remedy is not None and plan.remedy.skip_key is not None:
-                self._skipped(life, record.at)
+                self._skipped(plan_lifecycle, record.at)
 
-    def _skipped(self, life: _PlanLifecycle, moment: float) -> None:
-        plan, whose = life.plan, _connector_key_of(life.plan)
+    def _skipped(self, plan_lifecycle: _PlanLifecycle, moment: float) -> None:
+        plan, key = plan_lifecycle.plan, _connector_key_of(plan_lifecycle.plan)
         assert plan.remedy is not None
         if any(skip.plan_id == plan.plan_id for skip in self.skips):
             return  # asked for once more
         record = next(step.record for step in plan.steps if isinstance(step, Copy))
-        skip = RecordSkip(moment, plan.plan_id, whose, record, plan.remedy.signature)
+        skip = RecordSkip(moment, plan.plan_id, key, record, plan.remedy.signature)
         for earlier in self.skips:
             if _are_similar(earlier, skip):
                 log = f"{record.topic}-{record.partition}"
@@ -265,27 +267,29 @@ class FleetState:
                     f"{earlier.record.offset} and {record.offset} of {log}; check the producer "
                     "that writes them, not the records"
                 )
-                self._open(life, moment, said)
+                self._open(plan_lifecycle, moment, said)
         self.skips.append(skip)
 
-    def _ended(self, life: _PlanLifecycle, record: PlanEnded) -> None:
-        plan, whose = life.plan, _connector_key_of(life.plan)
-        life.over = True
-        if not life.begun or plan.remedy is None:
+    def _ended(self, plan_lifecycle: _PlanLifecycle, record: PlanEnded) -> None:
+        plan, key = plan_lifecycle.plan, _connector_key_of(plan_lifecycle.plan)
+        plan_lifecycle.over = True
+        if not plan_lifecycle.begun or plan.remedy is None:
             return
-        self.ended_at[whose] = record.at
+        self.ended_at[key] = record.at
         # A restart that did not help is what a skip waits for; how many there may be is a guard's.
         restart = plan.remedy.action is Action.RESTART_FAILED
         if record.ending is PlanEnding.INEFFECTIVE and not restart:
-            self._open(life, record.at, f"plan {plan.plan_id} did not help: {record.said}")
-        if record.ending is PlanEnding.SUCCEEDED and life.approved_by not in {
+            self._open(
+                plan_lifecycle, record.at, f"plan {plan.plan_id} did not help: {record.said}"
+            )
+        if record.ending is PlanEnding.SUCCEEDED and plan_lifecycle.approved_by not in {
             None,
             POLICY_APPROVER,
         }:
-            self.successes[whose, plan.remedy.action] += 1
+            self.successes[key, plan.remedy.action] += 1
         stays = plan.final is RequestedState.STOPPED and record.ending is PlanEnding.SUCCEEDED
-        if stays and life.stopped_at is not None:
-            self._held[whose] = (life.stopped_at, plan.remedy.incident)
+        if stays and plan_lifecycle.stopped_at is not None:
+            self._held[key] = (plan_lifecycle.stopped_at, plan.remedy.incident)
 
     def _incident_over(self, incident: str) -> None:
         self.incidents.pop(incident, None)
@@ -299,10 +303,10 @@ class FleetState:
         else:
             self.breakers.pop(record.scope, None)
 
-    def _open(self, life: _PlanLifecycle, moment: float, said: str) -> None:
-        if life.plan.remedy is None:
+    def _open(self, plan_lifecycle: _PlanLifecycle, moment: float, said: str) -> None:
+        if plan_lifecycle.plan.remedy is None:
             return  # a person's own change of the toolbox
-        scope = "/".join(_connector_key_of(life.plan))
+        scope = "/".join(_connector_key_of(plan_lifecycle.plan))
         self.breakers.setdefault(scope, Breaker(scope, moment, said))
 
 
@@ -320,21 +324,21 @@ def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:
     return one.whose == other.whose and same_log and near and one.signature == other.signature
 
 
-def _is_manual_restart(life: _PlanLifecycle, record: StepVerified) -> bool:
+def _is_manual_restart(plan_lifecycle: _PlanLifecycle, record: StepVerified) -> bool:
     """Return whether a restart of tasks is done that the toolbox was asked for: no incident is
     known of it, and one that is there may have outlived it.
     """
-    if record.undoing or life.plan.remedy is not None:
+    if record.undoing or plan_lifecycle.plan.remedy is not None:
         return False
-    step = life.plan.steps[record.index]
+    step = plan_lifecycle.plan.steps[record.index]
     return isinstance(step, Restart) and step.include_tasks
 
 
-def _is_running_again(life: _PlanLifecycle, record: StepVerified) -> bool:
+def _is_running_again(plan_lifecycle: _PlanLifecycle, record: StepVerified) -> bool:
     """Whether what was verified is that a connector we stopped is no longer so. On the way back it
     is the last step that says it, and the end of the plan with it.
     """
     if record.undoing:
         return False
-    step = life.plan.steps[record.index]
+    step = plan_lifecycle.plan.steps[record.index]
     return isinstance(step, ToState) and step.state is not RequestedState.STOPPED

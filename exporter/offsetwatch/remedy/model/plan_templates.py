@@ -80,8 +80,8 @@ def compute_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
     By ids that outlive names, where there are any. A Connect cluster has none of its own: several
     on one Kafka cluster may have connectors of one name, and its configured name tells them apart.
     """
-    whose = (subject.identity or "", subject.place, subject.connector)
-    return _hash_fields(*whose, *_list_record_fields(record))
+    key = (subject.identity or "", subject.place, subject.connector)
+    return _hash_fields(*key, *_list_record_fields(record))
 
 
 def compute_legacy_skip_key(subject: PlanSubject, record: RecordLocation) -> str:

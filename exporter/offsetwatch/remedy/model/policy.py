@@ -216,7 +216,7 @@ def find_exceeded_budget(
     policy: Policy,
     skips: Iterable[RecordSkip],
     held: frozenset[ConnectorKey],
-    whose: ConnectorKey,
+    key: ConnectorKey,
     now: float,
 ) -> str | None:
     """Which budget of this connector one more skip would break; None if none.
@@ -225,8 +225,8 @@ def find_exceeded_budget(
     """
     bounds = policy.budgets
     return _find_exceeded(
-        [skip for skip in skips if skip.whose == whose],
-        held & {whose},
+        [skip for skip in skips if skip.whose == key],
+        held & {key},
         now,
         (bounds.connector_hour, _HOUR_S, "hour"),
         (bounds.connector_day, _DAY_S, "day"),
@@ -288,7 +288,7 @@ class MassFailure:
 
 
 def update_mass_failure(
-    storm: MassFailure, *, connectors: int, unhealthy: int, now: float
+    mass_failure: MassFailure, *, connectors: int, unhealthy: int, now: float
 ) -> MassFailure:
     """The storm, now that so many of so many are unhealthy, those in remediation among them.
 
@@ -297,9 +297,9 @@ def update_mass_failure(
     most = max(MASS_FAILURE_FLOOR, MASS_FAILURE_SHARE * connectors)
     if unhealthy > most or (unhealthy >= MASS_FAILURE_FLOOR and 2 * unhealthy > connectors):
         return MassFailure(rages=True)
-    if not storm.rages:
+    if not mass_failure.rages:
         return MassFailure()
-    calm_since = now if storm.calm_since is None else min(storm.calm_since, now)
+    calm_since = now if mass_failure.calm_since is None else min(mass_failure.calm_since, now)
     if now - calm_since >= MASS_FAILURE_CALM_S:
         return MassFailure()
     return MassFailure(rages=True, calm_since=calm_since)

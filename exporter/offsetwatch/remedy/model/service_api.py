@@ -304,7 +304,7 @@ class OperatorApi(Protocol):
         ...
 
     def propose(
-        self, asked: PlanRequest, by: str
+        self, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
         """Plan what a person asks for. `key` counts among the wishes of the same `by` alone."""
         ...

@@ -410,8 +410,8 @@ def _build_values(
     value = encode_sorted(msgspec.json.decode(pair.offset))
     if contents.enveloped[1]:
         value = value.join(_ENVELOPE)
-    standing = [record.stored for record in records if record.stored.value is not None]
-    places = {(stored_offset.key, stored_offset.kpartition) for stored_offset in standing}
+    offset = [record.stored for record in records if record.stored.value is not None]
+    places = {(stored_offset.key, stored_offset.kpartition) for stored_offset in offset}
     looked_up = _find_lookup_key(contents, connector, pair.partition, records)
     if looked_up is None:
         looked_up = _build_key(contents, connector, pair)
@@ -428,7 +428,7 @@ def _build_values(
         places.add((effective.key, effective.kpartition))
     has = {
         (stored_offset.key, stored_offset.kpartition)
-        for stored_offset in standing
+        for stored_offset in offset
         if _is_offset(_decode_offset(contents, stored_offset), pair.offset)
     }
     counts = _decode_offset(contents, effective)
@@ -480,11 +480,11 @@ def _note_oddities(
     identity: str,
     records: tuple[_ConnectorRecord, ...],
 ) -> Iterator[str]:
-    standing = [record.stored for record in records if record.stored.value is not None]
-    if not standing:
+    sink_offset = [record.stored for record in records if record.stored.value is not None]
+    if not sink_offset:
         return
     looked_up = _find_lookup_key(contents, connector, identity, records)
-    own = [stored_offset for stored_offset in standing if stored_offset.key == looked_up]
+    own = [stored_offset for stored_offset in sink_offset if stored_offset.key == looked_up]
     yield from _note_other_keys(contents, connector, identity, records, looked_up)
     counts = _find_effective_record(contents, looked_up, records)
     if len(own) > 1:

@@ -162,9 +162,14 @@ def decode_line(value: bytes | None) -> ChainLine:
     if value is None:
         raise msgspec.DecodeError("it is empty")
     try:
-        told = msgspec.json.decode(value, type=_TopicLine)
+        topic_line = msgspec.json.decode(value, type=_TopicLine)
     except (UnicodeDecodeError, RecursionError) as exc:
         raise msgspec.DecodeError(str(exc)) from exc
     return ChainLine(
-        told.seq, told.plan_id, told.prev_sha256, told.sha256, bytes(told.record), told.v
+        topic_line.seq,
+        topic_line.plan_id,
+        topic_line.prev_sha256,
+        topic_line.sha256,
+        bytes(topic_line.record),
+        topic_line.v,
     )

@@ -66,8 +66,8 @@ def _count_omitted(found: Collection[object]) -> int:
 
 
 def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: float) -> OpenPlan:
-    told = plan_view.build_plan_details(found, (), now, refused)
-    row = told.row
+    plan_details = plan_view.build_plan_details(found, (), now, refused)
+    row = plan_details.row
     waits = found.stands in _WAITING_STATUSES
     return OpenPlan(
         plan_id=row.plan_id,
@@ -82,11 +82,11 @@ def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: flo
         expires_at=row.expires_at,
         steps=tuple(
             StepRow(step.step, tuple(map(_shorten_request, step.requests)))
-            for step in (told.steps[:STEPS_MAX] if waits else ())
+            for step in (plan_details.steps[:STEPS_MAX] if waits else ())
         ),
         guards=tuple(
             _build_guard_row(guard.number, guard.guard, guard.answer, guard.said)
-            for guard in told.guards
+            for guard in plan_details.guards
         ),
     )
 

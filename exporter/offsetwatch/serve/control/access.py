@@ -102,10 +102,10 @@ class Principals:
         return self._users.get(user)
 
     def _by_token(self, authorization: Sequence[str], now: float) -> AuthenticatedPrincipal | None:
-        given = _BEARER.fullmatch(authorization[0])
-        if given is None or len(authorization) > 1:
+        match = _BEARER.fullmatch(authorization[0])
+        if match is None or len(authorization) > 1:
             return None
-        sha256 = hashlib.sha256(given[1].encode()).digest()
+        sha256 = hashlib.sha256(match[1].encode()).digest()
         found: AuthenticatedPrincipal | None = None
         for holder in self._tokens:
             if holder.has(sha256, now):

@@ -61,7 +61,7 @@ class ControlDispatcher:
     def __init__(
         self,
         control: Control,
-        desk: RemediationApi,
+        remediation_api: RemediationApi,
         clock: UnixClock,
         counts: ControlRequestCounters,
         workers: ControlWorkers,
@@ -70,7 +70,7 @@ class ControlDispatcher:
         why_not: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._why_not = why_not
-        self._desk = desk
+        self._desk = remediation_api
         self._clock = clock
         self._counts = counts
         self._workers = workers

@@ -45,7 +45,7 @@ class ControlServer:
     def __init__(
         self,
         control: Control,
-        desk: RemediationApi,
+        remediation_api: RemediationApi,
         clock: UnixClock,
         *,
         snapshot: Callable[[], Snapshot],
@@ -62,7 +62,13 @@ class ControlServer:
         self._workers = ControlWorkers()
         self._tls = ServerTls(control)
         self._listener = ControlDispatcher(
-            control, desk, clock, self._counts, self._workers, web=self._web, why_not=why_not
+            control,
+            remediation_api,
+            clock,
+            self._counts,
+            self._workers,
+            web=self._web,
+            why_not=why_not,
         )
         self._listening = ListenerThread("control-listener", control.listen, self._serve)
 
@@ -143,9 +149,12 @@ class ControlServer:
     async def _tell(self, stopping: asyncio.Event) -> None:
         """What was counted, until the picture has it: on its way there it may be dropped."""
         while not stopping.is_set():
-            seen = self._counts.seen()
-            shown = self._snapshot()
-            if (shown.hooks_received, shown.control_refused) != (seen.hooks, seen.refused):
-                self._report(seen)
+            control_requests_counted = self._counts.seen()
+            snapshot = self._snapshot()
+            if (snapshot.hooks_received, snapshot.control_refused) != (
+                control_requests_counted.hooks,
+                control_requests_counted.refused,
+            ):
+                self._report(control_requests_counted)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), REPORT_INTERVAL_S)

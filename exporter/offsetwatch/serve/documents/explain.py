@@ -227,7 +227,7 @@ def _list_inputs(
         checkpoints = locate_checkpoints(flow)
         if checkpoints in snapshot.topology.checkpoints:
             wanted.append(InputId.of_tail(checkpoints))
-        if any(asked.flow == flow.key for asked in snapshot.groups_to_ask):
+        if any(request.flow == flow.key for request in snapshot.groups_to_ask):
             wanted.append(build_groups_input(flow.key))
     seen = {input_name.id: input_name for input_name in snapshot.inputs}
     return [(input_id, seen.get(input_id)) for input_id in wanted]

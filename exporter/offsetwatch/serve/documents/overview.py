@@ -213,27 +213,27 @@ def _build_verdict(judgement: Judgement | None) -> VerdictRow:
     }
 
 
-def _build_totals(seen: PartitionTotals) -> TotalsRow:
-    position = seen.position
+def _build_totals(partition_totals: PartitionTotals) -> TotalsRow:
+    position = partition_totals.position
     if position is not None and len(position) > POSITION_CHARS_MAX:
         position = f"{position[:POSITION_CHARS_MAX]}…"
     return {
-        "partitions": seen.partitions,
+        "partitions": partition_totals.partitions,
         "position": position,
-        "committed_at": moment_of(seen.committed_at),
-        "advanced_at": moment_of(seen.advanced_at),
-        "lag_records": seen.lag_records,
-        "lag_seconds": seen.lag_seconds,
+        "committed_at": moment_of(partition_totals.committed_at),
+        "advanced_at": moment_of(partition_totals.advanced_at),
+        "lag_records": partition_totals.lag_records,
+        "lag_seconds": partition_totals.lag_seconds,
     }
 
 
-def _build_remedies(seen: RemediationReported, options: str) -> RemediesBody:
+def _build_remedies(remediation_reported: RemediationReported, options: str) -> RemediesBody:
     return {
-        "at": Moment(seen.at),
-        "mode": seen.mode,
-        "plans": [_build_plan(open_plan, options) for open_plan in seen.open_plans],
-        "refusals": seen.refusals,
-        "untold": seen.untold,
+        "at": Moment(remediation_reported.at),
+        "mode": remediation_reported.mode,
+        "plans": [_build_plan(open_plan, options) for open_plan in remediation_reported.open_plans],
+        "refusals": remediation_reported.refusals,
+        "untold": remediation_reported.untold,
     }
 
 

@@ -281,12 +281,14 @@ class ReadServer:
     async def _connectors(self, request: web.Request) -> web.Response:
         only = _parse_filter(request)
         return await self._json(
-            request, ("connectors", only), lambda seen: api.encode_connectors(seen, only)
+            request, ("connectors", only), lambda snapshot: api.encode_connectors(snapshot, only)
         )
 
     async def _flows(self, request: web.Request) -> web.Response:
         only = _parse_filter(request)
-        return await self._json(request, ("flows", only), lambda seen: api.encode_flows(seen, only))
+        return await self._json(
+            request, ("flows", only), lambda snapshot: api.encode_flows(snapshot, only)
+        )
 
     async def _findings(self, request: web.Request) -> web.Response:
         return await self._json(request, "findings", findings.encode_findings)
@@ -306,7 +308,9 @@ class ReadServer:
         except ConfigError as exc:
             return web.Response(status=404, text="".join(f"{line}\n" for line in exc.mistakes))
         return await self._json(
-            request, ("explain", only), lambda seen: explain.encode_explain(seen, name, cluster)
+            request,
+            ("explain", only),
+            lambda snapshot: explain.encode_explain(snapshot, name, cluster),
         )
 
     async def _overview(self, request: web.Request) -> web.Response:
@@ -314,8 +318,8 @@ class ReadServer:
         return await self._json(
             request,
             ("overview", alive, boards_url),
-            lambda seen: overview.encode_overview(
-                seen,
+            lambda snapshot: overview.encode_overview(
+                snapshot,
                 version=self._version,
                 alive=alive,
                 options=self._page_facts.options,

@@ -100,11 +100,11 @@ def is_gzip_accepted(accept_encoding: str) -> bool:
     return wanted.get("gzip", wanted.get("*", 0.0)) > 0
 
 
-def _format_content_type(chosen: Format, asked: _Range | None) -> str:
+def _format_content_type(chosen: Format, media_range: _Range | None) -> str:
     text = f"{chosen.media}; version={chosen.version}; charset=utf-8"
     if not chosen.escaping:
         return text
-    scheme = asked.parameters.get("escaping", "") if asked is not None else ""
+    scheme = media_range.parameters.get("escaping", "") if media_range is not None else ""
     return f"{text}; escaping={scheme if scheme in _ESCAPING_KEPT else _ESCAPING_FALLBACK}"
 
 

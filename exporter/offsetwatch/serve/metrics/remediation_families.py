@@ -16,42 +16,42 @@ MODES: Final = ("observe", "propose", "auto")
 def collect_remediation(snapshot: Snapshot) -> Iterator[Family]:
     """What remediation does, and holds. Nothing where it does not run."""
     yield from _collect_replica(snapshot)
-    seen = snapshot.remedies
-    if seen is None:
+    remediation_reported = snapshot.remedies
+    if remediation_reported is None:
         return
-    if seen.mode != FOLLOWER_MODE:
+    if remediation_reported.mode != FOLLOWER_MODE:
         yield build_family(
             catalog.REMEDIATION_MODE,
             [(mode,) for mode in MODES],
-            [int(mode == seen.mode) for mode in MODES],
+            [int(mode == remediation_reported.mode) for mode in MODES],
         )
     yield build_family(
         catalog.REMEDIATION_PLANS,
-        [(state,) for state, _ in seen.plans],
-        [count for _, count in seen.plans],
+        [(state,) for state, _ in remediation_reported.plans],
+        [count for _, count in remediation_reported.plans],
     )
     yield build_family(
         catalog.REMEDIATION_ACTIONS,
-        [row[:4] for row in seen.actions],
-        [row[4] for row in seen.actions],
+        [row[:4] for row in remediation_reported.actions],
+        [row[4] for row in remediation_reported.actions],
     )
     yield build_family(
         catalog.REMEDIATION_BLOCKED,
-        [row[:4] for row in seen.blocked],
-        [row[4] for row in seen.blocked],
+        [row[:4] for row in remediation_reported.blocked],
+        [row[4] for row in remediation_reported.blocked],
     )
     yield build_family(
         catalog.REMEDIATION_STOPPED_SINCE,
-        [(connect, connector) for connect, connector, _ in seen.stopped_by_us],
-        [since for _, _, since in seen.stopped_by_us],
+        [(connect, connector) for connect, connector, _ in remediation_reported.stopped_by_us],
+        [since for _, _, since in remediation_reported.stopped_by_us],
     )
-    yield build_family(catalog.REMEDIATION_HEARTBEAT, [()], [seen.at])
+    yield build_family(catalog.REMEDIATION_HEARTBEAT, [()], [remediation_reported.at])
 
 
 def _collect_replica(snapshot: Snapshot) -> Iterator[Family]:
     """How this daemon stands among several. Nothing of one that acts alone."""
-    seen = snapshot.replica
-    if seen is None:
+    replica_reported = snapshot.replica
+    if replica_reported is None:
         return
-    yield build_family(catalog.REMEDIATION_LEADER, [()], [int(seen.leading)])
-    yield build_family(catalog.REMEDIATION_JOURNAL_SEQ, [()], [seen.seq])
+    yield build_family(catalog.REMEDIATION_LEADER, [()], [int(replica_reported.leading)])
+    yield build_family(catalog.REMEDIATION_JOURNAL_SEQ, [()], [replica_reported.seq])

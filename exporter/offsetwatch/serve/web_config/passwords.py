@@ -60,14 +60,14 @@ class PasswordChecker:
         """The user whose password these headers have. Never raises for what they hold."""
         if not authorization:
             return PasswordRejection.NOTHING
-        given = _parse_basic_header(authorization)
-        if given is None:
+        key = _parse_basic_header(authorization)
+        if key is None:
             return (
                 PasswordRejection.THROTTLED
                 if self._failures.again(address, now)
                 else PasswordRejection.WRONG
             )
-        user, password = given
+        user, password = key
         known = users.get(user)
         hashed = (_build_decoy_hash(users) if known is None else known.get_secret_value()).encode()
         proof = self._proof(user.encode(), hashed, password)

@@ -232,11 +232,11 @@ class ConnectClusterState:
                 self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
         return self._apply_listing(read)
 
-    def polled(self, seen: OffsetsPolled) -> None:
+    def polled(self, offsets_polled: OffsetsPolled) -> None:
         """Take in what REST tells of a connector, unless a topic tells it meanwhile."""
-        if seen.connector in self._by_rest:
-            book = self._book_of(seen.connector)
-            self._rest.read(seen, counted=book is None or not book.version)
+        if offsets_polled.connector in self._by_rest:
+            book = self._book_of(offsets_polled.connector)
+            self._rest.read(offsets_polled, counted=book is None or not book.version)
 
     def choose_stores(self, now: float) -> None:
         """Let REST stand in for each offsets topic that cannot be read, until it has been read to
@@ -650,13 +650,13 @@ def _copy_spellings(
 class _TopicEvidence:
     """What a site's topics tell of its connectors at one moment."""
 
-    def __init__(self, site: ConnectClusterState, now: float, elsewhere: frozenset[str]) -> None:
-        self._site = site
+    def __init__(self, cluster: ConnectClusterState, now: float, elsewhere: frozenset[str]) -> None:
+        self._site = cluster
         self._now = now
         self._elsewhere = elsewhere
         self._states = {
             history.connector: history.changes[-1].state
-            for history in site.all_histories(now)
+            for history in cluster.all_histories(now)
             if history.task is None
         }
 

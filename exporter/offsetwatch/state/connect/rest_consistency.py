@@ -61,30 +61,34 @@ class RestConsistencyChecks:
         self._rounds: dict[tuple[str, str], _Rounds] = {}
         self._views: dict[tuple[str, str], RestCheck] = {}
 
-    def asked(self, seen: RestOffsetsRequested, now: float) -> None:
+    def asked(self, rest_offsets_requested: RestOffsetsRequested, now: float) -> None:
         """Remember what the tail shows from now on."""
-        self._watch(seen.connect_cluster, seen.connector, until=now + ANSWER_MAX_S)
+        self._watch(
+            rest_offsets_requested.connect_cluster,
+            rest_offsets_requested.connector,
+            until=now + ANSWER_MAX_S,
+        )
 
-    def read(self, seen: RestOffsetsRead, now: float) -> None:
+    def read(self, offsets: RestOffsetsRead, now: float) -> None:
         """Compare both ways: what REST shows, and what we hold although REST does not list it, if
         all that it lists could be read.
         """
         until = now + GRACE_S
-        self._watch(seen.connect_cluster, seen.connector, until=until)
-        rounds = self._rounds.setdefault((seen.connect_cluster, seen.connector), _Rounds())
+        self._watch(offsets.connect_cluster, offsets.connector, until=until)
+        rounds = self._rounds.setdefault((offsets.connect_cluster, offsets.connector), _Rounds())
         rounds.newest += 1
         rounds.until = until
         held: dict[str, str | None] = {}
-        if seen.whole:
-            held = dict.fromkeys(self._sources[seen.connect_cluster].held(seen.connector))
-        for identity, text in (held | dict(seen.offsets)).items():
+        if offsets.whole:
+            held = dict.fromkeys(self._sources[offsets.connect_cluster].held(offsets.connector))
+        for identity, text in (held | dict(offsets.offsets)).items():
             check = PendingRestOffset(
-                connect_cluster=seen.connect_cluster,
-                connector=seen.connector,
+                connect_cluster=offsets.connect_cluster,
+                connector=offsets.connector,
                 identity=identity,
                 text=text,
                 until=until,
-                topic=self._sources[seen.connect_cluster].topic_of(seen.connector),
+                topic=self._sources[offsets.connect_cluster].topic_of(offsets.connector),
                 round=rounds.newest,
             )
             if not self._agrees(check):
@@ -119,37 +123,37 @@ class RestConsistencyChecks:
         for check in differing:
             by_connector.setdefault((check.connect_cluster, check.connector), []).append(check)
         changed = False
-        for who, rounds in tuple(self._rounds.items()):
-            site = self._sources[who[0]]
-            if site.gone(who[1]):
-                del self._rounds[who]
+        for key, rounds in tuple(self._rounds.items()):
+            cluster = self._sources[key[0]]
+            if cluster.gone(key[1]):
+                del self._rounds[key]
                 changed = True
                 continue
-            checks = by_connector.get(who, [])
+            checks = by_connector.get(key, [])
             over = rounds.closed < rounds.newest and rounds.until <= now
-            if not checks and not (over and site.shown(who[1], now)):
+            if not checks and not (over and cluster.shown(key[1], now)):
                 continue
             number = checks[-1].round if checks else rounds.newest
             changed = True
             if not checks:
                 rounds.check = RestCheck(0, now)
             else:
-                rounds.check = _count_round(rounds, number, self._examples(site, checks), now)
+                rounds.check = _count_round(rounds, number, self._examples(cluster, checks), now)
                 rounds.differed = number
             rounds.closed = max(rounds.closed, number)
         if changed:
             self._views = {
-                who: rounds.check
-                for who, rounds in self._rounds.items()
+                key: rounds.check
+                for key, rounds in self._rounds.items()
                 if rounds.check is not None
             }
 
     @staticmethod
     def _examples(
-        site: ConnectClusterState, checks: list[PendingRestOffset]
+        cluster: ConnectClusterState, checks: list[PendingRestOffset]
     ) -> tuple[tuple[str, str | None, str | None], ...]:
         return tuple(
-            (check.identity, check.text, site.offset_text(check.connector, check.identity))
+            (check.identity, check.text, cluster.offset_text(check.connector, check.identity))
             for check in checks[:EXAMPLES_MAX]
         )
 
@@ -158,10 +162,10 @@ class RestConsistencyChecks:
         self._sources[connect_cluster].watch(connector)
 
     def _agrees(self, check: PendingRestOffset) -> bool:
-        site = self._sources[check.connect_cluster]
-        if site.topic_of(check.connector) != check.topic:
+        cluster = self._sources[check.connect_cluster]
+        if cluster.topic_of(check.connector) != check.topic:
             return True  # REST may have told of the topic that it used before
-        return site.agrees(check.connector, check.identity, check.text)
+        return cluster.agrees(check.connector, check.identity, check.text)
 
 
 def _count_round(

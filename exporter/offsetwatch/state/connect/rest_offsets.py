@@ -91,25 +91,25 @@ class RestOffsets:
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def read(self, seen: OffsetsPolled, *, counted: bool = True) -> None:
+    def read(self, offsets_polled: OffsetsPolled, *, counted: bool = True) -> None:
         """Take in an answer. `counted`: no topic has counted what changes for this connector."""
-        known = self._of.get(seen.connector)
+        known = self._of.get(offsets_polled.connector)
         first, of = known is None, {} if known is None else known
-        self._of[seen.connector] = of
+        self._of[offsets_polled.connector] = of
         if not counted:
-            self._uncounted.add(seen.connector)
-        (self._cut.discard if seen.whole else self._cut.add)(seen.connector)
+            self._uncounted.add(offsets_polled.connector)
+        (self._cut.discard if offsets_polled.whole else self._cut.add)(offsets_polled.connector)
         answered: set[str] = set()
-        for identity, text in seen.offsets:
-            partition = of.get(identity) or self._added(seen.connector, identity)
+        for identity, text in offsets_polled.offsets:
+            partition = of.get(identity) or self._added(offsets_polled.connector, identity)
             if partition is None:
                 continue
             answered.add(identity)
             partition.missing = 0
-            self._apply(partition, _decode_offset(text), seen.at, first=first)
+            self._apply(partition, _decode_offset(text), offsets_polled.at, first=first)
         for identity, partition in of.items():
             if identity not in answered:
-                self._miss(partition, certain=seen.whole)
+                self._miss(partition, certain=offsets_polled.whole)
         self.version += 1
 
     def classify(self, classes: Mapping[str, str]) -> None:

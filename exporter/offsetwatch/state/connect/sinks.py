@@ -65,7 +65,7 @@ class Sinks:
             (rest_connector.connect_cluster, rest_connector.connector)
             for rest_connector in self._by_rest
         }
-        self._polled = {who: found for who, found in self._polled.items() if who in wanted}
+        self._polled = {key: found for key, found in self._polled.items() if key in wanted}
 
     def by_rest(self) -> tuple[RestConnector, ...]:
         """Return the sinks whose offsets are polled over REST, in order."""
@@ -80,41 +80,45 @@ class Sinks:
         read = self._offsets.get(group.connect_cluster, ())
         return all(offset.connector != group.connector for offset in read)
 
-    def polled(self, seen: OffsetsPolled) -> None:
+    def polled(self, offsets_polled: OffsetsPolled) -> None:
         """Committed offsets as REST tells them: without the ends of the logs, which lie elsewhere.
 
         An entry of another shape is no partition that a sink consumes, and is left out.
         """
-        who = (seen.connect_cluster, seen.connector)
+        key = (offsets_polled.connect_cluster, offsets_polled.connector)
         if all(
-            (rest_connector.connect_cluster, rest_connector.connector) != who
+            (rest_connector.connect_cluster, rest_connector.connector) != key
             for rest_connector in self._by_rest
         ):
             return  # a source, or its group is read meanwhile
         found = []
-        for identity, text in seen.offsets:
+        for identity, text in offsets_polled.offsets:
             consumed = parse_consumed_partition(identity, text)
             if consumed is not None:
                 topic, partition, committed = consumed
-                found.append(SinkOffset(seen.connector, topic, partition, committed, None))
+                found.append(
+                    SinkOffset(offsets_polled.connector, topic, partition, committed, None)
+                )
         found.sort(key=lambda offset: (offset.topic, offset.partition))
-        self._polled[who] = tuple(found)
+        self._polled[key] = tuple(found)
 
-    def read(self, seen: SinkOffsetsRead, now: float) -> None:
+    def read(self, offsets: SinkOffsetsRead, now: float) -> None:
         """Committed offsets, and the log ends that were read after them."""
-        self._offsets[seen.connect_cluster] = seen.offsets
+        self._offsets[offsets.connect_cluster] = offsets.offsets
         found = (
-            (_build_follower(seen.connect_cluster, offset), _build_unread_range(offset))
-            for offset in seen.offsets
+            (_build_follower(offsets.connect_cluster, offset), _build_unread_range(offset))
+            for offset in offsets.offsets
         )
-        asked_at = now if seen.at is None else seen.at
-        ends = {_build_follower(seen.connect_cluster, offset): offset for offset in seen.by_rest}
-        self._polled_ends[seen.connect_cluster] = (asked_at, ends)
-        self._ages.saw(seen.connect_cluster, found, at=asked_at, now=now)
+        asked_at = now if offsets.at is None else offsets.at
+        ends = {
+            _build_follower(offsets.connect_cluster, offset): offset for offset in offsets.by_rest
+        }
+        self._polled_ends[offsets.connect_cluster] = (asked_at, ends)
+        self._ages.saw(offsets.connect_cluster, found, at=asked_at, now=now)
 
-    def probed(self, seen: ProbeRoundRead) -> None:
+    def probed(self, probe_round: ProbeRoundRead) -> None:
         """What single reads found."""
-        self._ages.told(seen.answers, seen.at)
+        self._ages.told(probe_round.answers, probe_round.at)
 
     def views(self, now: float) -> tuple[SinkPartitionView, ...]:
         """Pictures of all partitions that sinks consume and that can be vouched for now."""
@@ -124,17 +128,21 @@ class Sinks:
         )
 
     def _rest(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
-        site = self._sites[cluster]
+        connect_cluster = self._sites[cluster]
         if not self._polled or not self._inputs.live(
             InputId(CONNECT_REST, connect_cluster=cluster), now
         ):
             return
         for (name, connector), offsets in sorted(self._polled.items()):
             rest = build_rest_offsets_input(cluster, connector)
-            if name != cluster or not self._inputs.live(rest, now) or site.gone(connector):
+            if (
+                name != cluster
+                or not self._inputs.live(rest, now)
+                or connect_cluster.gone(connector)
+            ):
                 continue
             for offset in offsets:
-                if site.of.wants_topic(offset.topic):
+                if connect_cluster.of.wants_topic(offset.topic):
                     read = self._read_end(cluster, offset, now)
                     yield SinkPartitionView(
                         connect_cluster=cluster,
@@ -164,9 +172,11 @@ class Sinks:
             InputId(GROUPS, connect_cluster=cluster), now
         ):
             return
-        site = self._sites[cluster]
+        connect_cluster = self._sites[cluster]
         for offset in self._offsets[cluster]:
-            if offset.connector in site.by_name and site.of.wants_topic(offset.topic):
+            if offset.connector in connect_cluster.by_name and connect_cluster.of.wants_topic(
+                offset.topic
+            ):
                 behind = self._behind(cluster, offset)
                 yield SinkPartitionView(
                     connect_cluster=cluster,

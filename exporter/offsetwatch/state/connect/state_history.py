@@ -86,49 +86,49 @@ class ConnectorStateHistories:
         if told or whole:
             self._all = None
 
-    def _note(self, whose: _HistoryKey, condition: Condition | None, moment: float) -> None:
-        before = self._conditions.get(whose)
+    def _note(self, key: _HistoryKey, condition: Condition | None, moment: float) -> None:
+        before = self._conditions.get(key)
         if condition is not None and before is not None and condition.outdated_by(before):
             return
-        changes = self._changes.get(whose)
+        changes = self._changes.get(key)
         if changes is None:
             if len(self._changes) >= HISTORIES_MAX:
                 self.dropped += 1
                 return
-            changes = self._changes[whose] = deque(maxlen=CHANGES_MAX)
+            changes = self._changes[key] = deque(maxlen=CHANGES_MAX)
         change = _build_change(condition, moment)
         if _is_late_unassignment(changes, change):
             if len(changes) < 2 or changes[-2] != change:
                 changes.extend((change, changes.pop()))
-                self._views.pop(whose, None)
+                self._views.pop(key, None)
             return
         if not changes or changes[-1] != change:  # read again, it is no news
             changes.append(change)
         if condition is None:
-            self._conditions.pop(whose, None)
+            self._conditions.pop(key, None)
         else:
-            self._conditions[whose] = condition
-        self._views.pop(whose, None)
+            self._conditions[key] = condition
+        self._views.pop(key, None)
 
     def views(self) -> tuple[StateHistory, ...]:
         """Of all that are not hidden, in a stable order; the same tuple while nothing changes."""
         if self._all is None:
             self._all = tuple(
-                self._view(whose)
-                for whose in sorted(self._changes, key=_build_sort_key)
-                if self._partitions.get(whose) not in self._hidden
+                self._view(change)
+                for change in sorted(self._changes, key=_build_sort_key)
+                if self._partitions.get(change) not in self._hidden
             )
         return self._all
 
-    def _view(self, whose: _HistoryKey) -> StateHistory:
-        if whose not in self._views:
-            self._views[whose] = StateHistory(
+    def _view(self, key: _HistoryKey) -> StateHistory:
+        if key not in self._views:
+            self._views[key] = StateHistory(
                 connect_cluster=self._connect_cluster,
-                connector=whose[0],
-                task=whose[1],
-                changes=tuple(self._changes[whose]),
+                connector=key[0],
+                task=key[1],
+                changes=tuple(self._changes[key]),
             )
-        return self._views[whose]
+        return self._views[key]
 
 
 def _is_late_unassignment(changes: Sequence[StateChange], change: StateChange) -> bool:
@@ -182,5 +182,5 @@ def _build_change(condition: Condition | None, moment: float) -> StateChange:
     )
 
 
-def _build_sort_key(whose: _HistoryKey) -> tuple[str, int]:
-    return (whose[0], -1 if whose[1] is None else whose[1])
+def _build_sort_key(key: _HistoryKey) -> tuple[str, int]:
+    return (key[0], -1 if key[1] is None else key[1])

@@ -140,8 +140,8 @@ class Listing:
     def _commit(self, name: str, tasks: int) -> None:
         """So many tasks from now on. None of them: it is stopped, and has to do what it had to."""
         self._tasks[name] = tasks
-        given = self._in_force.get(name, {}) | self._uncommitted.pop(name, {})
-        self._in_force[name] = {number: given.get(number) for number in range(tasks)}
+        topic_partition = self._in_force.get(name, {}) | self._uncommitted.pop(name, {})
+        self._in_force[name] = {number: topic_partition.get(number) for number in range(tasks)}
         if not tasks:
             return
         shares = tuple(self._in_force[name].values())

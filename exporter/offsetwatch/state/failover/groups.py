@@ -163,9 +163,9 @@ class FailoverGroups:
         for key in self._answers.keys() - self._flows.keys():
             del self._answers[key]
 
-    def topics_seen(self, seen: TopicsChecked) -> None:
+    def topics_seen(self, topics_checked: TopicsChecked) -> None:
         """These of a Kafka cluster's topics exist."""
-        self._there[seen.kafka] = seen.there
+        self._there[topics_checked.kafka] = topics_checked.there
 
     def topics(self) -> tuple[tuple[KafkaTopic, ...], tuple[KafkaTopic, ...]]:
         """The checkpoints and the heartbeats topics that there are, in a stable order."""
@@ -385,17 +385,17 @@ class FailoverGroups:
         checkpoints: Mapping[_CheckpointKey, _NewestCheckpoint],
     ) -> GroupView:
         where = (row.group, row.checkpointed or row.remote, row.partition)
-        place = TopicPartition(row.topic, row.partition)
+        partition = TopicPartition(row.topic, row.partition)
         checkpoint = checkpoints.get(where)
-        syncs = ours.get(place)
+        syncs = ours.get(partition)
         position = GroupPosition(
             upstream=upstream,
             own=row.downstream,
             checkpoint=None if checkpoint is None else checkpoint[0].downstream_offset,
             syncs=syncs,
-            here=answer.read.upstream.get(place),
+            here=answer.read.upstream.get(partition),
             there=answer.read.downstream.get(TopicPartition(row.remote, row.partition)),
-            synced_before=syncs is not None and answer.knew_sync(place, syncs.history.newest),
+            synced_before=syncs is not None and answer.knew_sync(partition, syncs.history.newest),
             landed_before=answer.knew_landing(where, checkpoint),
         )
         found = compute_failover_cost(position)

@@ -121,28 +121,31 @@ class LossAccounting:
         for topic, places in _group_by_topic(inspection.known).items():
             if inspection.ids is not None and topic not in inspection.ids:
                 continue
-            fate = topics.setdefault(topic, TopicLossAccount(inspection.now))
-            fate.at = inspection.now
+            account = topics.setdefault(topic, TopicLossAccount(inspection.now))
+            account.at = inspection.now
             self._identify(
-                fate, None if inspection.ids is None else inspection.ids[topic], inspection.now
+                account, None if inspection.ids is None else inspection.ids[topic], inspection.now
             )
             fell: set[int] = set()
             for where in places:
-                if self._rests(inspection, where, fate):
+                if self._rests(inspection, where, account):
                     continue
-                before, kept = _find_losses(fate, where), _collect_persisted_state(fate, where)
-                was_undecided = _is_undecided(fate, where.partition)
-                seen = _build_inspection(inspection, where, fate, quiet=quiet, runs=runs)
+                before, kept = (
+                    _find_losses(account, where),
+                    _collect_persisted_state(account, where),
+                )
+                was_undecided = _is_undecided(account, where.partition)
+                seen = _build_inspection(inspection, where, account, quiet=quiet, runs=runs)
                 if (
                     seen is not None
-                    and not self._take(inspection.flow, where, fate, seen, fell).waits
+                    and not self._take(inspection.flow, where, account, seen, fell).waits
                 ):
                     told.add(where)
-                if _find_losses(fate, where) != before:
+                if _find_losses(account, where) != before:
                     self.news.setdefault(_build_flow_key(inspection.flow), set()).add(where)
-                self.changed |= _collect_persisted_state(fate, where) != kept
-                self.version += _is_undecided(fate, where.partition) is not was_undecided
-            self._fallen(fate, fell, inspection.now)
+                self.changed |= _collect_persisted_state(account, where) != kept
+                self.version += _is_undecided(account, where.partition) is not was_undecided
+            self._fallen(account, fell, inspection.now)
         self._looked_at = inspection.now
         # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
         # stands still is measured may be as old as another window, or it would be told all the
@@ -175,26 +178,26 @@ class LossAccounting:
         flow: MirrorFlow,
         where: TopicPartition,
         fate: TopicLossAccount,
-        seen: PartitionInspection,
+        inspection: PartitionInspection,
         fell: set[int],
     ) -> PartitionLossAccount:
         found = fate.accounts.get(where.partition)
-        account = PartitionLossAccount.opened(seen) if found is None else found[1]
-        if not seen.renewed and account.fallen(seen):
+        account = PartitionLossAccount.opened(inspection) if found is None else found[1]
+        if not inspection.renewed and account.fallen(inspection):
             fell.add(where.partition)
-        for lost in account.look(seen):
-            self._lose(flow, where, lost, seen.now)
+        for lost in account.look(inspection):
+            self._lose(flow, where, lost, inspection.now)
         if found is None or found[0] != fate.generation:
             fate.accounts[where.partition] = (fate.generation, account)
         return account
 
-    def _identify(self, fate: TopicLossAccount, new: str | None, now: float) -> None:
-        if new is None or new == fate.id:
+    def _identify(self, account: TopicLossAccount, new: str | None, now: float) -> None:
+        if new is None or new == account.id:
             return
-        if fate.id is not None:
-            fate.generation += 1
-            self._recreated(fate, fate.id, new, now)
-        fate.id = new
+        if account.id is not None:
+            account.generation += 1
+            self._recreated(account, account.id, new, now)
+        account.id = new
         self.urgent = True  # what is not remembered of a topic cannot be missed
 
     def _fallen(self, fate: TopicLossAccount, fell: Collection[int], now: float) -> None:
@@ -208,10 +211,10 @@ class LossAccounting:
             self._recreated(fate, fate.id, fate.id, now)
 
     def _recreated(
-        self, fate: TopicLossAccount, before: str | None, after: str | None, now: float
+        self, account: TopicLossAccount, before: str | None, after: str | None, now: float
     ) -> None:
-        fate.recreations += 1
-        fate.recreated_at, fate.before, fate.after = now, before, after
+        account.recreations += 1
+        account.recreated_at, account.before, account.after = now, before, after
         self.urgent = True
         self.version += 1
 
@@ -376,8 +379,10 @@ def _build_inspection(
         account.position_gone()
     if position is None or log is None:
         return None
-    news = inspection.news_of(where)
-    copied = news is not None and news.came  # it runs again, before its state is known to say so
+    syncs_since_last_poll = inspection.news_of(where)
+    copied = (
+        syncs_since_last_poll is not None and syncs_since_last_poll.came
+    )  # it runs again, before its state is known to say so
     return PartitionInspection(
         now=inspection.now,
         position=position,
@@ -386,7 +391,7 @@ def _build_inspection(
         renewed=generation != fate.generation,
         quiet=quiet and not copied,
         runs=runs,
-        news=news,
+        news=syncs_since_last_poll,
         patience_s=inspection.patience_s,
     )
 

@@ -46,7 +46,7 @@ class LossInspector:
 
     def look(
         self,
-        seen: LogEndsRead,
+        log_ends: LogEndsRead,
         known: PartitionsByFlow,
         flows: Mapping[MirrorFlow, ConnectClusterState],
         shared: SharedSyncs,
@@ -57,19 +57,21 @@ class LossInspector:
         known    the positions of its flows that were known before it was asked
         shared   by offset-syncs topic, the partitions whose syncs may be of another flow
         """
-        for flow, site in flows.items():
+        for flow, cluster in flows.items():
             found = known.get(flow)
             if found:
                 not_ours = shared.get(flow.offset_syncs, frozenset())
-                copied = {topic.upstream: topic.copied for topic in _select_topics(found, seen.ids)}
-                self._look(flow, site, copied, seen, not_ours, now)
+                copied = {
+                    topic.upstream: topic.copied for topic in _select_topics(found, log_ends.ids)
+                }
+                self._look(flow, cluster, copied, log_ends, not_ours, now)
 
     def _look(
         self,
         flow: MirrorFlow,
-        site: ConnectClusterState,
+        cluster: ConnectClusterState,
         known: Mapping[TopicPartition, int | None],
-        seen: LogEndsRead,
+        log_ends: LogEndsRead,
         not_ours: Collection[TopicPartition],
         now: float,
     ) -> None:
@@ -88,10 +90,10 @@ class LossInspector:
                 now=now,
                 flow=flow,
                 known=known,
-                bounds=seen.bounds,
-                ids=seen.ids,
+                bounds=log_ends.bounds,
+                ids=log_ends.ids,
                 doing=classify_activity(
-                    site.by_name.get(flow.connector), live=site.listing_live(now)
+                    cluster.by_name.get(flow.connector), live=cluster.listing_live(now)
                 ),
                 came=() if read is None else read[1].came,
                 news_of=news_of,

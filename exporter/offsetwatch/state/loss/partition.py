@@ -117,16 +117,16 @@ class PartitionLossAccount:
     pace: PartitionRates = field(default_factory=PartitionRates)
 
     @classmethod
-    def opened(cls, seen: PartitionInspection) -> PartitionLossAccount:
+    def opened(cls, inspection: PartitionInspection) -> PartitionLossAccount:
         """Of a partition that is seen for the first time."""
         made = cls(
-            position=seen.position,
-            settled=min(seen.position + 1, seen.end),
-            start=seen.start,
-            end=seen.end,
-            moved_at=seen.now,
+            position=inspection.position,
+            settled=min(inspection.position + 1, inspection.end),
+            start=inspection.start,
+            end=inspection.end,
+            moved_at=inspection.now,
         )
-        made.pace.position_seen(seen.position, seen.end, seen.now)
+        made.pace.position_seen(inspection.position, inspection.end, inspection.now)
         return made
 
     @property
@@ -136,9 +136,9 @@ class PartitionLossAccount:
             return self.leap.cause == ALTERED and self.leap.since < self.looked_at
         return self.doubt_since is not None
 
-    def fallen(self, seen: PartitionInspection) -> bool:
+    def fallen(self, inspection: PartitionInspection) -> bool:
         """Did the log end fall below the position?"""
-        return seen.position >= seen.end and seen.end < self.end
+        return inspection.position >= inspection.end and inspection.end < self.end
 
     def position_gone(self) -> None:
         """The offset was reset: MM2 begins anew, at the log start unless it is told otherwise."""
@@ -167,19 +167,19 @@ class PartitionLossAccount:
         self.looked_at = now
         return True
 
-    def look(self, seen: PartitionInspection) -> list[LostRange]:
+    def look(self, inspection: PartitionInspection) -> list[LostRange]:
         """Take in a look; what is lost since the last one."""
         lost: list[LostRange] = []
-        if seen.renewed or self.fallen(seen):
-            lost += self._renew(seen)
+        if inspection.renewed or self.fallen(inspection):
+            lost += self._renew(inspection)
         elif self.leap is not None:
-            lost += self._leap_told(self.leap, seen)
-        if self.leap is None and not seen.renewed:
-            self._find_leap(seen)
-        lost += self._close_tail(seen)
+            lost += self._leap_told(self.leap, inspection)
+        if self.leap is None and not inspection.renewed:
+            self._find_leap(inspection)
+        lost += self._close_tail(inspection)
         if self.leap is None:
-            lost += self._retention(seen)
-        self._move_on(seen)
+            lost += self._retention(inspection)
+        self._move_on(inspection)
         lost = [key for key in lost if key[1] <= key[2]]
         for cause, first, last in lost:
             self.lost = tuple(
@@ -189,86 +189,97 @@ class PartitionLossAccount:
 
     # --- rules 1 and 2 ---------------------------------------------------------------------------
 
-    def _retention(self, seen: PartitionInspection) -> Iterator[LostRange]:
-        reached = seen.position + 1
-        if seen.start <= self.settled:
+    def _retention(self, inspection: PartitionInspection) -> Iterator[LostRange]:
+        reached = inspection.position + 1
+        if inspection.start <= self.settled:
             self.settled = max(self.settled, reached)
-        elif reached < seen.start:
+        elif reached < inspection.start:
             self.settled = max(self.settled, reached)
-            if self.doubt_since is None or seen.position != self.position:
-                self.doubt_since = seen.now
-            if seen.quiet or seen.waited(self.doubt_since):
-                yield RETENTION, self.settled, seen.start - 1
-                self.settled, self.doubt_since = seen.start, None
+            if self.doubt_since is None or inspection.position != self.position:
+                self.doubt_since = inspection.now
+            if inspection.quiet or inspection.waited(self.doubt_since):
+                yield RETENTION, self.settled, inspection.start - 1
+                self.settled, self.doubt_since = inspection.start, None
         else:
-            yield from self._passed_over(seen)
+            yield from self._passed_over(inspection)
 
-    def _passed_over(self, seen: PartitionInspection) -> Iterator[LostRange]:
+    def _passed_over(self, inspection: PartitionInspection) -> Iterator[LostRange]:
         """Rule 2."""
-        news, first = seen.news, self.settled
-        if news is None:
+        syncs_since_last_poll, first = inspection.news, self.settled
+        if syncs_since_last_poll is None:
             reach = self.pace.reach(
-                seen.start, seen.now - self.moved_at, seen.now, over_s=seen.patience_s
+                inspection.start,
+                inspection.now - self.moved_at,
+                inspection.now,
+                over_s=inspection.patience_s,
             )
-            if reach is not None and seen.start - first > reach:
-                yield RETENTION, first, seen.start - 1
-        elif news.newest < seen.start:
-            self.doubt_since = seen.now if self.doubt_since is None else self.doubt_since
-            if not seen.waited(self.doubt_since):
+            if reach is not None and inspection.start - first > reach:
+                yield RETENTION, first, inspection.start - 1
+        elif syncs_since_last_poll.newest < inspection.start:
+            self.doubt_since = inspection.now if self.doubt_since is None else self.doubt_since
+            if not inspection.waited(self.doubt_since):
                 return
-        for gap in sorted(() if news is None else news.gaps):
-            yield RETENTION, max(first, gap[0]), min(gap[1], seen.start - 1)
+        for gap in sorted(() if syncs_since_last_poll is None else syncs_since_last_poll.gaps):
+            yield RETENTION, max(first, gap[0]), min(gap[1], inspection.start - 1)
             first = max(first, gap[1] + 1)
-        self.settled, self.doubt_since = seen.position + 1, None
+        self.settled, self.doubt_since = inspection.position + 1, None
 
     # --- rules 3, 4 and 5 ------------------------------------------------------------------------
 
-    def _renew(self, seen: PartitionInspection) -> Iterator[LostRange]:
+    def _renew(self, inspection: PartitionInspection) -> Iterator[LostRange]:
         """The log is another one, or has lost its end."""
         if self.tail is not None:
             yield RECREATED, *self.tail
         first, last = self.settled, self.end - 1
         if self.position is None:  # it was reset: what runs has begun at the start of the new log
-            back = seen.position < seen.end and not seen.quiet
+            back = inspection.position < inspection.end and not inspection.quiet
         else:
-            back = seen.position < min(self.position, seen.end)
+            back = inspection.position < min(self.position, inspection.end)
             if self.leap is None:  # what was committed of the old log, in the meantime as well
-                reached = self.position if back else seen.position
+                reached = self.position if back else inspection.position
                 first = max(first, min(reached + 1, self.end))
-        new = seen.renewed or seen.start < self.start
-        self.tail = (first if new else max(first, seen.end), last)
-        self.settled = seen.start if new else seen.end
+        new = inspection.renewed or inspection.start < self.start
+        self.tail = (first if new else max(first, inspection.end), last)
+        self.settled = inspection.start if new else inspection.end
         self.doubt_since = None
-        self.leap = PositionJump(seen.position, self.settled, RECREATED, seen.now)
-        if seen.news is not None:
-            self._syncs_told(self.leap, seen.news)
+        self.leap = PositionJump(inspection.position, self.settled, RECREATED, inspection.now)
+        if inspection.news is not None:
+            self._syncs_told(self.leap, inspection.news)
         if back:  # this is already a position in the new log
             self.leap = None
-        self.start = seen.start
+        self.start = inspection.start
         self.pace.restart()
 
-    def _leap_told(self, leap: PositionJump, seen: PartitionInspection) -> Iterator[LostRange]:
+    def _leap_told(
+        self, leap: PositionJump, inspection: PartitionInspection
+    ) -> Iterator[LostRange]:
         """Which of the two happened?"""
-        position = seen.position
-        if seen.news is not None:
-            self._syncs_told(leap, seen.news)
-        leap.harmless |= seen.runs and position >= seen.end and seen.waited(leap.since)
-        leap.harmless &= not seen.quiet  # it will be started anew, from the position
+        position = inspection.position
+        if inspection.news is not None:
+            self._syncs_told(leap, inspection.news)
+        leap.harmless |= (
+            inspection.runs and position >= inspection.end and inspection.waited(leap.since)
+        )
+        leap.harmless &= not inspection.quiet  # it will be started anew, from the position
         if position == leap.mark:
-            copied = seen.news is not None and seen.news.came and seen.news.newest >= leap.mark
-            if leap.harmless and copied and position < seen.end:
+            copied = (
+                inspection.news is not None
+                and inspection.news.came
+                and inspection.news.newest >= leap.mark
+            )
+            if leap.harmless and copied and position < inspection.end:
                 self.leap = None  # it came back to where the edit had put it
             return
-        if self.tail is not None and self._still_of_the_old(leap, self.tail[1], seen):
+        if self.tail is not None and self._still_of_the_old(leap, self.tail[1], inspection):
             leap.mark, self.tail = position, (max(self.tail[0], position + 1), self.tail[1])
-        elif position >= seen.end:
+        elif position >= inspection.end:
             leap.mark = position
-        elif seen.quiet:  # a person moved it again
+        elif inspection.quiet:  # a person moved it again
             leap.mark = position
             self.leap = leap if position >= leap.first else None
         elif position > leap.mark and not leap.harmless:
             last = leap.mark
-            for gap in sorted(() if seen.news is None else seen.news.gaps):
+            for gap in sorted(() if inspection.news is None else inspection.news.gaps):
                 if gap[0] <= last + 1:  # it stood further than its commits said
                     last = max(last, gap[1])
             yield leap.cause, leap.first, last
@@ -278,54 +289,63 @@ class PartitionLossAccount:
             if leap.cause == RECREATED:  # else retention may have taken what it never went back to
                 self.settled = max(self.settled, position + 1)
 
-    def _syncs_told(self, leap: PositionJump, news: SyncsSinceLastPoll) -> None:
+    def _syncs_told(self, leap: PositionJump, syncs_since_last_poll: SyncsSinceLastPoll) -> None:
         """A sync from before the mark is of a log that is copied from its start. Of another topic
         it has to be one that went back, or it may be of the old one.
         """
         if leap.cause == ALTERED:
-            leap.harmless |= news.lowest <= leap.mark
+            leap.harmless |= syncs_since_last_poll.lowest <= leap.mark
         else:
-            leap.harmless |= news.back_to <= leap.mark
-            if leap.harmless and news.came:
-                self.settled = max(self.settled, news.newest + 1)
+            leap.harmless |= syncs_since_last_poll.back_to <= leap.mark
+            if leap.harmless and syncs_since_last_poll.came:
+                self.settled = max(self.settled, syncs_since_last_poll.newest + 1)
 
     @staticmethod
-    def _still_of_the_old(leap: PositionJump, last: int, seen: PartitionInspection) -> bool:
+    def _still_of_the_old(leap: PositionJump, last: int, inspection: PartitionInspection) -> bool:
         """May this be the last commit of what was copied from the old topic?"""
-        late = not seen.quiet and not seen.waited(leap.since)
-        return late and not leap.harmless and leap.mark < seen.position <= last
+        late = not inspection.quiet and not inspection.waited(leap.since)
+        return late and not leap.harmless and leap.mark < inspection.position <= last
 
-    def _close_tail(self, seen: PartitionInspection) -> Iterator[LostRange]:
+    def _close_tail(self, inspection: PartitionInspection) -> Iterator[LostRange]:
         if self.tail is None:
             return
-        if self.leap is None or seen.quiet or seen.waited(self.leap.since):
+        if self.leap is None or inspection.quiet or inspection.waited(self.leap.since):
             yield RECREATED, *self.tail
             self.tail = None
 
-    def _find_leap(self, seen: PartitionInspection) -> None:
+    def _find_leap(self, inspection: PartitionInspection) -> None:
         """Rule 5."""
-        copied = seen.news is not None and seen.news.came
-        moved = self.position is not None and seen.position > self.position
-        by_hand = seen.quiet and moved and not copied and seen.position >= self.settled
-        if seen.position >= seen.end or by_hand:
-            self.leap = PositionJump(seen.position, self.settled, ALTERED, seen.now)
+        copied = inspection.news is not None and inspection.news.came
+        moved = self.position is not None and inspection.position > self.position
+        by_hand = inspection.quiet and moved and not copied and inspection.position >= self.settled
+        if inspection.position >= inspection.end or by_hand:
+            self.leap = PositionJump(inspection.position, self.settled, ALTERED, inspection.now)
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _move_on(self, seen: PartitionInspection) -> None:
-        if seen.position != self.position:
-            if self.position is not None and seen.position > self.position and self.leap is None:
-                self.pace.advanced(seen.position - self.position, seen.now - self.moved_at)
-            self.moved_at = seen.now
-        if seen.start != self.start:
-            self.pace.start_moved(seen.start, seen.now)
-        self.pace.position_seen(seen.position, seen.end, seen.now)
-        self.position, self.start, self.end = seen.position, seen.start, seen.end
-        self.looked_at = seen.now
+    def _move_on(self, inspection: PartitionInspection) -> None:
+        if inspection.position != self.position:
+            if (
+                self.position is not None
+                and inspection.position > self.position
+                and self.leap is None
+            ):
+                self.pace.advanced(
+                    inspection.position - self.position, inspection.now - self.moved_at
+                )
+            self.moved_at = inspection.now
+        if inspection.start != self.start:
+            self.pace.start_moved(inspection.start, inspection.now)
+        self.pace.position_seen(inspection.position, inspection.end, inspection.now)
+        self.position, self.start, self.end = inspection.position, inspection.start, inspection.end
+        self.looked_at = inspection.now
         self.headroom_s = None
         if (
-            self.leap is None and seen.position < seen.end - 1
+            self.leap is None and inspection.position < inspection.end - 1
         ):  # what is copied already, retention may take
             self.headroom_s = self.pace.seconds(
-                seen.position + 1 - seen.start, seen.position, seen.now, over_s=seen.patience_s
+                inspection.position + 1 - inspection.start,
+                inspection.position,
+                inspection.now,
+                over_s=inspection.patience_s,
             )

@@ -95,7 +95,7 @@ def encode_losses(
 ) -> bytes:
     """Everything; `sites` by Connect cluster."""
     flows = [
-        _Flow(flow=key, topics={name: _build_topic(fate) for name, fate in topics.items()})
+        _Flow(flow=key, topics={name: _build_topic(account) for name, account in topics.items()})
         for key, topics in fates.flows.items()
     ]
     document = _Document(

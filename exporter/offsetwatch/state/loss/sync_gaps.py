@@ -70,8 +70,8 @@ class SyncGapTracker:
             if last is None and where in newest:
                 last = newest[where][0]
             before[where] = sync
-            way = self._ways.get(where)
-            self._ways[where] = _extend_syncs(way, last, sync)
+            syncs_since_last_poll = self._ways.get(where)
+            self._ways[where] = _extend_syncs(syncs_since_last_poll, last, sync)
 
     @property
     def came(self) -> Container[TopicPartition]:
@@ -92,10 +92,10 @@ class SyncGapTracker:
 
 
 def _extend_syncs(
-    way: SyncsSinceLastPoll | None, last: OffsetSync | None, sync: OffsetSync
+    syncs_since_last_poll: SyncsSinceLastPoll | None, last: OffsetSync | None, sync: OffsetSync
 ) -> SyncsSinceLastPoll:
-    gaps = () if way is None else way.gaps
-    back_to = inf if way is None else way.back_to
+    gaps = () if syncs_since_last_poll is None else syncs_since_last_poll.gaps
+    back_to = inf if syncs_since_last_poll is None else syncs_since_last_poll.back_to
     if last is not None:
         if sync.upstream_offset <= last.upstream_offset:
             back_to = min(back_to, sync.upstream_offset)
@@ -108,7 +108,10 @@ def _extend_syncs(
         newest=sync.upstream_offset,
         came=True,
         gaps=gaps,
-        lowest=min(sync.upstream_offset, inf if way is None else way.lowest),
+        lowest=min(
+            sync.upstream_offset,
+            inf if syncs_since_last_poll is None else syncs_since_last_poll.lowest,
+        ),
         back_to=back_to,
     )
 

@@ -82,17 +82,19 @@ class _Age:
             self.ends[-1] = (self.ends[-1][0], read_at)
         self.live = False
 
-    def saw(self, seen: UnreadRange, at: float, now: float) -> None:
+    def saw(self, unread_range: UnreadRange, at: float, now: float) -> None:
         """The bounds of the log, read not before `at`."""
-        shrunk = seen.start < self.start or (bool(self.ends) and seen.end < self.ends[-1][0])
-        if shrunk or seen.committed != self.committed:
+        shrunk = unread_range.start < self.start or (
+            bool(self.ends) and unread_range.end < self.ends[-1][0]
+        )
+        if shrunk or unread_range.committed != self.committed:
             self.cut(now)
-        self.start, self.committed = seen.start, seen.committed
+        self.start, self.committed = unread_range.start, unread_range.committed
         while self.ends and self.ends[-1][1] > at:
             self.ends.pop()  # the clock was set back: what was seen in the future tells nothing
-        if not self.ends or self.ends[-1][0] != seen.end:
-            self.ends.append((seen.end, at))
-        self._thin(seen.following)
+        if not self.ends or self.ends[-1][0] != unread_range.end:
+            self.ends.append((unread_range.end, at))
+        self._thin(unread_range.following)
         self.live = True
 
     def _thin(self, following: int) -> None:
@@ -116,36 +118,36 @@ class _Age:
         if self.cut_at is not None and moment <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
-        look = _ProbeResult(first=start, until=_find_probe_end(found), found=record, at=moment)
+        result = _ProbeResult(first=start, until=_find_probe_end(found), found=record, at=moment)
         known = self.look
         if known is not None and known.first <= start <= known.until:
-            if look.until < known.until:
+            if result.until < known.until:
                 return False  # an older read, late
-            look.first = known.first
-        self.look = look
+            result.first = known.first
+        self.look = result
         return True
 
-    def behind(self, seen: UnreadRange, read_at: float) -> Lateness:
+    def behind(self, unread_range: UnreadRange, read_at: float) -> Lateness:
         """What is known of this stretch; `read_at` is when the logs of its group were last read."""
         if self.live and self.ends:
             self.ends[-1] = (self.ends[-1][0], read_at)
-        if seen.following >= seen.end:
+        if unread_range.following >= unread_range.end:
             return NO_LATENESS
-        look, reach = self.look, seen.following
-        if look is not None and look.first <= seen.following <= look.until:
-            if look.found is not None:
-                return self._since(look.found, self._due(look))
-            if look.until >= seen.end:
+        result, reach = self.look, unread_range.following
+        if result is not None and result.first <= unread_range.following <= result.until:
+            if result.found is not None:
+                return self._since(result.found, self._due(result))
+            if result.until >= unread_range.end:
                 return NO_LATENESS
-            reach = look.until
+            reach = result.until
         since = self._not_before(reach)
         told_by = None if since is None else LOG_ENDS
         return Lateness(caught_up=None, since=since, told_by=told_by, probe_from=reach)
 
-    def _due(self, look: _ProbeResult) -> int | None:
+    def _due(self, result: _ProbeResult) -> int | None:
         """Where to look again whether the record still stands."""
-        newest = self.ends[-1][1] if self.ends else look.at
-        return look.until if newest - look.at > RECHECK_S else None
+        newest = self.ends[-1][1] if self.ends else result.at
+        return result.until if newest - result.at > RECHECK_S else None
 
     def _since(self, found: FirstRecord, due: int | None) -> Lateness:
         not_before = self._not_before(found.offset)
@@ -212,14 +214,18 @@ class OldestRecordAges:
         known = self._groups.get(group)
         before, read_at = ({}, at) if known is None else (known.ages, known.at)
         after: dict[Follower, _Age] = {}
-        for who, seen in followers:
-            age = before.get(who)
+        for partition, unread_range in followers:
+            age = before.get(partition)
             if age is None:
-                age = _Age() if seen is None else _Age(start=seen.start, committed=seen.committed)
+                age = (
+                    _Age()
+                    if unread_range is None
+                    else _Age(start=unread_range.start, committed=unread_range.committed)
+                )
             age.settle(read_at)
-            if seen is not None:
-                age.saw(seen, at, now)
-            after[who] = age
+            if unread_range is not None:
+                age.saw(unread_range, at, now)
+            after[partition] = age
         self._groups[group] = _Group(after, at)
 
     def saw_again(
@@ -237,11 +243,11 @@ class OldestRecordAges:
         if known is None or at < known.at:
             return False
         read_at, known.at = known.at, at
-        for who, seen in changed:
-            age = known.ages[who]
+        for partition, unread_range in changed:
+            age = known.ages[partition]
             age.settle(read_at)
-            if seen is not None:
-                age.saw(seen, at, now)
+            if unread_range is not None:
+                age.saw(unread_range, at, now)
         return True
 
     def told(self, answers: Iterable[ProbeResult], moment: float) -> list[Follower]:
@@ -265,19 +271,19 @@ class OldestRecordAges:
         others = {topic for topic, new in told.items() if known.get(topic, new) != new}
         known.update(told)
         if len(known) > 2 * self._ids_kept.get(group, 0):  # of topics that nobody follows any more
-            followed = {who[2].topic for who in self._ages(group)}
+            followed = {partition[2].topic for partition in self._ages(group)}
             kept = {name: known[name] for name in known.keys() & (followed | told.keys())}
             self._ids[group], self._ids_kept[group] = kept, len(kept)
-        for who, age in self._ages(group).items() if others else ():
-            if who[2].topic in others:
+        for partition, age in self._ages(group).items() if others else ():
+            if partition[2].topic in others:
                 age.cut(now)
 
-    def behind(self, group: str, who: Follower, seen: UnreadRange) -> Lateness:
+    def behind(self, group: str, partition: Follower, unread_range: UnreadRange) -> Lateness:
         """What is known of this follower and of what lies before it."""
         found = self._groups.get(group)
-        if found is None or who not in found.ages:
-            return NO_LATENESS if seen.following >= seen.end else UNKNOWN_LATENESS
-        return found.ages[who].behind(seen, found.at)
+        if found is None or partition not in found.ages:
+            return NO_LATENESS if unread_range.following >= unread_range.end else UNKNOWN_LATENESS
+        return found.ages[partition].behind(unread_range, found.at)
 
     def _ages(self, group: str) -> dict[Follower, _Age]:
         found = self._groups.get(group)

@@ -255,20 +255,20 @@ class LogEndsBook:
         """The answer: pair it with what was put aside for it, unless a later one came first.
         Returns when it was asked for, None if it is of no use.
         """
-        asked = self._asked.get(kafka, {}).pop(number, None)
+        request = self._asked.get(kafka, {}).pop(number, None)
         last = self._paired.get(kafka)
-        if asked is None or (last is not None and number < last.number):
+        if request is None or (last is not None and number < last.number):
             return None
         self._paired[kafka] = _LogEndsAnswer(
             number=number,
             version=1 if last is None else last.version + 1,
-            known=asked.known,
+            known=request.known,
             bounds=bounds,
             changed=None if last is None else _find_changed_partitions(last.bounds, bounds),
         )
-        if any(asked.known.values()):
+        if any(request.known.values()):
             self._compared.add(kafka)
-        return asked.at
+        return request.at
 
     def compared(self, kafka: str) -> bool:
         """Was there ever an answer for a position of this cluster?"""
@@ -386,8 +386,8 @@ def _find_changed_partitions(
     gone = frozenset(before.keys() - now.keys())
     return gone.union(
         partition
-        for partition, told in now.items()
-        if (known := before.get(partition)) is not told and known != told
+        for partition, bounds in now.items()
+        if (known := before.get(partition)) is not bounds and known != bounds
     )
 
 

@@ -79,7 +79,7 @@ class Replication:
         listed = self._listed()
         self._assigned = {key: seen for key, seen in self._assigned.items() if key in listed}
         self._assigned_at = {key: told for key, told in self._assigned_at.items() if key in listed}
-        self._beside = {key: seen for key, seen in self._beside.items() if key in listed}
+        self._beside = {key: partition for key, partition in self._beside.items() if key in listed}
         self._outdated &= set(flows)
         self._views.keep(flows)
         self._unassigned.keep(flows)
@@ -171,24 +171,29 @@ class Replication:
             if not self._sites[flow.connect_cluster].gone(flow.connector)
         )
 
-    def ends_asked(self, seen: LogEndsRequested, now: float) -> None:
+    def ends_asked(self, log_ends_requested: LogEndsRequested, now: float) -> None:
         """Put aside the positions that are known before a cluster is asked for its log ends."""
         self._now = now
         shown = tuple(flow for flow in self.flows if self.shown(flow, now))
-        wanted = [flow for flow in shown if flow.upstream == seen.kafka]
+        wanted = [flow for flow in shown if flow.upstream == log_ends_requested.kafka]
         known = dict(zip(wanted, self._found(wanted), strict=True))
-        self._ends.asked(seen.kafka, seen.number, known, now if seen.at is None else seen.at)
+        self._ends.asked(
+            log_ends_requested.kafka,
+            log_ends_requested.number,
+            known,
+            now if log_ends_requested.at is None else log_ends_requested.at,
+        )
 
-    def ends_read(self, seen: LogEndsRead, now: float) -> None:
+    def ends_read(self, log_ends: LogEndsRead, now: float) -> None:
         """The answer."""
-        self._unassigned.count(seen.kafka, seen.partitions)
-        asked_at = self._ends.read(seen.kafka, seen.number, seen.bounds)
+        self._unassigned.count(log_ends.kafka, log_ends.partitions)
+        asked_at = self._ends.read(log_ends.kafka, log_ends.number, log_ends.bounds)
         if asked_at is not None:
-            self._ages.identify(seen.kafka, seen.ids or {}, now)
-            self._age(seen.kafka, asked_at, now)
+            self._ages.identify(log_ends.kafka, log_ends.ids or {}, now)
+            self._age(log_ends.kafka, asked_at, now)
             flows = {flow: self._sites[flow.connect_cluster] for flow in self.flows}
-            known = self._ends.known(seen.kafka)
-            self.looks.look(seen, known, flows, self._shared_syncs(), now)
+            known = self._ends.known(log_ends.kafka)
+            self.looks.look(log_ends, known, flows, self._shared_syncs(), now)
 
     def _age(self, kafka: str, moment: float, now: float) -> None:
         """Tell all ages of a cluster of its answer, or of what has changed, if that is all."""
@@ -200,21 +205,21 @@ class Replication:
         rest = all(a is b is c for a, b, c in zip_longest(parts, asked, before))
         self._aged[kafka] = parts if all(map(is_, parts, asked)) else []
         if rest and changed is not None:
-            news = (
+            topic_partition = (
                 (partition.where, self._ends.stretch(partition))
                 for partition in _select_partitions(parts, changed)
             )
-            if self._ages.saw_again(kafka, news, at=moment, now=now):
+            if self._ages.saw_again(kafka, topic_partition, at=moment, now=now):
                 return
         found = (
             (partition.where, self._ends.stretch(partition)) for part in parts for partition in part
         )
         self._ages.saw(kafka, found, at=moment, now=now)
 
-    def probed(self, seen: ProbeRoundRead) -> None:
+    def probed(self, probe_round: ProbeRoundRead) -> None:
         """What single reads found."""
-        news = self._ages.told(seen.answers, seen.at)
-        self._views.probed(news)
+        partition = self._ages.told(probe_round.answers, probe_round.at)
+        self._views.probed(partition)
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -345,7 +350,7 @@ class Replication:
     ) -> tuple[ReplicatedPartition, ...]:
         """Made anew when something they are made of has changed: there may be 100,000 of them."""
         syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
-        site = self._sites[flow.connect_cluster]
+        cluster = self._sites[flow.connect_cluster]
         of = (flow.connect_cluster, flow.connector)
         assigned = self._assigned.get(of)
         # Of two named flows of one connector's name nobody tells for which an assignment is.
@@ -355,10 +360,10 @@ class Replication:
             InputId(LOG_ENDS, kafka=flow.upstream), self._now
         )
         unassigned = self._unassigned.of(
-            flow, alone if counted else None, site.of.wants_topic, self._now
+            flow, alone if counted else None, cluster.of.wants_topic, self._now
         )
         state: tuple[object, ...] = (
-            *site.state_of(flow.connector),
+            *cluster.state_of(flow.connector),
             syncs if syncs is None else (id(syncs), syncs.version),
             assigned,
             not_ours,
@@ -377,7 +382,7 @@ class Replication:
                 partition: since
                 for partition, since in unassigned.items()
                 if MirrorPartition(flow.source, partition.topic, partition.partition) in committed
-                or site.uncommitted(flow.connector, flow.source, partition)
+                or cluster.uncommitted(flow.connector, flow.source, partition)
             }
             found = build_replicated_partitions(
                 flow, committed, syncs, leads, self._now, not_ours, wanted, late
@@ -402,7 +407,7 @@ class Replication:
         assigned = self._assigned.get((flow.connect_cluster, flow.connector))
         if assigned is None:
             return None
-        site = self._sites[flow.connect_cluster]
+        cluster = self._sites[flow.connect_cluster]
         # Two named flows of one connector's name: which of them an assignment is for, it says not.
         alone = self._flows_of[flow.connect_cluster, flow.connector] == 1
         of = (flow.connect_cluster, flow.connector)
@@ -420,11 +425,11 @@ class Replication:
         return since | frozenset(
             topic_partition
             for topic_partition in assigned
-            if site.of.wants_topic(topic_partition.topic)
+            if cluster.of.wants_topic(topic_partition.topic)
             and (
                 MirrorPartition(flow.source, topic_partition.topic, topic_partition.partition)
                 in committed
-                or (alone and site.uncommitted(flow.connector, flow.source, topic_partition))
+                or (alone and cluster.uncommitted(flow.connector, flow.source, topic_partition))
             )
         )
 

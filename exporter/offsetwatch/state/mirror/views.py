@@ -53,16 +53,18 @@ class MirrorViews:
         """Make all anew: it comes to the same."""
         self._made.clear()
 
-    def probed(self, news: Iterable[Follower]) -> None:
+    def probed(self, partition: Iterable[Follower]) -> None:
         """Single reads say something new of these."""
         for flow, made in self._made.items():
-            self._made[flow] = self._renewed(flow, made, news)
+            self._made[flow] = self._renewed(flow, made, partition)
 
-    def _renewed(self, flow: MirrorFlow, made: _FlowViews, news: Iterable[Follower]) -> _FlowViews:
+    def _renewed(
+        self, flow: MirrorFlow, made: _FlowViews, partition: Iterable[Follower]
+    ) -> _FlowViews:
         """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
         found, views, live = made.found, made.views, made.version[1]
         renewed: list[MirrorPartitionView] = []
-        for connect_cluster, connector, item in news:
+        for connect_cluster, connector, item in partition:
             of = (
                 connect_cluster,
                 connector,

@@ -71,7 +71,7 @@ class FlowChange:
 
 
 def prepare_flow_reset(
-    way: OffsetStore,
+    store: OffsetStore,
     connector: str,
     wish: FlowResetRequest,
     author: Author,
@@ -81,8 +81,8 @@ def prepare_flow_reset(
     clearing: SyncTopicDeletion | None = None,
 ) -> FlowChange:
     """Look everything up and check it. `upstream`: the cluster that the connector copies from."""
-    present = way.place.pairs(connector)
-    known = way.facts(connector, present, ())
+    present = store.place.pairs(connector)
+    known = store.facts(connector, present, ())
     if known.mirror is None or known.topics is None or upstream is None:
         return FlowChange(PreparedChange(connector, (_report_unreadable_flow(wish, known),)))
     chosen = select_partitions(
@@ -93,8 +93,8 @@ def prepare_flow_reset(
         complete=wish.to.complete,
         alone=wish.alone,
     )
-    logs = way.facts(connector, present, chosen.upstream()).logs
-    wanted = compute_flow_offsets(
+    logs = store.facts(connector, present, chosen.upstream()).logs
+    offsets = compute_flow_offsets(
         known.mirror,
         chosen,
         wish.to,
@@ -104,25 +104,27 @@ def prepare_flow_reset(
             kafkas, upstream, starts, committed=_is_read_committed(known)
         ),
     )
-    found = _collect_problems(wish, chosen, wanted, clearing)
-    notes = (*chosen.notes, *wanted.notes, *describe_costs(wanted.counts))
+    found = _collect_problems(wish, chosen, offsets, clearing)
+    notes = (*chosen.notes, *offsets.notes, *describe_costs(offsets.counts))
     if clearing is not None:
         notes = (*notes, *clearing.notes)
     elif known.mirror.syncs_topic is not None:
         kept = "are retained: MirrorMaker writes new ones as it copies"
         notes = (*notes, f"the offset syncs in {known.mirror.syncs_topic} {kept}")
     if found:
-        return FlowChange(PreparedChange(connector, found, notes=notes), wanted.counts)
-    prepared = prepare_change(way, _build_change_request(connector, wish, wanted, clearing), author)
+        return FlowChange(PreparedChange(connector, found, notes=notes), offsets.counts)
+    prepared = prepare_change(
+        store, _build_change_request(connector, wish, offsets, clearing), author
+    )
     return FlowChange(
         replace(
             prepared,
             notes=(*prepared.notes, *notes),
             recheck=_build_recheck(
-                way, connector, wish, prepared.recheck, known.mirror, chosen, wanted
+                store, connector, wish, prepared.recheck, known.mirror, chosen, offsets
             ),
         ),
-        wanted.counts,
+        offsets.counts,
     )
 
 
@@ -147,22 +149,22 @@ def _report_unreadable_flow(wish: FlowResetRequest, known: ValidationFacts) -> V
 def _collect_problems(
     wish: FlowResetRequest,
     chosen: PartitionSelection,
-    wanted: FlowOffsets,
+    offsets: FlowOffsets,
     clearing: SyncTopicDeletion | None,
 ) -> tuple[ValidationProblem, ...]:
-    found = (*chosen.problems, *wanted.problems)
+    found = (*chosen.problems, *offsets.problems)
     if not wish.allow_skip:
-        found = (*found, *find_skips(wanted.counts))
+        found = (*found, *find_skips(offsets.counts))
     return found if clearing is None else (*found, *clearing.problems)
 
 
 def _build_change_request(
-    connector: str, wish: FlowResetRequest, wanted: FlowOffsets, clearing: SyncTopicDeletion | None
+    connector: str, wish: FlowResetRequest, offsets: FlowOffsets, clearing: SyncTopicDeletion | None
 ) -> ConnectorChangeRequest:
     step = None if clearing is None else clearing.step
     return ConnectorChangeRequest(
         request=OffsetsRequest(
-            connector=connector, pairs=wanted.pairs, where=wish.flow, allow_new=wish.allow_new
+            connector=connector, pairs=offsets.pairs, where=wish.flow, allow_new=wish.allow_new
         ),
         verb=f"set the flow {wish.flow} {_describe_target(wish.to)}"
         + (", clear its syncs" if step else ""),
@@ -179,19 +181,19 @@ def _describe_target(target: FlowResetTarget) -> str:
 
 
 def _build_recheck(
-    way: OffsetStore,
+    store: OffsetStore,
     connector: str,
     wish: FlowResetRequest,
     before: Recheck | None,
     mirror: MirrorSettings,
     chosen: PartitionSelection,
-    wanted: FlowOffsets,
+    offsets: FlowOffsets,
 ) -> Recheck:
     whole = wish.to.complete and wish.topics is None
 
     def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
-        logs = way.facts(connector, frozen.pairs, chosen.upstream()).logs
-        now = recheck_costs(mirror, wanted.counts, frozen.pairs, wanted.pairs, logs, whole=whole)
+        logs = store.facts(connector, frozen.pairs, chosen.upstream()).logs
+        now = recheck_costs(mirror, offsets.counts, frozen.pairs, offsets.pairs, logs, whole=whole)
         # What both would say is said once, in records.
         return now or (() if before is None else before(frozen))
 

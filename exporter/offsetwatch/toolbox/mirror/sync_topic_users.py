@@ -82,48 +82,63 @@ def find_topic_users(
 ) -> tuple[SyncTopicUser, ...]:
     """Everybody who uses it but one: (Connect cluster, connector)."""
     return tuple(
-        user for site in sites for user in _find_cluster_users(topic, site, addresses, besides)
+        user
+        for connect_cluster_inventory in sites
+        for user in _find_cluster_users(topic, connect_cluster_inventory, addresses, besides)
     )
 
 
 def _find_cluster_users(
     topic: KafkaTopic,
-    site: ConnectClusterInventory,
+    connect_cluster_inventory: ConnectClusterInventory,
     addresses: Mapping[str, frozenset[str]],
     besides: tuple[str, str],
 ) -> Iterator[SyncTopicUser]:
     told = False
-    for connector in site.connectors or ():
+    for connector in connect_cluster_inventory.connectors or ():
         for settings, does in ((connector.mirror, "writes"), (connector.translates, "reads")):
             if settings is None or settings.syncs_topic != topic.topic:
                 continue
-            kafka_topic = find_syncs_topic(settings, site.home, addresses)
+            kafka_topic = find_syncs_topic(settings, connect_cluster_inventory.home, addresses)
             if kafka_topic is None or kafka_topic == topic:
                 told = True
-                if (site.name, connector.name) == besides:
+                if (connect_cluster_inventory.name, connector.name) == besides:
                     continue
                 yield SyncTopicUser(
-                    who=f"{site.name}/{connector.name}",
+                    who=f"{connect_cluster_inventory.name}/{connector.name}",
                     does=does,
-                    stopped=_is_stopped(connector, site),
+                    stopped=_is_stopped(connector, connect_cluster_inventory),
                     sure=kafka_topic is not None,
-                    why=site.running or "",
+                    why=connect_cluster_inventory.running or "",
                 )
-    if topic in site.named and not told:
-        yield _build_unknown_user(f"a flow of {site.name}", "uses", site)
-    elif site.connectors is None:
-        yield _build_unknown_user(f"{site.name} ({site.why})", "may use", site)
+    if topic in connect_cluster_inventory.named and not told:
+        yield _build_unknown_user(
+            f"a flow of {connect_cluster_inventory.name}", "uses", connect_cluster_inventory
+        )
+    elif connect_cluster_inventory.connectors is None:
+        yield _build_unknown_user(
+            f"{connect_cluster_inventory.name} ({connect_cluster_inventory.why})",
+            "may use",
+            connect_cluster_inventory,
+        )
 
 
-def _is_stopped(connector: Connector, site: ConnectClusterInventory) -> bool:
-    if site.running is not None:
-        return not site.running
+def _is_stopped(connector: Connector, connect_cluster_inventory: ConnectClusterInventory) -> bool:
+    if connect_cluster_inventory.running is not None:
+        return not connect_cluster_inventory.running
     return connector.state == "stopped" and not connector.tasks
 
 
-def _build_unknown_user(who: str, does: str, site: ConnectClusterInventory) -> SyncTopicUser:
+def _build_unknown_user(
+    name: str, does: str, connect_cluster_inventory: ConnectClusterInventory
+) -> SyncTopicUser:
     """One of which nobody tells the state."""
-    return SyncTopicUser(who=who, does=does, stopped=site.running == "", why=site.running or "")
+    return SyncTopicUser(
+        who=name,
+        does=does,
+        stopped=connect_cluster_inventory.running == "",
+        why=connect_cluster_inventory.running or "",
+    )
 
 
 def find_blocking_users(

@@ -180,9 +180,9 @@ class WorkerOffsetStore:
     """The storage that a worker's file names, while no worker runs."""
 
     def __init__(
-        self, place: WorkerOffsetReader, kafkas: facts.KafkaClusterPool, clock: UnixClock
+        self, reader: WorkerOffsetReader, kafkas: facts.KafkaClusterPool, clock: UnixClock
     ) -> None:
-        self._place = place
+        self._place = reader
         self._kafkas = kafkas
         self._clock = clock
 

@@ -55,10 +55,14 @@ class StrimziOffsetReader:
     """See Place. Raises ClientError."""
 
     def __init__(
-        self, access: KubernetesAccess, site: StrimziConnectCluster, *, even_if_gitops: bool = False
+        self,
+        access: KubernetesAccess,
+        cluster: StrimziConnectCluster,
+        *,
+        even_if_gitops: bool = False,
     ) -> None:
         self._access = access
-        self._site = site
+        self._site = cluster
         self._even_if_gitops = even_if_gitops
         self._read = KubeReader(access)
         self._cluster: ConnectClusterResource | None = None
@@ -86,8 +90,12 @@ class StrimziOffsetReader:
         """Who puts its resource back to what a repository says, unless a person says not to mind;
         None if nobody does.
         """
-        seen = self.seen(connector)
-        return None if seen is None or self._even_if_gitops else find_gitops_tool(seen.document)
+        connector_resource = self.seen(connector)
+        return (
+            None
+            if connector_resource is None or self._even_if_gitops
+            else find_gitops_tool(connector_resource.document)
+        )
 
     def unmanaged(self) -> str | None:
         """Why the operator does nothing with connectors' resources here; None if it does."""
@@ -117,13 +125,15 @@ class StrimziOffsetReader:
 
     def settings(self, connector: str) -> ConnectorSettings | None:
         """Its configuration, from its resource."""
-        seen = self.seen(connector)
-        if seen is None:
+        connector_resource = self.seen(connector)
+        if connector_resource is None:
             return None
         plural, document = self.cluster()
         if plural == KAFKA_MIRROR_MAKERS:
-            return parse_connector_settings(connector, _build_mirror_config(document, seen))
-        spec = seen.document.get("spec") or {}
+            return parse_connector_settings(
+                connector, _build_mirror_config(document, connector_resource)
+            )
+        spec = connector_resource.document.get("spec") or {}
         name = str(spec.get("class") or "")
         plugins = (document.get("status") or {}).get("connectorPlugins") or ()
         kind = next(
@@ -134,20 +144,25 @@ class StrimziOffsetReader:
 
     def driver(self, connector: str) -> StrimziDriver:
         """Raises NotFound."""
-        seen = self.seen(connector)
-        if seen is None:
+        connector_resource = self.seen(connector)
+        if connector_resource is None:
             raise NotFound(self.name, f"no connector {connector}")
-        return StrimziDriver(self._access, seen.owner, wait_s=self._site.wait_s)
+        return StrimziDriver(self._access, connector_resource.owner, wait_s=self._site.wait_s)
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """What the operator lists. Raises Refused where that takes a change of a resource that a
         repository owns.
         """
-        seen, who = self.seen(connector), self.of_gitops(connector)
-        if seen is not None and who is not None and "listOffsets" not in seen.part:
+        connector_resource, name = self.seen(connector), self.of_gitops(connector)
+        if (
+            connector_resource is not None
+            and name is not None
+            and "listOffsets" not in connector_resource.part
+        ):
             raise RemoteRefusal(
                 self.name,
-                f"{seen.owner.said} is owned by {who}, and has no spec.listOffsets: set it there, "
+                f"{connector_resource.owner.said} is owned by {name}, and has no "
+                "spec.listOffsets: set it there, "
                 "or say --even-if-gitops",
             )
         return self.driver(connector).offsets().pairs
@@ -182,21 +197,23 @@ def _is_same_class(plugin: Mapping[str, Any], name: str) -> bool:
     return name in {known, last, last.removesuffix("Connector")} and name != ""
 
 
-def _build_mirror_config(document: Json, seen: ConnectorResource) -> dict[object, object]:
+def _build_mirror_config(
+    document: Json, connector_resource: ConnectorResource
+) -> dict[object, object]:
     """As the operator makes it of the resource, as far as we need it."""
     spec = document.get("spec") or {}
     clusters = {str(item.get("alias")): item for item in spec.get("clusters") or ()}
     for mirror in spec.get("mirrors") or ():
         source, target = read_aliases(spec, mirror)
-        if not seen.owner.connector.startswith(f"{source}->{target}."):
+        if not connector_resource.owner.connector.startswith(f"{source}->{target}."):
             continue
         where = {
             source: mirror.get("source") or clusters.get(source) or {},
             target: spec.get("target") or clusters.get(target) or {},
         }
-        simple = seen.owner.connector.rpartition(".")[2]
+        simple = connector_resource.owner.connector.rpartition(".")[2]
         return {
-            **(seen.part.get("config") or {}),
+            **(connector_resource.part.get("config") or {}),
             "connector.class": f"{_MIRROR_CLASS}{simple}",
             "source.cluster.alias": source,
             "target.cluster.alias": target,

@@ -28,9 +28,9 @@ class StrimziOffsetStore:
     """See Way. `home` is the configured Kafka cluster that the workers use, if that is known."""
 
     def __init__(
-        self, place: StrimziOffsetReader, kafkas: facts.KafkaClusterPool, home: str | None
+        self, reader: StrimziOffsetReader, kafkas: facts.KafkaClusterPool, home: str | None
     ) -> None:
-        self._place = place
+        self._place = reader
         self._kafkas = kafkas
         self._home = home
 
@@ -59,8 +59,8 @@ class StrimziOffsetStore:
 
     def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
         """Its state is to be what its resource says now."""
-        seen = self._place.seen(connector)
-        if seen is None:
+        connector_resource = self._place.seen(connector)
+        if connector_resource is None:
             there = self._place.connectors()
             meant = find_nearest(connector, there)
             right = (
@@ -68,35 +68,39 @@ class StrimziOffsetStore:
             )
             right += explain_offsets_name(connector)
             return ValidationProblem(connector, f"{self._place.name} has no such connector", right)
-        problem = self._problem(connector, seen)
+        problem = self._problem(connector, connector_resource)
         if problem is not None:
             return problem
-        notes = [MOVING_OFFSETS_NOTE] if seen.wanted is RequestedState.RUNNING else []
-        notes += [_FAILED_NOTE] if seen.state == "failed" else []
+        notes = [MOVING_OFFSETS_NOTE] if connector_resource.wanted is RequestedState.RUNNING else []
+        notes += [_FAILED_NOTE] if connector_resource.state == "failed" else []
         subject = PlanSubject(
             driver="strimzi",
             place=self._place.lock,
             connector=connector,
             kind=self._kind(connector),
-            identity=str(seen.metadata.get("uid")),
+            identity=str(connector_resource.metadata.get("uid")),
         )
-        return StateBeforeChange(subject, seen.wanted, tuple(notes))
+        return StateBeforeChange(subject, connector_resource.wanted, tuple(notes))
 
-    def _problem(self, connector: str, seen: ConnectorResource) -> ValidationProblem | None:
+    def _problem(
+        self, connector: str, connector_resource: ConnectorResource
+    ) -> ValidationProblem | None:
         """Why its resource is not to be changed, or would be in vain."""
-        who = self._place.of_gitops(connector)
-        if who is not None:
+        name = self._place.of_gitops(connector)
+        if name is not None:
             right = (
-                f"{who} would put back what is changed in the middle of it: make it leave the "
+                f"{name} would put back what is changed in the middle of it: make it leave the "
                 "resource alone for that time, or say --even-if-gitops"
             )
-            return ValidationProblem(connector, f"{seen.owner.said} is owned by {who}", right)
+            return ValidationProblem(
+                connector, f"{connector_resource.owner.said} is owned by {name}", right
+            )
         unmanaged = self._place.unmanaged()
         if unmanaged is not None:
             return ValidationProblem(
                 connector, unmanaged, "the operator would not act: --connect goes there"
             )
-        found = find_obstacle(seen)
+        found = find_obstacle(connector_resource)
         return None if found is None else ValidationProblem(connector, *found)
 
     def _kind(self, connector: str) -> str:

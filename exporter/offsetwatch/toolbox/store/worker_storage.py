@@ -275,10 +275,10 @@ class WorkerOffsetReader:
 
 
 def plan_write(
-    place: WorkerOffsetReader, connector: str, wanted: tuple[PartitionOffset, ...]
+    reader: WorkerOffsetReader, connector: str, wanted: tuple[PartitionOffset, ...]
 ) -> Write:
     """See StoragePlace.plan_write."""
-    return place.plan_write(connector, wanted)
+    return reader.plan_write(connector, wanted)
 
 
 class _StandaloneWorkerStorage:

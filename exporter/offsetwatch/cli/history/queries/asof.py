@@ -51,35 +51,35 @@ class AsOfOptions:
     verbose: bool
 
 
-def print_as_of(asked: AsOfOptions) -> int:
+def print_as_of(options: AsOfOptions) -> int:
     """Answer on standard output; the exit code."""
-    loaded = config.load(asked.config_path)
-    if asked.form == "patch" and asked.connector is None:
+    loaded = config.load(options.config_path)
+    if options.form == "patch" and options.connector is None:
         raise ConfigError(("--format patch: a body is for one connector; name it: --connector",))
-    moment = parse_time(asked.moment, SystemClock().now())
+    moment = parse_time(options.moment, SystemClock().now())
     question = asof.AsOfQuery(
         at=moment,
-        connect_cluster=asked.connect_cluster,
-        connector=asked.connector,
-        topic=asked.topic,
-        with_now=asked.diff or asked.form == "patch",
+        connect_cluster=options.connect_cluster,
+        connector=options.connector,
+        topic=options.topic,
+        with_now=options.diff or options.form == "patch",
     )
     try:
         answer = asof.read_as_of(Path(loaded.history.path), question)
     except asof.UnanswerableQuery as exc:
         output.print_error(str(exc))
         return MISSING
-    complete = _explain_answer(answer, verbose=asked.verbose)
+    complete = _explain_answer(answer, verbose=options.verbose)
     if not answer.connectors:
         return MISSING
-    if asked.diff:
+    if options.diff:
         _print_diff(answer, loaded)
-    elif asked.form == "patch":
+    elif options.form == "patch":
         (only,) = answer.connectors
         output.print_json(
             build_patch(only, _read_current_offsets(only, answer.connect_cluster, loaded))
         )
-    elif asked.form == "table":
+    elif options.form == "table":
         _print_table(answer)
     else:
         output.print_json(

@@ -58,46 +58,48 @@ class FailoverReportOptions:
     output_format: OutputFormat
 
 
-def print_report(asked: FailoverReportOptions) -> int:
+def print_report(options: FailoverReportOptions) -> int:
     """Answer on standard output; the exit code."""
-    loaded = config.load(asked.config_path)
+    loaded = config.load(options.config_path)
     now = SystemClock().now()
-    since = parse_time(asked.since, now, "--from")
-    until = now if asked.until is None else parse_time(asked.until, now, "--to")
+    since = parse_time(options.since, now, "--from")
+    until = now if options.until is None else parse_time(options.until, now, "--to")
     if since > until:
-        raise ConfigError((f"--from {asked.since}: is after the end",))
-    made = _build_report(Path(loaded.history.path), asked, since, min(until, now))
-    if asked.html is not None:
-        moves_file.write_page(asked.html, render_page(made))
-    if asked.parquet is not None:
-        moves_file.write_rows(asked.parquet, made)
-    for note in (*made.notes, *_describe_absent_groups(asked, made), *_describe_unknown(made)):
+        raise ConfigError((f"--from {options.since}: is after the end",))
+    made = _build_report(Path(loaded.history.path), options, since, min(until, now))
+    if options.html is not None:
+        moves_file.write_page(options.html, render_page(made))
+    if options.parquet is not None:
+        moves_file.write_rows(options.parquet, made)
+    for note in (*made.notes, *_describe_absent_groups(options, made), *_describe_unknown(made)):
         output.print_error(note)
-    if asked.output_format is not OutputFormat.TABLE:
-        output.print_document(asked.output_format, _build_document(made))
+    if options.output_format is not OutputFormat.TABLE:
+        output.print_document(options.output_format, _build_document(made))
     else:
         _print_table(made)
-    known = (figure.known for told in (made.flow, *made.groups) for figure in told.figures.values())
+    known = (
+        figure.known for summary in (made.flow, *made.groups) for figure in summary.figures.values()
+    )
     return OK if any(known) else NOTHING_KNOWN
 
 
-def _build_report(base: Path, asked: FailoverReportOptions, since: float, until: float) -> Report:
+def _build_report(base: Path, options: FailoverReportOptions, since: float, until: float) -> Report:
     minutes = list_minutes(since, until)
-    flow = flows.find_flow(base, asked.flow, asked.connect_cluster)
-    window = moves_read.ReportWindow(minutes[0], minutes[-1], frozenset(asked.groups))
+    flow = flows.find_flow(base, options.flow, options.connect_cluster)
+    window = moves_read.ReportWindow(minutes[0], minutes[-1], frozenset(options.groups))
     known = moves_read.load_inputs(base, flow, window)
     return build_report(known, minutes, *replay_samples(known, window.since, window.until))
 
 
-def _describe_absent_groups(asked: FailoverReportOptions, made: Report) -> Iterator[str]:
-    for group in sorted(set(asked.groups) - {told.group for told in made.groups}):
+def _describe_absent_groups(options: FailoverReportOptions, made: Report) -> Iterator[str]:
+    for group in sorted(set(options.groups) - {summary.group for summary in made.groups}):
         yield f"{group}: no position of it was sampled in a topic that the flow copies"
 
 
 def _describe_unknown(made: Report) -> Iterator[str]:
-    for told in made.groups:
-        for reason, count in sorted(told.unknown.items()):
-            yield f"{told.group}: not known: {REASON_LABELS[reason]} ({count} times)"
+    for group in made.groups:
+        for reason, count in sorted(group.unknown.items()):
+            yield f"{group.group}: not known: {REASON_LABELS[reason]} ({count} times)"
 
 
 def _build_document(made: Report) -> dict[str, Any]:
@@ -109,23 +111,23 @@ def _build_document(made: Report) -> dict[str, Any]:
         "to": Moment(made.minutes[-1]),
         "minutes": len(made.minutes),
         "flow": _build_group_document(made.flow),
-        "groups": [_build_group_document(told) for told in made.groups],
+        "groups": [_build_group_document(group) for group in made.groups],
         "notes": made.notes,
     }
 
 
-def _build_group_document(told: FailoverSummary) -> dict[str, Any]:
+def _build_group_document(summary: FailoverSummary) -> dict[str, Any]:
     return {
-        "group": told.group,
-        "partitions": told.partitions,
+        "group": summary.group,
+        "partitions": summary.partitions,
         "figures": {
-            name: _build_figures_document(figures) for name, figures in told.figures.items()
+            name: _build_figures_document(figures) for name, figures in summary.figures.items()
         },
         "worst": {
             name: [{"at": Moment(one.at), "value": one.value} for one in worst]
-            for name, worst in told.worst.items()
+            for name, worst in summary.worst.items()
         },
-        "unknown": told.unknown,
+        "unknown": summary.unknown,
     }
 
 
@@ -146,16 +148,16 @@ def _print_table(made: Report) -> None:
         ("group", "at a failover", "minutes known", "median#", "95 %#", "most#", "worst at"),
         (
             (
-                told.group or "(the flow)",
+                group.group or "(the flow)",
                 CURVE_LABELS[name],
                 f"{figures.known} of {figures.of}",
                 *(
                     format_figure(name, value)
                     for value in (figures.median, figures.p95, figures.most)
                 ),
-                ", ".join(str(output.format_moment(one.at)) for one in told.worst[name]) or None,
+                ", ".join(str(output.format_moment(one.at)) for one in group.worst[name]) or None,
             )
-            for told in (*made.groups, made.flow)
-            for name, figures in told.figures.items()
+            for group in (*made.groups, made.flow)
+            for name, figures in group.figures.items()
         ),
     )

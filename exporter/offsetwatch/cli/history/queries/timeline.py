@@ -80,15 +80,15 @@ class TimelineOptions:
     output_format: OutputFormat
 
 
-def print_timeline(asked: TimelineOptions) -> int:
+def print_timeline(options: TimelineOptions) -> int:
     """Answer on standard output; the exit code."""
-    loaded = config.load(asked.config_path)
+    loaded = config.load(options.config_path)
     now = SystemClock().now()
-    since = parse_time(asked.since, now, "--since")
-    until = now if asked.until is None else parse_time(asked.until, now, "--until")
+    since = parse_time(options.since, now, "--since")
+    until = now if options.until is None else parse_time(options.until, now, "--until")
     if since > until:
-        raise ConfigError((f"--since {asked.since}: is after the end",))
-    question = TimelineQuery(asked.connector, asked.connect_cluster, since, until)
+        raise ConfigError((f"--since {options.since}: is after the end",))
+    question = TimelineQuery(options.connector, options.connect_cluster, since, until)
     try:
         found = read_timeline(Path(loaded.history.path), question)
     except UnanswerableQuery as exc:
@@ -98,9 +98,9 @@ def print_timeline(asked: TimelineOptions) -> int:
     events = merge_events(found.events, journal)
     for note in found.notes:
         output.print_error(note)
-    if asked.output_format is not OutputFormat.TABLE:
+    if options.output_format is not OutputFormat.TABLE:
         output.print_document(
-            asked.output_format,
+            options.output_format,
             {
                 "connect_cluster": found.connect_cluster,
                 "connector": found.connector,
@@ -121,21 +121,21 @@ def _build_event_document(event: Event) -> dict[str, object]:
     return {**asdict(event), "at": Moment(event.at), "until": moment_of(event.until)}
 
 
-def _read_journal_events(folder: Path, cluster: str, asked: TimelineQuery) -> Iterator[Event]:
+def _read_journal_events(folder: Path, cluster: str, query: TimelineQuery) -> Iterator[Event]:
     """Plans and incidents of the connector. A journal that is not there is not made."""
     if not (folder / FILE_NAME).exists():
         return
     with closing(Journal(folder)) as journal:
         ours: set[str] = set()
         for entry in journal.every():
-            known = _collect_ids(entry, cluster, asked.connector)
+            known = _collect_ids(entry, cluster, query.connector)
             ours |= known
             record = entry.record
             about = known or entry.plan_id in ours or _get_ended_incident(record) in ours
             if (
                 about
                 and isinstance(record, _TIMELINE_RECORDS)
-                and asked.since <= record.at <= asked.until
+                and query.since <= record.at <= query.until
             ):
                 yield Event(
                     record.at, Origin.JOURNAL, ConnectorEventKind.REMEDY, _describe_entry(entry)
@@ -149,8 +149,8 @@ def _collect_ids(entry: JournalEntry, cluster: str, connector: str) -> set[str]:
             mine = (plan.subject.place, plan.subject.connector) == (cluster, connector)
             return {entry.plan_id} if mine else set()
         case IncidentDetected(incident=incident) | ActionRefused(incident=incident):
-            whose = (entry.record.connect_cluster, entry.record.connector)
-            return {incident} if whose == (cluster, connector) else set()
+            key = (entry.record.connect_cluster, entry.record.connector)
+            return {incident} if key == (cluster, connector) else set()
         case _:
             return set()
 

@@ -18,15 +18,15 @@ from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState,
 TASKS_NAMED_MAX: Final = 5
 
 
-def find_changed_connect_clusters(seen: RuleContext) -> Iterator[Finding]:
+def find_changed_connect_clusters(context: RuleContext) -> Iterator[Finding]:
     """Rule 27: the address of a Connect cluster leads to another one: a worker says that it uses
     another Kafka cluster, or it lists none of the connectors that are at work. Or it leads to
     several: connectors are listed, and are not, by turns.
     """
-    for view in seen.snapshot.lists:
+    for view in context.snapshot.lists:
         if view.believed_at is not None and not _has_other_kafka_cluster(view):
             if view.alternating:
-                yield _build_alternating_lists_finding(seen, view)
+                yield _build_alternating_lists_finding(context, view)
             continue
         before, now = view.kafka_cluster_ids
         told: Evidence = build_examples(
@@ -43,7 +43,7 @@ def find_changed_connect_clusters(seen: RuleContext) -> Iterator[Finding]:
                 EvidenceItem("kafka_cluster_id now", now or "unknown"),
                 *told,
             )
-        yield seen.found(
+        yield context.found(
             FindingName.CONNECT_CLUSTER_CHANGED,
             Severity.CRITICAL,
             (view.connect_cluster, None),
@@ -53,8 +53,8 @@ def find_changed_connect_clusters(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def _build_alternating_lists_finding(seen: RuleContext, view: ConnectorListView) -> Finding:
-    return seen.found(
+def _build_alternating_lists_finding(context: RuleContext, view: ConnectorListView) -> Finding:
+    return context.found(
         FindingName.CONNECT_CLUSTER_CHANGED,
         Severity.CRITICAL,
         (view.connect_cluster, None),
@@ -68,20 +68,20 @@ _OFFSETS_KNOWN: Final = "Its offsets and its lag are still known."
 _CONFIGURATION_MISSING: Final = "Its configuration is missing too, so its lag is unknown."
 
 
-def find_missing_connector_states(seen: RuleContext) -> Iterator[Finding]:
+def find_missing_connector_states(context: RuleContext) -> Iterator[Finding]:
     """Rule 28: for an interval Connect has listed a connector without its state, or that of a task;
     or for ten intervals without its configuration. A new one has no state for some seconds.
     """
-    for view in seen.snapshot.lists:
+    for view in context.snapshot.lists:
         for connector in view.without_state:
-            who = (view.connect_cluster, connector.connector)
+            key = (view.connect_cluster, connector.connector)
             known = connector.connector not in view.without_configuration
-            if seen.lasts("stateless", who) < seen.settings.interval_s:
+            if context.lasts("stateless", key) < context.settings.interval_s:
                 continue
-            yield seen.found(
+            yield context.found(
                 FindingName.CONNECTOR_STATE_MISSING,
                 Severity.WARNING,
-                who,
+                key,
                 f"has no state {_format_tasks(connector)}in Connect, which lists it: whether "
                 "it runs "
                 "or has "
@@ -91,7 +91,7 @@ def find_missing_connector_states(seen: RuleContext) -> Iterator[Finding]:
         stateless = {connector.connector for connector in view.without_state}
         for name, told_at in view.without_configuration.items():
             if name not in stateless:
-                yield seen.found(
+                yield context.found(
                     FindingName.CONNECTOR_STATE_MISSING,
                     Severity.WARNING,
                     (view.connect_cluster, name),
@@ -101,21 +101,21 @@ def find_missing_connector_states(seen: RuleContext) -> Iterator[Finding]:
                 )
 
 
-def find_unlisted_connectors(seen: RuleContext) -> Iterator[Finding]:
+def find_unlisted_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 29: for two intervals Connect has not listed a connector that is at work. Where it lists
     none of them, rule 27 says so; where another Connect cluster lists it, rule 20.
     """
-    others = {name for _, name in seen.look.connectors.keys() - _collect_unlisted_keys(seen)}
-    for view in seen.snapshot.lists:
+    others = {name for _, name in context.look.connectors.keys() - _collect_unlisted_keys(context)}
+    for view in context.snapshot.lists:
         if view.believed_at is None:
             continue
         for unlisted_connector in view.unlisted:
-            long = seen.now - unlisted_connector.since >= 2 * seen.settings.interval_s
+            long = context.now - unlisted_connector.since >= 2 * context.settings.interval_s
             if not long or (
                 unlisted_connector.seen_at is None and unlisted_connector.connector in others
             ):
                 continue
-            yield seen.found(
+            yield context.found(
                 FindingName.CONNECTOR_NOT_LISTED,
                 Severity.WARNING,
                 (view.connect_cluster, unlisted_connector.connector),
@@ -129,18 +129,18 @@ def find_unlisted_connectors(seen: RuleContext) -> Iterator[Finding]:
             )
 
 
-def find_differing_rest_offsets(seen: RuleContext) -> Iterator[Finding]:
+def find_differing_rest_offsets(context: RuleContext) -> Iterator[Finding]:
     """Rule 30: for three rounds in a row REST gave other offsets of a connector than the offsets
     topic has shown.
     """
-    for who, check in seen.snapshot.rest_checks.items():
+    for key, check in context.snapshot.rest_checks.items():
         if check.rounds < DIFFERING_ROUNDS_MIN:
             continue
-        topic = seen.look.sight.offsets_topic(who)
-        yield seen.found(
+        topic = context.look.sight.offsets_topic(key)
+        yield context.found(
             FindingName.REST_OFFSETS_DIFFER,
             Severity.WARNING,
-            who,
+            key,
             f"has had other offsets over REST than in {topic or 'its offsets topic'} since "
             f"{format_moment(check.since)}: this may be the wrong topic, or the address of another "
             "Connect cluster. Its position and its lag may be wrong.",
@@ -162,13 +162,13 @@ def find_differing_rest_offsets(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def find_doubtful_offsets_topics(seen: RuleContext) -> Iterator[Finding]:
+def find_doubtful_offsets_topics(context: RuleContext) -> Iterator[Finding]:
     """Rule 31: the offsets topic was found, not named, and a later look found another one too."""
-    for cluster, doubt in seen.snapshot.topic_doubts.items():
+    for cluster, doubt in context.snapshot.topic_doubts.items():
         if doubt is None:
             continue
-        topic = seen.look.sight.offsets_topic((cluster, ""))
-        yield seen.found(
+        topic = context.look.sight.offsets_topic((cluster, ""))
+        yield context.found(
             FindingName.OFFSETS_TOPIC_DOUBTED,
             Severity.WARNING,
             (cluster, None),
@@ -194,10 +194,10 @@ def _format_tasks(connector: ConnectorWithoutState) -> str:
     return f"of task {named}{more} "
 
 
-def _collect_unlisted_keys(seen: RuleContext) -> set[tuple[str, str]]:
+def _collect_unlisted_keys(context: RuleContext) -> set[tuple[str, str]]:
     return {
         (view.connect_cluster, unlisted_connector.connector)
-        for view in seen.snapshot.lists
+        for view in context.snapshot.lists
         for unlisted_connector in view.unlisted
     }
 

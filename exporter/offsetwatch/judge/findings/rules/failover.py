@@ -13,27 +13,27 @@ from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.snapshot import GroupView, SyncView
 
 
-def find_stale_checkpoints(seen: RuleContext) -> Iterator[Finding]:
+def find_stale_checkpoints(context: RuleContext) -> Iterator[Finding]:
     """Rule 21: for three intervals MM2 could have written a better checkpoint for a group than the
     one it wrote, and offset syncs have come since: its checkpoint task is dead. A group for which
     it never wrote one may not be among those it is to translate.
     """
-    if not seen.snapshot.groups:
+    if not context.snapshot.groups:
         return  # syncs may be many
     synced: dict[tuple[str, str, str], SyncView] = {}
-    for sync in seen.snapshot.syncs:
+    for sync in context.snapshot.syncs:
         flow = (sync.connect_cluster, sync.source, sync.target)
         synced[flow] = max(synced.get(flow, sync), sync, key=_sync_sort_key)
     found: dict[tuple[str, str, str], list[GroupView]] = {}
-    for view in seen.snapshot.groups:
+    for view in context.snapshot.groups:
         flow = (view.connect_cluster, view.source, view.target)
-        if flow in synced and _is_checkpoint_behind(seen, view, synced[flow]):
+        if flow in synced and _is_checkpoint_behind(context, view, synced[flow]):
             subject = f"{view.source}->{view.target} {view.group} {view.topic}-{view.partition}"
-            lasts = seen.lasts("checkpoints", (view.connect_cluster, ""), subject)
-            if lasts >= 2 * seen.settings.interval_s:
+            lasts = context.lasts("checkpoints", (view.connect_cluster, ""), subject)
+            if lasts >= 2 * context.settings.interval_s:
                 found.setdefault(flow, []).append(view)
     for (cluster, source, target), views in found.items():
-        yield seen.found(
+        yield context.found(
             FindingName.CHECKPOINTS_STALE,
             Severity.WARNING,
             (cluster, None),
@@ -54,7 +54,7 @@ def _sync_sort_key(sync: SyncView) -> tuple[float, float]:
     return (-inf if sync.read_at is None else sync.read_at, sync.at)
 
 
-def _is_checkpoint_behind(seen: RuleContext, view: GroupView, newest: SyncView) -> bool:
+def _is_checkpoint_behind(context: RuleContext, view: GroupView, newest: SyncView) -> bool:
     """Under load a checkpoint is always a little behind; a dead one grows old as well. A group that
     lands on a commit of its own says nothing of its checkpoint.
     """
@@ -65,7 +65,7 @@ def _is_checkpoint_behind(seen: RuleContext, view: GroupView, newest: SyncView) 
     written_at = view.checkpoint_at
     if view.checkpoint_read_at is not None:
         written_at = view.checkpoint_read_at
-    old = seen.now - written_at >= seen.settings.patience_s
+    old = context.now - written_at >= context.settings.patience_s
     return old and view.translated > view.landing and _is_sync_newer(newest, view)
 
 

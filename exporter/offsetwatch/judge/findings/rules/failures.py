@@ -33,40 +33,40 @@ POSITION_CHARS_MAX: Final = 80  # in a headline
 _FAILED_RECENTLY = "FAILED until recently"
 
 
-def find_failed_connectors(seen: RuleContext) -> Iterator[Finding]:
+def find_failed_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 5: a connector's state is failed: it makes no tasks, and changes to it do nothing. It is
     over once it has run, or rested, for three intervals.
     """
-    unsettled = seen.memory.failures.unsettled()
-    for who, view in seen.look.connectors.items():
-        again = unsettled.get(who, {}).get(CONNECTOR_TASK_NUMBER)
+    unsettled = context.memory.failures.unsettled()
+    for key, view in context.look.connectors.items():
+        again = unsettled.get(key, {}).get(CONNECTOR_TASK_NUMBER)
         if view.state == "failed" or again is not None:
             fails = view.state == "failed"
             failure = view.failure if fails else again
-            yield seen.found(
+            yield context.found(
                 FindingName.CONNECTOR_FAILED,
                 Severity.CRITICAL,
-                who,
+                key,
                 f"{'FAILED' if fails else _FAILED_RECENTLY}: {parse_exception_name(failure)}.",
                 evidence=(
                     *((EvidenceItem("error", failure),) if failure else ()),
-                    *_build_failure_evidence(seen, (*who, CONNECTOR_TASK_NUMBER)),
+                    *_build_failure_evidence(context, (*key, CONNECTOR_TASK_NUMBER)),
                 ),
             )
 
 
-def find_failed_tasks(seen: RuleContext) -> Iterator[Finding]:
+def find_failed_tasks(context: RuleContext) -> Iterator[Finding]:
     """Rule 6: tasks of a connector are failed. Nobody starts them again by themselves. It is over
     once they have run, or rested, for three intervals: until then they may fail again.
     """
-    unsettled = seen.memory.failures.unsettled()
-    for who, view in seen.look.connectors.items():
+    unsettled = context.memory.failures.unsettled()
+    for key, view in context.look.connectors.items():
         failed = [task for task in view.tasks if task.state == "failed"]
         fails = bool(failed)
         numbers = {task.number for task in failed}
         failed += [
             Task(number, "", failure or None)
-            for number, failure in unsettled.get(who, {}).items()
+            for number, failure in unsettled.get(key, {}).items()
             if number != CONNECTOR_TASK_NUMBER and number not in numbers
         ]
         if not failed:
@@ -76,29 +76,29 @@ def find_failed_tasks(seen: RuleContext) -> Iterator[Finding]:
         total = len(numbers | {task.number for task in view.tasks})
         first = failed[0]
         alone = total == 1 and first.failure
-        where = _format_only_position(seen, (*who, first.number)) if alone else ""
+        where = _format_only_position(context, (*key, first.number)) if alone else ""
         many = f"task {first.number}" if len(failed) == 1 else f"{len(failed)} of {total} tasks"
-        yield seen.found(
+        yield context.found(
             FindingName.TASK_FAILED,
             Severity.WARNING if running else Severity.CRITICAL,
-            who,
+            key,
             f"{many} {'FAILED' if fails else _FAILED_RECENTLY}: "
             f"{parse_exception_name(first.failure)}{where}.",
             evidence=(
                 *build_examples([_build_failure_item(task) for task in failed]),
-                *_build_first_task_evidence(seen, who, failed),
+                *_build_first_task_evidence(context, key, failed),
             ),
         )
 
 
-def find_suspected_poison(seen: RuleContext) -> Iterator[Finding]:
+def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
     """Rule 7: a task failed three times or more with the same kind of error, was started again in
     between, and stands where it stood: what comes next cannot be got past. Of a connector whose
     other partitions moved meanwhile only those count in which work is known to wait. A task that
     fails while it starts has read no record: rules 6 and 8 report it.
     """
     found: dict[ConnectorKey, list[tuple[int, FailureRunState, dict[str, str]]]] = {}
-    runs = [(of, diary.run) for of, diary in seen.memory.failures.of.items() if diary.run]
+    runs = [(of, history.run) for of, history in context.memory.failures.of.items() if history.run]
     for (*who, number), run in sorted(runs):
         whose = (who[0], who[1])
         if (
@@ -107,13 +107,13 @@ def find_suspected_poison(seen: RuleContext) -> Iterator[Finding]:
             or is_start_failure(run.failure)
         ):
             continue
-        stuck = _find_stuck_positions(seen, whose, run)
+        stuck = _find_stuck_positions(context, whose, run)
         if stuck:
             found.setdefault(whose, []).append((number, run, stuck))
     for whose, tasks in found.items():
         number, run, stuck = max(tasks, key=lambda item: item[1].count)
         where = [build_position_item(f"{of} position", text) for of, text in stuck.items() if of]
-        yield seen.found(
+        yield context.found(
             FindingName.POISON_SUSPECTED,
             Severity.CRITICAL,
             whose,
@@ -130,24 +130,26 @@ def find_suspected_poison(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def find_restart_loops(seen: RuleContext) -> Iterator[Finding]:
+def find_restart_loops(context: RuleContext) -> Iterator[Finding]:
     """Rule 8: a connector or a task was started again after a failure three times or more within a
     window: whoever restarts it hides that it is ill.
     """
-    window_s = seen.settings.window * seen.settings.interval_s
+    window_s = context.settings.window * context.settings.interval_s
     found: dict[ConnectorKey, list[tuple[int, int, TaskFailureHistory]]] = {}
-    restarted = [(of, diary) for of, diary in seen.memory.failures.of.items() if diary.restarts]
+    restarted = [
+        (of, history) for of, history in context.memory.failures.of.items() if history.restarts
+    ]
     for (*who, number), diary in sorted(restarted):
-        count = sum(0 <= seen.now - restart <= window_s for restart in diary.restarts)
+        count = sum(0 <= context.now - restart <= window_s for restart in diary.restarts)
         if count >= FAILURES_MIN:
             found.setdefault((who[0], who[1]), []).append((number, count, diary))
-    for whose, ill in found.items():
+    for key, ill in found.items():
         number, count, diary = max(ill, key=lambda item: item[1])
         run = diary.run
-        yield seen.found(
+        yield context.found(
             FindingName.RESTART_LOOP,
             Severity.WARNING,
-            whose,
+            key,
             f"{_name_task(number)}failed and was restarted {FAILURES_MIN} times or more within "
             f"{window_s / 60:.0f} min, so it looks healthy most of the time.",
             evidence=(
@@ -165,11 +167,11 @@ def find_restart_loops(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def find_sinks_below_log_start(seen: RuleContext) -> Iterator[Finding]:
+def find_sinks_below_log_start(context: RuleContext) -> Iterator[Finding]:
     """Rule 9: for two intervals (a commit is one old) a sink's group has stood before the start of
     the log: records it had not read are deleted, and some sinks never commit again.
     """
-    for who, views in seen.look.sinks.items():
+    for key, views in context.look.sinks.items():
         below = [
             view
             for view in views
@@ -177,15 +179,15 @@ def find_sinks_below_log_start(seen: RuleContext) -> Iterator[Finding]:
             and view.committed is not None
             and view.committed < view.log_start
             and view.caught_up is not True  # what was deleted may be transaction markers alone
-            and seen.lasts("below", who, f"{view.topic}-{view.partition} {view.committed}")
-            >= 2 * seen.settings.interval_s
+            and context.lasts("below", key, f"{view.topic}-{view.partition} {view.committed}")
+            >= 2 * context.settings.interval_s
         ]
         if below:
             gone = sum((view.log_start or 0) - (view.committed or 0) for view in below)
-            yield seen.found(
+            yield context.found(
                 FindingName.SINK_BELOW_LOG_START,
                 Severity.CRITICAL,
-                who,
+                key,
                 f"lost up to {format_count(gone, 'record')} that were deleted before it read "
                 "them; its "
                 "position lies before the log start.",
@@ -206,14 +208,14 @@ def find_sinks_below_log_start(seen: RuleContext) -> Iterator[Finding]:
 
 
 def _find_stuck_positions(
-    seen: RuleContext, who: ConnectorKey, run: FailureRunState
+    context: RuleContext, key: ConnectorKey, run: FailureRunState
 ) -> dict[str, str]:
     """Where it stands: all that never moved, or of it what has work if something else did move."""
     if not run.moved:
         return run.same
     waiting = {
         f"{view.topic}-{view.partition}"
-        for view in (*seen.look.mirrors.get(who, ()), *seen.look.sinks.get(who, ()))
+        for view in (*context.look.mirrors.get(key, ()), *context.look.sinks.get(key, ()))
         if view.lag and not view.caught_up
     }
     return {of: text for of, text in run.same.items() if of in waiting}
@@ -232,10 +234,10 @@ def _format_position(positions: Mapping[str, str]) -> str:
     return shown if label and len(shown) <= POSITION_CHARS_MAX else ""
 
 
-def _format_only_position(seen: RuleContext, whose: TaskKey) -> str:
+def _format_only_position(context: RuleContext, key: TaskKey) -> str:
     """Say where a task stands that has one position and has not moved since it failed."""
-    diary = seen.memory.failures.of.get(whose)
-    run = None if diary is None else diary.run
+    history = context.memory.failures.of.get(key)
+    run = None if history is None else history.run
     return "" if run is None or run.moved else _format_position(run.same)
 
 
@@ -246,16 +248,16 @@ def _build_failure_item(task: Task) -> EvidenceItem:
 
 
 def _build_first_task_evidence(
-    seen: RuleContext, who: ConnectorKey, failed: list[Task]
+    context: RuleContext, key: ConnectorKey, failed: list[Task]
 ) -> Evidence:
-    return _build_failure_evidence(seen, (*who, failed[0].number))
+    return _build_failure_evidence(context, (*key, failed[0].number))
 
 
-def _build_failure_evidence(seen: RuleContext, whose: TaskKey) -> Evidence:
-    diary = seen.memory.failures.of.get(whose)
-    if diary is None or diary.run is None:
+def _build_failure_evidence(context: RuleContext, key: TaskKey) -> Evidence:
+    history = context.memory.failures.of.get(key)
+    if history is None or history.run is None:
         return ()
     return (
-        build_time_item("failed", diary.run.last_at),
-        EvidenceItem("failed in a row", diary.run.count, TIMES),
+        build_time_item("failed", history.run.last_at),
+        EvidenceItem("failed in a row", history.run.count, TIMES),
     )

@@ -44,17 +44,17 @@ _NEEDED_GROUPS: Final = frozenset(
 _LATE_REASONS: Final = frozenset({"topic_not_settled", "not_found"})
 
 
-def find_hanging_transactions(seen: RuleContext) -> Iterator[Finding]:
+def find_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
     """Rule 22: an open transaction on an internal topic hides what was written after it began, from
     us and from a worker that is started.
     """
-    offsets_topics = seen.snapshot.topology.offsets_topics
+    offsets_topics = context.snapshot.topology.offsets_topics
     clusters = {InputId.of_tail(topic.at): topic.connect_cluster for topic in offsets_topics}
-    for view in seen.snapshot.inputs:
+    for view in context.snapshot.inputs:
         held = _list_partitions_in_transaction(view)
         if held:  # whatever the last attempt came to
             hidden = sum(frozen.hidden for frozen in held)
-            yield seen.found(
+            yield context.found(
                 FindingName.HANGING_TRANSACTION,
                 Severity.CRITICAL,
                 (clusters.get(view.id, ""), None),
@@ -68,31 +68,31 @@ def find_hanging_transactions(seen: RuleContext) -> Iterator[Finding]:
             )
 
 
-def find_down_inputs(seen: RuleContext) -> Iterator[Finding]:
+def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
     """Rule 23: something that we read has failed for an interval, three times in a row or for so
     long that what it told is out of date. What it would show is not known, neither good nor bad.
     """
-    extra = {InputId.of_tail(status.at) for status in seen.snapshot.topology.statuses}
-    extra -= {InputId.of_tail(topic) for topic in seen.snapshot.topology.awaited()}
+    extra = {InputId.of_tail(status.at) for status in context.snapshot.topology.statuses}
+    extra -= {InputId.of_tail(topic) for topic in context.snapshot.topology.awaited()}
     unanswered: dict[str, list[tuple[str, InputView]]] = {}
     rest = {
         build_rest_offsets_input(
             rest_connector.connect_cluster, rest_connector.connector
         ): rest_connector
-        for rest_connector in seen.snapshot.by_rest
+        for rest_connector in context.snapshot.by_rest
     }
-    silent = KafkaInputs(seen.snapshot, frozenset(extra)).silent()
+    silent = KafkaInputs(context.snapshot, frozenset(extra)).silent()
     of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
     lost: set[str] = set()
-    for view in seen.snapshot.inputs:
-        if view.id in extra or not _is_down(seen, view):
+    for view in context.snapshot.inputs:
+        if view.id in extra or not _is_down(context, view):
             continue
         if view.id in of_silent:
             lost.add(of_silent[view.id])
             continue
         if view.id.kind == REST_OFFSETS:
             at = rest.get(view.id)
-            if at is not None and not seen.look.blind_to_state((at.connect_cluster, "")):
+            if at is not None and not context.look.blind_to_state((at.connect_cluster, "")):
                 unanswered.setdefault(at.connect_cluster, []).append((at.connector, view))
             continue
         cluster = view.id.connect_cluster if view.id.kind in {CONNECT_REST, GROUPS} else ""
@@ -100,12 +100,12 @@ def find_down_inputs(seen: RuleContext) -> Iterator[Finding]:
         named = view.id.in_words
         text = (
             f"{named[0].upper()}{named[1:]} "
-            f"{_describe_trouble(view)}.{_describe_fallback(seen, view)}"
+            f"{_describe_trouble(view)}.{_describe_fallback(context, view)}"
         )
-        severity = Severity.INFO if _can_do_without(seen, view) else Severity.WARNING
+        severity = Severity.INFO if _can_do_without(context, view) else Severity.WARNING
         if view.id.kind == CONNECT_REST and view.last_reason in NO_ANSWER_REASONS:
-            text, severity = _describe_silent_connect_cluster(seen, view), Severity.CRITICAL
-        yield seen.found(
+            text, severity = _describe_silent_connect_cluster(context, view), Severity.CRITICAL
+        yield context.found(
             FindingName.INPUT_DOWN,
             severity,
             (cluster, None),
@@ -123,21 +123,21 @@ def find_down_inputs(seen: RuleContext) -> Iterator[Finding]:
         )
 
     for kafka in sorted(lost):
-        yield _build_silent_kafka_finding(seen, kafka, silent[kafka])
+        yield _build_silent_kafka_finding(context, kafka, silent[kafka])
     for cluster, views in unanswered.items():
         # After an outage of all of REST the states are polled again before the offsets are.
-        if seen.lasts(REST_OFFSETS, (cluster, "")) >= seen.settings.patience_s:
-            yield _build_unread_rest_offsets_finding(seen, cluster, views)
+        if context.lasts(REST_OFFSETS, (cluster, "")) >= context.settings.patience_s:
+            yield _build_unread_rest_offsets_finding(context, cluster, views)
 
 
-def find_dropped_series(seen: RuleContext) -> Iterator[Finding]:
+def find_dropped_series(context: RuleContext) -> Iterator[Finding]:
     """Rule 32: a limit leaves series out of the metrics; what they would show is in the API."""
     by_limit: dict[str, list[DroppedSeries]] = {}
-    for dropped_series in seen.snapshot.left_out:
+    for dropped_series in context.snapshot.left_out:
         by_limit.setdefault(dropped_series.limit, []).append(dropped_series)
     for limit, found in sorted(by_limit.items()):
         needed = any(dropped_series.group in _NEEDED_GROUPS for dropped_series in found)
-        yield seen.found(
+        yield context.found(
             FindingName.SERIES_DROPPED,
             Severity.WARNING if needed else Severity.INFO,
             ("", None),
@@ -170,16 +170,18 @@ def _format_owner(owner: SeriesOwner) -> str:
     return f"{cluster}/{'->'.join(names)}"
 
 
-def _build_silent_kafka_finding(seen: RuleContext, kafka: str, views: list[InputView]) -> Finding:
+def _build_silent_kafka_finding(
+    context: RuleContext, kafka: str, views: list[InputView]
+) -> Finding:
     """Return one finding of all inputs of a Kafka cluster, by the key of its log ends."""
-    flows = find_affected_flows(seen.snapshot.topology, kafka)
+    flows = find_affected_flows(context.snapshot.topology, kafka)
     effect = f"; replication {format_names(flows)} cannot be judged" if flows else ""
-    needed = any(not _can_do_without(seen, view) for view in views)
-    return seen.found(
+    needed = any(not _can_do_without(context, view) for view in views)
+    return context.found(
         FindingName.INPUT_DOWN,
         Severity.CRITICAL if needed else Severity.INFO,
         ("", None),
-        f"Kafka cluster {kafka}{seen.settings.address('kafka', kafka)} "
+        f"Kafka cluster {kafka}{context.settings.address('kafka', kafka)} "
         f"{describe_silence(views)}{effect}.",
         subject=f"{views[0].id.kind} {views[0].id.input}",
         evidence=build_examples(
@@ -191,9 +193,9 @@ def _build_silent_kafka_finding(seen: RuleContext, kafka: str, views: list[Input
     )
 
 
-def _describe_silent_connect_cluster(seen: RuleContext, view: InputView) -> str:
+def _describe_silent_connect_cluster(context: RuleContext, view: InputView) -> str:
     cluster = view.id.connect_cluster
-    address = seen.settings.address("connect", cluster)
+    address = context.settings.address("connect", cluster)
     return (
         f"Connect cluster {cluster}{address} {describe_silence([view])}; the states of its "
         "connectors are "
@@ -202,10 +204,10 @@ def _describe_silent_connect_cluster(seen: RuleContext, view: InputView) -> str:
 
 
 def _build_unread_rest_offsets_finding(
-    seen: RuleContext, cluster: str, views: list[tuple[str, InputView]]
+    context: RuleContext, cluster: str, views: list[tuple[str, InputView]]
 ) -> Finding:
     """Connectors of one Connect cluster whose offsets REST does not tell, in one finding."""
-    return seen.found(
+    return context.found(
         FindingName.INPUT_DOWN,
         Severity.WARNING,
         (cluster, None),
@@ -219,9 +221,9 @@ def _build_unread_rest_offsets_finding(
     )
 
 
-def _describe_fallback(seen: RuleContext, view: InputView) -> str:
+def _describe_fallback(context: RuleContext, view: InputView) -> str:
     """Say what stands in for an offsets topic."""
-    count = len(find_polled_connectors(seen.snapshot, view))
+    count = len(find_polled_connectors(context.snapshot, view))
     return f" The offsets of {count} connector(s) come from REST instead." if count else ""
 
 
@@ -266,8 +268,8 @@ def _list_unreadable_partitions(view: InputView) -> tuple[Frozen, ...]:
     )
 
 
-def _is_down(seen: RuleContext, view: InputView) -> bool:
-    who = ("", "")
+def _is_down(context: RuleContext, view: InputView) -> bool:
+    row_key = ("", "")
     subject = f"{view.id.kind} {view.id.input}"
     total = sum(count for _, count in view.errors)
     if view.last_reason == OPEN_TRANSACTION:
@@ -281,35 +283,35 @@ def _is_down(seen: RuleContext, view: InputView) -> bool:
     late = view.last_reason in _LATE_REASONS
     # The one that it is down with is the first. That a topic was not there is another trouble than
     # that its tail begins anew, once, when it is there again.
-    key = ("input", *who, f"{subject} is not there" if late else subject)
-    moment, before = seen.memory.held.since(key, seen.now, float(total - 1))
-    lasts = seen.now - moment
+    key = ("input", *row_key, f"{subject} is not there" if late else subject)
+    moment, before = context.memory.held.since(key, context.now, float(total - 1))
+    lasts = context.now - moment
     if late:
-        return not _is_half_reset(seen, view) and lasts >= seen.settings.patience_s
-    return lasts >= seen.settings.interval_s and (
+        return not _is_half_reset(context, view) and lasts >= context.settings.patience_s
+    return lasts >= context.settings.interval_s and (
         stale or bool(_list_unreadable_partitions(view)) or total - before >= FAILURES_MIN
     )
 
 
-def _is_half_reset(seen: RuleContext, view: InputView) -> bool:
+def _is_half_reset(context: RuleContext, view: InputView) -> bool:
     """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
     key = ("gone", "", "", view.id.input)
     flows = {
-        who
-        for who, flow in seen.look.flows.items()
+        row_key
+        for row_key, flow in context.look.flows.items()
         if flow.offset_syncs is not None and InputId.of_tail(flow.offset_syncs) == view.id
     }
-    if not any(where[:2] in flows for where in seen.memory.synced) and not seen.memory.held.has(
-        key
-    ):
+    if not any(
+        where[:2] in flows for where in context.memory.synced
+    ) and not context.memory.held.has(key):
         return False
-    seen.memory.held.since(key, seen.now)  # so that a restart knows that it was there
+    context.memory.held.since(key, context.now)  # so that a restart knows that it was there
     return True
 
 
-def _can_do_without(seen: RuleContext, view: InputView) -> bool:
-    if is_replaced_by_rest(seen.snapshot, view):
+def _can_do_without(context: RuleContext, view: InputView) -> bool:
+    if is_replaced_by_rest(context.snapshot, view):
         return True
-    listings = seen.snapshot.topology.listings
+    listings = context.snapshot.topology.listings
     listed = {InputId.of_tail(topic) for listing in listings for topic in listing.topics()}
     return view.id in listed and view.last_reason in UNREADABLE_REASONS

@@ -33,7 +33,7 @@ _LOWEST_LEVEL: Final = -1.0  # a level that every position is above
 _EvidenceBuilder = Callable[[SourcePartitionView], Evidence]
 
 
-def find_half_resets(seen: RuleContext) -> Iterator[Finding]:
+def find_half_resets(context: RuleContext) -> Iterator[Finding]:
     """Rule 15: of the two places in which MM2 keeps a position, one was reset and the other was
     not, for two intervals. Either the offset is gone, or was set back, while an older sync still
     stands further on; or the syncs are gone while the offset stands and goes on.
@@ -41,23 +41,23 @@ def find_half_resets(seen: RuleContext) -> Iterator[Finding]:
     In between: MM2 writes a sync with the first record that it copies after a start and commits
     within an interval, so that a healthy flow, a new one too, is never so for two.
     """
-    wait_s = 2 * seen.settings.interval_s
-    for who, flow in seen.look.flows.items():
-        if not seen.look.has_own_syncs(flow):
+    wait_s = 2 * context.settings.interval_s
+    for key, flow in context.look.flows.items():
+        if not context.look.has_own_syncs(flow):
             continue  # it emits none; or nobody can tell whose they are
         halves = [
             half
             for subject, half in (
-                *_find_retained_offsets(seen, who, flow),
-                *_find_retained_syncs(seen, who, flow),
+                *_find_retained_offsets(context, key, flow),
+                *_find_retained_syncs(context, key, flow),
             )
-            if seen.lasts("half_reset", who, subject) >= wait_s
+            if context.lasts("half_reset", key, subject) >= wait_s
         ]
         if halves:
-            yield seen.found(
+            yield context.found(
                 FindingName.HALF_RESET,
                 Severity.WARNING,
-                who,
+                key,
                 f"is half reset in {format_count(len(halves), 'partition')}: its offsets and "
                 "its offset "
                 "syncs contradict each other, so MirrorMaker translates consumer groups wrongly "
@@ -70,21 +70,21 @@ def find_half_resets(seen: RuleContext) -> Iterator[Finding]:
 
 
 def _find_retained_syncs(
-    seen: RuleContext, who: ConnectorKey, flow: MirrorFlow
+    context: RuleContext, key: ConnectorKey, flow: MirrorFlow
 ) -> Iterator[tuple[str, Evidence]]:
     """The offset was reset or set back, and what the syncs tell is older than that. A fresh sync is
     the word of a task that runs again, and commits within an interval.
     """
-    interval_s = seen.settings.interval_s
-    syncs = seen.look.syncs(who[0])
-    copied = {(view.topic, view.partition) for view in seen.look.mirrors.get(who, ())}
-    for topic, number in _find_reset_partitions(seen, who, flow):
+    interval_s = context.settings.interval_s
+    syncs = context.look.syncs(key[0])
+    copied = {(view.topic, view.partition) for view in context.look.mirrors.get(key, ())}
+    for topic, number in _find_reset_partitions(context, key, flow):
         sync = syncs.get((flow.source, flow.target, topic, number))
         # What it copies no longer may well have a sync for ever.
         wanted = not copied or (topic, number) in copied
-        if sync is not None and wanted and sync.read_by < seen.now - interval_s:
+        if sync is not None and wanted and sync.read_by < context.now - interval_s:
             yield f"{topic}-{number}", _build_half_reset_evidence(f"{topic}-{number}", None, sync)
-    for view in seen.look.mirrors.get(who, ()):
+    for view in context.look.mirrors.get(key, ()):
         sync = syncs.get((view.source, view.target, view.topic, view.partition))
         if (
             sync is not None
@@ -98,12 +98,12 @@ def _find_retained_syncs(
 
 
 def _find_reset_partitions(
-    seen: RuleContext, who: ConnectorKey, flow: MirrorFlow
+    context: RuleContext, row_key: ConnectorKey, flow: MirrorFlow
 ) -> Iterator[tuple[str, int]]:
     """The upstream partitions whose offset was taken back: a tombstone, or what means as much to
     MirrorMaker, stands there.
     """
-    for view in seen.look.sources.get(who, ()):
+    for view in context.look.sources.get(row_key, ()):
         gone = view.offset is None or is_treated_as_absent(view.dialect, view.offset)
         if gone and view.log_offset is not None and view.dialect == _MIRROR_DIALECT:
             key = parse_flat_map(view.identity.encode()) or {}
@@ -127,35 +127,35 @@ def _build_half_reset_evidence(
 
 
 def _find_retained_offsets(
-    seen: RuleContext, who: ConnectorKey, flow: MirrorFlow
+    context: RuleContext, row_key: ConnectorKey, flow: MirrorFlow
 ) -> Iterator[tuple[str, Evidence]]:
     """There is no sync although there was one; or, where their topic is there, although the offset
     has moved since there was none.
     """
-    there = _can_be_absent(seen, flow)
+    there = _can_be_absent(context, flow)
     if there is None:
         return
     # A topic that is gone is believed to be before what was read of it is out of date.
-    syncs = seen.look.syncs(who[0]) if there else {}
-    for view in seen.look.mirrors.get(who, ()):
+    syncs = context.look.syncs(row_key[0]) if there else {}
+    for view in context.look.mirrors.get(row_key, ()):
         of = (view.source, view.target, view.topic, view.partition)
         if view.committed is None or of in syncs:
             continue
         subject = f"{view.topic}-{view.partition}"
-        had = (*who, view.topic, view.partition) in seen.memory.synced
-        key = ("unsynced", *who, subject)
-        if had or there or seen.memory.held.has(key):
+        had = (*row_key, view.topic, view.partition) in context.memory.synced
+        key = ("unsynced", *row_key, subject)
+        if had or there or context.memory.held.has(key):
             level = _LOWEST_LEVEL if had else float(view.committed)
-            if view.committed > seen.memory.held.since(key, seen.now, level)[1]:
+            if view.committed > context.memory.held.since(key, context.now, level)[1]:
                 yield subject, _build_half_reset_evidence(subject, view.committed, None)
 
 
-def _can_be_absent(seen: RuleContext, flow: MirrorFlow) -> bool | None:
+def _can_be_absent(context: RuleContext, flow: MirrorFlow) -> bool | None:
     """May a sync that is not there be said to be missing? None: no, the topic is not read. True:
     yes, the topic is there and read to its end; False: the topic is gone.
     """
     topic = flow.offset_syncs
-    view = None if topic is None else seen.look.inputs.get(InputId.of_tail(topic))
+    view = None if topic is None else context.look.inputs.get(InputId.of_tail(topic))
     if view is None:
         return None
     if view.last_reason == "not_found":
@@ -164,48 +164,51 @@ def _can_be_absent(seen: RuleContext, flow: MirrorFlow) -> bool | None:
     return True if whole else None
 
 
-def find_remnant_offsets(seen: RuleContext) -> Iterator[Finding]:
+def find_remnant_offsets(context: RuleContext) -> Iterator[Finding]:
     """Rule 16: a connector was deleted and created again, and has offsets from before that it goes
     on from: one of another class does not look them up. Told until they have moved or are gone.
     """
-    for who, life in seen.memory.lives.of.items():
-        if not life.left_over or who in seen.memory.lives.unlisted:
+    for key, incarnation in context.memory.lives.of.items():
+        if not incarnation.left_over or key in context.memory.lives.unlisted:
             continue
-        listed = seen.look.connectors.get(who)
+        listed = context.look.connectors.get(key)
         class_name = "" if listed is None else listed.class_name
         now = {
             source.label: source.offset.text
-            for source in seen.look.sources.get(who, ())
+            for source in context.look.sources.get(key, ())
             if source.offset and not is_foreign_dialect(source.dialect, class_name)
         }
         kept = [
             EvidenceItem(label, text)
-            for label, text in life.left_over.items()
+            for label, text in incarnation.left_over.items()
             if now.get(label) == text
         ]
         if kept:
-            yield seen.found(
+            yield context.found(
                 FindingName.REMNANT_OFFSETS,
                 Severity.WARNING,
-                who,
+                key,
                 f"is new and continues from {format_count(len(kept), 'offset')} of an earlier "
                 "connector "
                 "of the same name.",
-                evidence=(build_time_item("created after", life.born), *build_examples(kept)),
+                evidence=(
+                    build_time_item("created after", incarnation.born),
+                    *build_examples(kept),
+                ),
             )
 
 
-def find_connectors_without_moved_offsets(seen: RuleContext) -> Iterator[Finding]:
+def find_connectors_without_moved_offsets(context: RuleContext) -> Iterator[Finding]:
     """Rule 17: a connector was given an offsets topic of its own, and offsets stand in the
     cluster's topic alone: Connect does not look there any more.
     """
-    for who, views in seen.look.marked.items():
+    for key, views in context.look.marked.items():
         shadows = [view for view in views if view.shadow is not None]
         if shadows:
-            yield seen.found(
+            yield context.found(
                 FindingName.STARTS_FROM_SCRATCH,
                 Severity.WARNING,
-                who,
+                key,
                 f"will read {format_count(len(shadows), 'source partition')} from the start: "
                 "it moved "
                 "to an offsets topic of its own without its offsets.",
@@ -219,13 +222,13 @@ def find_connectors_without_moved_offsets(seen: RuleContext) -> Iterator[Finding
             )
 
 
-def find_duplicate_keys(seen: RuleContext) -> Iterator[Finding]:
+def find_duplicate_keys(context: RuleContext) -> Iterator[Finding]:
     """Rule 18: somebody else wrote offsets under raw keys that no task looks up: bytes that no
     worker writes, or another order of the fields, as REST writes it, beside which the connector
     went on under its own. A connector's own keys are never meant, however many it has.
     """
     yield from _find_in_source_partitions(
-        seen,
+        context,
         FindingName.DUPLICATE_KEYS,
         _build_stray_key_evidence,
         "with offsets under keys that its task does not look up: another client's change of them "
@@ -243,10 +246,10 @@ def _build_stray_key_evidence(view: SourcePartitionView) -> Evidence:
     return (count, EvidenceItem(f"{view.label} committed under", format_raw_key(own)))
 
 
-def find_unusable_offsets(seen: RuleContext) -> Iterator[Finding]:
+def find_unusable_offsets(context: RuleContext) -> Iterator[Finding]:
     """Rule 19: an offset that the connector's task fails on when it is started."""
     yield from _find_in_source_partitions(
-        seen,
+        context,
         FindingName.UNUSABLE_OFFSET,
         lambda view: (
             (EvidenceItem(view.label, view.offset.text),)
@@ -257,18 +260,18 @@ def find_unusable_offsets(seen: RuleContext) -> Iterator[Finding]:
     )
 
 
-def find_internal_topic_problems(seen: RuleContext) -> Iterator[Finding]:
+def find_internal_topic_problems(context: RuleContext) -> Iterator[Finding]:
     """Rule 20: an internal topic is made in a way that will cost offsets, or does already."""
     clusters = {
         offsets_topic.at: offsets_topic.connect_cluster
-        for offsets_topic in seen.snapshot.topology.offsets_topics
+        for offsets_topic in context.snapshot.topology.offsets_topics
     }
     found: dict[KafkaTopic, list[TopicProblem]] = {}
-    for problem in seen.snapshot.topic_problems:
+    for problem in context.snapshot.topic_problems:
         found.setdefault(problem.at, []).append(problem)
     for topic, problems in found.items():
         problems.sort(key=lambda topic_problem: _WORST_FIRST.index(_severity_of(topic_problem)))
-        yield seen.found(
+        yield context.found(
             FindingName.INTERNAL_TOPIC_PROBLEM,
             _severity_of(problems[0]),
             (clusters.get(topic, ""), None),
@@ -286,13 +289,13 @@ def _severity_of(problem: TopicProblem) -> Severity:
 
 
 def _find_in_source_partitions(
-    seen: RuleContext, name: FindingName, shows: _EvidenceBuilder, summary: str
+    context: RuleContext, name: FindingName, shows: _EvidenceBuilder, summary: str
 ) -> Iterator[Finding]:
     """Yield one finding per connector of the source partitions that show something."""
-    for who, views in seen.look.marked.items():
+    for key, views in context.look.marked.items():
         rows = [shown for view in views if (shown := shows(view))]
         if rows:
             count = format_count(len(rows), "source partition")
-            yield seen.found(
-                name, Severity.WARNING, who, f"has {count} {summary}", evidence=build_examples(rows)
+            yield context.found(
+                name, Severity.WARNING, key, f"has {count} {summary}", evidence=build_examples(rows)
             )

@@ -34,81 +34,88 @@ _FINDING_NAMES = {
 }
 
 
-def find_stalled_connectors(seen: RuleContext) -> Iterator[Finding]:
+def find_stalled_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 1: a connector's verdict is stalled: there is work, and something shows why it is not
     done.
     """
-    partitions = _group_partitions(seen, Verdict.STALLED)
-    for who, judged in _list_connector_judgements(seen, Verdict.STALLED):
-        yield seen.found(
-            _FINDING_NAMES[_connector_kind_of(seen, who), Verdict.STALLED],
+    partitions = _group_partitions(context, Verdict.STALLED)
+    for key, judged in _list_connector_judgements(context, Verdict.STALLED):
+        yield context.found(
+            _FINDING_NAMES[_connector_kind_of(context, key), Verdict.STALLED],
             Severity.WARNING,
-            who,
+            key,
             f"makes no progress: {judged.reason}.",
-            evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(who, ()))),
+            evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(key, ()))),
         )
 
 
-def find_silent_connectors(seen: RuleContext) -> Iterator[Finding]:
+def find_silent_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 2: a connector's verdict is silent: there is work, nothing is done, and every state says
     that it runs. Nothing else will tell.
     """
-    partitions = _group_partitions(seen, Verdict.SILENT)
-    for who, judged in _list_connector_judgements(seen, Verdict.SILENT):
-        yield seen.found(
-            _FINDING_NAMES[_connector_kind_of(seen, who), Verdict.SILENT],
+    partitions = _group_partitions(context, Verdict.SILENT)
+    for key, judged in _list_connector_judgements(context, Verdict.SILENT):
+        yield context.found(
+            _FINDING_NAMES[_connector_kind_of(context, key), Verdict.SILENT],
             Severity.CRITICAL,
-            who,
+            key,
             f"makes no progress: {judged.reason}.",
-            evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(who, ()))),
+            evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(key, ()))),
         )
 
 
-def find_rewound_connectors(seen: RuleContext) -> Iterator[Finding]:
+def find_rewound_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 3: source partitions went back and have not come as far again; not if those of other
     connectors went back with them (rule 4), or a person set back a stopped connector's. What may
     turn out to be copied again as a whole (rule 14) is told by that name, an interval later. A task
     that begins to look up another raw key starts from scratch, and both keys are told.
     """
-    falls = seen.memory.falls
-    unclear = falls.unclear(seen.now, seen.settings.interval_s)
-    found = {**_group_restarted_partitions(seen), **_group_partitions(seen, Verdict.REWOUND)}
-    for who, partitions in found.items():
-        if who in falls.meant or who in unclear:
+    falls = context.memory.falls
+    unclear = falls.unclear(context.now, context.settings.interval_s)
+    found = {**_group_restarted_partitions(context), **_group_partitions(context, Verdict.REWOUND)}
+    for key, partitions in found.items():
+        if key in falls.meant or key in unclear:
             continue
-        together = falls.together.get(who[0])
-        if together is not None and who[1] in together.connectors and _is_recent(seen, together.at):
+        together = falls.together.get(key[0])
+        if (
+            together is not None
+            and key[1] in together.connectors
+            and _is_recent(context, together.at)
+        ):
             continue
-        yield seen.found(
+        yield context.found(
             FindingName.REWOUND,
             Severity.WARNING,
-            who,
+            key,
             f"went back in {format_count(len(partitions), 'source partition')} and reads them again"
-            f"{_explain_restart(seen, who)}.",
-            evidence=(*_build_judgement_examples(partitions), *_build_restart_evidence(seen, who)),
+            f"{_explain_restart(context, key)}.",
+            evidence=(
+                *_build_judgement_examples(partitions),
+                *_build_restart_evidence(context, key),
+            ),
         )
 
 
-def _group_restarted_partitions(seen: RuleContext) -> dict[ConnectorKey, list[Judgement]]:
+def _group_restarted_partitions(context: RuleContext) -> dict[ConnectorKey, list[Judgement]]:
     """Return the partitions that began from scratch lately, by connector: of those whose offset has
     no order, no verdict tells.
     """
     lately = {
-        (*who, view.label)
-        for who, views in seen.look.marked.items()
+        (*key, view.label)
+        for key, views in context.look.marked.items()
         for view in views
-        if view.restarted is not None and _is_recent(seen, view.restarted.at)
+        if view.restarted is not None and _is_recent(context, view.restarted.at)
     }
     found: dict[ConnectorKey, list[Judgement]] = {}
-    for judged in seen.snapshot.judgements if lately else ():
+    for judged in context.snapshot.judgements if lately else ():
         of = (judged.connect_cluster, judged.connector)
         if judged.scope is Scope.PARTITION and (*of, judged.subject) in lately:
             found.setdefault(of, []).append(judged)
     return found
 
 
-def _explain_restart(seen: RuleContext, who: ConnectorKey) -> str:
-    if not any(view.restarted for view in seen.look.marked.get(who, ())):
+def _explain_restart(context: RuleContext, key: ConnectorKey) -> str:
+    if not any(view.restarted for view in context.look.marked.get(key, ())):
         return ""
     return (
         ": its task looks its offset up under another raw key than before and did not get the old "
@@ -116,8 +123,8 @@ def _explain_restart(seen: RuleContext, who: ConnectorKey) -> str:
     )
 
 
-def _build_restart_evidence(seen: RuleContext, who: ConnectorKey) -> Evidence:
-    restarted = (view for view in seen.look.marked.get(who, ()) if view.restarted)
+def _build_restart_evidence(context: RuleContext, key: ConnectorKey) -> Evidence:
+    restarted = (view for view in context.look.marked.get(key, ()) if view.restarted)
     view = next(restarted, None)
     return (
         ()
@@ -126,14 +133,14 @@ def _build_restart_evidence(seen: RuleContext, who: ConnectorKey) -> Evidence:
     )
 
 
-def find_simultaneous_rewinds(seen: RuleContext) -> Iterator[Finding]:
+def find_simultaneous_rewinds(context: RuleContext) -> Iterator[Finding]:
     """Rule 4: three connectors or more of a Connect cluster went back within one interval: the
     cause is a worker (fenced zombies, a storm of rebalances), not the connectors. Told for three
     intervals.
     """
-    for cluster, together in sorted(seen.memory.falls.together.items()):
-        if _is_recent(seen, together.at):
-            yield seen.found(
+    for cluster, together in sorted(context.memory.falls.together.items()):
+        if _is_recent(context, together.at):
+            yield context.found(
                 FindingName.REWINDS_AT_ONCE,
                 Severity.WARNING,
                 (cluster, None),
@@ -146,29 +153,31 @@ def find_simultaneous_rewinds(seen: RuleContext) -> Iterator[Finding]:
             )
 
 
-def _is_recent(seen: RuleContext, moment: float) -> bool:
-    return 0 <= seen.now - moment < seen.told_s
+def _is_recent(context: RuleContext, moment: float) -> bool:
+    return 0 <= context.now - moment < context.told_s
 
 
 def _list_connector_judgements(
-    seen: RuleContext, verdict: Verdict
+    context: RuleContext, verdict: Verdict
 ) -> Iterator[tuple[ConnectorKey, Judgement]]:
-    for judged in seen.look.judged(Scope.CONNECTOR, verdict):
+    for judged in context.look.judged(Scope.CONNECTOR, verdict):
         yield (judged.connect_cluster, judged.connector), judged
 
 
-def _connector_kind_of(seen: RuleContext, who: ConnectorKey) -> ConnectorKind:
-    if who in seen.look.flows:
+def _connector_kind_of(context: RuleContext, key: ConnectorKey) -> ConnectorKind:
+    if key in context.look.flows:
         return ConnectorKind.MIRROR
-    view = seen.look.connectors.get(who)
+    view = context.look.connectors.get(key)
     kind = ConnectorKind.SOURCE if view is None else view.kind
     return ConnectorKind.SOURCE if kind is ConnectorKind.UNKNOWN else kind
 
 
-def _group_partitions(seen: RuleContext, verdict: Verdict) -> dict[ConnectorKey, list[Judgement]]:
+def _group_partitions(
+    context: RuleContext, verdict: Verdict
+) -> dict[ConnectorKey, list[Judgement]]:
     """The source partitions of this verdict, by connector."""
     found: dict[ConnectorKey, list[Judgement]] = {}
-    for judged in seen.look.judged(Scope.PARTITION, verdict):
+    for judged in context.look.judged(Scope.PARTITION, verdict):
         found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
     return found
 

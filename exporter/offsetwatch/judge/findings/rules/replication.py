@@ -23,13 +23,13 @@ NEAR_INTERVALS: Final = 60
 VERY_NEAR_INTERVALS: Final = 10
 
 
-def find_near_retention(seen: RuleContext) -> Iterator[Finding]:
+def find_near_retention(context: RuleContext) -> Iterator[Finding]:
     """Rule 10: at its present pace retention reaches the position within sixty intervals, critical
     within ten, and more of the log waits than lies before the position. A flow that keeps up has
     all of its log before it, however short that is and however fast its start moves for a while.
     """
-    interval_s = seen.settings.interval_s
-    for who, views in seen.look.mirrors.items():
+    interval_s = context.settings.interval_s
+    for key, views in context.look.mirrors.items():
         near = sorted(
             (view.headroom_s, view.topic, view.partition, view.headroom)
             for view in views
@@ -44,10 +44,10 @@ def find_near_retention(seen: RuleContext) -> Iterator[Finding]:
             soonest, first, partition, _ = near[0]
             very = soonest < VERY_NEAR_INTERVALS * interval_s
             within_s = (VERY_NEAR_INTERVALS if very else NEAR_INTERVALS) * interval_s
-            yield seen.found(
+            yield context.found(
                 FindingName.MM2_RETENTION_NEAR,
                 Severity.CRITICAL if very else Severity.WARNING,
-                who,
+                key,
                 f"is about to lose records: within {format_timespan(within_s)} retention "
                 "reaches what it "
                 f"has not replicated in {format_count(len(near), 'partition')}, first in "
@@ -61,21 +61,21 @@ def find_near_retention(seen: RuleContext) -> Iterator[Finding]:
             )
 
 
-def find_lost_records(seen: RuleContext) -> Iterator[Finding]:
+def find_lost_records(context: RuleContext) -> Iterator[Finding]:
     """Rule 11: upstream records were deleted before they were replicated. Told while the position
     lies in the hole, and for three intervals after it was found.
     """
     found: dict[ConnectorKey, list[Loss]] = {}
-    for loss in seen.snapshot.losses:
+    for loss in context.snapshot.losses:
         who = (loss.connect_cluster, loss.connector)
-        if 0 <= seen.now - loss.at < seen.told_s or _is_in_lost_range(seen, who, loss):
+        if 0 <= context.now - loss.at < context.told_s or _is_in_lost_range(context, who, loss):
             found.setdefault(who, []).append(loss)
     for who, losses in found.items():
         causes = Counter[str]()
         for loss in losses:
             causes[loss.cause] += loss.records
         total = sum(causes.values())
-        yield seen.found(
+        yield context.found(
             FindingName.MM2_RECORDS_LOST,
             Severity.CRITICAL,
             who,
@@ -90,21 +90,21 @@ def find_lost_records(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def _is_in_lost_range(seen: RuleContext, who: ConnectorKey, loss: Loss) -> bool:
+def _is_in_lost_range(context: RuleContext, key: ConnectorKey, loss: Loss) -> bool:
     return any(
         view.headroom is not None and view.headroom < 0
-        for view in seen.look.mirrors.get(who, ())
+        for view in context.look.mirrors.get(key, ())
         if (view.topic, view.partition) == (loss.topic, loss.partition)
     )
 
 
-def find_recreated_topics(seen: RuleContext) -> Iterator[Finding]:
+def find_recreated_topics(context: RuleContext) -> Iterator[Finding]:
     """Rule 12: an upstream topic is another one than before, or lost its end. Told while a position
     is still of the topic as it was or lies beyond its end, and for three intervals.
     """
-    for recreation in seen.snapshot.recreations:
-        if _is_reported(seen, recreation):
-            yield seen.found(
+    for recreation in context.snapshot.recreations:
+        if _is_reported(context, recreation):
+            yield context.found(
                 FindingName.MM2_TOPIC_RECREATED,
                 Severity.CRITICAL,
                 (recreation.connect_cluster, recreation.connector),
@@ -129,26 +129,26 @@ def _describe_recreation(topic_recreation: TopicRecreation) -> str:
     return "which was deleted and created again upstream: its offsets belong to the old topic."
 
 
-def find_positions_ahead(seen: RuleContext) -> Iterator[Finding]:
+def find_positions_ahead(context: RuleContext) -> Iterator[Finding]:
     """Rule 13: for an interval (that a topic is another one may be known after its end is) a
     position has lain beyond the end of the upstream log, and its topic is the one it was: somebody
     altered it, or the log was cut. MM2 starts again at the beginning of the log.
     """
-    for who, views in seen.look.mirrors.items():
-        explained = {recreation.topic for recreation in _list_recreations(seen, who)}
+    for key, views in context.look.mirrors.items():
+        explained = {recreation.topic for recreation in _list_recreations(context, key)}
         ahead = [
             view
             for view in views
             if view.ahead
-            and seen.lasts("ahead", who, f"{view.topic}-{view.partition}")
-            >= seen.settings.interval_s
+            and context.lasts("ahead", key, f"{view.topic}-{view.partition}")
+            >= context.settings.interval_s
             and view.topic not in explained
         ]
         if ahead:
-            yield seen.found(
+            yield context.found(
                 FindingName.MM2_POSITION_AHEAD,
                 Severity.CRITICAL,
-                who,
+                key,
                 f"has {format_count(len(ahead), 'position')} beyond the end of the upstream log: "
                 "an operator altered them, or the log was truncated. MirrorMaker will copy the "
                 "topic from its start.",
@@ -158,23 +158,23 @@ def find_positions_ahead(seen: RuleContext) -> Iterator[Finding]:
             )
 
 
-def find_recopies(seen: RuleContext) -> Iterator[Finding]:
+def find_recopies(context: RuleContext) -> Iterator[Finding]:
     """Rule 14: a flow that had offsets copies a partition again from near the start of its log, no
     person reset it, and within an interval its topic does not turn out to be another one (rule 12).
     Told until it has come as far again, and for three intervals.
     """
     found: dict[ConnectorKey, list[Recopy]] = {}
-    for where, recopy in list(seen.memory.falls.recopies.items()):
-        over = recopy.done_at is not None and not 0 <= seen.now - recopy.done_at < seen.told_s
-        if over or where[2] in {of.topic for of in _list_recreations(seen, where[:2])}:
-            seen.memory.falls.end(where)
-        elif abs(seen.now - recopy.at) >= seen.settings.interval_s:
+    for where, recopy in list(context.memory.falls.recopies.items()):
+        over = recopy.done_at is not None and not 0 <= context.now - recopy.done_at < context.told_s
+        if over or where[2] in {of.topic for of in _list_recreations(context, where[:2])}:
+            context.memory.falls.end(where)
+        elif abs(context.now - recopy.at) >= context.settings.interval_s:
             found.setdefault(where[:2], []).append(recopy)
-    for who, again in found.items():
-        yield seen.found(
+    for key, again in found.items():
+        yield context.found(
             FindingName.RECOPY,
             Severity.CRITICAL,
-            who,
+            key,
             f"lost its offsets and copies {format_count(len(again), 'partition')} a second "
             "time: the "
             "target gets duplicates.",
@@ -187,20 +187,20 @@ def find_recopies(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def _list_recreations(seen: RuleContext, who: ConnectorKey) -> list[TopicRecreation]:
+def _list_recreations(context: RuleContext, key: ConnectorKey) -> list[TopicRecreation]:
     return [
         recreation
-        for recreation in seen.snapshot.recreations
-        if (recreation.connect_cluster, recreation.connector) == who
-        and _is_reported(seen, recreation)
+        for recreation in context.snapshot.recreations
+        if (recreation.connect_cluster, recreation.connector) == key
+        and _is_reported(context, recreation)
     ]
 
 
-def _is_reported(seen: RuleContext, topic_recreation: TopicRecreation) -> bool:
+def _is_reported(context: RuleContext, topic_recreation: TopicRecreation) -> bool:
     """Is it a recreation (topics that never were one are counted too, with 0), and still told?"""
     if not topic_recreation.count:
         return False
-    views = seen.look.mirrors.get(
+    views = context.look.mirrors.get(
         (topic_recreation.connect_cluster, topic_recreation.connector), ()
     )
     stands = any(
@@ -208,7 +208,7 @@ def _is_reported(seen: RuleContext, topic_recreation: TopicRecreation) -> bool:
         for view in views
         if view.topic == topic_recreation.topic
     )
-    return stands or 0 <= seen.now - topic_recreation.at < seen.told_s
+    return stands or 0 <= context.now - topic_recreation.at < context.told_s
 
 
 def _sort_furthest_first(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
@@ -243,15 +243,15 @@ def _build_recopy_evidence(recopy: Recopy) -> Evidence:
     )
 
 
-def find_unusual_lag(seen: RuleContext) -> Iterator[Finding]:
+def find_unusual_lag(context: RuleContext) -> Iterator[Finding]:
     """Rule 24: for three intervals a flow has had more to copy than history knows of that hour of
     the week (twice what is hardly ever exceeded, and a few). Not of one that a person has stopped
     or paused: its lag is that person's.
     """
-    for who, views in seen.look.mirrors.items():
-        usual, view = seen.snapshot.usual.of.get(who), seen.look.connectors.get(who)
-        limit = None if usual is None else usual.lag_limit(seen.now)
-        most = None if usual is None else usual.lag_at_most(seen.now)
+    for key, views in context.look.mirrors.items():
+        usual, view = context.snapshot.usual.of.get(key), context.look.connectors.get(key)
+        limit = None if usual is None else usual.lag_limit(context.now)
+        most = None if usual is None else usual.lag_at_most(context.now)
         if limit is None or most is None or (view is not None and pause_state_of(view)):
             continue
         waiting = {
@@ -260,13 +260,13 @@ def find_unusual_lag(seen: RuleContext) -> Iterator[Finding]:
             if partition.lag and not partition.caught_up
         }
         total = sum(waiting.values())
-        if total <= limit or seen.lasts("lag", who) < seen.settings.patience_s:
+        if total <= limit or context.lasts("lag", key) < context.settings.patience_s:
             continue
         longest = sorted(waiting, key=lambda name: -waiting[name])
-        yield seen.found(
+        yield context.found(
             FindingName.MM2_LAG_UNUSUAL,
             Severity.INFO,
-            who,
+            key,
             "has more records left to copy than usual at this hour of the week.",
             evidence=(
                 EvidenceItem("left to copy", total, RECORDS),
@@ -276,26 +276,26 @@ def find_unusual_lag(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def find_syncs_without_commits(seen: RuleContext) -> Iterator[Finding]:
+def find_syncs_without_commits(context: RuleContext) -> Iterator[Finding]:
     """Rule 25: for three intervals offset syncs have gone on beyond what the flow commits: another
     MirrorMaker writes them, or its own commits fail. Not of one that a person has stopped or
     paused.
     """
-    for who, views in seen.look.mirrors.items():
-        connector = seen.look.connectors.get(who)
+    for key, views in context.look.mirrors.items():
+        connector = context.look.connectors.get(key)
         alone = [
             (view.uncommitted_since, view)
             for view in views
             if view.uncommitted_since is not None
-            and seen.now - view.uncommitted_since >= seen.settings.patience_s
+            and context.now - view.uncommitted_since >= context.settings.patience_s
         ]
         if not alone or (connector is not None and pause_state_of(connector)):
             continue
         since = format_moment(min(since for since, _ in alone))
-        yield seen.found(
+        yield context.found(
             FindingName.SYNCS_WITHOUT_COMMITS,
             Severity.CRITICAL,
-            who,
+            key,
             f"has committed less than the offset syncs of "
             f"{format_count(len(alone), 'partition')} show "
             f"since {since}: another MirrorMaker writes the syncs, or its own commits fail.",
@@ -319,21 +319,21 @@ def find_syncs_without_commits(seen: RuleContext) -> Iterator[Finding]:
         )
 
 
-def find_unreplicated_partitions(seen: RuleContext) -> Iterator[Finding]:
+def find_unreplicated_partitions(context: RuleContext) -> Iterator[Finding]:
     """Rule 26: a topic that a flow copies has partitions with records which no task is to copy, and
     MirrorMaker should have found them (refresh.topics.interval.seconds), or never looks for any.
     Not of one that a person has stopped or paused.
     """
-    for who, views in seen.look.mirrors.items():
-        flow, connector = seen.look.flows.get(who), seen.look.connectors.get(who)
+    for key, views in context.look.mirrors.items():
+        flow, connector = context.look.flows.get(key), context.look.connectors.get(key)
         if flow is None or (connector is not None and pause_state_of(connector)):
             continue
         waiting = {
             f"{view.topic}-{view.partition}": (view.log_end or 0) - (view.log_start or 0)
             for view in views
-            if (found_at := compute_discovery_deadline(flow, view, seen.settings.interval_s))
+            if (found_at := compute_discovery_deadline(flow, view, context.settings.interval_s))
             is not None
-            and seen.now >= found_at
+            and context.now >= found_at
         }
         waiting = {name: records for name, records in waiting.items() if records > 0}
         if not waiting:
@@ -341,10 +341,10 @@ def find_unreplicated_partitions(seen: RuleContext) -> Iterator[Finding]:
         why = "its refresh of topics did not assign them"
         if flow.refresh_s is None:
             why = "refresh.topics.enabled is false, so only a restart finds them"
-        yield seen.found(
+        yield context.found(
             FindingName.UNREPLICATED_PARTITIONS,
             Severity.CRITICAL,
-            who,
+            key,
             f"has no task for {format_count(len(waiting), 'partition')} with "
             f"{format_count(sum(waiting.values()), 'record')} in topics that it copies: {why}.",
             evidence=build_examples(

@@ -77,11 +77,11 @@ def build_replay_target(kafka: str, cluster: Kafka) -> RecordReplayTarget:
 
 
 def prepare_replay(
-    target: RecordReplayTarget, asked: RecordReplayRequest, now: float
+    target: RecordReplayTarget, request: RecordReplayRequest, now: float
 ) -> PreparedRecordReplay:
     """Look at the topic; nothing is written. Raises ClientError."""
-    record = asked.found.record
-    topic = record.topic if asked.topic is None else asked.topic
+    record = request.found.record
+    topic = record.topic if request.topic is None else request.topic
     with closing(target.writer()) as writer:
         settings = writer.settings(topic)
     if settings is None:
@@ -92,16 +92,16 @@ def prepare_replay(
     partition = record.partition % settings.partitions
     where = f"{target.kafka}/{topic}-{partition}"
     # 0 is what the client takes for now; a record without a time has none to keep.
-    stamp = (record.timestamp_ms or None) if asked.keep_timestamp else None
+    stamp = (record.timestamp_ms or None) if request.keep_timestamp else None
     outgoing = OutgoingRecord(topic, partition, record.key, record.value, record.headers, stamp)
     if outgoing.size_bytes > settings.message_bytes_max:
         sizes = f"it has {outgoing.size_bytes} bytes, and the topic takes"
         problem = f"{sizes} {settings.message_bytes_max} (max.message.bytes)"
         return PreparedRecordReplay(where, problems=(problem,))
     notes = (
-        *_describe_consumers(target, asked.found, topic, settings),
+        *_describe_consumers(target, request.found, topic, settings),
         *_describe_partition(record.partition, partition, settings),
-        *_describe_timestamp(asked, stamp, settings, now),
+        *_describe_timestamp(request, stamp, settings, now),
     )
     exact = stamp is not None and not settings.appended
     return PreparedRecordReplay(where, outgoing, exact, notes=notes)
@@ -134,12 +134,12 @@ def _describe_partition(before: int, now: int, settings: TopicSettings) -> tuple
 
 
 def _describe_timestamp(
-    asked: RecordReplayRequest, stamp: int | None, settings: TopicSettings, now: float
+    request: RecordReplayRequest, stamp: int | None, settings: TopicSettings, now: float
 ) -> tuple[str, ...]:
     if settings.appended:
         return ("its timestamp will be the broker's: so the topic is made",)
     if stamp is None:
-        return ("its timestamp will be that of now",) if asked.keep_timestamp else ()
+        return ("its timestamp will be that of now",) if request.keep_timestamp else ()
     if settings.retention_ms != _NO_LIMIT and stamp < now * 1000 - settings.retention_ms:
         kept = f"the {settings.retention_ms / _DAY_MS:g} days that the topic keeps records"
         wayout = "may be deleted at once: say --timestamp now if that is not meant"

@@ -75,25 +75,25 @@ def build_configured_quarantine(
 
 
 def build_quarantine(
-    wanted: Wanted, clusters: Mapping[str, Kafka], folder: Path, clock: UnixClock | None = None
+    config: Wanted, clusters: Mapping[str, Kafka], folder: Path, clock: UnixClock | None = None
 ) -> CombinedQuarantine:
     """The same of its parts."""
     now = SystemClock() if clock is None else clock
     files = FileQuarantine(folder, now)
-    if wanted.kafka is None:
+    if config.kafka is None:
         return CombinedQuarantine(files, None)
-    properties = clusters[wanted.kafka].client_properties()
-    days = wanted.retention_days
+    properties = clusters[config.kafka].client_properties()
+    days = config.retention_days
     topic = TopicQuarantine(
         QuarantineTopic(
-            kafka=wanted.kafka,
-            name=wanted.topic,
-            replication=wanted.replication_factor,
+            kafka=config.kafka,
+            name=config.topic,
+            replication=config.replication_factor,
             retention_ms=None if days is None else round(days * _DAY_MS),
         ),
         # Copies are held against their own hashes; a checksum would say nothing more.
-        reader=partial(RecordReader, wanted.kafka, properties, committed=False, check_crcs=False),
-        writer=partial(RecordWriter, wanted.kafka, properties),
+        reader=partial(RecordReader, config.kafka, properties, committed=False, check_crcs=False),
+        writer=partial(RecordWriter, config.kafka, properties),
         clock=now,
     )
     return CombinedQuarantine(files, topic)

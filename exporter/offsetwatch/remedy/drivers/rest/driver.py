@@ -163,55 +163,57 @@ class RestDriver:
                 return _UNSUPPORTED_STEP
 
     def _look_for_state(
-        self, step: AnyStep, state: RequestedState, seen: RestConnectorState | None
+        self, step: AnyStep, state: RequestedState, connector: RestConnectorState | None
     ) -> StepInspection:
-        if seen is None:
+        if connector is None:
             return StepInspection(StepStatus.NOT_YET, "no worker has said anything of it yet")
-        said = _describe_state(seen)
-        asked = self._asked.get(step)
+        said = _describe_state(connector)
+        event_time = self._asked.get(step)
         match state:
             case RequestedState.STOPPED:
-                return _check_stopped(seen, said)
+                return _check_stopped(connector, said)
             case RequestedState.PAUSED:
-                done = seen.standing.state == "paused" or (
-                    asked is not None and seen.standing.state == "failed"
+                done = connector.standing.state == "paused" or (
+                    event_time is not None and connector.standing.state == "failed"
                 )
-                still = {"running", "restarting", "unassigned"} & set(seen.standing.tasks)
+                still = {"running", "restarting", "unassigned"} & set(connector.standing.tasks)
                 if not done:
                     return (
                         _report_ready(said)
-                        if asked is None
+                        if event_time is None
                         else StepInspection(StepStatus.NOT_YET, said)
                     )
                 return StepInspection(StepStatus.NOT_YET if still else StepStatus.DONE, said)
-        return self._running(seen, said, asked)
+        return self._running(connector, said, event_time)
 
-    def _running(self, seen: RestConnectorState, said: str, asked: float | None) -> StepInspection:
+    def _running(
+        self, connector: RestConnectorState, said: str, event_time: float | None
+    ) -> StepInspection:
         """Also done where it has failed by then: what it was asked for it is."""
-        state, tasks = seen.standing.state, seen.standing.tasks
-        if state in {"paused", "stopped"} or (state == "failed" and asked is None):
+        state, tasks = connector.standing.state, connector.standing.tasks
+        if state in {"paused", "stopped"} or (state == "failed" and event_time is None):
             return _report_ready(said)
         if state not in {"running", "failed"}:
             return StepInspection(StepStatus.NOT_YET, said)
-        if state == "running" and not seen.configured:
+        if state == "running" and not connector.configured:
             # Either they are worked out just now, or a stop that ended halfway has left it so, or
             # there is nothing to do for it.
-            if asked is None:
+            if event_time is None:
                 return StepInspection(StepStatus.PARTLY, said)
-            idle = self._clock.now() - asked
+            idle = self._clock.now() - event_time
             return StepInspection(StepStatus.DONE if idle >= IDLE_S else StepStatus.NOT_YET, said)
-        there = len(tasks) >= seen.configured and set(tasks) <= {"running", "failed"}
+        there = len(tasks) >= connector.configured and set(tasks) <= {"running", "failed"}
         return StepInspection(
             StepStatus.DONE if there or state == "failed" else StepStatus.NOT_YET, said
         )
 
     def _look_for_quiet(self, wanted_s: float) -> StepInspection:
-        seen = self._sight.seen(self._connector)
-        if seen is None or seen.standing.state != "stopped":
+        connector = self._sight.seen(self._connector)
+        if connector is None or connector.standing.state != "stopped":
             return StepInspection(
-                StepStatus.FOREIGN, f"it is no longer stopped: {_describe_state(seen)}"
+                StepStatus.FOREIGN, f"it is no longer stopped: {_describe_state(connector)}"
             )
-        members = self._members() if seen.standing.kind == "sink" else ()
+        members = self._members() if connector.standing.kind == "sink" else ()
         if members:
             self._quiet = None
             return StepInspection(
@@ -250,17 +252,19 @@ class RestDriver:
         target = dict.fromkeys({*now, *(before or {})})
         return self._stopped_before(compare_offsets(now=now, before=before, target=target))
 
-    def _stopped_before(self, look: StepInspection) -> StepInspection:
+    def _stopped_before(self, inspection: StepInspection) -> StepInspection:
         """Offsets of a connector that somebody has resumed are not ours to change."""
-        if look.standing not in {StepStatus.READY, StepStatus.PARTLY}:
-            return look
-        seen = self._sight.seen(self._connector)
-        state = _check_stopped(seen, _describe_state(seen)) if seen is not None else None
+        if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY}:
+            return inspection
+        connector = self._sight.seen(self._connector)
+        state = (
+            _check_stopped(connector, _describe_state(connector)) if connector is not None else None
+        )
         if state is None or state.standing is StepStatus.NOT_YET:
-            return StepInspection(StepStatus.NOT_YET, _describe_state(seen))
+            return StepInspection(StepStatus.NOT_YET, _describe_state(connector))
         if state.standing is not StepStatus.DONE:
             return StepInspection(StepStatus.FOREIGN, f"it is no longer stopped: {state.said}")
-        return look
+        return inspection
 
     def _look_for_creation(self, step: Create) -> StepInspection:
         if not self._exists():
@@ -291,13 +295,13 @@ class RestDriver:
         return _report_ready("it is there")
 
     def _look_for_restart(self, step: Restart) -> StepInspection:
-        seen = self._sight.seen(self._connector)
-        said = _describe_state(seen)
+        connector = self._sight.seen(self._connector)
+        said = _describe_state(connector)
         if step not in self._asked:
             return _report_ready(said)
-        busy = seen is None or {"restarting", "unassigned"} & {
-            seen.standing.state,
-            *seen.standing.tasks,
+        busy = connector is None or {"restarting", "unassigned"} & {
+            connector.standing.state,
+            *connector.standing.tasks,
         }
         return StepInspection(StepStatus.NOT_YET if busy else StepStatus.DONE, said)
 
@@ -305,28 +309,28 @@ class RestDriver:
         """Foreign where it failed, but for the moment in which the failure may be that of before.
         One that was paused or stopped is as it was, or as another client wants it.
         """
-        seen, now = self._sight.seen(self._connector), self._clock.now()
-        said = _describe_state(seen)
+        connector, now = self._sight.seen(self._connector), self._clock.now()
+        said = _describe_state(connector)
         self._watched_at = now if self._watched_at is None else self._watched_at
-        if seen is None:
+        if connector is None:
             return StepInspection(StepStatus.NOT_YET, said)
-        if seen.standing.state in {"stopped", "paused"}:
+        if connector.standing.state in {"stopped", "paused"}:
             return StepInspection(StepStatus.DONE, said)
-        if "failed" in {seen.standing.state, *seen.standing.tasks}:
+        if "failed" in {connector.standing.state, *connector.standing.tasks}:
             self._runs_at = None
             if self._has_run or now - self._watched_at >= RESTART_S:
                 return StepInspection(StepStatus.FOREIGN, f"it failed again: {said}")
             return StepInspection(StepStatus.NOT_YET, f"{said}, perhaps from before")
         self._has_run = True
-        if len(seen.standing.tasks) < seen.configured or {"running"} != {
-            seen.standing.state,
-            *seen.standing.tasks,
+        if len(connector.standing.tasks) < connector.configured or {"running"} != {
+            connector.standing.state,
+            *connector.standing.tasks,
         }:
             self._runs_at = None
             return StepInspection(StepStatus.NOT_YET, said)
         self._runs_at = now if self._runs_at is None else self._runs_at
         ran_s = now - self._runs_at
-        if ran_s < (wanted_s if seen.configured else max(wanted_s, IDLE_S)):
+        if ran_s < (wanted_s if connector.configured else max(wanted_s, IDLE_S)):
             return StepInspection(StepStatus.NOT_YET, f"{said}; it is watched for {wanted_s:.0f} s")
         return StepInspection(StepStatus.DONE, f"{said}, for {ran_s:.0f} s")
 
@@ -377,9 +381,9 @@ class RestDriver:
         """
         if self._kafka is None:
             return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
-        seen = self._sight.seen(self._connector)
-        if seen is None or _check_stopped(seen, "").standing is not StepStatus.DONE:
-            said = f"nothing was written: it is no longer stopped: {_describe_state(seen)}"
+        connector = self._sight.seen(self._connector)
+        if connector is None or _check_stopped(connector, "").standing is not StepStatus.DONE:
+            said = f"nothing was written: it is no longer stopped: {_describe_state(connector)}"
             return Outcome(AttemptResult.NACK, said)
         with closing(self._kafka.storage(_parse_topic(step))) as storage:
             return storage.write(step.records)
@@ -451,20 +455,20 @@ def _report_ready(said: str) -> StepInspection:
     return StepInspection(StepStatus.READY, said)
 
 
-def _check_stopped(seen: RestConnectorState, said: str) -> StepInspection:
+def _check_stopped(connector: RestConnectorState, said: str) -> StepInspection:
     """A stop removes the tasks' configurations first: they are gone before it is STOPPED."""
-    if seen.standing.state != "stopped":
-        return StepInspection(StepStatus.READY if seen.configured else StepStatus.PARTLY, said)
-    left = seen.configured or seen.standing.tasks
+    if connector.standing.state != "stopped":
+        return StepInspection(StepStatus.READY if connector.configured else StepStatus.PARTLY, said)
+    left = connector.configured or connector.standing.tasks
     return StepInspection(StepStatus.NOT_YET if left else StepStatus.DONE, said)
 
 
-def _describe_state(seen: RestConnectorState | None) -> str:
-    if seen is None:
+def _describe_state(connector: RestConnectorState | None) -> str:
+    if connector is None:
         return "of unknown state"
-    if not seen.standing.tasks:
-        return f"{seen.standing.state}, no tasks"
-    return f"{seen.standing.state}, tasks: {' '.join(seen.standing.tasks)}"
+    if not connector.standing.tasks:
+        return f"{connector.standing.state}, no tasks"
+    return f"{connector.standing.state}, tasks: {' '.join(connector.standing.tasks)}"
 
 
 def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:

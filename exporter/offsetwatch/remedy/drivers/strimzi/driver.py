@@ -118,22 +118,24 @@ class StrimziDriver:
             return StepInspection(StepStatus.FOREIGN, exc.detail)
 
     def _look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        seen = self._operator.seen()
-        if not seen.reconciled:
+        connector_resource = self._operator.seen()
+        if not connector_resource.reconciled:
             said = f"{self._owner.said} is paused: the operator does nothing with it"
             return StepInspection(StepStatus.IMPOSSIBLE, said)
         match step:
             case ToState(state=RequestedState.STOPPED):
-                return self._look_for_stop(step, seen)
+                return self._look_for_stop(step, connector_resource)
             case ToState(state=state):
-                return _check_state(state, seen)
+                return _check_state(state, connector_resource)
             case Settle(quiet_s=quiet_s):
-                return self._look_for_quiet(seen, QUIET_S if quiet_s is None else quiet_s)
+                return self._look_for_quiet(
+                    connector_resource, QUIET_S if quiet_s is None else quiet_s
+                )
             case Alter(pairs=pairs):
                 target = {pair.partition: pair.offset for pair in pairs}
-                return self._look_for_offsets(seen, frozen, target)
+                return self._look_for_offsets(connector_resource, frozen, target)
             case Reset():
-                return self._look_for_offsets(seen, frozen, None)
+                return self._look_for_offsets(connector_resource, frozen, None)
             case Expect(pairs=pairs):
                 return check_expected_offsets(self._operator.listed(), pairs)
             case Freeze():
@@ -145,36 +147,45 @@ class StrimziDriver:
     def declared(self, state: RequestedState) -> StepInspection:
         """Whether the resource says so, whatever has come of that. Raises ClientError."""
         try:
-            seen = self._operator.seen()
+            connector_resource = self._operator.seen()
         except NotFound as exc:
             return StepInspection(StepStatus.FOREIGN, exc.detail)
-        held = state is not RequestedState.STOPPED and "state" in (seen.held or {})
-        says = seen.wanted is state and not held
-        return StepInspection(StepStatus.DONE if says else StepStatus.READY, seen.said)
+        held = state is not RequestedState.STOPPED and "state" in (connector_resource.held or {})
+        says = connector_resource.wanted is state and not held
+        return StepInspection(
+            StepStatus.DONE if says else StepStatus.READY, connector_resource.said
+        )
 
-    def _look_for_stop(self, step: AnyStep, seen: ConnectorResource) -> StepInspection:
-        if seen.wanted is not RequestedState.STOPPED:
+    def _look_for_stop(
+        self, step: AnyStep, connector_resource: ConnectorResource
+    ) -> StepInspection:
+        if connector_resource.wanted is not RequestedState.STOPPED:
             if step in self._asked:
-                said = f"another client has reverted {self._owner.said}: {seen.said}"
+                said = f"another client has reverted {self._owner.said}: {connector_resource.said}"
                 return StepInspection(StepStatus.FOREIGN, said)
-            return StepInspection(StepStatus.READY, seen.said)
-        if seen.observed and not _is_stopped(seen):
+            return StepInspection(StepStatus.READY, connector_resource.said)
+        if connector_resource.observed and not _is_stopped(connector_resource):
             # The operator asked Connect right after the stop, and asks again when it is asked for
             # anything; left alone, two minutes later.
             self._operator.listed()
-            seen = self._operator.seen()
-        done = seen.observed and _is_stopped(seen)
+            connector_resource = self._operator.seen()
+        done = connector_resource.observed and _is_stopped(connector_resource)
         return StepInspection(
-            StepStatus.DONE if done else StepStatus.NOT_YET, _describe_with_warnings(seen)
+            StepStatus.DONE if done else StepStatus.NOT_YET,
+            _describe_with_warnings(connector_resource),
         )
 
-    def _look_for_quiet(self, seen: ConnectorResource, wanted_s: float) -> StepInspection:
-        if seen.wanted is not RequestedState.STOPPED:
-            return StepInspection(StepStatus.FOREIGN, f"it is no longer to be stopped: {seen.said}")
+    def _look_for_quiet(
+        self, connector_resource: ConnectorResource, wanted_s: float
+    ) -> StepInspection:
+        if connector_resource.wanted is not RequestedState.STOPPED:
+            return StepInspection(
+                StepStatus.FOREIGN, f"it is no longer to be stopped: {connector_resource.said}"
+            )
         pairs, now = self._operator.listed(), self._clock.now()
         if not _is_stopped(self._operator.seen()):
             self._quiet = None
-            return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(seen))
+            return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(connector_resource))
         if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
             self._quiet = (pairs, now)
         quiet = now - self._quiet[1]
@@ -186,19 +197,23 @@ class StrimziDriver:
 
     def _look_for_offsets(
         self,
-        seen: ConnectorResource,
+        connector_resource: ConnectorResource,
         frozen: FrozenOffsets | None,
         target: dict[str, str | None] | None,
     ) -> StepInspection:
         now = _index_offsets(self._operator.listed())
         before = None if frozen is None else _index_offsets(frozen.pairs)
         wanted = dict.fromkeys({*now, *(before or {})}) if target is None else target
-        look = compare_offsets(now=now, before=before, target=wanted)
-        if look.standing not in {StepStatus.READY, StepStatus.PARTLY} or _is_stopped(seen):
-            return look
-        if seen.wanted is not RequestedState.STOPPED:
-            return StepInspection(StepStatus.FOREIGN, f"it is no longer to be stopped: {seen.said}")
-        return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(seen))
+        inspection = compare_offsets(now=now, before=before, target=wanted)
+        if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY} or _is_stopped(
+            connector_resource
+        ):
+            return inspection
+        if connector_resource.wanted is not RequestedState.STOPPED:
+            return StepInspection(
+                StepStatus.FOREIGN, f"it is no longer to be stopped: {connector_resource.said}"
+            )
+        return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(connector_resource))
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -208,7 +223,9 @@ class StrimziDriver:
         match step:
             case ToState(state=state):
                 self._operator.take_back()  # what a process that was killed has left
-                self._operator.edit(lambda seen: self._to_state(seen, state))
+                self._operator.edit(
+                    lambda connector_resource: self._to_state(connector_resource, state)
+                )
                 self._asked.add(step)
                 return Outcome(AttemptResult.ACK, f"{self._owner.said} says {state}")
             case Alter(pairs=pairs):
@@ -219,34 +236,38 @@ class StrimziDriver:
                 return Outcome(AttemptResult.ACK, "nothing to request")
         return Outcome(AttemptResult.NACK, "this cannot be done through Strimzi's resources")
 
-    def _to_state(self, seen: ConnectorResource, state: RequestedState) -> list[PatchOp]:
+    def _to_state(
+        self, connector_resource: ConnectorResource, state: RequestedState
+    ) -> list[PatchOp]:
         """Exactly what was there before, where that means the same."""
-        held = seen.held
+        held = connector_resource.held
         if held is None:
             raise RemoteRefusal(
                 self._operator.name, f"{self._owner.said} is held for another connector"
             )
         if state is RequestedState.STOPPED:
-            if seen.wanted is RequestedState.STOPPED:
+            if connector_resource.wanted is RequestedState.STOPPED:
                 return []
             if self._stays:
-                return seen.field("state", state.value)
-            return seen.changed({"state": state.value})
-        was = {**seen.part, "state": held.get("state")}
+                return connector_resource.field("state", state.value)
+            return connector_resource.changed({"state": state.value})
+        was = {**connector_resource.part, "state": held.get("state")}
         if "state" in held and parse_target_state(was) is state:
-            return seen.restored(
+            return connector_resource.restored(
                 {"state": RequestedState.STOPPED.value, **build_config_map_fields(self._owner)}
             )
         kept = {"state": None, **build_config_map_fields(self._owner)}
-        return [*seen.field("state", state.value), *seen.restored(kept)]
+        return [*connector_resource.field("state", state.value), *connector_resource.restored(kept)]
 
     def _changed(self, operation: str, body: bytes | None) -> Outcome:
-        seen = self._operator.seen()
-        if not _is_stopped(seen):
-            return Outcome(AttemptResult.NACK, f"nothing was requested: {seen.said}")
+        connector_resource = self._operator.seen()
+        if not _is_stopped(connector_resource):
+            return Outcome(AttemptResult.NACK, f"nothing was requested: {connector_resource.said}")
         try:
             if body is not None:
-                self._operator.put(seen, build_config_map_name(self._owner, "alter"), body.decode())
+                self._operator.put(
+                    connector_resource, build_config_map_name(self._owner, "alter"), body.decode()
+                )
             self._operator.through(operation)
         except OperatorRefusal as exc:
             return classify_operator_message(exc.detail)
@@ -256,29 +277,45 @@ class StrimziDriver:
 
     def requests(self, step: AnyStep) -> tuple[str, ...]:
         """What a step would patch as things are now, for people."""
-        seen = self._operator.seen()
+        connector_resource = self._operator.seen()
         match step:
             case ToState(state=RequestedState.STOPPED):
-                return (_format_patch(seen, seen.changed({"state": "stopped"})),)
+                return (
+                    _format_patch(
+                        connector_resource, connector_resource.changed({"state": "stopped"})
+                    ),
+                )
             case ToState(state=state):
-                before = seen.part.get("state")
-                value = before if parse_target_state(seen.part) is state else state.value
-                removed: PatchOp = {"op": "remove", "path": f"{seen.base}/state"}
-                return (_format_patch(seen, seen.field("state", value) if value else [removed]),)
+                before = connector_resource.part.get("state")
+                value = (
+                    before if parse_target_state(connector_resource.part) is state else state.value
+                )
+                removed: PatchOp = {"op": "remove", "path": f"{connector_resource.base}/state"}
+                return (
+                    _format_patch(
+                        connector_resource,
+                        connector_resource.field("state", value) if value else [removed],
+                    ),
+                )
             case Freeze():
-                return self._operation(seen, "list")
+                return self._operation(connector_resource, "list")
             case Alter(pairs=pairs):
                 name = build_config_map_name(self._owner, "alter")
-                made = f"ConfigMap {self._owner.namespace}/{name}, {seen.key}: "
-                return (made + build_offsets_body(pairs).decode(), *self._operation(seen, "alter"))
+                made = f"ConfigMap {self._owner.namespace}/{name}, {connector_resource.key}: "
+                return (
+                    made + build_offsets_body(pairs).decode(),
+                    *self._operation(connector_resource, "alter"),
+                )
             case Reset():
-                return self._operation(seen, "reset")
+                return self._operation(connector_resource, "reset")
         return ()
 
-    def _operation(self, seen: ConnectorResource, operation: str) -> tuple[str, ...]:
-        ops = seen.asked_for(operation, self._operator.fields(seen, operation))
+    def _operation(self, connector_resource: ConnectorResource, operation: str) -> tuple[str, ...]:
+        ops = connector_resource.asked_for(
+            operation, self._operator.fields(connector_resource, operation)
+        )
         return (
-            _format_patch(seen, ops),
+            _format_patch(connector_resource, ops),
             "and, once the operator is done with it, all of that taken back",
         )
 
@@ -295,32 +332,36 @@ def classify_operator_message(said: str) -> Outcome:
     return Outcome(AttemptResult.IN_DOUBT, said)
 
 
-def _is_stopped(seen: ConnectorResource) -> bool:
+def _is_stopped(connector_resource: ConnectorResource) -> bool:
     """Whether it is stopped, as far as the resource tells. That may be old: the operator asks
     Connect once more before it changes anything, and Connect refuses where it is not.
     """
-    return seen.wanted is RequestedState.STOPPED and seen.state == "stopped" and not seen.tasks
-
-
-def _check_state(state: RequestedState, seen: ConnectorResource) -> StepInspection:
-    """Also done where it has failed by then: what it was asked for it is."""
-    if seen.wanted is not state or "state" in (seen.held or {}):
-        return StepInspection(StepStatus.READY, seen.said)
-    there = {"running", "failed"} if state is RequestedState.RUNNING else {"paused", "failed"}
-    return StepInspection(
-        StepStatus.DONE if seen.state in there else StepStatus.NOT_YET,
-        _describe_with_warnings(seen),
+    return (
+        connector_resource.wanted is RequestedState.STOPPED
+        and connector_resource.state == "stopped"
+        and not connector_resource.tasks
     )
 
 
-def _describe_with_warnings(seen: ConnectorResource) -> str:
-    said = [redact_secrets(f"{why}: {text}") for why, text in sorted(seen.warnings)]
-    return "; the operator complains: ".join((seen.said, *said[:1]))
+def _check_state(state: RequestedState, connector_resource: ConnectorResource) -> StepInspection:
+    """Also done where it has failed by then: what it was asked for it is."""
+    if connector_resource.wanted is not state or "state" in (connector_resource.held or {}):
+        return StepInspection(StepStatus.READY, connector_resource.said)
+    there = {"running", "failed"} if state is RequestedState.RUNNING else {"paused", "failed"}
+    return StepInspection(
+        StepStatus.DONE if connector_resource.state in there else StepStatus.NOT_YET,
+        _describe_with_warnings(connector_resource),
+    )
+
+
+def _describe_with_warnings(connector_resource: ConnectorResource) -> str:
+    said = [redact_secrets(f"{why}: {text}") for why, text in sorted(connector_resource.warnings)]
+    return "; the operator complains: ".join((connector_resource.said, *said[:1]))
 
 
 def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
     return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
 
 
-def _format_patch(seen: ConnectorResource, ops: list[PatchOp]) -> str:
-    return f"PATCH {seen.path} {msgspec.json.encode(ops).decode()}"
+def _format_patch(connector_resource: ConnectorResource, ops: list[PatchOp]) -> str:
+    return f"PATCH {connector_resource.path} {msgspec.json.encode(ops).decode()}"

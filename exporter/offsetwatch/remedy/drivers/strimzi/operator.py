@@ -94,39 +94,39 @@ class StrimziOperatorClient:
         """All offsets of the connector, sorted. Raises OperatorRefused; TimedOut where the operator
         gives no sign; Conflict where somebody else has it do something just now.
         """
-        seen = self.through("list")
+        connector_resource = self.through("list")
         owner = self._owner
-        name = self._map_of(seen, "list")
+        name = self._map_of(connector_resource, "list")
         try:
             document = self._read.config_map(owner.namespace, name)
         except NotFound as exc:
             said = f"the operator has listed, and there is no ConfigMap {owner.namespace}/{name}"
             raise MalformedResponse(self._read.name, said) from exc
-        text = (document.get("data") or {}).get(seen.key)
+        text = (document.get("data") or {}).get(connector_resource.key)
         if text is None:
-            said = f"ConfigMap {owner.namespace}/{name} has no {seen.key}"
+            said = f"ConfigMap {owner.namespace}/{name} has no {connector_resource.key}"
             raise MalformedResponse(self._read.name, said)
         found = decode_offsets(str(text).encode())
         if isinstance(found, Undecodable):
-            said = f"ConfigMap {owner.namespace}/{name}, {seen.key}: {found.reason}"
+            said = f"ConfigMap {owner.namespace}/{name}, {connector_resource.key}: {found.reason}"
             raise MalformedResponse(self._read.name, said)
         pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
-    def _map_of(self, seen: ConnectorResource, operation: str) -> str:
+    def _map_of(self, connector_resource: ConnectorResource, operation: str) -> str:
         """A person's own ConfigMap for listings is taken; what is set is ours alone."""
         field, inner = _CONFIG_MAP_OF[operation]
-        if operation == "list" and field in seen.part:
-            return str(seen.part[field][inner]["name"])
+        if operation == "list" and field in connector_resource.part:
+            return str(connector_resource.part[field][inner]["name"])
         return build_config_map_name(self._owner, operation)
 
-    def fields(self, seen: ConnectorResource, operation: str) -> dict[str, Any]:
+    def fields(self, connector_resource: ConnectorResource, operation: str) -> dict[str, Any]:
         """What has to stand in the specification meanwhile, and does not."""
         if operation not in _CONFIG_MAP_OF:
             return {}
         field, inner = _CONFIG_MAP_OF[operation]
-        ours = {inner: {"name": self._map_of(seen, operation)}}
-        return {} if seen.part.get(field) == ours else {field: ours}
+        ours = {inner: {"name": self._map_of(connector_resource, operation)}}
+        return {} if connector_resource.part.get(field) == ours else {field: ours}
 
     def through(self, operation: str) -> ConnectorResource:
         """Ask, wait, and take everything of ours back: what it was when that was asked for."""
@@ -143,20 +143,22 @@ class StrimziOperatorClient:
             return seen.asked_for(operation, self.fields(seen, operation))
 
         try:
-            asked = self.edit(ask)
+            connector_resource = self.edit(ask)
             self._await(operation, known[0])
         finally:
             self.take_back()
-        return asked
+        return connector_resource
 
     def take_back(self) -> None:
         """What it is still asked for by us. The annotation first: it makes the operator act."""
 
-        def undo(seen: ConnectorResource) -> list[PatchOp]:
+        def undo(connector_resource: ConnectorResource) -> list[PatchOp]:
             fields = build_config_map_fields(self._owner)
-            if "state" in (seen.held or {}):  # of a plan that lists again: each change of it is
+            if "state" in (
+                connector_resource.held or {}
+            ):  # of a plan that lists again: each change of it is
                 del fields["listOffsets"]  # one more generation for the operator to look at
-            return seen.taken_back(fields)
+            return connector_resource.taken_back(fields)
 
         with suppress(NotFound):  # and with it all that was there
             self.edit(undo)
@@ -165,22 +167,26 @@ class StrimziOperatorClient:
         """Until the annotation is gone. Complaints that were there before are told at the end."""
         since, looks = self._clock.now(), 0
         while True:
-            seen = self.seen()
-            if seen.operation is None:
+            connector_resource = self.seen()
+            if connector_resource.operation is None:
                 return
-            if seen.operation != seen.operation_of(operation):
-                said = f"another client has requested something else: {seen.operation}"
+            if connector_resource.operation != connector_resource.operation_of(operation):
+                said = (
+                    f"another client has requested something else: {connector_resource.operation}"
+                )
                 raise Conflict(self._read.name, f"{self._owner.said}: {said}")
-            for reason, message in sorted(seen.warnings - known):
+            for reason, message in sorted(connector_resource.warnings - known):
                 if reason in _OFFSET_WARNING_REASONS:
                     raise OperatorRefusal(self._read.name, redact_secrets(message))
             if self._clock.now() - since >= self._wait_s:
-                raise ResponseTimeout(self._read.name, self._silence(operation, seen))
+                raise ResponseTimeout(self._read.name, self._silence(operation, connector_resource))
             self._pause(_PAUSES_S[min(looks, len(_PAUSES_S) - 1)])
             looks += 1
 
-    def _silence(self, operation: str, seen: ConnectorResource) -> str:
-        said = "; ".join(redact_secrets(f"{why}: {text}") for why, text in sorted(seen.warnings))
+    def _silence(self, operation: str, connector_resource: ConnectorResource) -> str:
+        said = "; ".join(
+            redact_secrets(f"{why}: {text}") for why, text in sorted(connector_resource.warnings)
+        )
         heard = f"; the operator complains: {said}" if said else "; is the operator running?"
         waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
         return f"{self._owner.said}: {waited}, and is no longer asked to{heard}"
@@ -188,13 +194,14 @@ class StrimziOperatorClient:
     def edit(self, edit: Callable[[ConnectorResource], list[PatchOp]]) -> ConnectorResource:
         """Patch what was just read; anew where the operator was there meanwhile."""
         for attempt in range(EDITS_MAX):
-            seen = self.seen()
-            ops = edit(seen)
+            connector_resource = self.seen()
+            ops = edit(connector_resource)
             if not ops:
-                return seen
+                return connector_resource
             try:
                 return ConnectorResource(
-                    self._owner, self._write.patch(seen.path, seen.version, ops)
+                    self._owner,
+                    self._write.patch(connector_resource.path, connector_resource.version, ops),
                 )
             except Conflict:
                 if attempt + 1 == EDITS_MAX:
@@ -202,20 +209,20 @@ class StrimziOperatorClient:
                 self._pause(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
         raise AssertionError
 
-    def put(self, seen: ConnectorResource, name: str, text: str) -> None:
+    def put(self, connector_resource: ConnectorResource, name: str, text: str) -> None:
         """Our ConfigMap, with what is to be set."""
         namespace = self._owner.namespace
         try:
             there = self._read.config_map(namespace, name)
         except NotFound:
-            document = _build_config_map(seen, name, text)
+            document = _build_config_map(connector_resource, name, text)
             self._write.create(config_map_path(namespace), document)
             return
         metadata = there.get("metadata") or {}
         if (metadata.get("labels") or {}).get(_MANAGED_BY_LABEL) != _MANAGER:
             said = f"there is a ConfigMap {namespace}/{name} that is not ours"
             raise RemoteRefusal(self._read.name, said)
-        data = {**(there.get("data") or {}), seen.key: text}
+        data = {**(there.get("data") or {}), connector_resource.key: text}
         ops: list[PatchOp] = [{"op": "add", "path": "/data", "value": data}]
         version = str(metadata.get("resourceVersion"))
         self._write.patch(config_map_path(namespace, name), version, ops)
@@ -229,18 +236,25 @@ def build_config_map_fields(owner: Owner) -> dict[str, Any]:
     }
 
 
-def _build_config_map(seen: ConnectorResource, name: str, text: str) -> dict[str, Any]:
+def _build_config_map(
+    connector_resource: ConnectorResource, name: str, text: str
+) -> dict[str, Any]:
     """It goes when the resource goes."""
     owner = {
-        "apiVersion": seen.document.get("apiVersion"),
-        "kind": KINDS[seen.owner.plural],
-        "name": seen.owner.name,
-        "uid": seen.metadata.get("uid"),
+        "apiVersion": connector_resource.document.get("apiVersion"),
+        "kind": KINDS[connector_resource.owner.plural],
+        "name": connector_resource.owner.name,
+        "uid": connector_resource.metadata.get("uid"),
     }
     metadata = {
         "name": name,
-        "namespace": seen.owner.namespace,
+        "namespace": connector_resource.owner.namespace,
         "labels": {_MANAGED_BY_LABEL: _MANAGER},
         "ownerReferences": [owner],
     }
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {seen.key: text}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "data": {connector_resource.key: text},
+    }

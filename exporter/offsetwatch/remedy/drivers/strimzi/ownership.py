@@ -106,16 +106,16 @@ def _list_mirror_connectors(
     }
 
 
-def find_obstacle(seen: ConnectorResource) -> tuple[str, str] | None:
+def find_obstacle(connector_resource: ConnectorResource) -> tuple[str, str] | None:
     """Why a resource is not to be changed just now, and what would help; None if nothing is."""
-    if not seen.reconciled:
-        wrong = f"{seen.owner.said} is annotated with strimzi.io/pause-reconciliation"
+    if not connector_resource.reconciled:
+        wrong = f"{connector_resource.owner.said} is annotated with strimzi.io/pause-reconciliation"
         return wrong, "the operator would not act: remove it first"
-    if seen.held is None:
-        wrong = f"{seen.owner.said} is held by a change of another of its connectors"
+    if connector_resource.held is None:
+        wrong = f"{connector_resource.owner.said} is held by a change of another of its connectors"
         return wrong, "finish that first: `plan list`"
-    if seen.operation is not None and "asked" not in seen.held:
-        wrong = f"another client has requested this of the operator: {seen.operation}"
+    if connector_resource.operation is not None and "asked" not in connector_resource.held:
+        wrong = f"another client has requested this of the operator: {connector_resource.operation}"
         return wrong, "wait for it, or remove the annotation"
     return None
 
@@ -161,28 +161,30 @@ def read_owning_resources(
 ) -> tuple[ConnectClusterResource, ConnectorResource]:
     """The resources of a connector and of its cluster. Raises ClientError."""
     cluster = read_cluster_resource(read, strimzi)
-    seen = find_connector_resource(read, cluster, strimzi.namespace, strimzi.name, connector)
-    if seen is None:
+    connector_resource = find_connector_resource(
+        read, cluster, strimzi.namespace, strimzi.name, connector
+    )
+    if connector_resource is None:
         said = f"no resource of {strimzi.namespace}/{strimzi.name} owns {connector}"
         raise NotFound(read.name, said)
-    return cluster, seen
+    return cluster, connector_resource
 
 
 def find_change_problem(read: KubeReader, strimzi: Strimzi, connector: str) -> str:
     """See Resources."""
     try:
-        cluster, seen = read_owning_resources(read, strimzi, connector)
+        cluster, connector_resource = read_owning_resources(read, strimzi, connector)
     except NotFound as exc:
         return exc.detail
-    who = find_gitops_tool(seen.document)
-    if who is not None:
-        return f"{seen.owner.said} is owned by {who}, which would put it back"
+    name = find_gitops_tool(connector_resource.document)
+    if name is not None:
+        return f"{connector_resource.owner.said} is owned by {name}, which would put it back"
     if cluster.unmanaged is not None:
         return cluster.unmanaged
-    found = find_obstacle(seen)
+    found = find_obstacle(connector_resource)
     if found is not None:
         return found[0]
-    owner = seen.owner
+    owner = connector_resource.owner
     if not read.may("patch", STRIMZI, owner.plural, owner.namespace, owner.name):
         return _PATCH_DENIED.format(
             kind=KINDS[owner.plural], name=f"{owner.namespace}/{owner.name}"

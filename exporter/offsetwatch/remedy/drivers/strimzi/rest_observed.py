@@ -57,11 +57,11 @@ class RestObservedStrimziDriver:
     def _both(self, step: ToState, declared: StepInspection) -> StepInspection:
         if declared.standing is not StepStatus.DONE:
             return declared
-        shown = self._rest.look(step, None)
-        if shown.standing in {StepStatus.READY, StepStatus.PARTLY} and step in self._asked:
-            said = f"its resource says {step.state}; Connect says it is {shown.said}"
+        inspection = self._rest.look(step, None)
+        if inspection.standing in {StepStatus.READY, StepStatus.PARTLY} and step in self._asked:
+            said = f"its resource says {step.state}; Connect says it is {inspection.said}"
             return StepInspection(StepStatus.NOT_YET, said)
-        return shown
+        return inspection
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """A restart is no change of what is declared: the operator does not mind it."""
