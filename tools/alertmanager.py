@@ -1,6 +1,6 @@
 """An Alertmanager that runs on loopback for as long as a test needs it.
 
-From the PATH, else from Debian's package, unpacked in the cache. Called by tests and by the lab.
+From the PATH, else from Debian's package, unpacked in the cache.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Programs out of Debian packages, unpacked in the cache: nothing is installed.
 
-Called by the tools. Must not name a registry: where packages come from is for the machine's own apt
+Must not name a registry: where packages come from is for the machine's own apt
 settings to say.
 """
 

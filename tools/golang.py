@@ -1,6 +1,6 @@
 """Programs out of the Go module proxy, built once and kept in the cache.
 
-Called by tools/kubernetes.py and tools/alertmanager.py. Must not name a proxy: where modules come
+Must not name a proxy: where modules come
 from is for the machine's own Go settings to say. A build takes minutes, and so has a lock of its
 own.
 """

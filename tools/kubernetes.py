@@ -1,7 +1,6 @@
 """helm, a Kubernetes API server, its etcd, and the custom resources that the chart meets.
 
-Called by lab/kube.py and by the tests of the chart; `python -m tools.kubernetes` makes all of them
-ready. Nothing is installed: programs are built from Go modules or unpacked from Debian's packages,
+Nothing is installed: programs are built from Go modules or unpacked from Debian's packages,
 once, into the cache. The API server is the real one, without kubelets or controllers: what it
 stores, refuses and allows is true; nothing is ever started by it.
 """

@@ -1,9 +1,6 @@
-"""promtool and prometheus, whichever this machine has, and the checks we ask of promtool.
-
-Called by tests and by the lab; `python -m tools.promtool` prints where the two are and fetches them
-if need be.
-Rules and their tests keep to what 2.42 understands, so that no Prometheus has to be new for them.
-Must not name a registry: where packages come from is for the machine's own apt settings to say.
+"""promtool and prometheus, whichever this machine has, and the checks we ask of promtool. Rules and
+their tests keep to what 2.42 understands, so that no Prometheus has to be new for them. Must not
+name a registry: where packages come from is for the machine's own apt settings to say.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@
     + SettingsRefused      librdkafka takes no such property       -> the user must change the file
     + Unreachable          no connection was made                   -> nothing happened; retry later
     + Ambiguous            the call may have been carried out       -> a read may be repeated
-      - TimedOut           no answer in time
-        NothingRead        of no cluster that is configured
+      - ResponseTimeout           no answer in time
+        NoReadableCluster        of no cluster that is configured
       - ServerError        any 5xx (Connect says 500 while the work goes on)
-      - CutOff             the connection broke in the middle of an answer
+      - IncompleteResponse             the connection broke in the middle of an answer
     + Refused              an answer that says no; nothing happened
       - NotFound           404, unknown topic                       -> forget the subject
       - Conflict           409: rebalance, leader unknown           -> retry later
@@ -17,13 +17,15 @@
       - Throttled          429                                      -> retry later
       - Denied             401, 403, ACL                            -> retrying will not help
     + Malformed            a 2xx the protocol forbids               -> count, do not believe
-    + TooLarge             an answer beyond our bound, or a record
+    + SizeLimitExceeded             an answer beyond our bound, or a record
                            beyond the broker's                      -> retrying will not help
-    + TopicNotSettled      discovery found none or several topics   -> the message says what to name
-      - TopicsContradict   several
+    + OffsetsTopicNotIdentified      discovery found none or several topics   -> the message says
+    what to name
+      - SeveralOffsetsTopics   several
     + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
   x HistoryError           the pipeline's contract was broken
-    + SparkGone            its JVM ended under it                   -> run again; nothing is lost
+    + SparkTerminated            its JVM ended under it                   -> run again; nothing is
+    lost
   x RemedyError            a change may not begin                   -> exit 3; nothing happened
     + Busy                 another process works on this connector  -> wait for it
     + Unfinished           an earlier plan for it is still open     -> recover or resolve that one

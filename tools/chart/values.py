@@ -1,6 +1,6 @@
 """The chart's values.yaml as a tree: what each value is called, its default, what is said of it.
 
-Called by schema.py and readme.py. `# --` above a key begins what is said of it, as for helm-docs.
+`# --` above a key begins what is said of it, as for helm-docs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pieces of Markdown. Called by the pages of this package."""
+"""Pieces of Markdown."""
 
 from __future__ import annotations
 

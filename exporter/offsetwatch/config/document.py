@@ -1,6 +1,6 @@
 """A YAML file -> a document, and what is wrong with a section of one -> a line for people.
 
-Called by load.py and web.py. Nothing here repeats a value of the file: it may be a password.
+Nothing here repeats a value of the file: it may be a password.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Paths in the configuration file: each is relative to the folder of that file, and is made
 absolute here, once, when the file is loaded. Nothing else asks where a command was started.
 
-Settings that end in `_file` are made absolute while they are checked (types.py): they have to be
-there. What is named here may be missing, or be made later.
+Settings that end in `_file` are made absolute while they are checked (schema/types.py): they have
+to be there. What is named here may be missing, or be made later.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A Java properties file as `java.util.Properties.load` reads it.
 
-Called by types.py, by the toolbox and by remedies. What it holds may be secret: nothing of it is
+What it holds may be secret: nothing of it is
 part of an error.
 """
 

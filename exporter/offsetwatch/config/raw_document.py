@@ -1,4 +1,4 @@
-"""Looking into a raw document that may have any shape. Called by the checks."""
+"""Looking into a raw document that may have any shape."""
 
 from __future__ import annotations
 

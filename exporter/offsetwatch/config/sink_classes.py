@@ -1,7 +1,7 @@
 """Which sink connectors can be told by their group's offset where to go on, by class.
 
 A record is skipped by moving that offset, so the sink has to write a record before it commits past
-it, and has to go on from what the group says. Called by checks.py and by remedy's policies.py.
+it, and has to go on from what the group says.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class ControlService:
         self._server: ControlServer | None = None
 
     def follow(self, config: Config) -> None:
-        """Listen as this configuration says from now on. Raises ConfigError, and Unreachable
+        """Listen as this configuration says from now on. Raises ConfigError, and TargetUnreachable
         without the address.
         """
         before, self._config = self._config, config

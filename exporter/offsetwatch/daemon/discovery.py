@@ -1,7 +1,6 @@
 """Where each Connect cluster keeps its offsets, and its connectors if it has no REST API.
 
-Found without being told where that is possible, and again after it went. Called by edge.py, in one
-thread.
+Found without being told where that is possible, and again after it went.
 """
 
 from __future__ import annotations

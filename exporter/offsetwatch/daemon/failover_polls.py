@@ -1,4 +1,4 @@
-"""Who is asked what about failovers, and when. Called by edge.py; knows no thread."""
+"""Who is asked what about failovers, and when."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The thread that tells people, and what it needs from one configuration to the next.
 
-Called by run.py, in its thread. Not part of the edge: during a reload there are two of those, and
+Not part of the edge: during a reload there are two of those, and
 nobody is to be told twice.
 """
 

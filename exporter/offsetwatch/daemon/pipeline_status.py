@@ -1,4 +1,4 @@
-"""The history pipeline's own files, looked at now and then. Called by edge.py, in one thread.
+"""The history pipeline's own files, looked at now and then.
 
 The pipeline is another process and may be on another host: its files are all that the daemon knows
 of it, and without them nothing is shown.

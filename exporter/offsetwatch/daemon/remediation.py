@@ -2,7 +2,8 @@
 
 Not part of the edge, and started anew with each configuration that changes what it rests on. A
 journal that cannot be trusted ends it, and not the daemon: what watches must go on watching. Of
-several replicas it acts in the one that leads, for as long as a term lasts (remedy/replica.py).
+several replicas it acts in the one that leads, for as long as a term lasts
+(remedy/replicas/replica.py).
 """
 
 from __future__ import annotations

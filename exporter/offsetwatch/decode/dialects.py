@@ -2,10 +2,10 @@
 and when its last change was made.
 
 Keys carry no class name, and connectors of many classes share the SHAPE of a source partition. So a
-shape alone is no dialect: `dialect_in` decides by the class, and says `unknown` where the class is
-not known, of all but MirrorMaker's own shapes. What would fail a task is said of no class but the
-one whose dialect it is. Order is vouched for only where the connector guarantees it (orders.py); of
-every other offset we say "changed", never "less".
+shape alone is no dialect: `resolve_dialect` decides by the class, and says `unknown` where the
+class is not known, of all but MirrorMaker's own shapes. What would fail a task is said of no class
+but the one whose dialect it is. Order is vouched for only where the connector guarantees it
+(offset_order.py); of every other offset we say "changed", never "less".
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def is_foreign_dialect(dialect: str, class_name: str) -> bool:
 
 def detect_shape(partition: Fields | None) -> Dialect:
     """Return the dialect whose source partitions look like this: their shape, which is not yet what
-    their offsets mean (`dialect_in`). None is a connector without any.
+    their offsets mean (`resolve_dialect`). None is a connector without any.
     """
     if partition is None:
         return GENERIC
@@ -388,7 +388,7 @@ def has_hash_maps(dialect: str) -> bool:
 
 
 def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:
-    """Return whether `goes_on` can ever tell that this offset was reached."""
+    """Return whether `has_reached_offset` can ever tell that this offset was reached."""
     if offset is None:
         return False
     return build_order_key(dialect, offset) is not None or len(offset.numbers) == 1
@@ -419,7 +419,7 @@ def read_event_time(dialect: str, offset: SourceOffset | None) -> float | None:
 
 
 def read_event_time_from_fields(dialect: Dialect, fields: Fields) -> float | None:
-    """`event_time`, for who has the offset's fields at hand.
+    """`read_event_time`, for who has the offset's fields at hand.
 
     Which of Debezium's connectors it is need not be known: those that share a shape of source
     partition tell the time alike.
@@ -445,8 +445,9 @@ def is_poisoned(dialect: str, offset: SourceOffset | None) -> bool:
 def describe_offset(
     shape: str, offset: SourceOffset | None, class_name: str = ""
 ) -> tuple[str, float | None, bool]:
-    """What a picture of an offset shows beside it: the name of its `dialect_of_offset`, its
-    `event_time`, and whether it is `poisoned`, which is said only of the class whose dialect it is.
+    """What a picture of an offset shows beside it: the name of its `refine_dialect`, its
+    `read_event_time`, and whether it is `poisoned`, which is said only of the class whose dialect
+    it is.
     """
     dialect = resolve_dialect(shape, class_name)
     alone = _SINGLE_FIELDS[dialect]

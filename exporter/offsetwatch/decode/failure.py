@@ -3,9 +3,9 @@
     org.apache.kafka.common.errors.RecordTooLargeException in WorkerSourceTask.sendRecords
     org.apache.kafka.common.config.ConfigException in RowSinkTask.start while starting
 
-The last cause's class, where it came from (trace.py), and whether the task had read nothing yet.
-Messages quote records, settings and credentials: of lines that have the shape of a trace's own,
-only names of classes and methods are kept. Pure and total.
+The last cause's class, where it came from (stack_trace.py), and whether the task had read nothing
+yet. Messages quote records, settings and credentials: of lines that have the shape of a trace's
+own, only names of classes and methods are kept. Pure and total.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def is_start_failure(failure: str) -> bool:
 def _is_at_start(lines: Iterable[TraceLine]) -> bool:
     """Return whether a frame of Connect's start is there and none of its loop over records.
 
-    A message may hold lines that look like frames, but takes away none of Java's (trace.py): made
-    up lines cannot make a failure in the loop look like one at start.
+    A message may hold lines that look like frames, but takes away none of Java's (stack_trace.py):
+    made up lines cannot make a failure in the loop look like one at start.
     """
     methods = {
         frame.method or ""

@@ -2,7 +2,7 @@
 
 Each rule takes the fields of one offset and answers None rather than guess. An order is vouched for
 only where the connector itself relies on it; a rule that is wrong would report a rewind that never
-was. Called by dialects.py only, which says what each rule belongs to.
+was.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class GtidSet:
 
 
 class OrderKey(NamedTuple):
-    """Where an offset stands, comparable only where the scopes are equal: see `order_of`."""
+    """Where an offset stands, comparable only where the scopes are equal: see
+    `compare_order_keys`.
+    """
 
     scope: tuple[Scalar, ...]
     place: tuple[int, ...] | GtidSet

@@ -223,7 +223,7 @@ def decode_traces(
     """The answer to `GET /connectors/{c}/status`: the stack traces of what has failed, by task;
     None is the connector itself. They quote records and settings: to be classified, and not kept.
 
-    `configured` as for `decode_standing`: traces of other tasks are left over and left out.
+    `configured` as for `decode_rest_status`: traces of other tasks are left over and left out.
     """
     parsed = _parse(body)
     _, tasks = _split_status(parsed)

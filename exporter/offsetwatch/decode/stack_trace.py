@@ -11,7 +11,7 @@ r"""The lines of a Java stack trace, as Throwable.printStackTrace writes them.
 Messages quote records, and whoever writes a record may write lines of this very shape: a line that
 looks like one of these is not known to be one. What is sure is that nothing can be taken away: each
 line that Java wrote is among them, whole, and a message stands between the line that begins it and
-that exception's frames. Called by failure.py and by remedy's classification. Pure and total.
+that exception's frames. Pure and total.
 """
 
 from __future__ import annotations

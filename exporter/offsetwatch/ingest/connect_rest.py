@@ -1,6 +1,6 @@
 """Answers of Connect's REST API, decoded; one that is not what Connect promises is a Malformed.
 
-Called by the polls and by the verbs. Raises what the client raises.
+Raises what the client raises.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ask about what a failover would meet: which of MM2's topics there are, where groups stand.
 
-One function per poll, as in poll.py. Scheduled by the daemon.
+One function per poll, as in polls.py. Scheduled by the daemon.
 """
 
 from __future__ import annotations

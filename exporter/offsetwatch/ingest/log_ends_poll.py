@@ -26,7 +26,7 @@ TOPIC_IDS_PER_REQUEST: Final = 500  # at once: an answer describes every partiti
 # Log starts, and the ids of topics, cost more than the log ends, and change rarely: brokers look
 # for what retention is to delete once in five minutes (log.retention.check.interval.ms). Where
 # there are many partitions topics take turns, within three minutes as a rule. What became of the
-# records of a topic (state/fate.py) is looked at in its turn, by what is read then.
+# records of a topic (state/loss/flow.py) is looked at in its turn, by what is read then.
 TURN_PARTITIONS: Final = 250
 TURNS_MAX: Final = 36
 
@@ -84,10 +84,10 @@ class LogEndsPoll:
     def ask(self, snapshot: Snapshot) -> None:
         """One round.
 
-        EndsAsked goes into the queue before the request goes out: that order is what makes the lag
-        sound. If a topic had one id before the bounds were asked for and has it after that, they
-        are of that topic and of no other: so each turn of a topic begins with what the turn before
-        ended with, for an id costs as much as a description of all partitions.
+        LogEndsRequested goes into the queue before the request goes out: that order is what makes
+        the lag sound. If a topic had one id before the bounds were asked for and has it after that,
+        they are of that topic and of no other: so each turn of a topic begins with what the turn
+        before ended with, for an id costs as much as a description of all partitions.
         """
         admin, input_id = self._admin, InputId(LOG_ENDS, kafka=self._admin.name)
         requested_partitions = self._wanted_of(snapshot)

@@ -4,7 +4,7 @@ The rule of the configuration contract: it is the one compacted topic that decod
 connectors. A bounded sample from the end of every compacted topic is decoded; no match and several
 matches are both errors that say what to configure. So is a match that is MirrorMaker's copy of
 another site's topic: MM2's own default for topics.exclude lets `connect-offsets` be copied, and
-connectors of two sites may well have the same names. Called by the daemon and by `history run`.
+connectors of two sites may well have the same names.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def find_offsets_topic(
 
     `dedicated` names the topics that connectors keep for themselves (offsets.storage.topic); they
     hold the same keys and are not the cluster's. `copied_as` are the prefixes that known flows give
-    to copies on this Kafka cluster. Raises TopicNotSettled (TopicsContradict where several have
-    them), or what the cluster says.
+    to copies on this Kafka cluster. Raises OffsetsTopicNotIdentified (SeveralOffsetsTopics where
+    several have them), or what the cluster says.
     """
     topics, _ = admin.topics()
     named = [name for name in topics if not name.startswith("__") and name not in dedicated]

@@ -3,7 +3,7 @@
 A reader of committed records cannot pass the first record of a transaction that is still open, so
 one hanging transaction hides everything that anybody wrote to the partition after it. Under
 exactly-once, Connect writes offsets in the same transaction as the records and just before it ends,
-so one that stays open for seconds belongs to a worker that died or hangs. Called by tail.py.
+so one that stays open for seconds belongs to a worker that died or hangs.
 """
 
 from __future__ import annotations

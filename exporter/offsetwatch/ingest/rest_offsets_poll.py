@@ -2,7 +2,6 @@
 
 Most workers read their offsets topic to its end for each answer, so the load is bounded twice: by
 the pause between two questions for one connector, and by the number of requests in a second.
-Called by edge.py, in one thread for each Connect cluster.
 """
 
 from __future__ import annotations

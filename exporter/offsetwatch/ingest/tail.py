@@ -5,7 +5,7 @@ the whole folded topic and says so; empty ones before it tell how far the tail i
 book shows nothing that depends on it. A tail reports success by reading, failure by an InputFailed;
 librdkafka reconnects by itself, so a broker that is away does not start it again. A topic that is
 no longer the one that was read does. A partition that cannot be read while others can is reported
-as frozen (unreadable.py), and the others go on.
+as frozen (unreadable_partitions.py), and the others go on.
 """
 
 from __future__ import annotations

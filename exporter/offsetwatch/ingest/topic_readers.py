@@ -4,7 +4,7 @@ reading.
 Bootstrap is the hot path: a compacted topic may hold millions of records for a few thousand keys,
 so it is FOLDED: per raw key only the last message and the message of the last change are kept, and
 decoded once at the end. The same key may stand in two Kafka partitions, which are read in no order,
-so each keeps its own and the book decides. Live messages are decoded one by one. Called by tail.py.
+so each keeps its own and the book decides. Live messages are decoded one by one.
 """
 
 from __future__ import annotations

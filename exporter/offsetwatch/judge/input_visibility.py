@@ -1,7 +1,7 @@
 """What of a snapshot can be trusted to be missing: blindness told from absence.
 
 A partition that is not in a snapshot is either gone or not seen. Only where everything that would
-show it is read does its absence mean anything. Called by progress.py.
+show it is read does its absence mean anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Snapshot -> the same snapshot with its verdicts and findings. Called by the loop, in its thread.
+"""Snapshot -> the same snapshot with its verdicts and findings.
 
 What is judged is judged over time, so this remembers; what it remembers outlives the process. Of
 100,000 partitions that is 30 MB once a minute, so the few findings, which may have news with every

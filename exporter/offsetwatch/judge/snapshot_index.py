@@ -1,7 +1,4 @@
-"""One snapshot as rules ask for it: by connector, and with absence told from blindness.
-
-Called by register.py; trackers and rules read it.
-"""
+"""One snapshot as rules ask for it: by connector, and with absence told from blindness."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Judgement:
     """A verdict and why.
 
     subject    the source partition's label, `source->target` of a flow, "" of a connector
-    rule       the number of the rule that decided (judge/verdicts.py)
+    rule       the number of the rule that decided (judge/progress/verdict_rules.py)
     since      when this verdict was first reached without another one in between
     """
 

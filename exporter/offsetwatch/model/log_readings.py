@@ -38,7 +38,7 @@ class LogBounds(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class LogEndsRead:
-    """The answer to the EndsAsked of this number. Partitions that do not exist are missing.
+    """The answer to the LogEndsRequested of this number. Partitions that do not exist are missing.
 
     ids           the id that a topic had both before and after its bounds were read, None if the
                   broker gives none; what is missing is not certain. None: nobody asked for ids

@@ -149,7 +149,8 @@ class SyncRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of an offset-syncs topic.
 
     earlier    while bootstrapping only: what those before it told of the same partition, reduced
-               to the (upstream, downstream) offsets that matter (state/syncs.py)
+               to the (upstream, downstream) offsets that matter
+               (state/mirror/offset_translation.py)
     """
 
     sync: OffsetSync
@@ -293,7 +294,7 @@ class GroupOffsetsRead:
 @dataclass(frozen=True, slots=True)
 class ConnectorsListed:
     """The connectors that one answer of a Connect cluster had. What it has not may be there all the
-    same (state/connector_list.py).
+    same (state/connect/connector_list.py).
 
     names              by the list of names, which has those without a status too; None where that
                        was not asked for, or not answered

@@ -1,8 +1,5 @@
 """What an offset record says, independent of how we learned of it.
 
-Used by decode (which makes these), state (which keeps them) and history (which makes columns of
-them).
-
 What there is one of per record or partition, here and in the state, is a msgspec.Struct and no
 dataclass: it is made fifteen times faster, and because none can be part of a cycle (`gc=False`) the
 collector does not look at it.
@@ -45,7 +42,7 @@ class KeyForm(StrEnum):
 
     canonical         of a java.util.HashMap: what REST looks up and writes, and most connectors
     variant           the same meaning in other bytes: `offset: null` over REST. Its task reads it
-                      if its own map has that order (state/spellings.py)
+                      if its own map has that order (state/connect/raw_keys.py)
     legacy_envelope   with a schema around it, as workers before 3.0 wrote if so configured: a later
                       worker passes over it and does not list it
     """

@@ -2,7 +2,7 @@
 
 There is no queue of messages: an entry holds the newest state of a finding and what was last told
 of it, and what differs is due. So nothing can pile up while a receiver is away, and it is told how
-things are when it is back. Called by courier.py. Pure: no clock, no I/O.
+things are when it is back. Pure: no clock, no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """One receiver: its ledger, and one delivery to it at a time.
 
 What is not delivered stays due, in its newest state, and is tried again after a while that doubles.
-Called by notifier.py, in its thread; only the delivery itself runs in another one.
 """
 
 from __future__ import annotations

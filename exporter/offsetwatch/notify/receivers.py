@@ -1,6 +1,6 @@
 """Who is told, in which words and how often: the `notify` section of the configuration.
 
-Called by the daemon. Nothing is sent here.
+Nothing is sent here.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _build_alerts_url(url: str) -> str:
 
 
 def _read_webhook_url(settings: WebhookConfig) -> str:
-    """The address of now. Raises CannotIdentify, whose text does not repeat it."""
+    """The address of now. Raises UnusableCredentials, whose text does not repeat it."""
     if settings.url_file is None:
         assert settings.url is not None  # config: one of the two is given
         return settings.url

@@ -1,7 +1,7 @@
 """What a finding rests on, and which of it is out of sight: a finding that is no longer found is
 over only if it could have been found.
 
-Called by courier.py. Pure.
+Pure.
 """
 
 from __future__ import annotations

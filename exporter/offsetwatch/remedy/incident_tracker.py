@@ -1,6 +1,6 @@
 """Which incidents there are, since when, and which of them are to be looked into now.
 
-What is new, and what is over, is taken down in the journal. Called by agent.py, in its thread.
+What is new, and what is over, is taken down in the journal.
 """
 
 from __future__ import annotations

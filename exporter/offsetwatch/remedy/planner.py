@@ -1,7 +1,7 @@
 """From an incident, or a person's wish, to a plan and what every guard says of it.
 
 Evidence is read anew each time: an alert, or a finding, is a reason to look and nothing more.
-Called by agent.py, in its thread. Nothing here changes anything.
+Nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ FAILURE_EVIDENCE: Final = (
 
 
 class RecordLocator(Protocol):
-    """Who looks for the record that cannot be got past (windows.py). Reads; what cannot be read is
-    a reason, and no exception.
+    """Who looks for the record that cannot be got past (gather/record_window.py). Reads; what
+    cannot be read is a reason, and no exception.
     """
 
     def find(

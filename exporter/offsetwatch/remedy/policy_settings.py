@@ -1,4 +1,4 @@
-"""The policy that a configuration means. Called by whoever reads the configuration.
+"""The policy that a configuration means.
 
 The one place where time zones are looked up: what a Policy holds of them is a table.
 """

@@ -1,6 +1,6 @@
 """What is usual of connectors, as history has taught it: whether that still counts.
 
-Called by the book only. What is too old, damaged or not there is never guessed: without it the laws
+What is too old, damaged or not there is never guessed: without it the laws
 go by what the daemon saw itself.
 """
 

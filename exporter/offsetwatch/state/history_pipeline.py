@@ -1,6 +1,6 @@
 """The history pipeline, as it describes itself: what of that is still true.
 
-Called by the book only. Times and counters speak for themselves however old they are; how far it is
+Times and counters speak for themselves however old they are; how far it is
 behind does not.
 """
 

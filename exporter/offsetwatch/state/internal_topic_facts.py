@@ -1,7 +1,4 @@
-"""How internal topics are made, while that was read not long ago, and what the rules say of it.
-
-Called by the book only; the rules are in lint.py.
-"""
+"""How internal topics are made, while that was read not long ago, and what the rules say of it."""
 
 from __future__ import annotations
 

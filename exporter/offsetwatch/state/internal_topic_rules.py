@@ -3,7 +3,7 @@
 Connect checks some of this when it creates a topic and trusts a topic that it finds; MM2 checks
 none. What goes wrong shows months later: offsets that retention deleted, a worker that takes
 minutes to start. Rules are numbered, each a small function with a row in the tests' table that
-fails without it. Pure. Called by the book and by doctor; ingest asks it what to look at.
+fails without it. Pure.
 """
 
 from __future__ import annotations

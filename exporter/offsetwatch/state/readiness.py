@@ -1,4 +1,4 @@
-"""What is not caught up yet, in words for a person. Called by the book only.
+"""What is not caught up yet, in words for a person.
 
 Ready means: everything that exists and may be read has been read once. What has failed in the
 meantime is not waited for, nor a partition that cannot be read while others of its topic can,

@@ -76,7 +76,7 @@ class ConnectorView:
 
 
 class RawKeysView(msgspec.Struct, frozen=True, gc=False):
-    """The raw keys of a source partition (state/spellings.py).
+    """The raw keys of a source partition (state/connect/raw_keys.py).
 
     own        the one that its task looks up; None: the one of a HashMap
     strays, unsure, restarted    see SourcePartitionView
@@ -240,12 +240,13 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     committed     MM2's stored offset, equal to REST: the last record replicated and flushed; None
                   for a partition that is copied and has none
     synced        newest offset sync
-    replicated    the commit, or a sync that it vouches for (state/sync_lead.py)
+    replicated    the commit, or a sync that it vouches for (state/mirror/sync_lead.py)
     lag, ahead    of `lag_position`, the replicated offset known before the log end was read;
                   None without a log end
     caught_up     no readable record lies after the position, by a probe where the lag is not 0;
                   None if that is not known
-    behind_since  from when the oldest unreplicated record counts (state/lag.py); None if there is
+    behind_since  from when the oldest unreplicated record counts (state/mirror/lag.py); None if
+    there is
                   none, or if it is not known
     behind_from   what told it: `record`, read upstream, or `log_ends`, the moment at which the log
                   end was last seen at the position
@@ -343,7 +344,7 @@ class GroupView:
     landing_from   `group`: its own commit there; `checkpoint`: what translateOffsets gives;
                    None with no landing
     translated     what MM2 would translate its offset to now, at least: it depends on what its
-                   task remembers (state/syncs.py); None if that may be nothing
+                   task remembers (state/mirror/offset_translation.py); None if that may be nothing
     reread, skip   records between the landing and the best place after it, or before it: their
                    distance, less what is known to be no record in between
     checkpoint_at, checkpoint_read_at    of the newest checkpoint of this partition: its timestamp,
@@ -475,7 +476,7 @@ class Snapshot:
 
     ready       every input that could be caught up is; `waiting_for` says in words what is not
     dropped     what a bound cut, by reason
-    topic_problems  what is wrong with how internal topics are made (state/lint.py)
+    topic_problems  what is wrong with how internal topics are made (state/internal_topic_rules.py)
     by_topic    (Connect cluster, connector) of flows whose partitions are exported summed up
     not_exported    (Connect cluster, connector, identity) of source partitions beyond the budget:
                     they are in here, and in the API, and have no series

@@ -1,7 +1,7 @@
 """Join tuples of views without making the same tuple twice.
 
 A snapshot a second over 100,000 views would otherwise copy them a second, and whoever caches by
-identity would never find its tuple again. Called by state only.
+identity would never find its tuple again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """From a request to a plan that has been checked: the one way to every change of the toolbox.
 
-Called by the command line, which shows what was prepared, has it confirmed and hands the plan to
-remedy's runner. Nothing here changes anything.
+Nothing here changes anything.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class ChangeSteps(NamedTuple):
 
 class OffsetStore(Protocol):
     """One way to the connectors of one place: over REST, or straight to their storage. Every
-    question may raise ClientError, and Refused where the answer is that it cannot be done.
+    question may raise ClientError, and RemoteRefusal where the answer is that it cannot be done.
     """
 
     @property

@@ -2,7 +2,7 @@
 
 The cluster that it reads from is found as everywhere here: by the addresses in its configuration,
 unless the file names the flow. What cannot be known is said, with what to configure: where nothing
-is known, nothing is written. Called by changes.py and by the command line.
+is known, nothing is written.
 """
 
 from __future__ import annotations
@@ -223,8 +223,8 @@ def read_record_times(
     kafkas: KafkaClusterPool, name: str, starts: Mapping[TopicPartition, int], *, committed: bool
 ) -> dict[TopicPartition, float]:
     """Return when the first record at or after each of these offsets was written (Unix seconds), as
-    its own timestamp has it; without those that cannot be told. Raises TimedOut where one was not
-    read in time.
+    its own timestamp has it; without those that cannot be told. Raises ResponseTimeout where one
+    was not read in time.
     """
     if not starts:
         return {}

@@ -2,7 +2,7 @@
 
 Created stopped, so that it cannot run before its offsets are set; what a namesake has left behind
 is backed up and removed, never merged; then the state that was asked for. If a step fails, what was
-there is put back and the connector is deleted again. Called by the command line.
+there is put back and the connector is deleted again.
 """
 
 from __future__ import annotations

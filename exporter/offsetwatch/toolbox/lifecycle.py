@@ -1,7 +1,6 @@
 """A connector's life, changed carefully: stop, pause, resume, restart, delete.
 
-Each becomes a plan for remedy's runner, or problems, or nothing where it is so already. Called by
-the command line.
+Each becomes a plan for remedy's runner, or problems, or nothing where it is so already.
 """
 
 from __future__ import annotations

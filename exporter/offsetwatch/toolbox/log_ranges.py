@@ -1,4 +1,4 @@
-"""Which offsets a log has room for. Pure; called by bounds.py.
+"""Which offsets a log has room for. Pure; called by validation.py.
 
 Two kinds of offset, and they differ by one: a sink's is the NEXT record to read, MirrorMaker's the
 LAST one it has copied (MirrorSourceTask seeks to offset + 1). Past the end of its log a consumer

@@ -1,5 +1,5 @@
 """What the partitions and offsets of the connectors we know look like, and what is wrong with one
-that does not. Pure; called by bounds.py.
+that does not. Pure; called by validation.py.
 
 A type that is not here has its own way: of its offsets only what it wrote itself is known.
 """

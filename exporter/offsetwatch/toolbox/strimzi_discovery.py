@@ -2,7 +2,7 @@
 and the credentials that its resources name, Connect clusters and MirrorMakers with their REST
 addresses, and who owns which connector.
 
-Called by the command line, which prints it. Pure: resources and secrets are given. Nothing of a
+Pure: resources and secrets are given. Nothing of a
 secret stands in what is made, but the paths of files that hold it.
 """
 

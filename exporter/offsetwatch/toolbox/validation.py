@@ -3,7 +3,7 @@
 Connect checks next to nothing of what it is asked to write (a wrong alias, a topic that is not
 there, an offset past the end of its log: all 200), and finds out when the tasks start. So every
 problem is found here first, all of them at once, each with what would be right. What is not known
-is a problem too. Called by changes.py; facts.py gathers the facts.
+is a problem too.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def open_document(
     reading: ReadOptions, path: str, make: Callable[[Snapshot], bytes]
 ) -> Iterator[SourcedDocument]:
     """The document at `path` of a daemon, or what `make` makes of an own look. Raises ConfigError,
-    TimedOut where nothing could be read, and ClientError where only a daemon could be asked.
+    ResponseTimeout where nothing could be read, and ClientError where only a daemon could be asked.
     """
     began = time.monotonic()
     sourced = read_daemon_document(reading, path)

@@ -1,4 +1,4 @@
-"""Options that several verbs share. Called by the declarations of verbs; nothing heavy is imported.
+"""Options that several verbs share.
 
 A change of a connector is dry, confirmed and journalled in one way for all.
 """
@@ -250,7 +250,7 @@ def output_options(verb: CommandFunction) -> CommandFunction:
 
 
 def watch_options(verb: CommandFunction) -> CommandFunction:
-    """Those of a verb that may be drawn again and again; see `runner_of`."""
+    """Those of a verb that may be drawn again and again; see `take_watch_options`."""
     return apply_options(
         verb,
         click.option(

@@ -66,7 +66,7 @@ class OwnInspection:
 
 @contextmanager
 def read_complete_snapshot(config: Config, timeout_s: float) -> Iterator[Snapshot]:
-    """A complete snapshot, for what must not rest on a part. Raises TimedOut naming what is
+    """A complete snapshot, for what must not rest on a part. Raises ResponseTimeout naming what is
     missing.
     """
     with _inspect_clusters(config, timeout_s) as inspection:
@@ -81,7 +81,7 @@ def inspect_for_connector(
 ) -> Iterator[OwnInspection]:
     """A snapshot that is complete in what one connector depends on, with the changes of state that
     its cluster's status topic has, where that is found. Other clusters may be unread. Raises
-    TimedOut naming what is missing.
+    ResponseTimeout naming what is missing.
     """
     with _inspect_clusters(config, timeout_s, needed_by=key) as inspection:
         if not inspection.complete:

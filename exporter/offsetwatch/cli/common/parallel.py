@@ -19,8 +19,8 @@ Reply = TypeVar("Reply")
 def ask_all(
     asks: Iterable[tuple[str, Callable[[], Reply]]], timeout_s: float
 ) -> Iterator[tuple[str, Reply | ClientError]]:
-    """Yield the reply of each, or the error that came in its place, in order; TimedOut for one that
-    has none within `timeout_s` of the start of all.
+    """Yield the reply of each, or the error that came in its place, in order; ResponseTimeout for
+    one that has none within `timeout_s` of the start of all.
     """
     deadline = time.monotonic() + timeout_s
     free = threading.BoundedSemaphore(PARALLEL_MAX)

@@ -28,7 +28,7 @@ def watch(
 ) -> int:
     """Draw now and at each interval, and return 0 at Ctrl-C. What does not answer is named, and
     asked again. A terminal is redrawn in place; elsewhere one output follows the other. Raises what
-    no repetition changes: ConfigError, Denied, SettingsRefused.
+    no repetition changes: ConfigError, AccessDenied, SettingsRefused.
     """
     try:
         if sys.stdout.isatty():

@@ -1,5 +1,5 @@
-"""`history`: the verbs as they are declared. What they do is in pipeline.py, asof.py, timeline.py,
-report.py and audit.py, which need the extra.
+"""`history`: the verbs as they are declared. What they do is in pipeline.py, queries/asof.py,
+queries/timeline.py, queries/failover_report.py and audit.py, which need the extra.
 """
 
 from __future__ import annotations

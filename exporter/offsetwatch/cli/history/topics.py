@@ -1,5 +1,5 @@
 """Which topics beside offsets and syncs the pipeline records: Connect's config and status topics,
-MM2's checkpoints. Called by pipeline.py, before anything is read.
+MM2's checkpoints.
 
 They need not exist, and we need not be allowed to read them: history then tells less, and a run
 goes on. What is found does not depend on how far the edge has come, because a topic that is read

@@ -49,8 +49,8 @@ def explain_connector(
     reading: ReadOptions, name: str, cluster: str | None, *, output_format: OutputFormat
 ) -> int:
     """Print all that is known of one connector; of its inputs, what could not be read is named
-    beside it. Raises ConfigError if there is no such connector, or several, and TimedOut where
-    there may be one in what could not be read.
+    beside it. Raises ConfigError if there is no such connector, or several, and ResponseTimeout
+    where there may be one in what could not be read.
     """
     configure_logging("error", "console")
     ours = None if reading.url is not None else reading.loaded()

@@ -185,7 +185,7 @@ def open_status(reading: ReadOptions) -> Iterator[tuple[StatusDocument, SourcedD
 
 
 def parse_status(found: SourcedDocument) -> StatusDocument:
-    """Return the document in it. Raises Malformed."""
+    """Return the document in it. Raises MalformedResponse."""
     try:
         return documents.decode(found.body, StatusDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -194,7 +194,7 @@ def parse_status(found: SourcedDocument) -> StatusDocument:
 
 def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     """Print what is wrong, then everything that is known; what could not be read is named beside
-    it. Raises TimedOut where nothing could be read.
+    it. Raises ResponseTimeout where nothing could be read.
     """
     configure_logging("error", "console")
     with open_status(reading) as (status, found):

@@ -1,4 +1,4 @@
-"""`connectors`: the verbs as they are declared. What they do is in lifecycle.py."""
+"""`connectors`: the verbs as they are declared. What they do is in connectors.py."""
 
 from __future__ import annotations
 

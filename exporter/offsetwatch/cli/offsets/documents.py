@@ -120,8 +120,8 @@ def _read_pairs(
 
 @contextmanager
 def _report_failure(name: str, unread: list[ClientError]) -> Iterator[None]:
-    """Name a connector whose reading fails inside, and go on. Raises Unreachable, which is not
-    about one connector.
+    """Name a connector whose reading fails inside, and go on. Raises TargetUnreachable, which is
+    not about one connector.
     """
     try:
         yield

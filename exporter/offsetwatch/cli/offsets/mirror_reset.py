@@ -1,5 +1,5 @@
 """`offsets reset --flow`: a replication flow is set back, or on, and what that costs in records is
-counted and shown before anything is done. See toolbox/flows.py.
+counted and shown before anything is done. See toolbox/mirror/flow_reset.py.
 """
 
 from __future__ import annotations

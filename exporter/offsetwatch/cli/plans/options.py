@@ -1,4 +1,4 @@
-"""Options of the verbs that ask remedy's desk; see access.py. Nothing heavy is imported."""
+"""Options of the verbs that ask remedy's desk; see service_access.py. Nothing heavy is imported."""
 
 from __future__ import annotations
 

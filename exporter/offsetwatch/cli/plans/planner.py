@@ -25,7 +25,7 @@ def open_plan_inputs(
 ) -> Iterator[ServiceCallbacks | None]:
     """What a plan for a connector is made with; None where the daemon is asked. Clusters that it
     does not rest on and that do not answer are named on standard error. Raises ConfigError, and
-    TimedOut naming what is missing.
+    ResponseTimeout naming what is missing.
     """
     if access.listener is not None:
         yield None

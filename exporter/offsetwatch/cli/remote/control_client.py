@@ -169,7 +169,7 @@ class ControlClient:
         return RemoteRefusal(self._url, said)
 
     def read(self, answer: ControlClientReply, kind: type[DocumentType]) -> DocumentType:
-        """The document in it. Raises Malformed."""
+        """The document in it. Raises MalformedResponse."""
         return self.decoded(answer.body, kind)
 
     def decoded(self, body: bytes, kind: type[DocumentType]) -> DocumentType:

@@ -1,6 +1,6 @@
 """The daemon of a configuration, asked on this machine as that configuration says it can be.
 
-Called by healthcheck, status and explain. Where its web config file has TLS, only the certificate
+Where its web config file has TLS, only the certificate
 that this file names is trusted, unless own_access names an authority: a command on this machine
 goes by an address that stands in no certificate, and one that has expired must not have a daemon
 that works taken for dead. Nothing is sent before the certificate was looked at.
@@ -46,7 +46,9 @@ def find_daemon_address(config: Config) -> str:
 
 
 def request_document(config: Config, path: str, timeout_s: float) -> DaemonResponse:
-    """One GET. Raises Unreachable, TooLarge, and ConfigError where a file cannot be used."""
+    """One GET. Raises TargetUnreachable, SizeLimitExceeded, and ConfigError where a file cannot be
+    used.
+    """
     where = find_daemon_address(config)
     access = config.own_access if config.own_access is not None else OwnAccess()
     try:

@@ -74,7 +74,9 @@ class _JournalVerification(msgspec.Struct):
 
 
 class RemoteRemediationService:
-    """A PeopleDesk. Raises ClientError where the listener cannot be asked, or does not allow it."""
+    """An OperatorApi. Raises ClientError where the listener cannot be asked, or does not allow
+    it.
+    """
 
     def __init__(self, listener: ControlEndpoint) -> None:
         self._asking = ControlClient(listener)

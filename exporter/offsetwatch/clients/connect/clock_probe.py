@@ -1,7 +1,4 @@
-"""A Connect worker's clock, by the Date header that every HTTP answer carries, a refusal included.
-
-Called by doctor, which asks each worker; everything else asks through ConnectReader.
-"""
+"""A Connect worker's clock, by the Date header that every HTTP answer carries, refusals too."""
 
 from __future__ import annotations
 

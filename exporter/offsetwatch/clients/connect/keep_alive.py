@@ -1,7 +1,6 @@
 """One HTTP connection that is kept, for many GETs to one server.
 
-Called by the sweep, which asks a worker thousands of questions in a row: over httpx each costs
-three times as much. Raises what httpx raises of the same trouble, so that `wire.translated` knows
+Raises what httpx raises of the same trouble, so that `wire.translated` knows
 what it means. Nothing is followed that leads elsewhere.
 """
 

@@ -1,6 +1,6 @@
 """`GET /connectors/{c}/offsets` of every connector of a Connect cluster, over all its workers.
 
-Called by the truth check, which may have thousands to ask for. Every worker is asked a few
+Every worker is asked a few
 questions at once, whoever is done takes the next, and a worker that hangs delays nobody: when no
 other question is left, those that it holds are asked elsewhere too.
 

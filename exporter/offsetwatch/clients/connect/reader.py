@@ -1,6 +1,6 @@
 """GETs to the Connect REST API with httpx: bounded in time and size, errors translated.
 
-Called by ingest and the CLI. Anything that changes a Connect cluster lives elsewhere, on purpose.
+Anything that changes a Connect cluster lives elsewhere, on purpose.
 """
 
 from __future__ import annotations
@@ -242,8 +242,8 @@ def body_bytes_max(status: int) -> int:
 
 
 def check_redirect(name: str, status: int, location: str | None) -> None:
-    """Raise Malformed for an answer that leads elsewhere. It is not followed, for what is sent
-    there tells who we are.
+    """Raise MalformedResponse for an answer that leads elsewhere. It is not followed, for what is
+    sent there tells who we are.
     """
     where = describe_redirect(status, location)
     if where is not None:

@@ -27,8 +27,8 @@ _PROC: Final = Path("/proc")
 
 
 def read_offsets_entries(path: Path) -> OffsetsFileEntries:
-    """What the file holds. Raises NotFound if it is not there, Malformed if it is none: half a file
-    may be one that is being written, and is never taken for an empty one.
+    """What the file holds. Raises NotFound if it is not there, MalformedResponse if it is none:
+    half a file may be one that is being written, and is never taken for an empty one.
     """
     found: OffsetsFileEntries | Undecodable = Undecodable("truncated")
     for attempt in range(_ATTEMPTS_MAX):
@@ -51,7 +51,7 @@ def read_offsets_entries(path: Path) -> OffsetsFileEntries:
 def find_worker_evidence(path: Path, properties: Path, urls: tuple[str, ...]) -> tuple[str, ...]:
     """What speaks for a worker that uses this file; nothing if none can be about.
 
-    Raises Unreachable where processes cannot be looked at.
+    Raises TargetUnreachable where processes cannot be looked at.
     """
     if not _PROC.joinpath("self", "fd").is_dir():
         raise TargetUnreachable(str(path), "cannot see who has it open: there is no /proc")

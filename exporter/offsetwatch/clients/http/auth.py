@@ -1,6 +1,6 @@
 """Who we are to a server: an `Authorization` header and a TLS context.
 
-Called by clients that speak HTTP. Files are read when they are needed, as secrets and
+Files are read when they are needed, as secrets and
 certificates rotate. No error repeats what a file holds.
 """
 
@@ -23,7 +23,7 @@ class UnusableCredentials(Exception):
 
 
 def build_authorization_headers(auth: Auth | None) -> dict[str, str]:
-    """The headers that say who asks. Raises CannotIdentify."""
+    """The headers that say who asks. Raises UnusableCredentials."""
     if auth is None:
         return {}
     if auth.username is None:
@@ -42,7 +42,7 @@ class TlsContext:
         self._made: tuple[object, ssl.SSLContext] | None = None
 
     def get(self) -> ssl.SSLContext:
-        """The context of now. Raises CannotIdentify."""
+        """The context of now. Raises UnusableCredentials."""
         stamp = self._stamp()
         if self._made is None or self._made[0] != stamp:
             self._made = (stamp, _build_context(self._tls if self._tls is not None else Tls()))

@@ -1,6 +1,6 @@
 """One HTTP exchange, bounded in time and brought to an end, and what its failures mean.
 
-Called by the clients that speak HTTP, from any thread. They say what to send and what to make of
+They say what to send and what to make of
 the answer; whatever httpx, asyncio and OpenSSL raise on the way is translated here.
 """
 
@@ -63,8 +63,8 @@ Transport = httpx.AsyncBaseTransport | InMemoryTransport
 
 
 def build_timeout(timeout_s: float) -> httpx.Timeout:
-    """For a client whose whole call is bounded by `carry_out`. A handshake needs a bound of its own
-    that ends first: httpx leaves the socket of one that is cancelled open.
+    """For a client whose whole call is bounded by `run_exchange`. A handshake needs a bound of its
+    own that ends first: httpx leaves the socket of one that is cancelled open.
     """
     return httpx.Timeout(None, connect=timeout_s * CONNECT_TIMEOUT_SHARE)
 
@@ -105,7 +105,7 @@ def build_status_error(name: str, status: int, detail: str) -> ClientError:
 def forget_locals(error: BaseException) -> None:
     """Where it was raised, and its causes. The loop and its task hold on to an error that holds on
     to them, and so to what had been read of an answer, 32 MiB at most: until Python looks for
-    cycles, which it seldom does (daemon/memory.py).
+    cycles, which it seldom does (daemon/tuning.py).
     """
     for cause in _iterate_causes(error):
         traceback.clear_frames(cause.__traceback__)
@@ -113,7 +113,7 @@ def forget_locals(error: BaseException) -> None:
 
 @contextmanager
 def translate_http_errors(name: str, timeout_s: float) -> Iterator[None]:
-    """What is raised of a connection or an answer becomes a ClientError, as in `carry_out`."""
+    """What is raised of a connection or an answer becomes a ClientError, as in `run_exchange`."""
     try:
         yield
     except UnusableCredentials as exc:

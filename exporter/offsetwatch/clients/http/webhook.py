@@ -1,6 +1,6 @@
 """JSON to somebody else's HTTP endpoint: one POST, bounded in time and size, errors translated.
 
-Called by notify. Such an address is often a secret itself, so no error says more than the name that
+Such an address is often a secret itself, so no error says more than the name that
 the configuration gives it.
 """
 
@@ -25,7 +25,7 @@ _HTML_STARTS: Final = (b"<!doctype html", b"<html")
 
 class WebhookClient:
     """One endpoint. `url` is asked for at each call, as it may stand in a file; it may raise
-    CannotIdentify. Thread-safe: every call has its own connection.
+    UnusableCredentials. Thread-safe: every call has its own connection.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class WebhookClient:
         self._tls = TlsContext(tls)
 
     def post(self, body: bytes) -> None:
-        """Done once the endpoint has said 2xx. Raises ClientError; after Ambiguous it may have
-        taken it all the same.
+        """Done once the endpoint has said 2xx. Raises ClientError; after AmbiguousOutcome it may
+        have taken it all the same.
         """
         status, answer = run_exchange(self.name, self._exchange(body), self._timeout_s)
         if not httpx.codes.is_success(status):

@@ -1,6 +1,6 @@
 """confluent-kafka: what we ask brokers, and how we follow a topic.
 
-Called by ingest. Nothing here writes to a cluster, joins a group or commits an offset.
+Nothing here writes to a cluster, joins a group or commits an offset.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class KafkaAdmin:
 
     @property
     def _client(self) -> ck_admin.AdminClient:
-        """The client. Raises Denied while there is no token to make it with."""
+        """The client. Raises AccessDenied while there is no token to make it with."""
         if self._made is None:
             self._made = create_client(self.name, ck_admin.AdminClient, self._settings)
         return self._made
@@ -174,8 +174,8 @@ class KafkaAdmin:
         return topics, _list_broker_addresses(found)
 
     def addresses(self) -> frozenset[str]:
-        """Return the brokers' `host:port` addresses. Raises Unsettled while the broker that answers
-        knows none.
+        """Return the brokers' `host:port` addresses. Raises LeaderNotAvailable while the broker
+        that answers knows none.
 
         Not by `describe_cluster`: librdkafka 2.16.1 aborts the process when such a broker answers
         it (rd_kafka_DescribeClusterResponse_parse gives neither a result nor an error).

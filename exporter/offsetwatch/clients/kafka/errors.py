@@ -1,4 +1,4 @@
-"""Errors of librdkafka -> errors of ours, which say what to do. Called by all Kafka clients."""
+"""Errors of librdkafka -> errors of ours, which say what to do."""
 
 from __future__ import annotations
 

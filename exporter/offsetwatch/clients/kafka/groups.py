@@ -3,7 +3,7 @@
 Not over the admin API, which could do it with one client for all: once ListConsumerGroupOffsets has
 timed out, as it does while a coordinator is away, librdkafka may abort the whole process
 (confluentinc/librdkafka issues 3663 and 4605). OffsetFetch wants a client for each group, so they
-are bounded. Called by kafka.py.
+are bounded.
 """
 
 from __future__ import annotations

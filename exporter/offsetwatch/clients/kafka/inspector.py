@@ -1,6 +1,6 @@
 """What a Kafka cluster is, how its topics are made and what we may do there: rare questions.
 
-Called by ingest.facts and by doctor. Nothing here writes, joins a group or creates a topic: topics
+Nothing here writes, joins a group or creates a topic: topics
 are described by name, which no broker takes for a wish to have them.
 """
 
@@ -314,7 +314,7 @@ class KafkaInspector(KafkaAdmin):
 
 
 def _read_setting(name: str, config: Mapping[str, Any], setting: str) -> str:
-    """Return what a topic's configuration says. Raises Malformed where it does not."""
+    """Return what a topic's configuration says. Raises MalformedResponse where it does not."""
     entry = config.get(setting)
     if entry is None or entry.value is None:
         raise MalformedResponse(name, f"the broker's answer has no {setting}")

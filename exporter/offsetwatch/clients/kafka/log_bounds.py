@@ -1,7 +1,7 @@
 """Where logs begin and end, asked for as a consumer asks (ListOffsets), without reading.
 
 Not over the admin API: of 10,000 partitions that took three times the processor time, for Futures
-and objects that nobody needs. Called by kafka.py.
+and objects that nobody needs.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class _ListOffsetsBatch(NamedTuple):
 class LogBoundsReader:
     """A client for each isolation level, made when it is first needed. Any thread.
 
-    `made` makes a consumer of such settings, and raises Denied while there is no token. Errors of
-    connections go where `error_cb` of the settings says, when `poll` is called.
+    `made` makes a consumer of such settings, and raises AccessDenied while there is no token.
+    Errors of connections go where `error_cb` of the settings says, when `poll` is called.
     """
 
     def __init__(

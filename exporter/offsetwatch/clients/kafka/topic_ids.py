@@ -1,5 +1,5 @@
 """The ids of topics out of librdkafka's descriptions, and of each the reference that its binding
-keeps for ever. Called by kafka.py and kafka_facts.py.
+keeps for ever.
 
 confluent-kafka (2.16) makes the id of every description with a reference that nobody owns, so that
 none is ever freed: of a thousand topics, asked once in three minutes, fifty megabytes a day.

@@ -1,6 +1,6 @@
 """A topic from its first record to its end, once; and who is in a group of Connect workers.
 
-Called by remedy's storage drivers and by places. Nothing here writes, joins a group or commits.
+Nothing here writes, joins a group or commits.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StorageAdmin(KafkaInspector):
 
     def members(self, group: str) -> tuple[str, ...]:
         """Who is in a group of whatever protocol, as `client id at host`; nobody if there is no
-        such group. Raises Denied if we may not know.
+        such group. Raises AccessDenied if we may not know.
         """
         found = self._described([group])[group]
         if not isinstance(found, ClientError):
@@ -123,7 +123,9 @@ def _is_other_protocol_error(error: ClientError) -> bool:
 
 
 def read_topic_ends(admin: KafkaAdmin, topic: str) -> TopicEnds:
-    """Where the topic ends now. Raises NotFound, and Unsettled while a partition has no leader."""
+    """Where the topic ends now. Raises NotFound, and LeaderNotAvailable while a partition has no
+    leader.
+    """
     topic_id, count = admin.shape(topic)
     partitions = [TopicPartition(topic, number) for number in range(count)]
     found = admin.readable_ends(partitions)
@@ -148,7 +150,7 @@ def read_whole_topic(
     progress: ProgressCallback | None = None,
 ) -> Iterator[LogRecord]:
     """Every committed record up to the ends of now, or those that were seen; each partition in the
-    order of its log. Raises TimedOut where an end is not reached.
+    order of its log. Raises ResponseTimeout where an end is not reached.
     """
     ends = read_topic_ends(admin, topic) if until is None else until
     topic_partition = [TopicPartition(topic, number) for number in sorted(ends.ends)]

@@ -73,7 +73,7 @@ class KubernetesAccess:
             return "Kubernetes at an address that is none"
 
     def headers(self) -> dict[str, str]:
-        """Who asks. Raises CannotIdentify."""
+        """Who asks. Raises UnusableCredentials."""
         token = self.token
         if self.token_file is not None:
             try:
@@ -87,7 +87,7 @@ class KubernetesAccess:
         return {"Authorization": f"Bearer {token}"}
 
     def context(self) -> ssl.SSLContext:
-        """Whom we trust, and what we show. Raises CannotIdentify."""
+        """Whom we trust, and what we show. Raises UnusableCredentials."""
         if not self.url.startswith("https:"):
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:

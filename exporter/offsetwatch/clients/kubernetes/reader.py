@@ -1,6 +1,6 @@
 """What is looked up in Kubernetes: GETs, paged and bounded, and what we may do there.
 
-Called by remedy's drivers, the toolbox and discovery. What changes anything is in clients.write.
+What changes anything is in clients.write.
 """
 
 from __future__ import annotations
@@ -123,14 +123,14 @@ class KubeReader:
         return mapping_or_empty(found.get("status")).get("allowed") is True
 
     def get(self, path: str) -> Json:
-        """Whatever is there. Raises Malformed for what is no object of Kubernetes."""
+        """Whatever is there. Raises MalformedResponse for what is no object of Kubernetes."""
         found = send_kubernetes_request(self.access, "GET", path, transport=self._transport)
         self._check(path, found)
         return found
 
     def _check(self, path: str, found: object) -> None:
-        """Raise Malformed unless the parts that every object may have are maps, if they are there:
-        what stands in them is the API server's to check.
+        """Raise MalformedResponse unless the parts that every object may have are maps, if they are
+        there: what stands in them is the API server's to check.
         """
         if not isinstance(found, dict):
             raise MalformedResponse(

@@ -6,8 +6,6 @@ assertion that ends the process. The daemon must not end by what it is to find. 
 stretch again, one batch at a time, and says how far it got. If it dies on the way, it may have been
 over the batch behind, which was fetched before the child could say that this one is fine: others
 are asked for this place alone, and only where they all die, there it was.
-
-Called by clients.records_read.
 """
 
 from __future__ import annotations

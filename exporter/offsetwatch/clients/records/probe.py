@@ -1,6 +1,6 @@
 """The first readable record at or after an offset, of many partitions at once.
 
-Called by ingest.probe. Only a read tells a record from a transaction marker, or from an offset that
+Only a read tells a record from a transaction marker, or from an offset that
 compaction left empty, and what the timestamp of a record is. Nothing here joins a group, commits,
 or keeps what a record holds.
 """

@@ -1,6 +1,6 @@
 """Records of one partition, bytes exactly as they are: what quarantine keeps and a search decodes.
 
-Called by remedy's drivers and by ingest. Partitions are assigned: nothing here joins a group,
+Partitions are assigned: nothing here joins a group,
 commits, writes, or creates a topic.
 
 Sums are checked elsewhere (clients.records_check). A batch whose sum is right and whose records are
@@ -115,9 +115,9 @@ class RecordReader:
         read from there. `timeout_s` is for the read, and again for the check of its sums.
 
         Raises NotFound for a partition that is not there, TopicChanged where the log ends before
-        `start`, IncompleteRead where time ran out on the way, TimedOut or Unreachable if nobody
-        answers, Unsettled where the broker names no end of the log, Malformed for a record whose
-        headers cannot be told.
+        `start`, IncompleteRead where time ran out on the way, ResponseTimeout or TargetUnreachable
+        if nobody answers, LeaderNotAvailable where the broker names no end of the log,
+        MalformedResponse for a record whose headers cannot be told.
         """
         deadline = time.monotonic() + timeout_s
         self._errors.clear()

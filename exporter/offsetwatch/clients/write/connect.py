@@ -69,8 +69,8 @@ class ConnectWriter:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests.
-        `check` is called before each request is sent, as late as can be: it raises Unreachable if
-        that is not to be done any more.
+        `check` is called before each request is sent, as late as can be: it raises
+        TargetUnreachable if that is not to be done any more.
         """
         assert urls
         self._check = check
@@ -82,7 +82,7 @@ class ConnectWriter:
         self._transport = transport
 
     def send(self, method: str, path: str, body: bytes | None = None) -> ConnectReply:
-        """One request. Raises Unreachable, Ambiguous."""
+        """One request. Raises TargetUnreachable, AmbiguousOutcome."""
         status, answer = self._ask(method, path, body)
         message = _parse_message(status, answer)
         said = None if message is None else redact_secrets(message)
@@ -108,7 +108,7 @@ class ConnectWriter:
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """One worker's answer. Another worker is asked only where no connection was made: nothing
-        has happened then. Raises Unreachable, Ambiguous.
+        has happened then. Raises TargetUnreachable, AmbiguousOutcome.
         """
         failures: list[TargetUnreachable] = []
         for url in self._urls:

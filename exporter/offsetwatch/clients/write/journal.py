@@ -90,8 +90,8 @@ class JournalWriter:
             raise self._why(exc.args[0]) from exc
 
     def write(self, values: Sequence[bytes]) -> None:
-        """All of them, or none. Raises Fenced if another one was made since; any other ClientError
-        leaves open whether they are there. After an error nothing more may be written.
+        """All of them, or none. Raises ProducerFenced if another one was made since; any other
+        ClientError leaves open whether they are there. After an error nothing more may be written.
         """
         deadline = time.monotonic() + self._write_s
 

@@ -99,7 +99,7 @@ class RecordWriter(KafkaInspector):
         self, topic: str, *, partitions: int, replication: int, config: Mapping[str, str]
     ) -> None:
         """Make a topic, and wait until it is seen. That it was there already is no error. Raises
-        Refused if the broker will not have it, TimedOut if it is not seen.
+        Refused if the broker will not have it, ResponseTimeout if it is not seen.
         """
         kafka_topic = ck_admin.NewTopic(
             topic,
@@ -132,8 +132,8 @@ class RecordWriter(KafkaInspector):
     def write(self, record: OutgoingRecord) -> int:
         """Write one record and wait for it; the offset it was given.
 
-        Raises TooLarge, Malformed and Refused where it was not written and never will be; after an
-        Ambiguous error it may be there, or come yet.
+        Raises SizeLimitExceeded, MalformedResponse and RemoteRefusal where it was not written and
+        never will be; after an AmbiguousOutcome error it may be there, or come yet.
         """
         target = f"{self.name}/{record.topic}-{record.partition}"
         if record.size_bytes > REQUEST_BYTES_MAX:

@@ -33,8 +33,8 @@ class TopicDeleter(KafkaInspector):
         return found.topic_id or ""
 
     def delete(self, topic: str) -> None:
-        """Delete the topic of this name. Raises Refused where nothing happened: NotFound among
-        others; after any other ClientError it may be gone, or go yet.
+        """Delete the topic of this name. Raises RemoteRefusal where nothing happened: NotFound
+        among others; after any other ClientError it may be gone, or go yet.
         """
         try:
             with self._translated():

@@ -1,4 +1,4 @@
-"""What is wrong between the settings of the control listener. Called by checks.py.
+"""What is wrong between the settings of the control listener.
 
 As there, on the raw document, and what has the wrong shape is passed over.
 """
@@ -31,7 +31,7 @@ def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
     tls = as_mapping(control.get("tls"))
     listen = control.get("listen")
     web = control.get("web_config_file") is not None
-    named = control.get("tls") is not None or web  # web_checks.py looks whether that has TLS
+    named = control.get("tls") is not None or web  # web.py looks whether that has TLS
     if not named and isinstance(listen, str) and not is_loopback(listen):
         yield "control.listen: tls is required to listen on anything but loopback"
     if isinstance(listen, str) and listen == document.get("listen"):

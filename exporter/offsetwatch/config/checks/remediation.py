@@ -1,4 +1,4 @@
-"""What one part of `remedy:` cannot know of another. Called by checks.py, on the raw document."""
+"""What one part of `remedy:` cannot know of another."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Web config files that the configuration names, and what has to stand in them.
 
-Called by checks.py. As there, on the raw document, and what has the wrong shape is passed over.
+As there, on the raw document, and what has the wrong shape is passed over.
 """
 
 from __future__ import annotations

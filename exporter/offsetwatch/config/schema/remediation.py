@@ -1,4 +1,4 @@
-"""What the YAML file may say of remedies. Read by shape.py.
+"""What the YAML file may say of remedies. Read by root.py.
 
 What is not here is fixed (exporter/offsetwatch/remedy/model/policy.py and its guards): a knob is a
 promise that somebody needs another value, and that any value of it is safe.

@@ -1,4 +1,4 @@
-"""Single values of the YAML file: addresses, names, patterns, files. Called by shape.py.
+"""Single values of the YAML file: addresses, names, patterns, files.
 
 No message repeats what stands in a file that a value names.
 """

@@ -186,7 +186,7 @@ def _format_mistake(error: dict[str, Any], document: dict[Any, Any]) -> str:
 
 
 def _check_tls(tls: dict[Any, Any]) -> Iterator[str]:
-    """What one key cannot know of another; on the raw document, as in checks.py."""
+    """What one key cannot know of another; on the raw document, as in config/checks/sections.py."""
     path = "tls_server_config"
     kind = tls.get("client_auth_type", "NoClientCert")
     if kind in _VERIFYING_AUTH_TYPES and tls.get("client_ca_file") is None:

@@ -1,6 +1,6 @@
 """The readers of single records, one per Kafka cluster and isolation level, kept between rounds.
 
-Called by edge.py: a job per Kafka cluster, each in one thread at a time. A reader is made when it
+A reader is made when it
 is first needed, so nothing connects to a cluster that nobody lags behind on.
 """
 

@@ -89,7 +89,7 @@ class ConnectStateReaders:
         self._made: dict[str, ConnectClient] = {}
 
     def of(self, connect: str) -> ConnectClient:
-        """Raises Refused where none is configured."""
+        """Raises RemoteRefusal where none is configured."""
         if connect not in self._made:
             self._made[connect] = ConnectClient(find_connect_cluster(self._config, connect))
         return self._made[connect]

@@ -1,7 +1,4 @@
-"""Which topics are followed: a tail for each that the topology names, and none for any other.
-
-Called by edge.py, in one thread.
-"""
+"""Which topics are followed: a tail for each that the topology names, and none for any other."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Needed because Connect finds a stored offset by the BYTES of its key: it serialises the wanted
 source partition again and looks those bytes up (OffsetStorageReaderImpl). What passes through REST
-is a HashMap; a task's own map may have any order (state/spellings.py).
+is a HashMap; a task's own map may have any order (state/connect/raw_keys.py).
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def build_connect_key(connector: str, partition: Mapping[str, Scalar] | None) ->
 
 
 def build_connect_key_from_json(connector: str, identity: str) -> bytes | None:
-    """Return `connect_key` of a source partition that is given as JSON (SourceKey.identity)."""
+    """Return `build_connect_key` of a source partition that is given as JSON
+    (SourceKey.identity).
+    """
     return build_connect_key(connector, msgspec.json.decode(identity))
 
 

@@ -1,6 +1,6 @@
 """Two sequences brought together: what of the one stands, in the same order, in the other. Pure.
 
-Called by verdicts.py with hashes of records and by audit.py with digests of blocks of them. What is
+What is
 found is always a common subsequence. It is the longest one wherever what is left between unique
 items is small; elsewhere, among very many repeated items, it may be a little shorter.
 

@@ -6,7 +6,7 @@ hash has SIZE's lowest bits all zero, if it has MIN records by then, and in any 
 
 The number is a sum, wrapping in 64 bits, of each record's hash mixed with its place in the block
 (the finalizer of splitmix64): records in another order give another sum. Two different blocks have
-the same number once in 2^64. Called by comparing.py, in Spark's Python workers.
+the same number once in 2^64.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What became of every record of one slice, told from the records in which the two sides differ.
 
-Pure. Called by audit.py. Records are known by their hashes. The windows hold what lies between
-blocks that are the same on both sides; what is left of a window once it is aligned is told apart in
-this order, surest first:
+Pure. Records are known by their hashes. The windows hold what lies between blocks that are the same
+on both sides; what is left of a window once it is aligned is told apart in this order, surest
+first:
 
     reordered     it stands on both sides, and not where its neighbours are
     duplicated    downstream it repeats a record that is there already, or that lies upstream

@@ -3,7 +3,6 @@ do. Pure, but for the journal that it is given.
 
 An explanation of the first two kinds is one. That a filter may have dropped a record does not say
 that it did: such a finding is told with it, and stays a finding unless somebody says otherwise.
-Called by audit.py and by the command line.
 """
 
 from __future__ import annotations

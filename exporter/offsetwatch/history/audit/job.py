@@ -1,9 +1,9 @@
 """A mirror held against what it mirrors: which records are lost, doubled, out of order or changed.
 
 In three steps, each only for what the one before left open. Both sides are read once and made into
-blocks (blocks.py); blocks that are the same, in the same order, are done with. What lies between
-them is read again as records and told apart (verdicts.py). Downstream records that came from
-somewhere else are then looked for in the whole of both logs. Called by the command line.
+blocks (chunking.py); blocks that are the same, in the same order, are done with. What lies between
+them is read again as records and told apart (differences.py). Downstream records that came from
+somewhere else are then looked for in the whole of both logs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an audit looks for in the whole of both logs, as the records that differ do not tell it.
 
-Only the partitions concerned are read, and only where there is a question. Called by audit.py.
+Only the partitions concerned are read, and only where there is a question.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The order matters. What is replicated was known before (the caller's); then come the offset syncs,
 then the ends downstream, then the ends upstream. So whatever lies below an end downstream was
 copied from below the end upstream, and whatever is said to be replicated lies below the end
-downstream. Called by the command line; asks both clusters, and changes nothing.
+downstream.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Everything is settled before anything is read: the log bounds, what MM2 says it has replicated, and
 the offset syncs, which say of single records where they were written. A sync is an anchor: the
-record at its upstream offset is the one at its downstream offset. Called by audit.py.
+record at its upstream offset is the one at its downstream offset.
 
 What lies before the first anchor, or before what retention has left of either side, has no
 counterpart that could be there: it is not comparable, and never lost.

@@ -1,7 +1,7 @@
 """Both sides of a mirror read by Spark, as little of them as a question needs.
 
 Records are hashed where they are read, in the JVM; only hashes leave it. A partition of a topic is
-one task and is read in its order. Called by audit.py.
+one task and is read in its order.
 
 A record's hash is of its key, its value and its headers, in their order; that a key or a value is
 there at all counts too, so that none differs from an empty one. Its time and the way it is

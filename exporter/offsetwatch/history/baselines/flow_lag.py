@@ -1,6 +1,6 @@
 """How many records each flow had still to copy, at the moments at which its log ends were sampled.
 
-Called by baselines.py, on Spark. The rules are gold's, looked at from each moment: the position is
+The rules are gold's, looked at from each moment: the position is
 the newest commit of that time. A partition that had committed nothing yet, or whose offset was
 taken away, has no position and counts for nothing.
 """

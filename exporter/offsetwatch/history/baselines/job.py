@@ -1,7 +1,6 @@
 """What is usual of every connector, learned from silver on Spark, and published for the daemon.
 
-Called by the CLI, and by a run once a day: what is usual does not change more often. The
-arithmetic is habits.py, the document model/baselines.py.
+The arithmetic is model.py, the document model/baselines.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the tables know of a flow in a past window: records, and samples of what was asked. Pure.
 
-Made by read.py for moves.py. Times are Unix seconds by the clocks of whoever wrote: of
-MirrorMaker in records, of the run in samples.
+Made by read.py for replay.py. Times are Unix seconds by the clocks of whoever wrote: of MirrorMaker
+in records, of the run in samples.
 """
 
 from __future__ import annotations

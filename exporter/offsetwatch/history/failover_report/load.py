@@ -1,5 +1,5 @@
-"""Everything the tables know of one flow in a past window, for moves.py: its records
-(records.py), and samples from a day before, by which the age of a record is found. No JVM.
+"""Everything the tables know of one flow in a past window, for replay.py: its records (records.py),
+and samples from a day before, by which the age of a record is found. No JVM.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Records of one flow up to the end of a past window: syncs, checkpoints, the connector's commits,
-and when tasks may have begun anew. Called by read.py. No JVM.
+and when tasks may have begun anew. No JVM.
 
 Of records before the window only what still counts in it is taken: of syncs the corners of the
-lines they lie on (state/syncs.py needs no others), of checkpoints and commits the newest of each.
+lines they lie on (state/mirror/offset_translation.py needs no others), of checkpoints and commits
+the newest of each.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """What moving a group to the target of a flow would have met, at moments that are past. Pure.
 
-The daemon's own arithmetic (state/landing.py, state/syncs.py, state/lag.py), asked again of what
-was known at each sample of a group's position: everything is taken as of that sample, never as of
-the minute it is shown for, or a position a minute old would be held against a checkpoint of now.
-read.py reads what this needs, told.py makes minutes of what it finds.
+The daemon's own arithmetic (state/failover/cost.py, state/mirror/offset_translation.py,
+state/mirror/lag.py), asked again of what was known at each sample of a group's position: everything
+is taken as of that sample, never as of the minute it is shown for, or a position a minute old would
+be held against a checkpoint of now. read.py reads what this needs, summary.py makes minutes of what
+it finds.
 
 A number is left out for the daemon's reasons (failover.py), and where
 

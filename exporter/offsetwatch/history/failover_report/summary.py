@@ -1,4 +1,4 @@
-"""Minutes and figures of what moves.py finds: what is drawn, printed and stored. Pure.
+"""Minutes and figures of what replay.py finds: what is drawn, printed and stored. Pure.
 
 A minute has what the newest sample says that is no older than STALE_S. A group's figure is that of
 all its partitions together, and is not known where one of them is not: a sum of what is known would

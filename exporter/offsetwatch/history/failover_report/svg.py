@@ -1,5 +1,5 @@
 """Curves over time as HTML with SVG inside, in plain text: a page that nobody has to fetch anything
-for. Called by page.py. Pure.
+for. Pure.
 
 The SVG is stretched to whatever width there is; what is to be read stands beside it as text, which
 is not. What is not known is a gap in a curve and a shade behind it.

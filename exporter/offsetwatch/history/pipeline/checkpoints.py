@@ -2,7 +2,8 @@
 
 `_ckpt/<kafka>/g<N>` is Spark's own folder; beside it `g<N>.json` says what that generation reads
 and where it began. Of Spark's files only the two that say how far it is are read; where they are
-not as expected, the checkpoint counts as gone, which costs nothing (generations.py).
+not as expected, the checkpoint counts as gone, which costs nothing
+(history/tables/stream_generations.py).
 """
 
 from __future__ import annotations

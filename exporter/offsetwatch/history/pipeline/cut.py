@@ -1,7 +1,4 @@
-"""What a run refuses to do, because the tables would no longer hold what they promise.
-
-Called by jobs.py.
-"""
+"""What a run refuses to do, because the tables would no longer hold what they promise."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Window functions over Kafka-offset order, so a whole recomputation is always the right answer; only
 source partitions with several raw keys are judged in Python. The rules are the edge's
-(state/sources.py, state/mirrors.py) and a test holds them together. Each transform is DataFrame ->
-DataFrame and opens and closes with a select.
+(state/connect/source_offsets.py, state/mirror/replicated_partitions.py) and a test holds them
+together. Each transform is DataFrame -> DataFrame and opens and closes with a select.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def compute_source_partitions(records: DataFrame, topics: DataFrame) -> DataFram
 
     `topics` has connect_cluster, connector, kafka, topic: where each Connect cluster keeps its
     offsets (connector null), and each connector that has a topic of its own. Connect reads that one
-    topic: what only the cluster's own holds of such a connector has no offset (state/site.py).
+    topic: what only the cluster's own holds of such a connector has no offset
+    (state/connect/connect_cluster.py).
 
     Connect finds an offset by the bytes of its key. Bytes that no worker writes are never looked
     up: they count as a variant until a tombstone takes them away.
@@ -275,7 +276,7 @@ def compute_flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFr
     one partition, none of them is given its syncs (the edge does the same, state/book.py).
 
     What is replicated is the commit: timestamps of two writers do not tell which syncs came after
-    it. The edge, which reads both as they come, may know of more (state/sync_lead.py).
+    it. The edge, which reads both as they come, may know of more (state/mirror/sync_lead.py).
     """
     committed = partitions.where(
         sf.col("mirror_cluster").isNotNull() & sf.col("pos").isNotNull()
@@ -341,7 +342,7 @@ def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
 
 
 def build_flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
-    """Of FLOWS_DDL, as `flow_progress` takes them."""
+    """Of FLOWS_DDL, as `compute_flow_progress` takes them."""
     return [
         (
             flow.connect_cluster,

@@ -1,7 +1,7 @@
 """Upkeep of the tables: many small files become few, in an order that lets questions open few of
 them, what no version needs any more goes, and bronze is counted.
 
-Called by the CLI, once a day or so; a run of the pipeline and this exclude each other. Files of the
+Files of the
 current day are left alone, as they are still being written.
 """
 

@@ -1,6 +1,6 @@
 """Where mirrored logs ended and where their groups stood, looked at while the pipeline runs.
 
-Called by jobs.py, at each cadence. Offsets topics say how far a mirror is and never how much there
+Offsets topics say how far a mirror is and never how much there
 was to do, and nothing keeps what a consumer group had committed a week ago: without these samples
 nobody could say later what lag was usual, or what a failover would have met. What is not sampled is
 unknown for ever, and stays so: a round that fails is a hole, and never fails a run.
@@ -52,7 +52,7 @@ class _GroupOffsetsQuery(NamedTuple):
 
 
 class _CheckpointKey(msgspec.Struct):
-    """What an observation of a checkpoint says of whose it is (decode/roles.py)."""
+    """What an observation of a checkpoint says of whose it is (decode/topic_records.py)."""
 
     group: str
     topic: str
@@ -128,8 +128,8 @@ class Sampler:
                     yield kafka, TopicPartition(topic, row.partition)
 
     def _standing(self, progress: Collection[reader.FlowProgressRow]) -> list[_GroupOffsetsQuery]:
-        """Every group with a checkpoint; the newest ones, as the daemon (state/failover.py) asks
-        about no more either.
+        """Every group with a checkpoint; the newest ones, as the daemon (state/failover/groups.py)
+        asks about no more either.
         """
         found: list[_GroupOffsetsQuery] = []
         for flow in self._flows:

@@ -1,6 +1,7 @@
-"""The streams of a run, looked at while they run, for the status file (status.py).
+"""The streams of a run, looked at while they run, for the status file
+(history/tables/pipeline_status.py).
 
-Called by jobs.py. Spark keeps what it says of the newest batches; of a trigger that found nothing
+Spark keeps what it says of the newest batches; of a trigger that found nothing
 new it says nothing, but a stream that waits for the next one is known to have come through it.
 """
 

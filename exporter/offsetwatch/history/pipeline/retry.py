@@ -1,7 +1,7 @@
 """How often and how soon a stream that stopped is planned again. Pure; times are seconds of any
 clock that does not jump.
 
-Called by stream.py. Kafka may be away for as long as it likes; whatever else stops a stream again
+Kafka may be away for as long as it likes; whatever else stops a stream again
 and again, and lets it read nothing in between, will not pass by itself.
 """
 

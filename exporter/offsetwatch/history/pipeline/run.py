@@ -1,6 +1,6 @@
 """The verbs of the pipeline: Kafka -> bronze -> silver -> gold, once or for ever.
 
-Called by the CLI. What a table holds stands in tables.py, what is computed in bronze.py, silver.py
+What a table holds stands in tables.py, what is computed in bronze.py, silver.py
 and gold.py, how results are read (without any of this) in read.py.
 """
 

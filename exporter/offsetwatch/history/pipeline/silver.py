@@ -1,8 +1,9 @@
 """Silver: one clean row per commit with what it changed, rates, and the state at the end of days.
 
-Native Spark but for changes.py; each transform is DataFrame -> DataFrame and opens and closes with
-a select. What a run adds depends on the records alone and on silver/newest, where the last run
-ended, never on how the records were cut into runs: a test holds many runs against one.
+Native Spark but for history/tables/commit_changes.py; each transform is DataFrame -> DataFrame and
+opens and closes with a select. What a run adds depends on the records alone and on silver/newest,
+where the last run ended, never on how the records were cut into runs: a test holds many runs
+against one.
 """
 
 from __future__ import annotations

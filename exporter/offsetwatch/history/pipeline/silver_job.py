@@ -1,6 +1,6 @@
 """Silver brought up to date with bronze, each record once, however often a run is killed.
 
-Called by jobs.py and maintain.py. A run takes the files that bronze has won since the last one.
+A run takes the files that bronze has won since the last one.
 What it is about to do is written down first (`silver/run.json`); every table that a run adds to
 takes a run in once, by its number (Delta's txn), and silver/logs takes it in last. So a run that
 was killed is done again with the same files, and what it had done already is passed over.

@@ -1,7 +1,7 @@
 """The stream of one Kafka cluster into bronze: begun, followed, and brought past what stops it.
 
-Called by jobs.py. Before anything is read, what Kafka has is held against what bronze has and what
-the checkpoint says (generations.py), so that no topic is taken for another, and no record is read
+Before anything is read, what Kafka has is held against what bronze has and what the checkpoint says
+(history/tables/stream_generations.py), so that no topic is taken for another, and no record is read
 twice or left out in silence. A continuous stream that ends by itself is planned like that again.
 """
 
@@ -135,8 +135,8 @@ class BronzeStream:
     def check(self) -> None:
         """Keep it going: a stream that has ended by itself is planned anew, and goes on.
 
-        As often as patience.py says. Raises what it was, HistoryError or ClientError, if that did
-        not help.
+        As often as retry.py says. Raises what it was, HistoryError or ClientError, if that did not
+        help.
         """
         if self._broken is None:
             self._broken = self._ended()

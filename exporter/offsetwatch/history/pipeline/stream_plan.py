@@ -1,8 +1,4 @@
-"""What one Kafka cluster has to be read of, and how its stream goes on with that. Needs no JVM.
-
-Called by jobs.py and stream.py: what Kafka has is held against what bronze has and what the
-checkpoint says (generations.py) before anything is read.
-"""
+"""What one Kafka cluster has to be read of, and how its stream goes on with that. Needs no JVM."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The source offsets of connectors as they were at a moment, from the tables alone, without a JVM.
 
-Called by the CLI. As of T means: what a task that started at T would have been handed. The rules:
+As of T means: what a task that started at T would have been handed. The rules:
 
 * Only records under raw keys that a worker may have written count; tasks look no other bytes up. Of
   several such keys of one source partition, the one that the connector committed under until T
-  counts (state/spellings.py); where that cannot be told, the connector is refused.
+  counts (state/connect/raw_keys.py); where that cannot be told, the connector is refused.
 * Inside one log the Kafka offset is the order; a record's timestamp only says whether it is of T or
   before. Where timestamps run against the offsets (a producer's clock was set back), the answer is
   the record with the highest offset among those stamped T or before, even if one with a later stamp

@@ -1,8 +1,7 @@
 """What records of Connect's config, status and offsets topics tell of one connector. Pure.
 
 Each fold takes the records of one connector in the order of their logs, from the first that is
-known, and gives what changed: what only repeats the record before it is no event. Called by
-timeline.py.
+known, and gives what changed: what only repeats the record before it is no event.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """When a connector stood still for longer than usual, and when a flow had more to copy than usual:
-read from the tables, without a JVM. Called by timeline.py; the words are stories.py's.
+read from the tables, without a JVM.
 
 What is usual is what history has taught (model/baselines.py). Of who has no baseline yet, a pause
 is told that is far longer than those of the same window, and no lag.

@@ -1,7 +1,7 @@
 """What happened to one connector, merged from the tables, without a JVM.
 
 Connect's own internal topics tell it: the config topic what somebody wanted, the status topic what
-workers made of it, offsets topics how positions moved. Called by the CLI. The folds are stories.py.
+workers made of it, offsets topics how positions moved. The folds are connector_events.py.
 
 Since the pipeline first read a topic nothing is missing from it. Before that, compaction has left
 the newest record of each key: the answer says so, and invents nothing for the rest. Times are Unix

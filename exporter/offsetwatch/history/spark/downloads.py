@@ -1,6 +1,6 @@
 """What Maven fetches, kept outside the tree: complete or absent, and never replaced.
 
-Called by jars.py, by the lab and by the tools, which all need the same care. Must not name a
+Must not name a
 registry: where files come from is the business of the machine's own settings.
 """
 

@@ -1,7 +1,4 @@
-"""The jars Spark needs beside its own: resolved once from pom.xml and kept outside the tree.
-
-Called by session.py before the JVM starts.
-"""
+"""The jars Spark needs beside its own: resolved once from pom.xml and kept outside the tree."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What spark-submit needs of us: the code as one archive, the jars, and what executors must have.
 
-Called by the CLI (`history package`). Nothing here knows a cluster: how the files are used on each
+Nothing here knows a cluster: how the files are used on each
 kind of cluster is in docs/history-on-a-cluster.md.
 """
 
@@ -18,8 +18,8 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark.jars import spark_jars
 
 ARCHIVE, MAIN, REQUIREMENTS, JARS = "offsetwatch.zip", "main.py", "executors.txt", "jars"
-# What records.py imports on an executor, beside this package and what a Spark has itself; and
-# pandas, without which mapInArrow refuses to run.
+# What history/pipeline/bronze_rows.py imports on an executor, beside this package and what a Spark
+# has itself; and pandas, without which mapInArrow refuses to run.
 EXECUTOR_REQUIREMENTS = ("msgspec", "numpy", "pandas", "pyarrow")
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own: the same code makes the same bytes

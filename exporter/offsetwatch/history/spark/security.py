@@ -1,6 +1,6 @@
 """From librdkafka's client properties, as the configuration has them, to those of Spark's client.
 
-Called by jobs.py before a stream starts. A property that this module cannot translate is refused by
+A property that this module cannot translate is refused by
 name: dropping it silently could mean reading another cluster, or reading it in the clear.
 
 Certificates and keys are handed over as text and not as paths, as an executor may run elsewhere.

@@ -1,6 +1,6 @@
 """The Spark session: made in one place, with every setting the pipeline relies on.
 
-Called by jobs.py and by the tests. Also where errors of Spark and of the JVM become our own: above
+Also where errors of Spark and of the JVM become our own: above
 this line there is only HistoryError.
 """
 

@@ -1,6 +1,6 @@
 """Is the tables' folder one folder for every process of Spark?
 
-Called by jobs.py. An executor without the mount would write its part of the tables to its own disk,
+An executor without the mount would write its part of the tables to its own disk,
 and nobody would notice before the files are missed.
 """
 

@@ -59,7 +59,7 @@ def _change(rows: pa.RecordBatch) -> pa.Array:
 
 def _find_numerically_ordered(rows: pa.RecordBatch) -> pa.Array:
     """Both positions are known, differ, and are all the order there is."""
-    # Their one number is all the order they have (decode/orders.py).
+    # Their one number is all the order they have (decode/offset_order.py).
     mirrors = pc.or_(pc.is_null(rows[CLASS]), pc.is_in(rows[CLASS], value_set=_MIRROR_CLASSES))
     by_number = pc.and_(pc.equal(rows["dialect"], MIRROR_SOURCE.name), mirrors)
     differ = pc.fill_null(pc.not_equal(rows["pos"], rows["before_pos"]), fill_value=False)

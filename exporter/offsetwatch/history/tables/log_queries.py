@@ -1,8 +1,8 @@
 """The tables asked for what single logs hold: which there are, the newest commits, where holes are.
 
-The SQL behind asof.py, through delta-rs: without a JVM, and opening only the files whose statistics
-do not rule them out. A log is one topic under one topic id; in each of its partitions the offset is
-a total order. Times are Unix seconds.
+The SQL behind cli/history/queries/asof.py, through delta-rs: without a JVM, and opening only the
+files whose statistics do not rule them out. A log is one topic under one topic id; in each of its
+partitions the offset is a total order. Times are Unix seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Rows of a table -> Parquet files below its folder, described as Delta's log wants them. No Spark.
 
-Runs on Spark's executors (lake.py). A file is no part of its table until lake.py has committed it:
-what a task leaves that failed, or was done twice, nobody reads, and `history maintain` removes.
+Runs on Spark's executors (history/pipeline/commits.py). A file is no part of its table until
+history/pipeline/commits.py has committed it: what a task leaves that failed, or was done twice,
+nobody reads, and `history maintain` removes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The pipeline's word about itself, in a small file beside the tables: how others see that it runs.
 
-Written by jobs.py, one run at a time; read by the daemon, so nothing here may import Spark or the
-readers of tables. A run that fails, too, leaves its reason here for whoever looks next.
+Written by history/pipeline/run.py, one run at a time; read by the daemon, so nothing here may
+import Spark or the readers of tables. A run that fails, too, leaves its reason here for whoever
+looks next.
 """
 
 from __future__ import annotations

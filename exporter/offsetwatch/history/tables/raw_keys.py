@@ -1,7 +1,7 @@
 """Raw keys under which the tables hold one source partition, and the one that its task looks up.
 
-The rule is the daemon's (state/spellings.py), asked about rows. The tables do not keep the header
-of our own writes, so a record that offsetwatch wrote counts as one of the connector's here.
+The rule is the daemon's (state/connect/raw_keys.py), asked about rows. The tables do not keep the
+header of our own writes, so a record that offsetwatch wrote counts as one of the connector's here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the pipeline knows, read from its tables without a JVM.
 
-Called by the CLI and by whoever compares gold with the edge. It must not import pyspark, and only
-ever reads: lake.py writes. Times are Unix seconds.
+It must not import pyspark, and only ever reads: history/pipeline/commits.py writes. Times are Unix
+seconds.
 """
 
 from __future__ import annotations

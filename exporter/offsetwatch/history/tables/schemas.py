@@ -1,7 +1,8 @@
 """The tables of the pipeline: names, columns, partitioning. The contract of writers and readers.
 
-Written by lake.py, and put in order by maintain.py, one run at a time; read by read.py, or by
-anything that speaks Delta. Kept free of pyspark because readers run without a JVM.
+Written by history/pipeline/commits.py, and put in order by history/pipeline/maintenance.py, one run
+at a time; read by read.py, or by anything that speaks Delta. Kept free of pyspark because readers
+run without a JVM.
 
 Columns are only ever added. Every table stays at Delta reader version 1, which all readers know:
 no deletion vectors, no column mapping, no variant type; JSON is kept as text.
@@ -123,7 +124,8 @@ _FLOW_COLUMNS = tuple(
     for name in ("connect_cluster", "connector", "source", "target")
 )
 
-# What records.py makes of a Kafka record, without knowing which cluster it came from or when.
+# What history/pipeline/bronze_rows.py makes of a Kafka record, without knowing which cluster it
+# came from or when.
 RECORD = (
     TableColumn("kind", "STRING", required=True),  # a TopicRole
     TableColumn("connect_cluster", "STRING"),  # null for syncs: their topic may serve several flows
@@ -157,7 +159,7 @@ RECORD = (
     # checkpoints, heartbeats, status, configs
     TableColumn(
         "observation", "STRING"
-    ),  # JSON, keys sorted: what decode/roles.py says of the record
+    ),  # JSON, keys sorted: what decode/topic_records.py says of the record
     # why the record, or its value, could not be decoded; the bytes above are kept all the same
     TableColumn("error", "STRING"),
 )
@@ -234,7 +236,7 @@ SILVER_COMMITS = Table(
         TableColumn("error", "STRING"),
         TableColumn("pos", "BIGINT"),
         TableColumn("event_at", "TIMESTAMP"),
-        # first | ahead | behind | same | unordered | reset (changes.py); null if undecodable
+        # first | ahead | behind | same | unordered | reset (commit_changes.py); null if undecodable
         TableColumn("change", "STRING"),
         TableColumn("step", "BIGINT"),  # pos minus the previous pos
         # kts minus the previous kts; negative where a clock was set back

@@ -2,9 +2,7 @@
 
 A checkpoint is disposable: bronze knows what it holds. A new one, the next generation, begins right
 behind the newest record of each log in bronze; what lies between there and where the log begins by
-now is lost to everybody, and is a gap that is written down. Called by jobs.py; a record's identity
-is (kafka, topic_id, kpartition, koffset), and no plan made here loses or doubles one that is still
-in Kafka.
+now is lost to everybody, and is a gap that is written down.
 """
 
 from __future__ import annotations

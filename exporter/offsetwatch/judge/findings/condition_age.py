@@ -1,6 +1,6 @@
 """How long something has been so, without a break: what a rule needs to tell chance from fact.
 
-Called by rules, through Seen. Not being able to look is no break.
+Not being able to look is no break.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Told by status topics where those are followed, else by polled states, which mis
 restarted between two polls. A run is a number of failures of one kind with a restart before each.
 A status that is taken back, or not known for a while, and then there again is no second failure:
 that takes another start, by a state in between, another worker or another trace.
-Called by memory.py; rules read it.
 """
 
 from __future__ import annotations

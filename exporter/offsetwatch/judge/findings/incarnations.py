@@ -9,10 +9,8 @@ what is surely older than it may be called left over, and no two clocks are trus
   cluster's.
 - Its status topic told of its deletion while we looked: then left over is what was committed before
   the first word of a task of it since, which that task's worker wrote before it committed anything.
-  A worker lets go of what is deleted, and says so (state/histories.py): a status that is gone
-  without that is a hole in the topic, and no deletion.
-
-Called by memory.py; rules read it.
+  A worker lets go of what is deleted, and says so (state/connect/state_history.py): a status that
+  is gone without that is a hole in the topic, and no deletion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How findings speak of many things: a count, the worst few, and how many more. Called by rules."""
+"""How findings speak of many things: a count, the worst few, and how many more."""
 
 from __future__ import annotations
 

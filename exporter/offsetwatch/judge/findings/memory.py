@@ -1,7 +1,4 @@
-"""What rules have to know of earlier moments, and what of it outlives the process.
-
-Called by register.py; rules read it through Seen.
-"""
+"""What rules have to know of earlier moments, and what of it outlives the process."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A finding is held for as long as its rule says it. One that a rule says no more is mended, unless we
 have gone blind to what it was seen in: then it stays, for a day at most, and says when it was last
-seen. Called by judge.py only.
+seen.
 """
 
 from __future__ import annotations

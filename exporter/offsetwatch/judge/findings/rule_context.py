@@ -1,4 +1,4 @@
-"""What a rule is given, and how it says what it found. Called by rules; made by register.py."""
+"""What a rule is given, and how it says what it found."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which findings nobody can say to be mended now, because what they were seen in cannot be read.
-
-Called by register.py.
-"""
+"""Which findings nobody can say to be mended now, because what they were seen in cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what is seen of a partition to the case that the laws decide. Called by progress.py."""
+"""From what is seen of a partition to the case that the laws decide."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What a person wants to see of a verdict: the numbers it rests on, the weightiest first. Called by
-progress.py. Each is of the moment of the look, and times are the clock's, so that nothing in it
-grows old.
+"""What a person wants to see of a verdict: the numbers it rests on, the weightiest first. Each is
+of the moment of the look, and times are the clock's, so that nothing in it grows old.
 """
 
 from __future__ import annotations

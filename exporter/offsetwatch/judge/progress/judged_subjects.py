@@ -1,6 +1,4 @@
-"""Who is judged: every partition that a snapshot shows, or that is hidden for now. Called by
-progress.py.
-"""
+"""Who is judged: every partition that a snapshot shows, or that is hidden for now."""
 
 from __future__ import annotations
 

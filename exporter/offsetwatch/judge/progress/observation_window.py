@@ -3,7 +3,7 @@
 Times named `_w` are seconds of WATCHING, not of the clock: a clock that is set back, a process that
 was down and an input that could not be read add nothing to them. So time in which nobody looked is
 neither progress nor a stall; what the positions before and after say is. A moment that is named to
-people is where it was all the same: `gaps` has what was left out since. Called by progress.py.
+people is where it was all the same: `gaps` has what was left out since.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What a person did to a connector at rest, and what is of a topic that was created again, is told by
 what was seen between two looks, as nothing orders the clocks of those who write statuses and
-commits. Called by memory.py; rules read it.
+commits.
 """
 
 from __future__ import annotations

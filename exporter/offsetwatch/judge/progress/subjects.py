@@ -1,5 +1,5 @@
 """What is judged, and what is remembered of each: a partition, a connector, and their verdicts over
-time. Called by progress.py.
+time.
 """
 
 from __future__ import annotations

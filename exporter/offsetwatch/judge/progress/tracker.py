@@ -2,7 +2,7 @@
 
 A look at everything comes once an interval, when patience with a partition ends, and when an input
 goes blind or sees again. In between only what is in trouble is looked at, so that it is well again
-as soon as it is, and connectors that fail, rest or run again. Called by judge.py only.
+as soon as it is, and connectors that fail, rest or run again.
 """
 
 from __future__ import annotations

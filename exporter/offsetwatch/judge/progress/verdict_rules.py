@@ -2,7 +2,7 @@
 
 Each law is a small function: a case in, a reason out, or None where it does not speak. The first
 that speaks decides; where none does, the verdict stays what it was. There is no threshold: what
-counts as long is three intervals, or the partition's own rhythm. Pure. Called by progress.py.
+counts as long is three intervals, or the partition's own rhythm. Pure.
 
 A verdict leaves ok only on what was seen over three intervals. It comes back at once. What Connect
 itself says of a connector (failed, paused, stopped) needs no watching.
@@ -43,11 +43,12 @@ STALL_VERDICTS: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
 
 
 class VerdictCase(NamedTuple):
-    """What there is to judge a partition by. Lengths of time are of watching (windows.py).
+    """What there is to judge a partition by. Lengths of time are of watching
+    (observation_window.py).
 
     patience_s      three intervals
     w, clock        of this look, and what gives the moment of a second of watching
-    gaps            what was left out of watching meanwhile (windows.py)
+    gaps            what was left out of watching meanwhile (observation_window.py)
     before          the verdict so far; unknown if there is none
     blind           which input tells nothing, in words; None while all do
     states_blind    the same, of the one that tells the states of connector and tasks

@@ -3,7 +3,8 @@
 Classes and calls decide, never what a message says: messages quote records, and whoever may write
 a record may make up lines that look like classes and calls. A made-up line may only ever forbid:
 
-* What forbids does so wherever it stands. No message can take a line of Java's away (trace.py), so
+* What forbids does so wherever it stands. No message can take a line of Java's away
+(decode/stack_trace.py), so
   a class that forbids is seen whatever is written around it.
 * What allows must be where no message reaches. The first line's class is Java's. Where Connect
   throws with texts of its own, its frames follow at once and are none but Connect's and the JDK's:

@@ -1,15 +1,13 @@
 """Which part of Connect was at work: from the calls of a stack trace.
 
-    converter_key, converter_value, converter_header    between Kafka's bytes and Connect's values
-    converter       one of these; some releases do not tell which
-    transform       a transformation or its predicate
-    put             the sink's own code
-    producer_send   the source's producer, or the broker it sent to
-    poll            reading: the sink's consumer, or the source's own code
-    start           before the first record
-    unknown         none of these is in sight
-
-Called by classify.py.
+converter_key, converter_value, converter_header    between Kafka's bytes and Connect's values
+converter       one of these; some releases do not tell which
+transform       a transformation or its predicate
+put             the sink's own code
+producer_send   the source's producer, or the broker it sent to
+poll            reading: the sink's consumer, or the source's own code
+start           before the first record
+unknown         none of these is in sight
 """
 
 from __future__ import annotations

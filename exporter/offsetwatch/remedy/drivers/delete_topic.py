@@ -23,9 +23,9 @@ from offsetwatch.remedy.model.plan import AnyStep, DeleteTopic, FrozenOffsets
 
 
 class TopicDeletionClient(Protocol):
-    """What a TopicWriter does."""
+    """What a TopicDeleter does."""
 
-    def topic_id(self, topic: str) -> str | None: ...  # noqa: D102 - TopicWriter says it
+    def topic_id(self, topic: str) -> str | None: ...  # noqa: D102 - TopicDeleter says it
 
     def delete(self, topic: str) -> None: ...  # noqa: D102
 

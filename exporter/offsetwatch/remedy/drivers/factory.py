@@ -1,6 +1,5 @@
 """Every step of guarded remediation for one connector: over REST, or through the resource of
-Strimzi that owns it, and what is read and copied beside it. Called by the daemon and by the command
-line, which may recover each other's plans.
+Strimzi that owns it, and what is read and copied beside it.
 """
 
 from __future__ import annotations
@@ -77,8 +76,8 @@ def open_remediation_driver(
     clock: UnixClock | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[Driver]:
-    """For a plan of guarded remediation; `check`: see ConnectWriter. Raises Refused where its place
-    is not configured.
+    """For a plan of guarded remediation; `check`: see ConnectWriter. Raises RemoteRefusal where its
+    place is not configured.
     """
     subject = plan.subject
     connect = find_connect_cluster(config, subject.place)
@@ -123,7 +122,9 @@ def _build_strimzi_driver(
 
 
 def find_connect_cluster(config: Config, place: str) -> Connect:
-    """The Connect cluster of this name. Raises Refused if none is configured, or none over REST."""
+    """The Connect cluster of this name. Raises RemoteRefusal if none is configured, or none over
+    REST.
+    """
     for connect in config.connect:
         if connect.name == place and connect.worker_urls:
             return connect

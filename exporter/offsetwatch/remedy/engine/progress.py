@@ -160,7 +160,7 @@ class PlanProgress:
 
 def replay_records(records: tuple[AnyRecord, ...], limits: EngineLimits) -> PlanProgress:
     """Where the one who wrote these stood. The first step is Opened; how it came to that is not
-    asked here (decisions.py).
+    asked here (remedy/model/approval.py).
     """
     opened, *rest = (record for record in records if isinstance(record, StepRecord))
     assert isinstance(opened, PlanOpened)

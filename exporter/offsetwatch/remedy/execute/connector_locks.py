@@ -1,5 +1,5 @@
 """Who is at work on a connector: a lock of the kernel, which ends with its process however that
-ends. Called by journal.py, of whose folder it is.
+ends.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from offsetwatch.errors import ConnectorBusy, JournalDamaged
 
 @contextmanager
 def lock_connector(folder: Path, place: str, connector: str, since: str) -> Iterator[None]:
-    """Be the one process that works on this connector. Raises Busy naming the one that does, and
-    JournalDamaged where locks do not work.
+    """Be the one process that works on this connector. Raises ConnectorBusy naming the one that
+    does, and JournalDamaged where locks do not work.
     """
     path = _build_lock_path(folder, place, connector)
     with _open_lock_file(path) as handle:

@@ -1,5 +1,5 @@
 """Carries out plans of guarded remediation: those that were approved, and those that an earlier
-process has left open. One at a time, in the loop's thread (agent.py).
+process has left open. One at a time, in the loop's thread (remedy/loop.py).
 """
 
 from __future__ import annotations

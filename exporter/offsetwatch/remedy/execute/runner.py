@@ -150,7 +150,7 @@ def read_plan(journal: Journal, plan_id: str) -> Plan:
 
 def resolve_plan(journal: Journal, plan_id: str, *, because: str, now: float) -> bool:
     """Close an open plan and leave everything as it is: a person has decided. False if it was
-    closed already. Raises Busy if somebody works on it; KeyError if there is none.
+    closed already. Raises ConnectorBusy if somebody works on it; KeyError if there is none.
     """
     subject = read_plan(journal, plan_id).subject
     with journal.at_work(subject.place, subject.connector, _format_time(now)):
@@ -205,8 +205,8 @@ class Runner:
         self, plan: Plan, recheck: Rechecker | None = None, against: StartCheck = lambda: None
     ) -> PlanResult:
         """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
-        it answers speaks against going on. Raises Busy, Unfinished, or Overtaken (Journal.open,
-        which asks `against`), having done nothing.
+        it answers speaks against going on. Raises ConnectorBusy, PlanUnfinished, or
+        PlanStateConflict (Journal.open, which asks `against`), having done nothing.
         """
         subject = plan.subject
         with self._journal.at_work(subject.place, subject.connector, self._since()):
@@ -218,7 +218,8 @@ class Runner:
 
     def recover(self, plan_id: str) -> PlanResult:
         """Go on with a plan whose process is gone, or which was parked: to its end if a change may
-        have begun, else back. Raises Busy if somebody works on it; KeyError if there is none.
+        have begun, else back. Raises ConnectorBusy if somebody works on it; KeyError if there is
+        none.
         """
         subject = read_plan(self._journal, plan_id).subject
         with self._journal.at_work(subject.place, subject.connector, self._since()):

@@ -1,7 +1,7 @@
 """What the guards want to know, looked up now: facts.Facts, of a connector and an action.
 
 Everything is asked anew each time; only what takes two moments to tell is remembered between them.
-A question without an answer leaves a None, which denies. Called by planner.py.
+A question without an answer leaves a None, which denies.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class TimeSources(NamedTuple):
 
 
 class FactsCollector:
-    """See the module. For one thread. `resource_problem`: see Resources (strimzi_owners.py)."""
+    """See the module. For one thread. `resource_problem`: see Resources
+    (remedy/drivers/strimzi/ownership.py).
+    """
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 A run of failures knows which positions are where they were at its first failure. A sink that is
 told to take one record at a time moves once more, up to the very record, and stands there; and a
 failure counts for that only if it came after it was told so, as a trace stays in sight until the
-tasks have started anew. Pure; kept by finding.py.
+tasks have started anew. Pure; kept by poison_locator.py.
 
 What this process has not seen counts as nothing, and neither does what it cannot tell the time of:
 after a restart, and where another task's failures are the most now, it takes as many again.

@@ -1,4 +1,4 @@
-"""facts.Past of a case, from the fold of the journal. Pure. Called by gathering.py."""
+"""facts.Past of a case, from the fold of the journal. Pure."""
 
 from __future__ import annotations
 

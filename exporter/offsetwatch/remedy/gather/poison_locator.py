@@ -1,7 +1,5 @@
 """Who looks for the record that a connector cannot get past: out of what the snapshot, Connect and
 a person say, to windows.Finder, which reads.
-
-Called by planner.py.
 """
 
 from __future__ import annotations

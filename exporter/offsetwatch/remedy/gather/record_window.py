@@ -338,7 +338,7 @@ class _LogInspection:
         return found
 
     def _left_s(self) -> float:
-        """For the next question. Raises TimedOut where there is no time left."""
+        """For the next question. Raises ResponseTimeout where there is no time left."""
         left_s = min(self._limits.read_s, self._until - self._clock.now())
         if left_s <= 0:
             raise ResponseTimeout(self._kafka, "more to read than there is time for")

@@ -1,7 +1,4 @@
-"""A case that is considered, and what the newest snapshot tells of it. Pure.
-
-Called by gathering.py, which asks the world for the rest.
-"""
+"""A case that is considered, and what the newest snapshot tells of it. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a worker's own files say where its REST API says nothing: its defaults, and its log.
 
-Called by finding.py at each look, as both change. A file that cannot be read is as good as none.
+A file that cannot be read is as good as none.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The journal's file on the disk: made so that nobody else can read it, and used only where nobody
-else can have written it. Called by journal.py.
+else can have written it.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ changed, lost or cut off is noticed: then nothing is changed any more. A plan th
 place and connector. Whether somebody is at work on it is told by a lock of the kernel, which ends
 with its process however that ends.
 
-Of several replicas each has a copy of one journal, which is a topic (projection.py): then records
-are written there first, and what they lock follows from them alone.
+Of several replicas each has a copy of one journal, which is a topic
+(remedy/replicas/topic_copy.py): then records are written there first, and what they lock follows
+from them alone.
 """
 
 from __future__ import annotations
@@ -140,10 +141,10 @@ class Journal:
         self._db.close()
 
     def open(self, plan: Plan, record: PlanOpened, against: StartCheck = lambda: None) -> None:
-        """Write a plan's first record, and lock its place and connector. Raises Unfinished if
-        another plan has them, and Overtaken if this one was begun or refused by others meanwhile,
-        or `against` says why it is not to be begun any more, with nobody else in between: who was
-        about to begin it may have stood still for any time.
+        """Write a plan's first record, and lock its place and connector. Raises PlanUnfinished if
+        another plan has them, and PlanStateConflict if this one was begun or refused by others
+        meanwhile, or `against` says why it is not to be begun any more, with nobody else in
+        between: who was about to begin it may have stood still for any time.
         """
         subject = plan.subject
         with self._writing():
@@ -161,7 +162,7 @@ class Journal:
     def append(self, plan_id: str, records: Sequence[AnyRecord]) -> None:
         """Write these down; when this returns they are on the disk. A plan that ends lets go of its
         place and connector in the same moment, and one that is about to skip a record takes that
-        record for itself: raises Unfinished, naming the plan that has skipped it, or may have.
+        record for itself: raises PlanUnfinished, naming the plan that has skipped it, or may have.
         """
         if not records:
             return
@@ -283,8 +284,8 @@ class Journal:
         return count
 
     def at_work(self, place: str, connector: str, since: str) -> AbstractContextManager[None]:
-        """Be the one process that works on this connector. Raises Busy naming the one that does,
-        and JournalDamaged where locks do not work.
+        """Be the one process that works on this connector. Raises ConnectorBusy naming the one that
+        does, and JournalDamaged where locks do not work.
         """
         return connector_locks.lock_connector(self.folder / LOCKS, place, connector, since)
 

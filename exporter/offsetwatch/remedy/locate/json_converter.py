@@ -3,7 +3,7 @@
 Its parser (Jackson) takes more than JSON: whatever follows the first value, needless zeros, UTF-16
 by its zero bytes. So bytes are said to fail only for an error that it makes too, and to be fine
 only as strict JSON; in between nobody knows. `lab/conversions.py` holds this against the converter
-itself. Pure and total; called by formats.py.
+itself. Pure and total; called by converters.py.
 """
 
 from __future__ import annotations

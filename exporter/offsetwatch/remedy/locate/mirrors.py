@@ -1,4 +1,5 @@
-"""Which record a MirrorSourceConnector cannot get past. Pure; called by windows.py.
+"""Which record a MirrorSourceConnector cannot get past. Pure; called by
+remedy/gather/record_window.py.
 
 What is stored is the last record that was copied, so the next one is the first that exists after
 it, and a skip of that record stores its own offset. Two things can be known for certain of it: that

@@ -2,8 +2,9 @@
 
 The committed offset is not the poison. A sink commits batch by batch, so that after a failure it is
 the start of the batch; the record is named only where several things that are known leave no other
-one, and a skip is exact only where it is the very first. sinks.py and mirrors.py
-decide, by these nouns and by what all kinds have in common; windows.py reads what they need. Pure.
+one, and a skip is exact only where it is the very first. sinks.py and mirrors.py decide, by these
+nouns and by what all kinds have in common; remedy/gather/record_window.py reads what they need.
+Pure.
 """
 
 from __future__ import annotations

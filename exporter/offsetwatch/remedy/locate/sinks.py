@@ -1,4 +1,4 @@
-"""Which record a sink cannot get past. Pure; called by windows.py.
+"""Which record a sink cannot get past. Pure; called by remedy/gather/record_window.py.
 
 A sink takes a batch of up to max.poll.records, converts it, transforms it, hands it to put(), and
 commits what came before it when it fails. So the record is one of the window that begins at the

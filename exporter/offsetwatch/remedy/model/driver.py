@@ -76,10 +76,9 @@ class DriverOffsets(NamedTuple):
 
 
 class Driver(Protocol):
-    """Called by the runner, from one thread. Every call may raise ClientError: of `look` and
-    `offsets` it means that nothing is known, of `carry_out` that it was not even tried
-    (Unreachable, Refused) or is in doubt (all others); a driver that can say it better returns an
-    Outcome.
+    """Every call may raise ClientError: of `look` and `offsets` it means that nothing is known, of
+    `carry_out` that it was not even tried (TargetUnreachable, RemoteRefusal) or is in doubt (all
+    others); a driver that can say it better returns an Outcome.
     """
 
     def identity(self) -> str | None:

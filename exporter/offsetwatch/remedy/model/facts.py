@@ -98,7 +98,7 @@ class FleetFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFacts:
-    """From the journal (fleet.py).
+    """From the journal (fleet_state.py).
 
     skips           of all connectors, a week back
     remedied_at     when plans of this connector ended; () if none ever did

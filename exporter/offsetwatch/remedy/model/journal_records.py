@@ -1,6 +1,7 @@
 """What the journal says of a plan, one record for each thing that was decided or learnt.
 
-Written by the engine's moves, folded by progress.py. No record holds a connector's configuration.
+Written by the engine's moves, folded by judge/progress/tracker.py. No record holds a connector's
+configuration.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What configuration and the past allow: modes, selectors, budgets, storms, freezes.
 
 Pure: `now` (Unix seconds) is an argument, and what must be remembered between two moments is passed
-in and out. policies.py makes a Policy of a configuration; guards.py asks it.
+in and out. remedy/policy_settings.py makes a Policy of a configuration; guards.py asks it.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ FLEET_SCOPE: Final = "*"  # the scope of the breaker that holds everything
 
 
 def scope_of(connect: str, connector: str) -> str:
-    """The scope of a connector's own breaker, as fleet.py has it."""
+    """The scope of a connector's own breaker, as fleet_state.py has it."""
     return f"{connect}/{connector}"
 
 

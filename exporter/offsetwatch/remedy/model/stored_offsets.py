@@ -2,9 +2,10 @@
 
 Connect finds an offset by the bytes of its key, so everything here goes by bytes. A task is handed
 what stands under the bytes that its own map serialises to: of several raw keys of a source
-partition, those that its connector commits under (state/spellings.py). A change is written under
-all keys that stand there for a source partition, and a key is made up only where none does that a
-task may look up: in the order of the document, of the connector's other keys, or of a HashMap.
+partition, those that its connector commits under (state/connect/raw_keys.py). A change is written
+under all keys that stand there for a source partition, and a key is made up only where none does
+that a task may look up: in the order of the document, of the connector's other keys, or of a
+HashMap.
 
 One key may stand in two Kafka partitions, after their number was changed or by another partitioner.
 A worker that starts reads them in no order, and the record that it reads last counts
@@ -239,7 +240,7 @@ def build_set_records(
     contents: OffsetStoreContents, connector: str, wanted: Iterable[PartitionOffset]
 ) -> tuple[RawOffsetRecord, ...]:
     """The records after which these partitions have these offsets; those that have them already
-    need none. Raises Refused where nobody could say which key Connect would look up.
+    need none. Raises RemoteRefusal where nobody could say which key Connect would look up.
     """
     by_identity = _group_by_identity(contents, connector)
     found: list[RawOffsetRecord] = []

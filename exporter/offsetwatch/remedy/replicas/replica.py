@@ -7,7 +7,7 @@ ends what the one before had begun; reads to the end; writes into the journal th
 only then acts. Nothing is done that was not written first, so one that was paused, or cut off, and
 does not know of it is told at the latest when it wants to write about its next step.
 
-Called by the daemon. One thread follows, stands and takes over; those who write use a Term.
+One thread follows, stands and takes over; those who write use a Term.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ class LeadershipTerm:
             self._written_at = begun_at
 
     def check(self, stale_s: float = STALE_S) -> None:
-        """Before a request is made, at the last moment: raises Unreachable (nothing has happened)
-        if it is too long ago that the journal was seen to be ours. By a clock that goes on while
-        the process stands still.
+        """Before a request is made, at the last moment: raises TargetUnreachable (nothing has
+        happened) if it is too long ago that the journal was seen to be ours. By a clock that goes
+        on while the process stands still.
         """
         idle_s = time.monotonic() - self._written_at
         if self.over or idle_s > stale_s:

@@ -1,4 +1,4 @@
-"""The journal's topic on its way into a replica's copy. Called by replica.py, by its one thread."""
+"""The journal's topic on its way into a replica's copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection: one request, one answer, and an end to both. Called by server.py.
+"""One connection: one request, one answer, and an end to both.
 
 A connection is not kept open between requests: alerts and people come seldom, and what is smuggled
 in behind a request is never read. Whoever does not send a whole request in time is cut off, however

@@ -1,4 +1,4 @@
-"""A request from its head to an answer. Called by server.py, on its loop.
+"""A request from its head to an answer.
 
 In this order, so that who is not known learns nothing: is it meant for us, who asks, is there such
 an endpoint, may they, is the body one; then, in a worker, the endpoint itself.

@@ -73,7 +73,7 @@ class ControlServer:
         self._listening = ListenerThread("control-listener", control.listen, self._serve)
 
     def start(self) -> None:
-        """Listen, once. Raises Unreachable without the address."""
+        """Listen, once. Raises TargetUnreachable without the address."""
         self._listening.start()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""The threads that ask the desk. Called by server.py and listener.py."""
+"""The threads that ask the desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON API: one snapshot as one document. Called by http.py.
+"""The JSON API: one snapshot as one document.
 
 Numbers are exact at any size: offsets are the connector's own JSON, embedded as it was decoded, and
 our own integers are written in full. (JavaScript rounds beyond 2^53 when it reads them.) Every part
@@ -6,7 +6,7 @@ of a document comes from one snapshot.
 
 Asked with `?connect_cluster=...&connector=...` (either of them, or both) they hold that one alone.
 
-The types of their bodies, and what the fields mean, are in bodies.py.
+The types of their bodies, and what the fields mean, are in types.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 /api/v1/explain, and the `explain` verb. Pure: a snapshot in, a document out, all of it from that
 one snapshot.
 
-The types of its parts are in bodies.py. It has the connector's state, tasks and offsets topic, its
+The types of its parts are in types.py. It has the connector's state, tasks and offsets topic, its
 source partitions, flow and consumer group, what each group of its flow would meet after a failover,
 verdicts and findings, and the inputs that all of this rests on. `problems` are in words what else
 is wrong: what a finding says is not said again.

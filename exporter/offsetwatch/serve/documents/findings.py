@@ -1,5 +1,4 @@
-"""What is wrong, and how everything makes progress, as one document: /api/v1/findings. Called by
-http.py, and by the verbs, which also read what a daemon answered.
+"""What is wrong, and how everything makes progress, as one document: /api/v1/findings.
 
     at                 when the snapshot was made
     ready, waiting_for are all inputs caught up, and in words which are not
@@ -20,12 +19,12 @@ http.py, and by the verbs, which also read what a daemon answered.
 `runbook_url` absolute, or null without notify.runbooks_url. `supersedes` names findings of the same
 connector that hold as well, are not listed beside this one and are not over. `name`, `severity` and
 `verdict` are public names (model/findings.py says what they mean), `rule` is the number of the law
-that decided (judge/verdicts.py). `subject` is the source partition's label, `source->target` of a
-flow and "" of a connector. `since` is when it was first so without having been otherwise in
-between, across restarts of the daemon. Evidence is in order of weight: `value` is a number with its
-`unit` (records, offset, partitions, times, ...), a moment in RFC 3339 (unit `time`), words (unit
-null), or null. What cannot be seen for now is "unknown" by law 1, with the reason, and goes on
-afterwards as if it had been seen.
+that decided (judge/progress/verdict_rules.py). `subject` is the source partition's label,
+`source->target` of a flow and "" of a connector. `since` is when it was first so without having
+been otherwise in between, across restarts of the daemon. Evidence is in order of weight: `value` is
+a number with its `unit` (records, offset, partitions, times, ...), a moment in RFC 3339 (unit
+`time`), words (unit null), or null. What cannot be seen for now is "unknown" by law 1, with the
+reason, and goes on afterwards as if it had been seen.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the read API, made from the types of its bodies (bodies.py)."""
+"""The OpenAPI document of the read API, made from the types of its bodies (types.py)."""
 
 from __future__ import annotations
 

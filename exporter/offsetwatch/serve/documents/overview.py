@@ -1,5 +1,4 @@
-"""Everything that the status page shows at once, as one document: /api/v1/overview. Called by
-http.py.
+"""Everything that the status page shows at once, as one document: /api/v1/overview.
 
     at, ready, waiting_for   as in /api/v1/connectors
     version, alive     of this daemon: does its main loop turn? If not, all of this is of `at`
@@ -22,12 +21,13 @@ http.py.
 
 Connectors and flows both have
 
-    worst_state        of the connector and its tasks (model/conditions.py); null if not known
+    worst_state        of the connector and its tasks (model/connect/conditions.py); null if not
+                       known
     urgency            of worst_state and verdict: 0 is most urgent
     verdict, rule, reason, since, evidence     null, and [] if there is no judgement yet
     from               `rest` where its offsets are polled over REST, else null
     partitions, position, committed_at, advanced_at, lag_records, lag_seconds
-                       of all partitions together (state/overall.py); null is not known
+                       of all partitions together (state/totals.py); null is not known
 
 Connectors also have `has_lag`: false where nothing tells the end of what it reads, so that lag is
 not applicable: source connectors, and MirrorMaker's heartbeat and checkpoint connectors.

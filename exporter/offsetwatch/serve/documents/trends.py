@@ -1,4 +1,4 @@
-"""The last hour as one document: /api/v1/trends. Called by http.py.
+"""The last hour as one document: /api/v1/trends.
 
     at                 of the newest minute; null before the first
     since              of the oldest one that is kept: after a start it is that start

@@ -1,5 +1,5 @@
-"""Types of the documents of the read API. The OpenAPI document is made from them (read_openapi.py),
-and the functions that build a document are checked against them.
+"""Types of the documents of the read API. The OpenAPI document is made from them (openapi.py), and
+the functions that build a document are checked against them.
 """
 
 from __future__ import annotations

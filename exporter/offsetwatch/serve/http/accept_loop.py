@@ -1,7 +1,4 @@
-"""Connections out of a listening socket, each in a task of its own, and only so many at once.
-
-Called by both listeners, on their loops.
-"""
+"""Connections out of a listening socket, each in a task of its own, and only so many at once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A connection that ends in time: what those of both listeners have in common, and that of the read
-listener. Called by http.py and control/connection.py, on their loops.
+listener.
 
 aiohttp waits for ever for the rest of a request and for whoever does not take an answer. A listener
 of which every connection waits for such a client tells a probe nothing, and a daemon that tells a

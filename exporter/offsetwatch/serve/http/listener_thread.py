@@ -39,7 +39,9 @@ class ListenerThread:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Listen, once; connections queue from here on. Raises Unreachable without the address."""
+        """Listen, once; connections queue from here on. Raises TargetUnreachable without the
+        address.
+        """
         listener = _bind_socket(self._listen)
         self._port = listener.getsockname()[1]
         self._loop = asyncio.new_event_loop()

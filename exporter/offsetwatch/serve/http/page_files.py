@@ -1,4 +1,4 @@
-"""The files of the status page, as the package has them. Called by http.py.
+"""The files of the status page, as the package has them.
 
 The page asks for nothing but what this listener serves, and its policy has the browser refuse
 anything else: no inline script or style, no other host, no form, no frame. Names of connectors are

@@ -125,7 +125,9 @@ class ReadServer:
         self._renders = RenderCache()
 
     def start(self) -> None:
-        """Listen, once; connections queue from here on. Raises Unreachable without the address."""
+        """Listen, once; connections queue from here on. Raises TargetUnreachable without the
+        address.
+        """
         self._listening.start()
 
     def stop(self) -> None:

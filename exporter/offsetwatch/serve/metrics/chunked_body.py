@@ -1,4 +1,4 @@
-"""A body in pieces, as they were made: sent one after the other, never joined. Called by http.py.
+"""A body in pieces, as they were made: sent one after the other, never joined.
 
 Of a million series the whole is 160 MB. To join it took a fifth of the time of a scrape, and a
 transport that is given all of it at once keeps a copy for each client that has not taken it yet.

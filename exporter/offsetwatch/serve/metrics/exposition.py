@@ -1,10 +1,11 @@
-"""The text that answers a scrape: Prometheus text and OpenMetrics, of families. Called by http.py.
+"""The text that answers a scrape: Prometheus text and OpenMetrics, of families.
 
 Why not prometheus-client's writer: it formats every label of every series each time, which at
 100,000 series takes the better part of a second, over and over. Here `{labels} ` is made once for
 all families that show the same rows and kept while they do. `python -m bench.render` measures both.
 
-An Encoder may be used by one thread at a time; http.py renders on a single worker thread.
+An Encoder may be used by one thread at a time; serve/http/read_listener.py renders on a single
+worker thread.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from offsetwatch.state.snapshot import (
 
 @dataclass(frozen=True, slots=True)
 class BuildInfo:
-    """What this program is, for `build_info`."""
+    """What this program is, for `collect_build_info`."""
 
     version: str
     revision: str

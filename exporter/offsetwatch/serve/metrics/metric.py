@@ -1,4 +1,4 @@
-"""What a row of the metric catalogue is made of. Called by the catalogue alone."""
+"""What a row of the metric catalogue is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format answers which Accept header. Called by http.py.
+"""Which format answers which Accept header.
 
 Stricter than prometheus-client's chooser on purpose: quality values count, and a version that we do
 not write is never echoed back. (Prometheus marks a target down that claims OpenMetrics 2.0.0 and

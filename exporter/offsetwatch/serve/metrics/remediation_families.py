@@ -1,4 +1,4 @@
-"""Snapshot -> the metric families of guarded remediation. Called by families.py."""
+"""Snapshot -> the metric families of guarded remediation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One body for all who ask for the same while it is being made. Called by http.py, on its loop.
+"""One body for all who ask for the same while it is being made.
 
 Writing 100,000 series takes tens of milliseconds of processor: too long for the event loop, and a
 waste to do twice for a pair of Prometheus servers. Nothing is kept once it is delivered, so a body

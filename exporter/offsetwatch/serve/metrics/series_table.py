@@ -1,4 +1,5 @@
-"""A metric family as two columns: made by families.py and replicated.py, written by exposition.py.
+"""A metric family as two columns: made by families.py and mirror_families.py, written by
+exposition.py.
 
 Two columns, label sets and numbers, because the encoder handles 100,000 series column by column
 several times faster than one by one.

@@ -1,4 +1,4 @@
-"""A web config file as it is now. Called by the listeners: at each connection and each request.
+"""A web config file as it is now.
 
 One that cannot be used, or that would take protection away, changes nothing: the one before stays
 in use, an error is logged and counted. A file that is being written is empty for a moment, and must

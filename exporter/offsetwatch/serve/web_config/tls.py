@@ -1,4 +1,4 @@
-"""TLS of a web config file, as Python's ssl has it. Called by current.py.
+"""TLS of a web config file, as Python's ssl has it.
 
 What ssl cannot do is done more strictly or not at all, never less strictly: a certificate that is
 demanded is also verified (RequireAnyClientCert), and one that would only be asked for, and not be

@@ -1,4 +1,4 @@
-"""How many series one connector may have, and what gives way beyond that. Called by the book only.
+"""How many series one connector may have, and what gives way beyond that.
 
 A replication flow falls back to one series per topic: summed up it still says how far behind it is,
 while some of its partitions alone would add up to a lag that is wrong. Of any other connector the
@@ -77,7 +77,8 @@ class ConnectorSeriesBudget:
     ) -> ConnectorSeriesSelection:
         """`by_topic` names the flows that are summed up anyway. Answered from memory while nothing
         has changed, and `layout` says whether views have: it is equal for two that are the same
-        source partitions with as many fields each (site.py), however far they have come.
+        source partitions with as many fields each (state/connect/connect_cluster.py), however far
+        they have come.
         """
         last = self._last
         if (

@@ -2,7 +2,7 @@
 
 Groups of series give way in the order of SeriesGroup, and within a group the largest connectors
 first, each as a whole: a sum over a part of its partitions would be wrong. Series of inputs, of
-findings and of the daemon itself always stay. Called by the book only.
+findings and of the daemon itself always stay.
 
 A connector that was left out comes back once all would fit into RETURN_SHARE of the limit: at the
 edge series would otherwise come and go with every commit.

@@ -3,8 +3,7 @@
 A source connector keeps its offsets in its own topic if it names one (`offsets.storage.topic`),
 else in the cluster's. Connect then reads the connector's topic ALONE: what only the cluster's topic
 holds is listed with a null offset (ConnectorOffsetBackingStore; the fallback that its documentation
-promises is in no release). We do the same, and say that such an entry exists. Called by the book
-only.
+promises is in no release). We do the same, and say that such an entry exists.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ An answer may come from another Connect cluster (an address that was moved), fro
 status topic has holes, or from one whose config topic was made anew. So a connector that an answer
 has not is missing, and not gone: it is shown with what is known of it, from the third answer on
 without a state, until other witnesses agree. Those are the list of names, the status topic, and
-what it commits. Called by site.py only.
+what it commits.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Which connectors keep their offsets in which topic: asked at every picture, and hardly ever
-another answer. Called by site.py.
+another answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The truth check: what Connect's REST API says of source offsets, held against what the tail saw.
 
 REST answers what a task would load now, so a lasting difference means that we read the wrong topic,
-or read it wrongly. Called by the book only.
+or read it wrongly.
 """
 
 from __future__ import annotations

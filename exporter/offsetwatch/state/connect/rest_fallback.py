@@ -1,4 +1,4 @@
-"""Which connectors REST tells of because a tail cannot. Called by rules and by `status`."""
+"""Which connectors REST tells of because a tail cannot."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 REST tells what a task would load now: no record, no raw key and no time. So there are no commits
 here, a change is dated by the poll that saw it, and what came and went between two polls is not
 known. A null offset is no reset, which takes a partition off the list: REST looks a partition up
-under the key that a HashMap of it has, and the task may have written another one. Called by
-site.py.
+under the key that a HashMap of it has, and the task may have written another one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What sink connectors have left to do: committed offsets of their groups, log ends, ages.
 
 A group's committed offset is the NEXT record, so a sink at rest behind a transaction marker has a
-lag of one for ever, and only a read of the log tells that nothing is left. Called by the book only.
+lag of one for ever, and only a read of the log tells that nothing is left.
 """
 
 from __future__ import annotations

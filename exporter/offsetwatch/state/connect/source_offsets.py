@@ -2,7 +2,7 @@
 history.
 
 Connect finds an offset by the bytes of its key. Of several raw keys that mean the same source
-partition, the one that the connector commits under moves it (spellings.py); the others are counted
+partition, the one that the connector commits under moves it (raw_keys.py); the others are counted
 as variants. Nearly all have one, so what several take is only kept where there are several.
 """
 

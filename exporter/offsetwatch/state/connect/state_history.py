@@ -1,8 +1,7 @@
 """What became of connectors and tasks: every change of state that a status topic tells of.
 
 The REST API is asked every few seconds and gives the state of that moment: a task that fails, is
-restarted and fails again between two questions looks as if nothing had happened. Called by site.py
-only.
+restarted and fails again between two questions looks as if nothing had happened.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a Connect cluster's topic still holds of a connector that has moved to a topic of its own.
-
-Called by site.py only.
-"""
+"""Offsets in a Connect cluster's topic of connectors that have moved to topics of their own."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 API, a dedicated MirrorMaker above all.
 
 The config topic says which connectors there are and how many tasks each was given, the status topic
-how they are. Called by site.py only.
+how they are.
 """
 
 from __future__ import annotations

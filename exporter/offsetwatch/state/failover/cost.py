@@ -1,7 +1,7 @@
 """What one group would meet in one partition if it moved to the target of a flow. Pure.
 
-Worked out here and nowhere else: failover.py asks it of now, history/moves.py of moments that are
-past. What the numbers mean, and where there is none, failover.py says.
+Worked out here and nowhere else: groups.py asks it of now, history/failover_report/replay.py of
+moments that are past. What the numbers mean, and where there is none, groups.py says.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class FailoverCost:
     """What it would meet; None is not known.
 
     best            where it could go on with nothing read twice and nothing left out
-    translated      the least that MM2 translates its upstream offset to (syncs.py)
+    translated      the least that MM2 translates its upstream offset to
+                    (state/mirror/offset_translation.py)
     reread, skip    records that it reads again, or never: one of them is 0
     """
 

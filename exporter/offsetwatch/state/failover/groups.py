@@ -1,8 +1,9 @@
-"""What each consumer group would meet if it moved to the target of a flow now. Called by the book.
+"""What each consumer group would meet if it moved to the target of a flow now.
 
 A group lands on its own commit there, if it has one (with sync.group.offsets MM2 writes it), else
 on the newest checkpoint, which RemoteClusterUtils.translateOffsets gives. From the syncs follows
-the best place to land (syncs.py). What lies between the two is read again, or never.
+the best place to land (state/mirror/offset_translation.py). What lies between the two is read
+again, or never.
 
 The answer of one poll is put together with what the tails say once, and stands until the next one
 or until one of its inputs goes stale. Numbers are left out where nothing tells:
@@ -59,8 +60,8 @@ from offsetwatch.state.snapshot import (
     HeartbeatView,
 )
 
-# A client each, on both sides, of which 64 stay connected (clients/groups.py): beyond that a round
-# costs a connection per group. Those with the newest checkpoints are the ones alive.
+# A client each, on both sides, of which 64 stay connected (clients/kafka/groups.py): beyond that a
+# round costs a connection per group. Those with the newest checkpoints are the ones alive.
 GROUPS_MAX: Final = 200
 GROUP_PARTITIONS_MAX: Final = (
     20_000  # partitions of all groups of a flow: two series and a row each

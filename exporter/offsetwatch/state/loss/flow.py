@@ -3,8 +3,9 @@ that turned out to be others; how near retention is.
 
 A look is a position with the log bounds that were read after it, and with the id that the topic had
 both before and after those were read; where the id could not be had, the topic waits for the next
-look. The rules are in state/account.py. All of it outlives the process (state/fate_memory.py), so
-that what happens in between is found at the next start, and counted once. Owned by Replication.
+look. The rules are in state/loss/partition.py. All of it outlives the process
+(state/loss/persistence.py), so that what happens in between is found at the next start, and counted
+once. Owned by Replication.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class FlowInspection:
     """One flow and one answer of its upstream cluster.
 
     known    the replicated offsets known before the cluster was asked
-    ids      see EndsRead
+    ids      see LogEndsRead
     doing    the state of the connector (`doing`)
     came     the partitions of which syncs came since they were last looked at
     patience_s    within which what is copied is committed: one flush

@@ -1,6 +1,6 @@
-"""Brings together what a look at a flow needs (state/fate.py): the answer of its upstream cluster
-with the positions known before, the syncs since the last look, and what its connector is doing.
-Called by Replication, which keeps all of these.
+"""Brings together what a look at a flow needs (state/loss/flow.py): the answer of its upstream
+cluster with the positions known before, the syncs since the last look, and what its connector is
+doing.
 """
 
 from __future__ import annotations

@@ -9,9 +9,10 @@ first sight: what was copied without having been committed shows with the next c
    `patience_s` (one flush), or the connector is stopped: from `settled` to the log start is lost.
 2  Retention, and the position was beyond the log start again before that: MM2 went over the gap
    (it starts at the log start without a word), or had copied what retention then took. Where syncs
-   are emitted they tell which (state/trail.py), if they come within `patience_s`. Where none ever
-   were, it is lost only if it had waited for `patience_s` and is more than could have been copied
-   at three times the greatest pace seen. Otherwise nobody can tell, and nothing is counted.
+   are emitted they tell which (state/loss/sync_gaps.py), if they come within `patience_s`. Where
+   none ever were, it is lost only if it had waited for `patience_s` and is more than could have
+   been copied at three times the greatest pace seen. Otherwise nobody can tell, and nothing is
+   counted.
 3  Another topic (its id changed, or its end fell below the position): what was not copied of the
    old one is lost, up to the last end that was seen, once its last commits had `patience_s`.
 4  Another topic, and the position goes on from where it stood: MM2 sought into the new log and
@@ -26,7 +27,7 @@ first sight: what was copied without having been committed shows with the next c
 Not told, because offsets do not tell it: an edit within the log that was undone or used while
 nobody looked; a log that was cut but not below the position; a jump while the daemon was down and
 MM2 was not, or one that target-side transaction markers hide in the syncs; what retention takes of
-a new topic before MM2 shows where it is in it. Called by state/fate.py only.
+a new topic before MM2 shows where it is in it.
 """
 
 from __future__ import annotations

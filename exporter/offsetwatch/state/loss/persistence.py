@@ -1,8 +1,9 @@
-"""What must survive a restart of state/fate.py and state/site.py, as bytes and back.
+"""What must survive a restart of state/loss/flow.py and state/connect/connect_cluster.py, as bytes
+and back.
 
 JSON, one row per partition: 100,000 of them are written and read in well under a second. A document
 of another version, or one that says what cannot be, is refused as a whole: half a memory would
-count again what was counted. Called by state/looks.py.
+count again what was counted.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def encode_losses(
 
 def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, PersistedConnectCluster]:
     """Begin with this; return what it holds of Connect clusters, which is nothing in a document
-    from before there was any. Raises ForeignMemoryError, having changed nothing.
+    from before there was any. Raises LossDocumentError, having changed nothing.
     """
     try:
         found = _decoder.decode(document)

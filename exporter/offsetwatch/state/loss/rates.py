@@ -5,8 +5,6 @@ pace: half an hour of records may go in one moment. So the pace of retention is 
 after the first jump that was seen, over the time from there to the last one; and when the next jump
 is overdue, to the moment at which it became so. Nothing is said before the second jump. The pace of
 a position is its way over the last minutes, between two moments: commits come once per flush.
-
-Called by state/account.py only.
 """
 
 from __future__ import annotations

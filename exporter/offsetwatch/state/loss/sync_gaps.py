@@ -4,7 +4,7 @@ MM2 writes a sync at once when the record it copies is not the one after the las
 PartitionState.update). So of two syncs in a row, (U1, D1) and (U2, D2), the offsets upstream that
 came to nothing downstream, U2 - U1 - (D2 - D1) of them, lie directly before U2: a transaction
 marker, a compaction gap, a record that a filter dropped, or what retention took before it was
-copied. Which of these it was, the log start tells (state/account.py). Called by Replication only.
+copied. Which of these it was, the log start tells (state/loss/partition.py).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 MM2's configuration names clusters by address, ours by name; they are matched on `host:port`,
 literally. A name that only a worker's host could resolve, or that two clusters answer to, is not
-guessed at: the flow then has no upstream and no lag, and says so. Called by the book only.
+guessed at: the flow then has no upstream and no lag, and says so.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ that only the configuration names or of somebody's own class, is not guessed at:
 syncs call a topic then decides which name is meant. MM2 creates a topic of that name and names it
 in checkpoints, but a transform of the connector may write the copies to another: the routers of
 routers.py say to which, any other is not guessed at. Where the configuration says what copies are
-called, that holds, unless the connector's own settings certainly say otherwise. Pure. Called by
-failover.py and the daemon.
+called, that holds, unless the connector's own settings certainly say otherwise. Pure.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ partition.
 MM2's checkpoint task remembers 64 offset syncs of a partition, the near ones dense and the far ones
 ever sparser, and translates with the newest that is not after the group. Which ones it remembers
 depends on all that came before, so it has to be done as it does it: a test holds this against the
-class in Kafka's own jar. Called by syncs.py. Arithmetic is Java's: 64 bits that wrap.
+class in Kafka's own jar. Arithmetic is Java's: 64 bits that wrap.
 
 The array, syncs[0] the newest, always satisfies
 

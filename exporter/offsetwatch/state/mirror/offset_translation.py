@@ -2,8 +2,7 @@
 
 Two answers that differ on purpose. MM2 translates carefully, with what its task happens to remember
 (offset_sync_store.py). `best` is where the group could go on without reading anything twice: the
-downstream offset of the very record that its upstream offset names. Called by mirrors.py and
-failover.py.
+downstream offset of the very record that its upstream offset names.
 
 MM2 sends a sync at once when an upstream record does not follow the one before it, or when the
 downstream offset goes back. So between two syncs in a row the records follow one another, and a gap

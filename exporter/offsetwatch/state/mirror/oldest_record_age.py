@@ -3,8 +3,7 @@
 Two kinds of knowledge are joined. Single reads of the log (`Probed`) tell what the first readable
 record after a position is: offsets alone cannot, as transaction markers and compaction gaps take
 offsets too. And each reading of the log ends tells what was not there yet: a record whose offset
-the log end was seen at or below came later than that, whatever its own timestamp says. Called by
-the book only, in parts.
+the log end was seen at or below came later than that, whatever its own timestamp says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Replicated partitions: committed offsets, offset syncs and upstream log ends brought together.
 
 The lag of a position is only sound against a log end that was read AFTER the position. So when a
-cluster is about to be asked for its ends (EndsAsked), the positions of that moment are put aside,
-and the answer (EndsRead) is paired with them. Called by the book only.
+cluster is about to be asked for its ends (LogEndsRequested), the positions of that moment are put
+aside, and the answer (LogEndsRead) is paired with them.
 """
 
 from __future__ import annotations

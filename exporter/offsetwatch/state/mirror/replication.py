@@ -1,6 +1,6 @@
 """All replication flows: committed offsets, offset syncs, log ends and assignments of each.
 
-Which parts of them may be shown depends on the tails they come from. Called by the book only.
+Which parts of them may be shown depends on the tails they come from.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The views of replicated partitions, kept from one answer of a cluster to the next: of most
-partitions of most flows it tells nothing new. Called by replication.py only.
+partitions of most flows it tells nothing new.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Those with a REST API are asked; of the others, dedicated MirrorMakers above all, the config topic
 is read, and whether they run is told by the group that their workers are in and by the topic that
-they write to. Called by the command line.
+they write to.
 """
 
 from __future__ import annotations

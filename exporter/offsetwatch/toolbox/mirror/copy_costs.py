@@ -3,7 +3,7 @@
 MM2's offset is that of the LAST record it copied, so it goes on at the next one. Without an offset
 it begins where its consumer's auto.offset.reset says, and so it does, in silence, where the log
 does not hold the next record any more, or not yet (MirrorSourceTask.initializeConsumer,
-KAFKA-13988). Called by mirror.py; pure.
+KAFKA-13988).
 
 What is counted are log offsets. A transaction's marker takes one too, and so does what compaction
 took: the number is the most that there can be.

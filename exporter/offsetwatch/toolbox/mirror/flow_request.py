@@ -6,8 +6,7 @@
     a span of time    the first record that is so much older (or younger) than the one it stands at
 
 MM2 keeps the offset of the LAST record copied. So N is written as N - 1, and the start of a log as
-no offset at all: the first record of all could not be asked for otherwise (KAFKA-13988). Called by
-the command line; pure, but for the questions that it is given.
+no offset at all: the first record of all could not be asked for otherwise (KAFKA-13988).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A replication flow set back, or on: its partitions looked up, counted and checked, one plan for
-each connector that copies it. Called by the command line; nothing here changes anything.
+each connector that copies it.
 """
 
 from __future__ import annotations

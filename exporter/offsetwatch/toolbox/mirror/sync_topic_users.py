@@ -3,7 +3,7 @@
 Its name holds one alias and its records no connector: whatever copies under the same name on the
 same cluster writes into the same topic, and every checkpoint connector of these aliases reads it.
 MirrorSourceConnector makes it again at its start; records in its place would not do, as a tombstone
-there ends the reader (OffsetSyncStore, ByteBuffer.wrap of null). Called by the command line; pure.
+there ends the reader (OffsetSyncStore, ByteBuffer.wrap of null).
 """
 
 from __future__ import annotations

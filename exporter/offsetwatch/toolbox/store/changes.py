@@ -1,6 +1,6 @@
 """The two ways to a connector's offsets: over REST, and straight to their storage. See Way.
 
-Called by the command line. Nothing here changes anything: drivers are only made.
+Nothing here changes anything: drivers are only made.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class RestOffsetStore:
     def effect(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
-        """One request, unless Connect cannot remove offsets there. Raises Refused for a raw key
-        that no request can have.
+        """One request, unless Connect cannot remove offsets there. Raises RemoteRefusal for a raw
+        key that no request can have.
         """
         own = [pair.partition for pair in pairs if pair.key is not None]
         if own:

@@ -1,6 +1,6 @@
 """The Kafka client that the settings of a worker's properties file mean, in librdkafka's words.
 
-Called by worker_config.py. What cannot be said in librdkafka's words is a mistake that names the
+What cannot be said in librdkafka's words is a mistake that names the
 setting and never its value; nothing here repeats a password.
 """
 

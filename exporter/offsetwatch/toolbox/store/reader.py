@@ -25,7 +25,7 @@ class HistoricOffset(NamedTuple):
 
 
 class OffsetReader(Protocol):
-    """Called by the CLI and the toolbox. Raises ClientError."""
+    """Raises ClientError."""
 
     @property
     def name(self) -> str:
@@ -43,8 +43,8 @@ class OffsetReader(Protocol):
         """
 
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """Every record that is still there, in the order of the log. Raises Refused where a place
-        has no past to show.
+        """Every record that is still there, in the order of the log. Raises RemoteRefusal where a
+        place has no past to show.
         """
 
     def close(self) -> None:

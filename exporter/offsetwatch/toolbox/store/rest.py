@@ -67,8 +67,8 @@ class RestOffsetReader:
 
     def kind_of(self, class_name: str) -> str | None:
         """Source or sink: of a class that connectors can be created of, by its full name or as
-        Connect abbreviates it; None if the worker does not have it. Raises Malformed where it may
-        be among the members of the worker's answer that have no class.
+        Connect abbreviates it; None if the worker does not have it. Raises MalformedResponse where
+        it may be among the members of the worker's answer that have no class.
         """
         simple = class_name.removesuffix("Connector")
         kinds, odd = self._sight.plugins()

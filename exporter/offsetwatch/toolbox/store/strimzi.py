@@ -150,8 +150,8 @@ class StrimziOffsetReader:
         return StrimziDriver(self._access, connector_resource.owner, wait_s=self._site.wait_s)
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
-        """What the operator lists. Raises Refused where that takes a change of a resource that a
-        repository owns.
+        """What the operator lists. Raises RemoteRefusal where that takes a change of a resource
+        that a repository owns.
         """
         connector_resource, name = self.seen(connector), self.of_gitops(connector)
         if (

@@ -1,6 +1,6 @@
 """The third way to a connector's offsets: through the resources of Strimzi that own it.
 
-Called by the command line. Nothing here changes anything but what listing takes: drivers are only
+Nothing here changes anything but what listing takes: drivers are only
 made.
 """
 

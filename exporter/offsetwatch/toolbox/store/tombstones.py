@@ -3,8 +3,7 @@ with exactly-once support, since 3.8.
 
 There Connect writes the tombstones to its own topic first, and to the connector's from a callback
 that no longer has a transaction: after 90 s it says 500, half done. So they are written straight to
-the connector's topic while the connector is stopped, under the very bytes of their keys. Called by
-the ways to a connector; nothing here writes.
+the connector's topic while the connector is stopped, under the very bytes of their keys.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Three kinds of process have such a file: a distributed worker, a standalone worker, and a dedicated
 MirrorMaker, whose every flow is a distributed worker on the flow's target (MirrorMakerConfig).
-Called by storage_place.py. Raises ConfigError; no mistake repeats a value that could be a secret.
+Raises ConfigError; no mistake repeats a value that could be a secret.
 """
 
 from __future__ import annotations

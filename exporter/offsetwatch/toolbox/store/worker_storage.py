@@ -1,5 +1,5 @@
 """The storage of a worker as a place where offsets are read, without Connect: named by the worker's
-own properties file. See Place. Called by the CLI and by whoever prepares a change.
+own properties file. See Place.
 """
 
 from __future__ import annotations
@@ -179,7 +179,9 @@ class WorkerOffsetReader:
         return known.states.get(connector, _STARTED)
 
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """The worker's topic, then those of connectors that have one. Raises Refused of a file."""
+        """The worker's topic, then those of connectors that have one. Raises RemoteRefusal of a
+        file.
+        """
         site = self._site
         if isinstance(site, _StandaloneWorkerStorage):
             raise RemoteRefusal(self.name, "an offsets file has no past: every commit replaces it")
@@ -199,7 +201,7 @@ class WorkerOffsetReader:
 
     def busy(self, connector: str | None = None) -> tuple[str, ...]:
         """What speaks for somebody who would write over what we write; before a change it must be
-        nothing. Raises Denied where nobody tells.
+        nothing. Raises AccessDenied where nobody tells.
         """
         return self._storage(connector).busy()
 
@@ -223,7 +225,7 @@ class WorkerOffsetReader:
 
     def plan_write(self, connector: str, wanted: tuple[PartitionOffset, ...]) -> Write:
         """The step after which these partitions have these offsets; without records if they have
-        them already. Raises Refused.
+        them already. Raises RemoteRefusal.
         """
         records = build_set_records(self._to_write(connector), connector, wanted)
         return Write(where=self._storage(connector).where, records=records, pairs=wanted)
@@ -277,7 +279,7 @@ class WorkerOffsetReader:
 def plan_write(
     reader: WorkerOffsetReader, connector: str, wanted: tuple[PartitionOffset, ...]
 ) -> Write:
-    """See StoragePlace.plan_write."""
+    """See WorkerOffsetReader.plan_write."""
     return reader.plan_write(connector, wanted)
 
 
@@ -346,7 +348,9 @@ class _DistributedWorkerStorage:
         return self._storages[topic]
 
     def topic(self, connector: str) -> str:
-        """Where this connector's offsets are. Raises Refused where that is on another cluster."""
+        """Where this connector's offsets are. Raises RemoteRefusal where that is on another
+        cluster.
+        """
         known = self.known()
         settings = known.settings.get(connector)
         if settings is None:

@@ -1,5 +1,5 @@
 """Rules 27 to 31: what Connect's REST API leaves out, or says otherwise than its topics. Registered
-in rules.py.
+in registry.py.
 """
 
 from __future__ import annotations

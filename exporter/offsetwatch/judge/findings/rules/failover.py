@@ -1,4 +1,4 @@
-"""Rule 21: what a failover rests on and nobody looks at before one. Registered in rules.py."""
+"""Rule 21: what a failover rests on and nobody looks at before one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules 5 to 9: connectors and tasks that fail, once or over and over. Registered in rules.py."""
+"""Rules 5 to 9: connectors and tasks that fail, once or over and over."""
 
 from __future__ import annotations
 

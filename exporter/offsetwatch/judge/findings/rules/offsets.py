@@ -1,6 +1,4 @@
-"""Rules 15 to 20: offsets that mean something else than people believe, and the topics they lie in.
-Registered in rules.py.
-"""
+"""Rules 15 to 20: offsets that do not mean what they seem to, and the topics they are in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules 1 to 4: connectors that make no progress, or go back. Registered in rules.py."""
+"""Rules 1 to 4: connectors that make no progress, or go back."""
 
 from __future__ import annotations
 

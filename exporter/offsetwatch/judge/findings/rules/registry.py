@@ -1,5 +1,5 @@
 """What can be found wrong: numbered rules over one judged snapshot, each a small function that
-yields findings. Called by register.py, which knows since when and what was mended.
+yields findings.
 
 A rule says what is wrong at `seen.now` and gives that moment as `since`. Many partitions of one
 connector with the same trouble are one finding.

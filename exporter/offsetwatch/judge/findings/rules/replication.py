@@ -1,5 +1,5 @@
 """Rules 10 to 14 and 24 to 26: what MirrorMaker 2 has lost, is about to lose, copies again, or has
-still to copy. Registered in rules.py.
+still to copy.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ def _describe_timestamp(
 def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) -> int:
     """Write it, read it back and compare; the offset it was given.
 
-    Raises TooLarge and Refused where it was not written, TimedOut where it may have been, and
-    Malformed where it was, and is not what was sent.
+    Raises SizeLimitExceeded and RemoteRefusal where it was not written, ResponseTimeout where it
+    may have been, and MalformedResponse where it was, and is not what was sent.
     """
     outgoing = prepared.outgoing
     assert outgoing is not None

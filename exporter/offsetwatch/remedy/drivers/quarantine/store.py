@@ -48,7 +48,7 @@ class CombinedQuarantine:
         return found
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
-        """See Quarantine. Raises Refused if the topic is not one to keep anything in."""
+        """See Quarantine. Raises RemoteRefusal if the topic is not one to keep anything in."""
         if self._topic is not None:
             try:
                 return self._topic.put(record, about)

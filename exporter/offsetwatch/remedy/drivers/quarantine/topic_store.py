@@ -134,8 +134,8 @@ class TopicQuarantine:
         return self._topic.where
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        """See Quarantine. Raises TimedOut if the partition could not be read to its end; what was
-        read of it by then is not read again.
+        """See Quarantine. Raises ResponseTimeout if the partition could not be read to its end;
+        what was read of it by then is not read again.
         """
         with closing(self._writer()) as writer:
             settings = writer.settings(self._topic.name)
@@ -153,8 +153,8 @@ class TopicQuarantine:
         return None
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
-        """See Quarantine. Raises TooLarge for a record that the topic does not take, Refused if the
-        topic is not one to keep anything in.
+        """See Quarantine. Raises SizeLimitExceeded for a record that the topic does not take,
+        RemoteRefusal if the topic is not one to keep anything in.
         """
         sha256 = record.sha256
         with closing(self._writer()) as writer:
@@ -204,7 +204,7 @@ class TopicQuarantine:
         return () if settings is None else _find_topic_problems(self._topic, settings)
 
     def _ready(self, writer: QuarantineTopicWriter) -> TopicSettings:
-        """The topic, made if it is not there; raises Refused if it will not do."""
+        """The topic, made if it is not there; raises RemoteRefusal if it will not do."""
         settings = writer.settings(self._topic.name)
         if settings is None:
             self._make(writer)
@@ -276,8 +276,8 @@ class TopicQuarantine:
                 raise ResponseTimeout(self.name, said) from late
 
     def _verified(self, reader: RecordWindowReader, copy: CopyPosition) -> Receipt | None:
-        """The receipt of a copy that is there still, and is what was written. Raises TimedOut where
-        that could not be read.
+        """The receipt of a copy that is there still, and is what was written. Raises
+        ResponseTimeout where that could not be read.
         """
         partition, offset, sha256 = copy
         window = reader.window(

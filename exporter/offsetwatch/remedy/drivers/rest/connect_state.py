@@ -1,7 +1,7 @@
 """What a Connect cluster shows over REST of one connector. Changes nothing.
 
-Called by the driver and by the toolbox. Raises ClientError; an answer that is not what Connect
-promises is a Malformed.
+Raises ClientError; an answer that is not what Connect
+promises is a MalformedResponse.
 """
 
 from __future__ import annotations

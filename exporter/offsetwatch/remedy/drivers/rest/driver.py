@@ -340,7 +340,9 @@ class RestDriver:
     # --- changing --------------------------------------------------------------------------------
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """One request. Raises Unreachable and Denied, of which nothing came, and Ambiguous."""
+        """One request. Raises TargetUnreachable and AccessDenied, of which nothing came, and
+        AmbiguousOutcome.
+        """
         del frozen
         outcome = self._carry_out(step)
         if outcome.answer is AttemptResult.ACK:

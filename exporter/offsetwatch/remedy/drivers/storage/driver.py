@@ -1,7 +1,6 @@
 """The driver that writes offsets where Connect keeps them, while Connect is not there.
 
 Nobody can be asked to stop: that no worker runs is looked for, before and right before the write.
-Called by the runner.
 """
 
 from __future__ import annotations

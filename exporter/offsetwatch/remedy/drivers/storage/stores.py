@@ -1,8 +1,7 @@
 """Where Connect keeps source offsets, to be read and written without Connect: a topic, or the file
 of a standalone worker.
 
-Called by the storage driver, by the REST driver for what Connect cannot do itself, and by places,
-which only read. Nothing is kept between calls but connections, and since when nobody else wrote.
+Nothing is kept between calls but connections, and since when nobody else wrote.
 """
 
 from __future__ import annotations

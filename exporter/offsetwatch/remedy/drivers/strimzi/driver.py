@@ -1,7 +1,7 @@
 """One connector that Strimzi owns, changed through its resource: Strimzi puts back whatever is done
 to it over REST.
 
-How its operator is asked to do anything with offsets is in strimzi_operator.py.
+How its operator is asked to do anything with offsets is in operator.py.
 """
 
 from __future__ import annotations

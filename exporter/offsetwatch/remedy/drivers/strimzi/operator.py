@@ -2,7 +2,7 @@
 
 It is asked by annotations, and answers by removing them. It tries again at every reconciliation
 what it could not do: so an annotation of ours is taken back before anything else, however that
-ends. Every patch names the version of the resource that it was made for. Called by the driver.
+ends. Every patch names the version of the resource that it was made for.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class StrimziOperatorClient:
         return found
 
     def listed(self) -> tuple[PartitionOffset, ...]:
-        """All offsets of the connector, sorted. Raises OperatorRefused; TimedOut where the operator
-        gives no sign; Conflict where somebody else has it do something just now.
+        """All offsets of the connector, sorted. Raises OperatorRefusal; ResponseTimeout where the
+        operator gives no sign; Conflict where somebody else has it do something just now.
         """
         connector_resource = self.through("list")
         owner = self._owner

@@ -1,6 +1,6 @@
 """Which resource of Strimzi owns a connector, and what speaks against changing it.
 
-Called by the daemon's guards, and by the toolbox. Only looks.
+Only looks.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class StrimziObstacles:
 
 
 def build_kube_reader(strimzi: Strimzi) -> KubeReader:
-    """Raises Refused where nothing tells how the API server is reached."""
+    """Raises RemoteRefusal where nothing tells how the API server is reached."""
     try:
         return KubeReader(find_kubernetes_access(strimzi.kubeconfig_file))
     except ConfigError as exc:
