@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import document
 from offsetwatch.history.baselines import job as baselines
-from offsetwatch.history.baselines.model import DAY_S, WEEK_S, compute_usual_lag, fit_baseline
+from offsetwatch.history.baselines.model import DAY_S, WEEK_S, compute_lag_baseline, fit_baseline
 from offsetwatch.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
 from offsetwatch.model.baselines import (
     HOUR_S,
@@ -134,7 +134,7 @@ def looks(lag_at) -> tuple[np.ndarray, np.ndarray]:
 def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
     """A batch every night at two o'clock, and next to nothing else."""
     times, lag = looks(lambda at: np.where((at // HOUR_S) % 24 == 2, 1000.0, 10.0))
-    found = compute_usual_lag(times, lag, END)
+    found = compute_lag_baseline(times, lag, END)
     assert found is not None
     by_night, by_day = found[2], found[12]
     assert (by_night[2], by_day) == (1000.0, (10.0, 10.0, 10.0))
@@ -143,16 +143,16 @@ def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
 
 def test_a_week_in_which_it_stood_still_is_not_usual() -> None:
     times, lag = looks(lambda at: np.where(at > END - WEEK_S, 1e9, 10.0))
-    assert compute_usual_lag(times, lag, END) == tuple((10.0, 10.0, 10.0) for _ in range(168))
+    assert compute_lag_baseline(times, lag, END) == tuple((10.0, 10.0, 10.0) for _ in range(168))
 
 
 def test_a_lag_is_usual_after_four_weeks_of_looking_and_not_before() -> None:
     times, lag = looks(lambda at: np.full(len(at), 10.0))
     few = times > END - 4 * WEEK_S + HOUR_S * 5
     enough = times >= END - 4 * WEEK_S
-    assert compute_usual_lag(times[few], lag[few], END) is None
-    assert compute_usual_lag(times[enough], lag[enough], END) is not None
-    assert compute_usual_lag(times[:0], lag[:0], END) is None
+    assert compute_lag_baseline(times[few], lag[few], END) is None
+    assert compute_lag_baseline(times[enough], lag[enough], END) is not None
+    assert compute_lag_baseline(times[:0], lag[:0], END) is None
 
 
 # --- the document --------------------------------------------------------------------------------

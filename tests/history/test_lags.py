@@ -123,15 +123,15 @@ def test_a_log_of_the_same_name_on_another_cluster_is_another(told: Any) -> None
 
 
 def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
-    from offsetwatch.history.baselines.job import compute_usual_lags
+    from offsetwatch.history.baselines.job import compute_lag_baselines
 
     weeks_s = 8 * 7 * 86_400
     write(tmp_path, GOLD_FLOWS, FLOW)
     write(tmp_path, SILVER_COMMITS, commit(-1, 4))
     write(tmp_path, BRONZE_LOG_ENDS)
-    assert compute_usual_lags(spark, tmp_path, BEGIN + weeks_s) == {}
+    assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {}
     looks = (look(second, 15) for second in range(0, weeks_s, 1800))
     write(tmp_path, BRONZE_LOG_ENDS, *looks)
-    assert compute_usual_lags(spark, tmp_path, BEGIN + weeks_s) == {
+    assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {
         ("lab", "mm2"): ((10.0, 10.0, 10.0),) * 168
     }

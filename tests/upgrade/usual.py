@@ -10,7 +10,7 @@ import numpy as np
 
 from offsetwatch.history.baselines.model import (
     compute_commit_intervals,
-    compute_usual_lag,
+    compute_lag_baseline,
     fit_baseline,
 )
 from offsetwatch.model.baselines import (
@@ -41,7 +41,7 @@ def learn() -> tuple[bytes, dict[str, Any]]:
     assert isinstance(flow, Baseline)
     extra = {
         "commit_s": compute_commit_intervals(hours),
-        "lag": compute_usual_lag(looks, backlog, UNTIL),
+        "lag": compute_lag_baseline(looks, backlog, UNTIL),
     }
     found["mirror"] = Baseline(
         **{name: getattr(flow, name) for name in flow.__struct_fields__} | extra

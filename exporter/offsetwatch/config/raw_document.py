@@ -21,7 +21,7 @@ def iterate_mappings(value: object, path: str) -> Iterator[tuple[str, dict[Any, 
             yield f"{path}[{number}]", item
 
 
-def check_both_given(path: str, section: dict[Any, Any]) -> Iterator[str]:
+def check_exclusive(path: str, section: dict[Any, Any]) -> Iterator[str]:
     """A mistake for each setting that is given and is also given as a file."""
     for name in section:
         if (

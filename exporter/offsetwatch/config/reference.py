@@ -34,7 +34,9 @@ _HEAD: Final = """\
 ## A line that begins with ## explains; one that begins with # is a setting that is not given.
 ## ${NAME} inside a string is the environment variable NAME. Paths are relative to this file.
 """
-_GIVEN_KEYS: Final = frozenset({"Config.kafka", "Connect.kafka", "Connect.url"})  # mostly there
+_UNCOMMENTED_KEYS: Final = frozenset(
+    {"Config.kafka", "Connect.kafka", "Connect.url"}
+)  # mostly there
 _WIDTH: Final = 96
 
 
@@ -49,12 +51,14 @@ def _render_section(of: type[ConfigSection], told: dict[str, str], *, on: bool) 
         key = f"{of.__name__}.{name}"
         inner = find_section_type(field.annotation)
         empty = default_of(field) in ((None, {}) if inner is None else (None, []))
-        given = on and (key in _GIVEN_KEYS or field.is_required() or not empty)
+        given = on and (key in _UNCOMMENTED_KEYS or field.is_required() or not empty)
         yield from _wrap_prose(f"{told[find_docstring_key(of, name)]} ({_describe_field(field)})")
         if inner is None:
             yield from _render_setting(name, _choose_value(key, field), on=given)
             continue
-        given = given and any(_is_given(line) for line in _render_section(inner, told, on=given))
+        given = given and any(
+            _is_uncommented(line) for line in _render_section(inner, told, on=given)
+        )
         lines = [_comment_out(f"{name}:", on=given)]
         if get_origin(field.annotation) is dict:
             lines.append(_comment_out(f"  {EXAMPLES[key]}:", on=given))
@@ -76,7 +80,7 @@ def _indent_lines(lines: Iterator[str], by: int) -> Iterator[str]:
         yield f"#{' ' * by}{line[1:]}" if off else f"{' ' * by}{line}" if line else line
 
 
-def _is_given(line: str) -> bool:
+def _is_uncommented(line: str) -> bool:
     """Whether it is a setting that is given: a section without one would be none at all."""
     return bool(line) and not line.lstrip().startswith("#")
 

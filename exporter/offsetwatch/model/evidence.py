@@ -15,7 +15,7 @@ BYTES: Final = "bytes"
 OFFSETS: Final = "offsets"  # how many; OFFSET is one of them
 
 NONE: Final = "none"  # stands for a value that is null
-_UNITS_NOT_SHOWN: Final = frozenset({OFFSET, TIME, None})  # the value alone says what it is
+_UNPRINTED_UNITS: Final = frozenset({OFFSET, TIME, None})  # the value alone says what it is
 
 
 class EvidenceItem(msgspec.Struct, frozen=True, gc=False):
@@ -38,7 +38,7 @@ def format_value(item: EvidenceItem) -> str:
     """Return a value with its unit, as a person reads it: `3 records`, `120`, `none`."""
     if item.value is None:
         return NONE
-    if item.unit in _UNITS_NOT_SHOWN or isinstance(item.value, str):
+    if item.unit in _UNPRINTED_UNITS or isinstance(item.value, str):
         return str(item.value)
     unit = item.unit or ""
     return f"{item.value} {unit.removesuffix('s') if item.value == 1 else unit}"

@@ -9,7 +9,7 @@ from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
 from offsetwatch.remedy.locate.connector_settings import SinkFacts
 from offsetwatch.remedy.locate.converter_check import (
-    SHOWN_MAX,
+    EXAMPLES_MAX,
     decode_suspects,
     find_contradiction,
     has_unknown_converter,
@@ -104,11 +104,11 @@ def test_of_a_stage_that_decodes_nothing_there_is_no_evidence() -> None:
 
 def test_of_many_records_that_fail_a_few_are_shown() -> None:
     found = decode_suspects(
-        [suspect(values(0, *[BAD] * (SHOWN_MAX + 1)))], facts(key=Converter(STRING)), VALUE
+        [suspect(values(0, *[BAD] * (EXAMPLES_MAX + 1)))], facts(key=Converter(STRING)), VALUE
     )
     told = found.evidence(BY_JSON, VALUE)
-    assert EvidenceItem("fail our own decode", SHOWN_MAX + 1, "records") in told
-    assert [at.name for at in told].count("fails") == SHOWN_MAX
+    assert EvidenceItem("fail our own decode", EXAMPLES_MAX + 1, "records") in told
+    assert [at.name for at in told].count("fails") == EXAMPLES_MAX
 
 
 def test_of_a_converter_that_nobody_knows_it_is_said_where_it_comes_from() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.remedy.classify.throwables import RULES, find_meaning, find_place_veto
+from offsetwatch.remedy.classify.throwables import RULES, find_frame_veto, find_meaning
 from offsetwatch.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, ThrowableHint
 from offsetwatch.remedy.classify.throwables.places import PLACES
 
@@ -80,4 +80,4 @@ def test_the_closest_rule_speaks(name, word):
     ],
 )
 def test_a_call_forbids_by_the_beginning_of_its_name(place, kind):
-    assert find_place_veto(place) is kind
+    assert find_frame_veto(place) is kind

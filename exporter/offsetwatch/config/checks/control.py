@@ -13,8 +13,8 @@ from typing import Any, Final
 from offsetwatch.config.files import parse_tokens, read_private_file
 from offsetwatch.config.raw_document import (
     as_mapping,
-    check_both_given,
     check_cluster_name,
+    check_exclusive,
     iterate_mappings,
 )
 from offsetwatch.config.schema.types import is_loopback
@@ -45,7 +45,7 @@ def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
         yield "control.users: control.web_config_file is required: it has the passwords"
     if web and control.get("tls") is not None:
         yield "control: give tls or web_config_file, not both"
-    yield from check_both_given("control.tls", tls)
+    yield from check_exclusive("control.tls", tls)
     if clients and not web and "client_ca_file" not in tls:
         yield "control.clients: control.tls.client_ca_file is required to know a client"
     if "client_ca_file" in tls and not clients:

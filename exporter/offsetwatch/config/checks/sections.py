@@ -18,8 +18,8 @@ from offsetwatch.config.durations import parse_duration
 from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.config.raw_document import (
     as_mapping,
-    check_both_given,
     check_cluster_name,
+    check_exclusive,
     iterate_mappings,
 )
 from offsetwatch.config.schema.root import NotifyConfig
@@ -61,7 +61,7 @@ def check_sections(document: dict[str, Any], folder: Path) -> list[str]:
         properties = as_mapping(as_mapping(kafka).get("properties"))
         if "bootstrap.servers" in properties:
             mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
-        mistakes.extend(check_both_given(f"kafka.{name}.properties", properties))
+        mistakes.extend(check_exclusive(f"kafka.{name}.properties", properties))
         mistakes.extend(_check_unused_properties(f"kafka.{name}", as_mapping(kafka), properties))
     mistakes.extend(_check_notify(as_mapping(document.get("notify"))))
     mistakes.extend(_check_own_access(document))
@@ -174,7 +174,7 @@ def _check_notify(notify: dict[Any, Any]) -> Iterator[str]:
             if kind == "webhooks":
                 if "url" not in receiver and "url_file" not in receiver:
                     yield f"{path}: url or url_file is required"
-                yield from check_both_given(path, receiver)
+                yield from check_exclusive(path, receiver)
 
 
 def _parse_seconds(notify: dict[Any, Any], name: str) -> float | None:
@@ -192,7 +192,7 @@ def _check_server_access(path: str, server: dict[Any, Any]) -> Iterator[str]:
     if isinstance(auth, dict):
         yield from _check_auth(f"{path}.auth", auth)
     tls = as_mapping(server.get("tls"))
-    yield from check_both_given(f"{path}.tls", tls)
+    yield from check_exclusive(f"{path}.tls", tls)
     urls = [server.get("url"), *_as_list(server.get("urls"))]
     given = [url.lower() for url in urls if isinstance(url, str)]
     if tls and given and all(url.startswith("http:") for url in given):
@@ -214,7 +214,7 @@ def _check_auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
         yield f"{path}: password or password_file is required with username"
     elif basic and "username" not in basic:
         yield f"{path}: username is required with a password"
-    yield from check_both_given(path, auth)
+    yield from check_exclusive(path, auth)
 
 
 def _as_list(value: object) -> list[Any]:

@@ -68,7 +68,7 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
             for table in (SILVER_COMMITS, SILVER_LOGS)
         )
         rows = compute_baselines(commits, logs, until).collect()
-        lag = compute_usual_lags(spark, base, until)
+        lag = compute_lag_baselines(spark, base, until)
     connectors = _decode_documents((row.baseline for row in rows), Baseline)
     found = Baselines(
         made_at=now,
@@ -141,7 +141,7 @@ def _build_connector_task(until: float) -> Callable[[pa.Table], pa.Table]:
     return of_one
 
 
-def compute_usual_lags(
+def compute_lag_baselines(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
     """Of each flow whose log ends were sampled for long enough."""
@@ -174,7 +174,7 @@ def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
     def of_one(rows: pa.Table) -> pa.Table:
         whose = {name: rows[name][0].as_py() for name in _CONNECTOR_COLUMNS}
         at, lag = (rows[name].to_numpy().astype(np.float64) for name in ("at", "lag"))
-        found = model.compute_usual_lag(at, lag, until)
+        found = model.compute_lag_baseline(at, lag, until)
         made = [] if found is None else [{**whose, "lag": msgspec.json.encode(found)}]
         return pa.Table.from_pylist(made, schema=_LAG_SCHEMA)
 

@@ -79,7 +79,7 @@ def compute_commit_intervals(commits: Floats) -> tuple[float, float, float] | No
     return half, most, nearly_all
 
 
-def compute_usual_lag(times: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
+def compute_lag_baseline(times: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
     """For each hour of the week the quantiles of what a flow had still to copy, by the hour and
     those beside it: of each week by itself, and of these the middle one, so that a week in which it
     stood still changes little. None where an hour was not looked at in WEEKS_MIN weeks.

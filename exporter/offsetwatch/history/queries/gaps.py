@@ -68,7 +68,7 @@ def find_pauses(
     end = until if known is None else min(until, known)
     times = _read_commit_times(base, key, since, until, advances=usual is not None)
     spans = [(one, other) for one, other in pairwise(times) if other - one > FLUSH_S_MAX]
-    often = _compute_usual_pause(spans, since)
+    often = _compute_baseline_pause(spans, since)
     last = (times[-1], end) if times and end - times[-1] > FLUSH_S_MAX else None
     for begins, ends in [*spans, *(() if last is None else (last,))]:
         ongoing = (begins, ends) == last
@@ -131,7 +131,7 @@ def _episode(
     )
 
 
-def _compute_usual_pause(spans: list[tuple[float, float]], since: float) -> float | None:
+def _compute_baseline_pause(spans: list[tuple[float, float]], since: float) -> float | None:
     """How long a pause usually is, by those that begin in the window; None of too few."""
     lasted = [ends - begins for begins, ends in spans if begins >= since]
     return median(lasted) if len(lasted) >= PAUSES_MIN else None

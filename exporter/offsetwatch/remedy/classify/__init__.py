@@ -48,7 +48,7 @@ from offsetwatch.remedy.classify.stages import (
     converter_stage_of,
     stage_of,
 )
-from offsetwatch.remedy.classify.throwables import find_meaning, find_place_veto
+from offsetwatch.remedy.classify.throwables import find_frame_veto, find_meaning
 from offsetwatch.remedy.classify.throwables.kinds import (
     SKIPPABLE,
     FailureKind,
@@ -77,7 +77,7 @@ _THROWS: Final = {
     RUNTIME_PACKAGE + "ExactlyOnceWorkerSourceTask.maybeWrapProducerSendException": PRODUCER_SEND,
 }
 _OWN_PACKAGES: Final = (RUNTIME_PACKAGE, "java.", "jdk.")
-_QUOTING_PLACE: Final = (
+_QUOTING_FRAME: Final = (
     "WorkerSourceTask.maybeCreateTopic"  # says a topic's name, which a record may have
 )
 
@@ -252,7 +252,7 @@ def _find_root(lines: Sequence[TraceLine]) -> _Root | None:
 
 def _are_frames_of(frames: Sequence[StackFrame], packages: tuple[str, ...]) -> bool:
     return all(
-        frame.package.startswith(packages) and not frame.place.endswith(_QUOTING_PLACE)
+        frame.package.startswith(packages) and not frame.place.endswith(_QUOTING_FRAME)
         for frame in frames
     )
 
@@ -312,7 +312,7 @@ def _find_veto(
     found += [
         kind
         for line in lines
-        if isinstance(line, StackFrame) and (kind := find_place_veto(line.place)) is not None
+        if isinstance(line, StackFrame) and (kind := find_frame_veto(line.place)) is not None
     ]
     said = next((kind for kind in found if kind is not FailureKind.UNKNOWN), None)
     if said in _REMOTE_KINDS and stage == CONVERTER:

@@ -141,7 +141,7 @@ def _handle_cancellation(
         return _build_next_move(progress)
     match event:
         case InterruptEvent():
-            if _is_change_under_way(progress):
+            if _is_change_in_progress(progress):
                 return _build_next_move(progress)
             return _fail(progress, PlanFailureCause.INTERRUPTED, "interrupted", now)
         case AbortEvent():
@@ -190,7 +190,7 @@ def _can_roll_back(progress: PlanProgress) -> bool:
     return not asked and not isinstance(progress.step, VerificationStep)
 
 
-def _is_change_under_way(progress: PlanProgress) -> bool:
+def _is_change_in_progress(progress: PlanProgress) -> bool:
     """Whether a change is done or may yet be, or nobody knows what there is to go back from."""
     if not progress.identified:
         return bool(progress.touched)
@@ -414,7 +414,7 @@ def _fail(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float
         return _end_ineffective(progress, cause, said, now)
     if not progress.effects:
         return _end_unchanged(progress, cause, said, now)
-    if progress.undoing or _has_no_way_back(progress):
+    if progress.undoing or _has_no_rollback(progress):
         return _park(progress, PlanEnding.PARKED, cause, said, now)
     return _start_rollback(progress, cause, said, now)
 
@@ -428,7 +428,7 @@ def _start_rollback(progress: PlanProgress, cause: PlanFailureCause, said: str, 
     )
 
 
-def _has_no_way_back(progress: PlanProgress) -> bool:
+def _has_no_rollback(progress: PlanProgress) -> bool:
     steps = progress.plan.steps
     if any(is_irreversible(steps[number]) for number in progress.touched):
         return True

@@ -25,7 +25,7 @@ from offsetwatch.remedy.locate.search import Suspect
 # The order in which a record goes through them.
 CONVERTER_STAGES: Final = (KEY, VALUE, HEADER)
 STAGES: Final = (*CONVERTER_STAGES, CONVERTER, TRANSFORM, PUT)
-SHOWN_MAX: Final = 5
+EXAMPLES_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class DecodeResult:
                 f"{failing.record.topic}-{failing.record.partition}@{failing.record.offset}: "
                 f"{failing.why}",
             )
-            for failing in self.bad[:SHOWN_MAX]
+            for failing in self.bad[:EXAMPLES_MAX]
         )
         return (
             EvidenceItem("converter", ", ".join(dict.fromkeys(names))),

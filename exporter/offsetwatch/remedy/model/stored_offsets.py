@@ -317,7 +317,7 @@ def _build_key(
         order = (
             _parse_field_order(pair.key.encode())
             if pair.key
-            else _find_usual_order(contents, connector, fields)
+            else _find_common_order(contents, connector, fields)
         )
     key = build_connect_key(connector, fields)
     if order is not None:
@@ -333,7 +333,7 @@ def _is_commit(offset: _ConnectorRecord) -> bool:
     return offset.bare.is_spelling and not offset.stored.ours and offset.stored.value is not None
 
 
-def _find_usual_order(
+def _find_common_order(
     contents: OffsetStoreContents, connector: str, fields: Mapping[str, object]
 ) -> tuple[str, ...] | None:
     """The order in which the connector last wrote keys of these fields; None if it wrote none."""

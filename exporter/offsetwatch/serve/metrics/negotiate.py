@@ -14,7 +14,7 @@ RANGES_MAX = 64  # media ranges looked at; Prometheus sends five, browsers up to
 
 # Names and labels of ours need no escaping, so these schemes all leave them as they are and may be
 # promised. `dots` would double every underscore; who asks for it gets the fallback.
-_ESCAPING_KEPT = frozenset({"allow-utf-8", "underscores", "values"})
+_SUPPORTED_ESCAPING = frozenset({"allow-utf-8", "underscores", "values"})
 _ESCAPING_FALLBACK = "underscores"
 
 _QUALITY = re.compile(r"0(\.\d*)?|1(\.0*)?")
@@ -105,7 +105,7 @@ def _format_content_type(chosen: Format, media_range: _Range | None) -> str:
     if not chosen.escaping:
         return text
     scheme = media_range.parameters.get("escaping", "") if media_range is not None else ""
-    return f"{text}; escaping={scheme if scheme in _ESCAPING_KEPT else _ESCAPING_FALLBACK}"
+    return f"{text}; escaping={scheme if scheme in _SUPPORTED_ESCAPING else _ESCAPING_FALLBACK}"
 
 
 def _parse_ranges(header: str) -> list[_Range]:

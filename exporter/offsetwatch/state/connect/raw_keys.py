@@ -407,7 +407,7 @@ def _choose_spelling(
         return known[0], ()
     own = _sort_newest_first(spelling for spelling in known if spelling.committed is not None)
     if not own:
-        return _choose_if_alike(
+        return _choose_if_identical(
             sorted(known, key=lambda spelling: spelling.place[:2], reverse=True)
         )
     newest, others = own[0], [spelling for spelling in own[1:] if spelling.value is not None]
@@ -426,7 +426,7 @@ def _choose_spelling(
     if any(
         not _find_last_commit(newest).is_after(_find_last_commit(spelling)) for spelling in others
     ):
-        return _choose_if_alike(
+        return _choose_if_identical(
             [newest, *others]
         )  # an offsets file tells no time, nor do two clocks
     if newest.moments >= newest.needed:
@@ -442,7 +442,7 @@ def _choose_spelling(
     once = all(spelling.moments <= 1 for spelling in others)
     if used is None and usual and once and not _is_erased(known, newest):
         return newest, ()  # nothing but its age speaks for another
-    return _choose_if_alike([newest, *others])
+    return _choose_if_identical([newest, *others])
 
 
 def _sort_newest_first(found: Iterable[Spelling]) -> list[Spelling]:
@@ -503,7 +503,7 @@ def _find_commit_moments(
     return orders.get(parse_field_order(spelling.raw_key), ())
 
 
-def _choose_if_alike(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+def _choose_if_identical(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
     """Return the first if it does not matter which one it is: all say the same."""
     texts = {None if spelling.value is None else spelling.value.text for spelling in found}
     return (found[0], ()) if len(texts) == 1 else (None, tuple(found))

@@ -43,7 +43,7 @@ _PREFIXES: Final = tuple(
     )
 )
 _SUFFIXES: Final = tuple((name[1:], word) for name, word in _NAME_MEANINGS if name.startswith("*"))
-_PLACE_PREFIXES: Final = tuple(begins for begins, _ in PLACES)  # most calls are none of these
+_FRAME_PREFIXES: Final = tuple(begins for begins, _ in PLACES)  # most calls are none of these
 
 
 def find_meaning(name: str) -> ThrowableMeaning | None:
@@ -60,8 +60,8 @@ def find_meaning(name: str) -> ThrowableMeaning | None:
     return None
 
 
-def find_place_veto(place: str) -> FailureKind | None:
+def find_frame_veto(place: str) -> FailureKind | None:
     """What a call forbids, `package.Class.method`."""
-    if not place.startswith(_PLACE_PREFIXES):
+    if not place.startswith(_FRAME_PREFIXES):
         return None
     return next(kind for begins, kind in PLACES if place.startswith(begins))

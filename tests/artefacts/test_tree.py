@@ -1,0 +1,95 @@
+"""What a stranger finds the right file and function by: names, and how much is in one folder."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "exporter" / "offsetwatch"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+MODULES_IN_A_FOLDER = 15
+
+# Words that name nothing in the field of Kafka, Connect and Prometheus.
+_BANNED = """
+told tell asked wanted seen stood shown met kept given considered looked whose who ill vague
+office desk courier diary trail crowd fate fates hands tether pulse landing site sites standing
+stands place way habit usual look looks glance anew sight blind law laws life lives rhythm news
+stretch storm wish wishes picture together alike edge
+"""
+BANNED = frozenset(_BANNED.split())
+# What stands in a published document (OpenAPI), in guards' names, or is a word of the field.
+PUBLISHED = {
+    "shown_first",
+    "Told",
+    "Wish",
+    "BreakerSeen",
+    "LAST_SEEN",
+    "same_place",
+    "storm",
+    "stands_still",
+}
+OF_THE_FIELD = {
+    "_HALF_LIFE_WEEKS",  # of a weight
+    "LOOK_BACK_S",
+    "_add_last_seen",
+    "_find_last_seen_w",
+    "wanted_running",
+}
+
+
+def top_level(module: Path) -> Iterator[str]:
+    for node in ast.parse(module.read_text()).body:
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+
+
+def words(name: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)}
+
+
+def test_the_words_of_a_name_are_told_apart():
+    assert words("_build_TCPSite2_at") == {"build", "tcp", "site2", "at"}
+    assert words("ConnectorRow") == {"connector", "row"}
+
+
+def test_a_public_class_has_a_name_of_its_own():
+    found = defaultdict(list)
+    for module in MODULES:
+        for node in ast.parse(module.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(module.relative_to(PACKAGE)))
+    assert len(found) > 500
+    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
+def test_a_folder_shows_its_parts_at_a_glance():
+    folders = {module.parent for module in MODULES}
+    counts = {
+        str(folder.relative_to(PACKAGE)): len([*folder.glob("*.py")]) - 1 for folder in folders
+    }
+    assert len(counts) > 40
+    assert {name: count for name, count in counts.items() if count > MODULES_IN_A_FOLDER} == {}
+
+
+@pytest.mark.parametrize("package", sorted({m.relative_to(PACKAGE).parts[0] for m in MODULES}))
+def test_names_are_words_of_the_field(package):
+    wrong = [
+        f"{module.relative_to(PACKAGE)}: {name}"
+        for module in MODULES
+        if module.relative_to(PACKAGE).parts[0] == package
+        for name in (module.stem, *top_level(module))
+        if words(name) & BANNED and name not in PUBLISHED | OF_THE_FIELD
+    ]
+    assert wrong == []
