@@ -160,7 +160,7 @@ def select_partitions(
             for number in range(topics[topic]):
                 offsets.setdefault(MirrorPartition(mirror.source, topic, number), None)
     gone = frozenset(
-        offset for offset in offsets if offset.partition >= topics.get(offset.topic, 0)
+        partition for partition in offsets if partition.partition >= topics.get(partition.topic, 0)
     )
     if gone and not complete:
         names = ", ".join(sorted({partition.topic for partition in gone}))
