@@ -56,11 +56,11 @@ def test_only_the_slowest_tests_of_all_parts_are_listed(tmp_path: Path):
         ),
         (
             "exporter/offsetwatch/decode/mirror_maker.py",
-            "from offsetwatch.decode import dialects, mm2",
+            "from offsetwatch.decode import dialects, mirror_maker",
         ),
         (
             "exporter/offsetwatch/decode/mirror_maker.py",
-            "from offsetwatch.decode import (\n    dialects,\n    mm2,\n)",
+            "from offsetwatch.decode import (\n    dialects,\n    mirror_maker,\n)",
         ),
         (
             "exporter/offsetwatch/decode/mirror_maker.py",
