@@ -1,7 +1,7 @@
-"""Addresses `host:port`, where an IPv6 host stands in brackets: `[::1]:9092`. Pure.
+"""Addresses of the form `host:port`, with an IPv6 host in brackets: `[::1]:9092`. Pure.
 
-librdkafka and URLs need the brackets; Java's clients and Kafka's own answers go without, and an
-IPv6 host has many spellings. Two addresses are compared in the spelling of `written`.
+librdkafka and URLs need the brackets. Java clients and the Kafka protocol omit them, and an IPv6
+host has many spellings. Two addresses are compared in the spelling of `normalize_address`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ADDRESS_PATTERN = re.compile(
 
 
 class Address(NamedTuple):
-    """A host, without brackets, and a port."""
+    """Host, without brackets, and port of an address."""
 
     host: str
     port: int
@@ -38,23 +38,23 @@ def parse_address(text: str) -> Address | None:
 
 
 def format_address(host: str, port: int | str) -> str:
-    """Return the address of a host, with or without brackets, as all of them are compared."""
+    """Build an address in the spelling used for comparison; the host may have brackets."""
     bare = host.removeprefix("[").removesuffix("]")
     ipv6 = _normalize_ipv6(bare)
     return f"{bare}:{port}" if ipv6 is None else f"[{ipv6}]:{port}"
 
 
 def normalize_address(text: str) -> str:
-    """Return the spelling in which an address is compared; what is none as it is.
+    """Return an address in the spelling used for comparison; other text is returned unchanged.
 
-    Without brackets the port is what follows the last colon, as Java's clients take it.
+    Without brackets the port follows the last colon, as in Java clients.
     """
     host, colon, port = text.rpartition(":")
     return format_address(host, port) if colon and port.isdecimal() else text
 
 
 def is_ipv6(host: str) -> bool:
-    """Return whether this is an IPv6 address, without brackets; it may name its zone."""
+    """Return whether a host without brackets is an IPv6 address; it may include a zone."""
     return _normalize_ipv6(host) is not None
 
 

@@ -1,5 +1,6 @@
-"""The only place that reads the clock. Adapters and the daemon hold a Clock; the core is given
-`now`.
+"""Clocks: the only module that reads the time.
+
+Clients and the daemon hold a clock; the core takes `now` as an argument.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ _MAX_DATETIME: Final = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 
 
 def to_utc(moment: float) -> datetime:
-    """Return Unix seconds as a moment in UTC, or the first or last one that Python knows: the
-    timestamp of a record may be any number, as brokers before 4.0 take all of them.
+    """Return Unix seconds as a datetime in UTC.
+
+    A value out of range becomes the first or last datetime of Python: before Kafka 4.0 a broker
+    accepts any number as a record timestamp.
     """
     try:
         return datetime.fromtimestamp(moment, tz=UTC)
@@ -23,29 +26,30 @@ def to_utc(moment: float) -> datetime:
 
 
 class UnixClock(Protocol):
-    """Unix time in seconds."""
+    """Protocol of a clock that returns Unix time in seconds."""
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         ...
 
 
 class SteadyClock:
-    """Unix time that only goes on, at the pace it should, however the machine's clock is set: for
-    waits that must be neither cut short nor drawn out.
+    """Clock that returns Unix time but runs on the monotonic clock of the machine.
+
+    Setting the machine's clock changes nothing, so a wait is neither shortened nor prolonged.
     """
 
     def __init__(self) -> None:
         self._begun_at = time.time() - time.monotonic()
 
     def now(self) -> float:
-        """Seconds since the epoch, as the machine had it when this was made."""
+        """Return the seconds since the epoch, as the machine had it when this clock was created."""
         return self._begun_at + time.monotonic()
 
 
 class SystemClock:
-    """The machine's clock."""
+    """Clock of the machine."""
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         return time.time()

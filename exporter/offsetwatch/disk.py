@@ -1,7 +1,6 @@
-"""What a crash, a second process or another user must not spoil: names that are on the disk, one
-holder, and files that are ours alone.
+"""Safety of our files on disk: durable file names, one process at a time, exclusive ownership.
 
-Beneath everything that keeps files of its own.
+Protects against a crash, a second process and another user. Used by every module that writes files.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TextIO
 
 
 def sync_folder(folder: Path) -> None:
-    """Put on the disk which files a folder has: a file that was synced may still have no name."""
+    """Sync a folder to disk: a file that was synced may otherwise still have no name."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -24,10 +23,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def acquire_file_lock(handle: TextIO, since: str) -> str | None:
-    """Be the one process that holds this file, and say so in it, for as long as it is open: the
-    kernel's lock ends with its process however that ends.
+    """Lock a file for this process and write a description of the process into it.
 
-    None if it is ours now; else what its holder said of itself, "" if it has not yet.
+    The lock lasts while the file is open. The kernel releases it when the process ends, for
+    whatever reason.
+
+    Returns None if this process now holds the lock. Otherwise returns the description that its
+    holder wrote, "" if it has not written one yet.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,8 +44,9 @@ def acquire_file_lock(handle: TextIO, since: str) -> str | None:
 
 
 def find_ownership_problem(path: Path) -> str | None:
-    """Why somebody else may have written this file, or may yet; None if nobody can, or if it is not
-    there.
+    """Return why another user may have written this file, or may write it.
+
+    None if no other user can, or if the file does not exist.
     """
     try:
         found = path.lstat()

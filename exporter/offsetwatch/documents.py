@@ -1,5 +1,7 @@
-"""JSON documents that leave the process or come in: of the read API, the control listener, webhooks
-and `-o json|yaml`. Moments in them are RFC 3339 in UTC. What is kept on disk is not made here.
+"""JSON documents that leave or enter the process: encoding, decoding and JSON Schemas.
+
+They belong to the read API, the control listener, webhooks and `-o json|yaml`. Moments in them are
+RFC 3339 in UTC. Documents stored on disk are not encoded here.
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ def encode(document: Any) -> bytes:
 
 
 def decode(body: bytes, kind: type[Document]) -> Document:
-    """Return the document of a body. Raises msgspec.DecodeError, UnicodeDecodeError and
-    RecursionError.
+    """Decode a document from a request or response body.
+
+    Raises msgspec.DecodeError, UnicodeDecodeError and RecursionError.
     """
     return msgspec.json.decode(body, type=kind, dec_hook=_decode_moment)
 
 
 def convert(plain: Any, kind: type[Document]) -> Document:
-    """Return the document of parsed JSON. Raises msgspec.ValidationError."""
+    """Convert parsed JSON to a document. Raises msgspec.ValidationError."""
     return msgspec.convert(plain, kind, strict=True, dec_hook=_decode_moment)
 
 

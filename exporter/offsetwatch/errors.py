@@ -1,40 +1,41 @@
-"""What can go wrong, and what the caller does about it.
+"""Errors of offsetwatch, and what the caller does about each.
 
 * OffsetwatchError
-  x ConfigError            the user must change the file            -> exit 2, names the YAML path
-  x ClientError            the outside world; knows its target
-    + SettingsRefused      librdkafka takes no such property       -> the user must change the file
-    + Unreachable          no connection was made                   -> nothing happened; retry later
-    + Ambiguous            the call may have been carried out       -> a read may be repeated
-      - ResponseTimeout           no answer in time
-        NoReadableCluster        of no cluster that is configured
-      - ServerError        any 5xx (Connect says 500 while the work goes on)
-      - IncompleteResponse             the connection broke in the middle of an answer
-    + Refused              an answer that says no; nothing happened
-      - NotFound           404, unknown topic                       -> forget the subject
-      - Conflict           409: rebalance, leader unknown           -> retry later
-      - Unsettled          no leader, or a new one, just now        -> retry later
-      - Throttled          429                                      -> retry later
-      - Denied             401, 403, ACL                            -> retrying will not help
-    + Malformed            a 2xx the protocol forbids               -> count, do not believe
-    + SizeLimitExceeded             an answer beyond our bound, or a record
-                           beyond the broker's                      -> retrying will not help
-    + OffsetsTopicNotIdentified      discovery found none or several topics   -> the message says
-    what to name
-      - SeveralOffsetsTopics   several
-    + TopicChanged         re-created, cut or split under a reader  -> read it again from the start
-  x HistoryError           the pipeline's contract was broken
-    + SparkTerminated            its JVM ended under it                   -> run again; nothing is
-    lost
-  x RemedyError            a change may not begin                   -> exit 3; nothing happened
-    + Busy                 another process works on this connector  -> wait for it
-    + Unfinished           an earlier plan for it is still open     -> recover or resolve that one
-    + Overtaken            somebody has begun or refused this plan  -> look at what became of it
-    + JournalDamaged       the journal is not what was written      -> no journal, no change
+  x ConfigError                  the user must change the file           -> exit 2, names the path
+  x ClientError                  a remote system; knows its target
+    + SettingsRefused            librdkafka refuses a property           -> the user must act
+    + TargetUnreachable          no connection was made                  -> nothing happened; retry
+    + AmbiguousOutcome           the call may have been carried out      -> a read may be repeated
+      - ResponseTimeout          no response in time
+        NoReadableCluster        no configured cluster could be read
+      - ServerError              any 5xx (Connect returns 500 while the work goes on)
+      - IncompleteResponse       the connection broke during the response
+    + RemoteRefusal              a response that refuses; nothing happened
+      - NotFound                 404, unknown topic                      -> forget the subject
+      - Conflict                 409: rebalance, leader unknown          -> retry later
+      - LeaderNotAvailable       no leader, or a new one                 -> retry later
+      - TooManyRequests          429                                     -> retry later
+      - AccessDenied             401, 403, ACL                           -> retrying will not help
+      - ProducerFenced           another producer has the transactional.id
+    + MalformedResponse          a 2xx that the protocol forbids         -> count, do not believe
+    + SizeLimitExceeded          a response beyond our limit, or a
+                                 record beyond the broker's              -> retrying will not help
+    + OffsetsTopicNotIdentified  discovery found no topic or several     -> the message says what to
+                                                                            configure
+      - SeveralOffsetsTopics     several
+    + TopicChanged               recreated, truncated or split while it
+                                 was read                                -> read it from the start
+  x HistoryError                 the history pipeline broke a guarantee
+    + SparkTerminated            the JVM ended during the run            -> run again, no loss
+  x RemedyError                  a change may not begin                  -> exit 3; nothing happened
+    + ConnectorBusy              another process changes this connector  -> wait for it
+    + PlanUnfinished             an earlier plan for it is still open    -> recover or resolve it
+    + PlanStateConflict          the journal has another state of it     -> check the plan's outcome
+    + JournalDamaged             the journal is not what was written     -> no journal, no change
+    + NotLeader                  this replica is not the leader
 
-Not exceptions: Undecodable (a value that decoders return). Not caught: AssertionError, which is a
-bug. Each class carries `reason`, a short fixed word: it is the `reason` label of
-`input_errors_total`.
+Not an exception: Undecodable (a value that decoders return). Not caught: AssertionError, which is a
+bug. Each class has a `reason`, a short fixed word: the `reason` label of `input_errors_total`.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ from typing import ClassVar
 
 
 class OffsetwatchError(Exception):
-    """Root of everything this program raises on purpose."""
+    """Root of all errors that this program raises on purpose."""
 
     reason: ClassVar[str] = "error"
 
 
 class ConfigError(OffsetwatchError):
-    """The configuration file is wrong; `mistakes` lists every one of them, each with its path."""
+    """Error in the configuration file; `mistakes` lists every mistake, each with its path."""
 
     reason = "config"
 
@@ -61,31 +62,31 @@ class ConfigError(OffsetwatchError):
 
 
 class HistoryError(OffsetwatchError):
-    """The history pipeline cannot go on without breaking what it promises."""
+    """Error of the history pipeline: it cannot go on without breaking a guarantee."""
 
     reason = "history"
 
 
 class SparkTerminated(HistoryError):
-    """Spark's JVM ended under the run: killed, out of memory, or spark-submit was told to stop."""
+    """Error: the JVM of a Spark run ended: killed, out of memory, or spark-submit was stopped."""
 
     reason = "spark_gone"
 
 
 class RemedyError(OffsetwatchError):
-    """A change may not begin, and has not. The message says what to do first."""
+    """Error of a change that may not begin, and has not. The message says what to do first."""
 
     reason = "remedy"
 
 
 class ConnectorBusy(RemedyError):
-    """Another process works on this connector now."""
+    """Error: another process is changing this connector now."""
 
     reason = "busy"
 
 
 class PlanUnfinished(RemedyError):
-    """An earlier plan for this connector is still open, and nobody works on it."""
+    """Error: an earlier plan for this connector is still open, and no process works on it."""
 
     reason = "unfinished"
 
@@ -95,28 +96,31 @@ class PlanUnfinished(RemedyError):
 
 
 class PlanStateConflict(RemedyError):
-    """What was about to be begun is no longer what the journal says of the plan."""
+    """Error: the journal no longer has the plan in the state that the change started from."""
 
     reason = "overtaken"
 
 
 class JournalDamaged(RemedyError):
-    """The journal is not what was written to it, or cannot be written to."""
+    """Error: the journal is not what was written to it, or cannot be written to."""
 
     reason = "journal_damaged"
 
 
 class NotLeader(RemedyError):
-    """This replica does not lead, or does not any more: what it was about to write is not in the
-    journal, or another replica will find it there.
+    """Error: this replica is not, or no longer, the leader.
+
+    Its entry is not in the journal, or another replica will find it there.
     """
 
     reason = "not_leader"
 
 
 class ClientError(OffsetwatchError):
-    """The outside world. `target` names the cluster or URL that was asked, never a secret;
-    `advice` what to change, None where that is not known.
+    """Error of a call to a remote system.
+
+    `target` names the cluster or URL that was called, never a secret. `advice` says what to change,
+    None where that is not known.
     """
 
     reason = "client"
@@ -129,31 +133,31 @@ class ClientError(OffsetwatchError):
 
 
 class SettingsRefused(ClientError):
-    """The client library refuses a property, its value, or a file that it names."""
+    """Error: the client library refuses a property, its value, or a file that it names."""
 
     reason = "settings"
 
 
 class TargetUnreachable(ClientError):
-    """No connection was made: nothing happened."""
+    """Error: no connection was made. Nothing happened."""
 
     reason = "unreachable"
 
 
 class AmbiguousOutcome(ClientError):
-    """The call may or may not have been carried out."""
+    """Error: the call may or may not have been carried out."""
 
     reason = "ambiguous"
 
 
 class ResponseTimeout(AmbiguousOutcome):
-    """No answer in time."""
+    """Error: no response in time."""
 
     reason = "timeout"
 
 
 class NoReadableCluster(ResponseTimeout):
-    """No cluster could be read. `lines` has each of them and why, in one line."""
+    """Error: no cluster could be read. `lines` has one line for each, with the cause."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -161,89 +165,89 @@ class NoReadableCluster(ResponseTimeout):
 
 
 class ServerError(AmbiguousOutcome):
-    """A 5xx answer."""
+    """Error: a 5xx response."""
 
     reason = "server_error"
 
 
 class IncompleteResponse(AmbiguousOutcome):
-    """The connection broke before the answer was complete."""
+    """Error: the connection broke before the response was complete."""
 
     reason = "cut_off"
 
 
 class RemoteRefusal(ClientError):
-    """An answer that says no."""
+    """Error: the remote system refused. Nothing happened."""
 
     reason = "refused"
 
 
 class NotFound(RemoteRefusal):
-    """404, or a topic the broker does not know (or does not let us see)."""
+    """Error: 404, or a topic that the broker does not know or does not let us describe."""
 
     reason = "not_found"
 
 
 class Conflict(RemoteRefusal):
-    """409: Connect is rebalancing or has no known leader."""
+    """Error: 409. Connect is rebalancing or has no known leader."""
 
     reason = "conflict"
 
 
 class LeaderNotAvailable(RemoteRefusal):
-    """The partition has no leader, or a new one, just now."""
+    """Error: the partition has no leader, or a new one, at the moment."""
 
     reason = "unsettled"
 
 
 class TooManyRequests(RemoteRefusal):
-    """429: too much at once."""
+    """Error: 429, too many requests."""
 
     reason = "throttled"
 
 
 class AccessDenied(RemoteRefusal):
-    """401, 403 or a missing ACL."""
+    """Error: 401, 403 or a missing ACL."""
 
     reason = "denied"
 
 
 class ProducerFenced(RemoteRefusal):
-    """Another producer was given our transactional.id: the broker takes nothing more from us."""
+    """Error: another producer took over our transactional.id. The broker rejects all we send."""
 
     reason = "fenced"
 
 
 class MalformedResponse(ClientError):
-    """A success answer that is not what the protocol promises."""
+    """Error: a success response that the protocol does not allow."""
 
     reason = "malformed"
 
 
 class SizeLimitExceeded(ClientError):
-    """An answer larger than we are willing to hold, or a record larger than the broker is."""
+    """Error: a response larger than our limit, or a record larger than the broker's limit."""
 
     reason = "too_large"
 
 
 class OffsetsTopicNotIdentified(ClientError):
-    """Discovery could not name exactly one offsets topic; the message says what to configure."""
+    """Error: discovery found no offsets topic or several. The message says what to configure."""
 
     reason = "topic_not_settled"
 
 
 class SeveralOffsetsTopics(OffsetsTopicNotIdentified):
-    """Several topics hold what one should."""
+    """Error: several topics look like the offsets topic."""
 
 
 class TopicChanged(ClientError):
-    """The topic is not the one that was read: what was read of it no longer holds."""
+    """Error: the topic is not the one that was read. What was read from it is no longer valid."""
 
     reason = "topic_changed"
 
 
 def raised_at(error: BaseException) -> str:
-    """Return the class of an error and the function and line that raised it, without its words."""
+    """Return the class of an error, and the function and line that raised it; no message."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {frames[-1].name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{where}"

@@ -1,15 +1,14 @@
-"""The single writer: observations in, a snapshot out.
+"""Main loop of the daemon: the single writer of state, which publishes snapshots.
 
-Inputs enqueue batches and never touch state; one thread takes them in and publishes an immutable
-snapshot once a tick, by one reference swap. It takes in what has come several times a tick, so that
-at its end little is left to do before the picture is out: what is known is shown first, beside the
-verdicts of the picture before, and again once it is judged. While commits come in, what is known is
-shown within a tick, too, as often as pictures are cheap. A test drives the whole daemon by calling
-`step`.
+Inputs enqueue batches and never change state. One thread applies them and publishes an immutable
+snapshot once a tick, by one reference swap. It drains the queue several times a tick, so that
+little is left to do at its end. Each snapshot is published twice: first with the verdicts of the
+previous snapshot, then judged. While commits arrive, snapshots are also published within a tick, as
+often as their cost allows. A test drives the whole daemon by calling `step`.
 
-What must survive a restart is saved before the snapshot that shows it is published, if something
-was counted: killed in between, the next start counts it, and it was never shown. The rest is saved
-every SAVE_EVERY_S.
+If something was counted, the state that must survive a restart is saved before the snapshot that
+shows it is published. A kill in between is harmless: the next process counts it, and it was never
+shown. The rest is saved every SAVE_EVERY_S.
 """
 
 from __future__ import annotations
@@ -45,25 +44,26 @@ SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then
 
 
 class PersistentState(Protocol):
-    """A part of the state that outlives the process."""
+    """Part of the state that is saved and restored over a restart of the process."""
 
     @property
     def urgent(self) -> bool:
-        """Has it counted something that it has not been asked to remember yet?"""
+        """Return whether something was counted since `remembered` was last called."""
         ...
 
     def remembered(self) -> bytes | None:
-        """What is to be saved; None while that is nothing new."""
+        """Return the document to save; None while nothing has changed."""
         ...
 
     def recall(self, remembered: bytes) -> None:
-        """Begin where another process ended. Raises ValueError for what is no such document."""
+        """Restore what another process saved. Raises ValueError for an invalid document."""
         ...
 
 
 class Loop:
-    """Owns book, judge and trends. `put` is for any thread, everything else for one. `steady` keeps
-    the ticks.
+    """Owner of the book, the judge and the trends.
+
+    `put` may be called by any thread, all other methods by one. The clock `steady` times the ticks.
     """
 
     def __init__(
@@ -96,16 +96,17 @@ class Loop:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest picture."""
+        """Return the newest snapshot."""
         return self._snapshot
 
     def alive(self) -> bool:
-        """Has the loop ticked within the last ten ticks (at least ten seconds)?"""
+        """Return whether the loop ticked within the last ten ticks (at least ten seconds)."""
         return self._beat_age_s() < max(10.0, 10 * self._tick_s)
 
     def fresh(self) -> bool:
-        """Is the newest picture of the last three ticks (at least three seconds)? It is not where
-        the process, or its machine, stood still for a while and goes on only now.
+        """Return whether the newest snapshot is of the last three ticks (at least three seconds).
+
+        It is not where the process, or its machine, was suspended and has just resumed.
         """
         return self._beat_age_s() < max(3.0, 3 * self._tick_s)
 
@@ -122,7 +123,7 @@ class Loop:
         return True
 
     def step(self, now: float, batch: Batch) -> Snapshot:
-        """Take in a batch and publish the picture after it."""
+        """Apply a batch and publish the snapshot after it."""
         self._take(now, batch)
         return self._publish(now)
 
@@ -134,7 +135,10 @@ class Loop:
             self._book.prepare()
 
     def _picture(self, now: float) -> Snapshot:
-        """What is known, shown beside what was last judged, unless that is to be judged first."""
+        """Return the current snapshot, not judged yet.
+
+        Publishes it with the previous verdicts, unless it has to be judged first.
+        """
         snapshot = self._book.snapshot(now)
         first = self._judge.judged_before(snapshot)
         if first is not None:
@@ -157,16 +161,16 @@ class Loop:
         self._beat_at = snapshot.at
 
     def recall_with(self, recall: DocumentLoader) -> None:
-        """Begin where another process ended; before the first step."""
+        """Restore what another process saved; before the first step."""
         for name, part in self._parts.items():
             recall(name, part.recall)
 
     def save_with(self, save: DocumentSaver | None) -> None:
-        """From the next step on; None: no more. Any thread."""
+        """Save with this function from the next step on; None: stop saving. For any thread."""
         self._save = save
 
     def _remember(self, now: float, *, counted: bool = False, last: bool = False) -> None:
-        """What is due; with `counted` only what must not be shown before it is saved."""
+        """Save what is due; with `counted` only what must not be published before it is saved."""
         save = self._save
         due = last or not (counted or 0 <= now - self._tried_at < SAVE_EVERY_S)
         if save is None or not (due or any(part.urgent for part in self._parts.values())):
@@ -181,7 +185,10 @@ class Loop:
             self._saved_at = now
 
     def run(self, stopped: Callable[[float], bool]) -> None:
-        """Tick until `stopped(seconds)`, which waits that long for a stop, says True. Then save."""
+        """Tick until `stopped` returns True, then save.
+
+        `stopped(seconds)` waits so many seconds for a stop.
+        """
         begun = self._steady.now()
         due, show_due = begun + self._tick_s, begun + self._tick_s / PUBLICATIONS_PER_TICK
         takes = QUEUE_READS_PER_IDLE_TICK
@@ -206,7 +213,7 @@ class Loop:
         return min(max(0.0, due - self._steady.now()), self._tick_s / takes)
 
     def _waiting(self) -> Batch:
-        """What has been put since it was last asked, in its order."""
+        """Return the observations enqueued since the last call, in order."""
         batch: list[Observation] = []
         for _ in range(BATCHES_AT_ONCE_MAX):
             try:

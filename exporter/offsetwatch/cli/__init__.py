@@ -266,8 +266,10 @@ def completion(shell: str) -> None:
 
 @contextmanager
 def _block_drawing_imports() -> Iterator[None]:
-    """For a verb that draws nothing. structlog and httpx load what draws where they find it, for
-    what we do not ask of them: a tenth of what there is to load.
+    """Block the import of pygments and rich, for a verb that draws nothing.
+
+    structlog and httpx import both where they are installed, for features that are not used here.
+    They are a tenth of all imports.
     """
     drawing = ("pygments", "rich")
     kept = {name: sys.modules[name] for name in drawing if name in sys.modules}
@@ -282,12 +284,12 @@ def _block_drawing_imports() -> Iterator[None]:
 
 
 def _is_local_error(error: OSError) -> bool:
-    """Return whether a file or folder cannot be used, or a disk is full: no bug of ours."""
+    """Return whether the error is about a file, a folder or a full disk, and so is not a bug."""
     return error.filename is not None or error.errno in _DISK_ERRNOS
 
 
 def entry() -> None:
-    """The process: it ends when the command has, whatever still waits for an answer."""
+    """Run the command and end the process with it, even if threads still wait for an answer."""
     try:
         main()
     except SystemExit as exc:
@@ -296,7 +298,7 @@ def entry() -> None:
 
 
 def main() -> None:
-    """The command: our own errors become a message and an exit code."""
+    """Run the command; print known errors as messages and turn them into exit codes."""
     output.escape_unencodable_output()
     try:
         sys.exit(cli(standalone_mode=False))

@@ -1,6 +1,6 @@
-"""Every setting as a reader wants it told: where it stands, what it takes, what it means.
+"""Descriptions of all settings, read from the schema: path, type, default and meaning.
 
-Made from the shape itself. reference.py makes the YAML file of it, tools/references the page.
+reference.py makes the YAML reference file of them, and tools/references the page.
 """
 
 from __future__ import annotations
@@ -108,14 +108,14 @@ EXAMPLES: Final[dict[str, Any]] = {
 
 
 class Setting(NamedTuple):
-    """One key.
+    """Description of one key.
 
-    key       `Section.field`, by the class that has it in use
-    path      as it stands in the file: kafka.NAME.bootstrap, connect[].poll.state_s
+    key       `Section.field`, by the class that uses it
+    path      as in the file: kafka.NAME.bootstrap, connect[].poll.state_s
     takes     its type and its bounds
-    default   None: there is none that says anything
-    inner     the settings of the section that it is, if it is one
-    about     what such a section is
+    default   None if there is no informative one
+    inner     the settings of the section that the key holds, if any
+    about     description of that section
     """
 
     key: str
@@ -130,7 +130,7 @@ class Setting(NamedTuple):
 
 
 def describe_settings() -> tuple[Setting, ...]:
-    """All of them, those of sections inside their section, in the order of the file."""
+    """Return all settings in the order of the file, those of sections inside their section."""
     return tuple(_describe_section(Config, "", read_docstrings()))
 
 
@@ -156,7 +156,7 @@ def _describe_section(
 
 
 def _format_prefix(path: str, field: FieldInfo) -> str:
-    """How the keys of a section begin."""
+    """Return the prefix of the keys of a section."""
     origin = get_origin(field.annotation)
     if origin is dict:
         return f"{path}.NAME."
@@ -164,20 +164,20 @@ def _format_prefix(path: str, field: FieldInfo) -> str:
 
 
 def find_docstring_key(of: type[ConfigSection], name: str) -> str:
-    """Where a field's docstring stands: under the class that has it from no other."""
+    """Return the key of a field's docstring, by the class or base class that declares it."""
     owner = next(at for at in of.__mro__ if name in inspect.get_annotations(at))
     return f"{owner.__name__}.{name}"
 
 
 def default_of(field: FieldInfo) -> Any:
-    """The default as it would be written; None where there is none."""
+    """Return the default as it is written in a file; None if there is none."""
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     plain = plain_number_of(field)
     return default if default is None or plain is None else plain.written(default)
 
 
 def describe_type(field: FieldInfo) -> str:
-    """The type and its bounds, in a reader's words."""
+    """Return the type and its bounds in words."""
     plain = plain_number_of(field)
     words = [_describe_annotation(field.annotation) if plain is None else "duration"]
     written = "{:g}".format if plain is None else plain.written
@@ -187,7 +187,7 @@ def describe_type(field: FieldInfo) -> str:
 
 
 def describe_default(field: FieldInfo) -> str | None:
-    """None where there is none, or none that says anything."""
+    """Return the default in words; None if there is none or an empty one."""
     default = default_of(field)
     if field.is_required() or default is None or default in ([], {}):
         return None
@@ -223,7 +223,7 @@ def _describe_annotation(annotation: Any) -> str:
 
 
 def read_docstrings() -> dict[str, str]:
-    """`Section.field` -> the docstring under the field, which Python itself throws away."""
+    """Return the docstrings under the fields by `Section.field`; Python does not retain them."""
     told: dict[str, str] = {}
     modules = (section, control, remediation, root)
     for node in [stmt for module in modules for stmt in ast.parse(inspect.getsource(module)).body]:

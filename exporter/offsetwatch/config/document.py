@@ -1,6 +1,6 @@
-"""A YAML file -> a document, and what is wrong with a section of one -> a line for people.
+"""YAML parser of the configuration, and messages for schema errors.
 
-Nothing here repeats a value of the file: it may be a password.
+No message repeats a value of the file, which may be a password.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _PUNCTUATION = re.compile(r"[-:?,{}\[\]&*!|>%@`#]")
 
 
 def read_yaml(path: Path) -> object:
-    """What the file holds. Raises ConfigError."""
+    """Return the parsed file. Raises ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
@@ -104,7 +104,7 @@ def read_yaml(path: Path) -> object:
 
 
 def parse_yaml(text: str, source: str) -> object:
-    """What the text of a file holds. Raises ConfigError."""
+    """Return the parsed text of a file. Raises ConfigError."""
     try:
         found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
         _check_unfolding(found)
@@ -118,12 +118,14 @@ def parse_yaml(text: str, source: str) -> object:
 
 
 class _Loader(yaml.SafeLoader):
-    """A key given twice is a mistake; PyYAML would quietly take the last. So is a value that is not
-    what its tag or its look says, over which PyYAML's constructors fall.
+    """A YAML loader that rejects duplicate keys and values that do not fit their tag.
+
+    PyYAML would take the last of two keys. Its constructors raise other errors than YAMLError for a
+    value that does not fit its tag or its form.
     """
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Looks at keys before what is merged stands among them."""
+        """Reject duplicate keys, before merged keys are added."""
         node = super().compose_mapping_node(anchor)
         names: set[str] = set()
         for key, _ in node.value:
@@ -141,29 +143,27 @@ class _Loader(yaml.SafeLoader):
         node: yaml.Node,
         deep: bool = False,  # noqa: FBT001, FBT002 - PyYAML's own signature
     ) -> Any:
-        """See the class."""
+        """Raise MarkedYAMLError for a value that does not fit its tag."""
         try:
             return super().construct_object(node, deep)
         except (ValueError, OverflowError, LookupError, AttributeError, TypeError) as exc:
             raise yaml.MarkedYAMLError(problem=_WRONG_KIND, problem_mark=node.start_mark) from exc
 
     def fetch_flow_collection_start(self, TokenClass: type[yaml.Token]) -> None:  # noqa: N803
-        """PyYAML looks through all open brackets at every one that follows."""
+        """Limit the depth of brackets: PyYAML checks all open brackets at each further one."""
         if self.flow_level >= _DEPTH_MAX:
             raise yaml.MarkedYAMLError(problem=_TOO_DEEP, problem_mark=self.get_mark())
         super().fetch_flow_collection_start(TokenClass)
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merges of merges double with every line."""
+        """Limit the size of merged mappings: merges of merges double with every line."""
         super().flatten_mapping(node)
         if len(node.value) > _VALUES_MAX:
             raise yaml.MarkedYAMLError(problem=_ENDLESS_ALIASES, problem_mark=node.start_mark)
 
 
 def _check_unfolding(found: object) -> None:
-    """Raises YAMLError for a document that goes on without an end, or nearly, because it refers to
-    its own parts.
-    """
+    """Raise YAMLError for a document that is endless or huge because it refers to its own parts."""
     left: list[tuple[object, int]] = [(found, 0)]
     count = 0
     while left:
@@ -178,7 +178,10 @@ def _check_unfolding(found: object) -> None:
 
 
 def _describe_yaml_error(error: yaml.YAMLError, text: str) -> str:
-    """Where and what, without the text around it that PyYAML quotes: it may hold a password."""
+    """Return line, column and problem, without the text that PyYAML quotes.
+
+    It may hold a password.
+    """
     mark = getattr(error, "problem_mark", None)
     if getattr(error, "problem", None) == _ENDLESS_ALIASES:
         return _ENDLESS_ALIASES
@@ -201,7 +204,7 @@ def _describe_yaml_error(error: yaml.YAMLError, text: str) -> str:
 
 
 def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
-    """One line: the path, what is wrong, and a suggestion where there is a near name."""
+    """Return one line: the path, the mistake, and a suggestion if a similar name exists."""
     location = tuple(part for part in error["loc"] if part != "[key]")
     if error["type"] == "invalid_key" or (
         "[key]" in error["loc"] and not isinstance(error["input"], str)
@@ -236,7 +239,7 @@ def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
 
 
 def _describe_choices(expected: str, given: object) -> str:
-    """Return the words that a setting takes, and the one that was probably meant."""
+    """Return the values that a setting takes, and the one that was probably meant."""
     words = re.findall("'([^']*)'", expected)
     wanted = given.strip().lower() if isinstance(given, str) else ""
     near = [word for word in words if word.lower() == wanted]
@@ -256,7 +259,7 @@ def _describe_bad_key(key: object) -> str:
 
 
 def _describe_kind(value: object, location: tuple[str | int, ...]) -> str:
-    """What stands there instead, without a word of it."""
+    """Return the kind of a value, without any part of it."""
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, int | float):
@@ -274,7 +277,7 @@ def _describe_kind(value: object, location: tuple[str | int, ...]) -> str:
 
 
 def _suggest_fix(kind: str, given: object) -> str:
-    """Return how what is given becomes what is expected, if a few signs do that."""
+    """Return how to correct a value of the wrong kind; "" if a few characters do not do it."""
     if kind == "string_type" and isinstance(given, int | float | date):
         return ": put it in quotes"
     if kind == "list_type" and isinstance(given, dict):
@@ -292,9 +295,9 @@ def _format_path(location: tuple[str | int, ...]) -> str:
 
 
 def _find_section(location: tuple[str | int, ...], top: type[ConfigSection]) -> type[ConfigSection]:
-    """The section that a location lies in, for the names it knows.
+    """Return the section that a location lies in.
 
-    A part of a location is a field's name, or a key or a number that leads into a dict or a list.
+    A part of a location is a field's name, or a key of a dict, or an index of a list.
     """
     found = top
     for part in location:
@@ -309,7 +312,7 @@ def _find_field(location: tuple[str | int, ...], top: type[ConfigSection]) -> Fi
 
 
 def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:
-    """Return what a plain number of a duration counts; None for what is no duration."""
+    """Return the unit of a plain number for a duration field; None for any other field."""
     if field is None:
         return None
     optional = (getattr(arg, "__metadata__", ()) for arg in get_args(field.annotation))
@@ -318,7 +321,7 @@ def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:
 
 
 def find_section_type(annotation: Any) -> type[ConfigSection] | None:
-    """The section that a type is, or is a list, a dict or an optional of."""
+    """Return the section that a type is, or is a list, a dict or an optional of; else None."""
     if isinstance(annotation, type) and issubclass(annotation, ConfigSection):
         return annotation
     if get_origin(annotation) not in {list, dict, Union, UnionType, Annotated}:

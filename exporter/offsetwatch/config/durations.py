@@ -1,4 +1,4 @@
-"""Durations of the configuration and the command line: text such as 1h30m, in seconds inside."""
+"""Durations of the configuration and the command line: text such as 1h30m, converted to seconds."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ _LENGTH_MAX: Final = 40
 
 
 class PlainNumber(NamedTuple):
-    """What a plain number of a setting counts: so many seconds each."""
+    """Unit of a plain number in a duration setting, in seconds."""
 
     seconds: float
 
     def written(self, number: float) -> str:
-        """Return a number of them as a duration."""
+        """Return so many units as a duration text."""
         return format_duration(number * self.seconds)
 
 
 def parse_duration(text: str, forms: str = DURATION_FORMS) -> float:
-    """Return the seconds that a text says: units of d, h, m, s and ms, each once and the largest
-    first, or a plain number of seconds. Raises ValueError with what is wrong and the right forms.
+    """Return the seconds of a duration text or a plain number of seconds.
+
+    Units are d, h, m, s and ms, each at most once, the largest first. Raises ValueError with the
+    mistake and the right forms.
     """
     bare = text.strip()
     if _PLAIN_NUMBER.fullmatch(bare):
@@ -53,7 +55,7 @@ def _check_bounds(seconds: float, forms: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return seconds in the form that `parse_duration` reads, in its largest units: 1h30m."""
+    """Return seconds in the form that `parse_duration` reads, in the largest units: 1h30m."""
     sign, rest_s = "-" if seconds < 0 else "", abs(seconds)
     if 0 < rest_s < 1:
         return f"{sign}{rest_s * 1000:g}ms"

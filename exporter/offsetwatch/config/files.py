@@ -1,7 +1,7 @@
-"""Files that the configuration names: secrets, and what TLS needs.
+"""Readers of secret files that the configuration names: passwords, tokens, TLS keys.
 
-Called while a configuration is checked, and again by clients whose secrets rotate. The text of a
-file is never part of an error.
+They are called while a configuration is checked, and again by clients whose secrets rotate. No
+error repeats the text of a file.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _OTHERS_MODE_BITS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read_secret(path: Path) -> str:
-    """The file's text without the newline that editors leave at its end.
+    """Return the text of a file, without the newline at its end.
 
-    Raises OSError, or ValueError for a file that can be no secret.
+    Raises OSError, or ValueError for a file that is empty, not UTF-8 or larger than 1 MiB.
     """
     with path.open("rb") as file:
         raw = file.read(SECRET_BYTES_MAX + 1)
@@ -36,8 +36,9 @@ def read_secret(path: Path) -> str:
 
 
 def read_private_file(path: Path) -> str:
-    """The same, of a file that nobody but its owner may read or write. Raises as read_secret, and
-    ValueError for one that others may.
+    """Return the text of a file that only its owner may read or write.
+
+    Raises as read_secret, and ValueError for a file that others may read or write.
     """
     if stat.S_IMODE(path.stat().st_mode) & _OTHERS_MODE_BITS:
         raise ValueError("others may read or write it; chmod 600 is what it needs")
@@ -45,8 +46,10 @@ def read_private_file(path: Path) -> str:
 
 
 def parse_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a file, one in a line. Raises ValueError if there is none, too many, or one
-    that is too short or that no header can carry.
+    """Return the tokens of a file, one in each line.
+
+    Raises ValueError if there are more than two, or if one is shorter than 32 characters or cannot
+    be part of a header.
     """
     tokens = tuple(text.split("\n"))
     if len(tokens) > _TOKENS_MAX:
@@ -60,7 +63,7 @@ def parse_tokens(text: str) -> tuple[str, ...]:
 
 
 def read_file_stamp(path: Path) -> tuple[int, ...] | None:
-    """What changes when a file is written or replaced; None for a missing one."""
+    """Return inode, mtime, size and mode, which change with the file; None if it is missing."""
     try:
         found = path.stat()
     except OSError:
@@ -69,8 +72,9 @@ def read_file_stamp(path: Path) -> tuple[int, ...] | None:
 
 
 def describe_file_error(error: OSError | ValueError) -> str:
-    """Why read_secret failed. The path is left out: where a file was expected there may stand the
-    secret itself.
+    """Return why read_secret failed, without the path.
+
+    The secret itself may have been given in place of a path.
     """
     if isinstance(error, OSError):
         return f"cannot be read: {error.strerror or type(error).__name__}"

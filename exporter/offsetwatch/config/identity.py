@@ -1,7 +1,7 @@
-"""Which clusters a configuration is about, so that two of them can be told apart. Pure.
+"""Hashes that identify the clusters of a configuration, to compare two configurations. Pure.
 
-A daemon says so of its own, and a command compares that with the file that it was given: another
-daemon may have the address, or this one may have read the file before it was changed.
+A daemon sends them with its documents, and a command compares them with its own file. Another
+daemon may listen at the address, or the daemon may have read the file before it was changed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _DIGITS: Final = 8
 
 
 def format_cluster_hashes(config: Config) -> str:
-    """Return `kafka/east=1a2b3c4d connect/lab=5e6f7081`: each cluster by its name, with a hash of
-    its addresses. It holds no address, and fits a header.
+    """Return each cluster with a hash of its addresses: `kafka/east=1a2b3c4d connect/lab=5e6f7081`.
+
+    The text contains no address and fits a header.
     """
     return " ".join(
         f"{kind}/{quote(name, safe='')}={_hash_addresses(addresses)}"
@@ -28,7 +29,7 @@ def format_cluster_hashes(config: Config) -> str:
 
 
 def describe_differences(ours: str, theirs: str) -> tuple[str, ...]:
-    """Return what is other in `theirs`, in words; nothing where both are about the same."""
+    """Return in words how `theirs` differs; an empty tuple if both are about the same clusters."""
     mine, others = _parse_hashes(ours), _parse_hashes(theirs)
     return tuple(
         f"{_format_name(name)} {_describe_difference(mine.get(name), others.get(name))}"

@@ -1,6 +1,6 @@
-"""From a file to a Config, or to every mistake in it at once, each with its path.
+"""The configuration loader: from a file to a Config, or to all its mistakes with their paths.
 
-Environment enters in one way only: `${NAME}` inside a string.
+Environment variables are read only as `${NAME}` inside a string.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def parse(
 def _fill_placeholders(
     value: Any, environment: Mapping[str, str], path: str, mistakes: list[str]
 ) -> Any:
-    """Replace `${NAME}` in every string; a missing name is a mistake."""
+    """Replace `${NAME}` in every string; a missing variable is a mistake."""
     if isinstance(value, dict):
         return {
             key: _fill_placeholders(

@@ -1,8 +1,8 @@
-"""Paths in the configuration file: each is relative to the folder of that file, and is made
-absolute here, once, when the file is loaded. Nothing else asks where a command was started.
+"""Absolute paths for a loaded configuration: each is relative to the folder of the file.
 
-Settings that end in `_file` are made absolute while they are checked (schema/types.py): they have
-to be there. What is named here may be missing, or be made later.
+Paths are made absolute once, when the file is loaded, so that the working directory never counts.
+Settings that end in `_file` are made absolute while they are checked (schema/types.py), since they
+must exist. The paths here may be missing, or be created later.
 """
 
 from __future__ import annotations

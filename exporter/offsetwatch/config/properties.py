@@ -1,7 +1,6 @@
-"""A Java properties file as `java.util.Properties.load` reads it.
+"""A parser of Java properties files, equal to `java.util.Properties.load`.
 
-What it holds may be secret: nothing of it is
-part of an error.
+No error repeats a part of a file, which may be secret.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SHORT_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings of a file. Raises OSError, or ValueError for one that is too large."""
+    """Return the settings of a file. Raises OSError, or ValueError for a file larger than 1 MiB."""
     with path.open("rb") as file:
         raw = file.read(BYTES_MAX + 1)
     if len(raw) > BYTES_MAX:
@@ -29,8 +28,9 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(raw: bytes) -> dict[str, str]:
-    """The settings; of a key that stands there twice the last counts. Java reads Latin-1, whatever
-    the file was written in.
+    """Return the settings; of a key that is given twice the last counts.
+
+    Java reads Latin-1, whatever the encoding of the file.
     """
     found: dict[str, str] = {}
     for line in _join_lines(raw.decode("latin-1")):
@@ -41,9 +41,10 @@ def parse_properties(raw: bytes) -> dict[str, str]:
 
 
 def _join_lines(text: str) -> Iterable[str]:
-    """Lines put together where one ends in an odd number of backslashes; no comments, no blanks.
+    """Yield logical lines, without comments and blank lines.
 
-    A line of which only such a backslash is there has not begun: what follows may be a comment.
+    A line that ends in an odd number of backslashes is joined with the next. A line of only such a
+    backslash does not begin a logical line: a comment may follow it.
     """
     begun = ""
     for natural in _LINE_ENDS.split(text):
@@ -60,7 +61,7 @@ def _join_lines(text: str) -> Iterable[str]:
 
 
 def unescape(text: str) -> str:
-    """Without the backslashes."""
+    """Return the text with its escapes replaced."""
 
     def one(match: re.Match[str]) -> str:
         what = match[1]

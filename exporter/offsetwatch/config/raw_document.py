@@ -1,4 +1,4 @@
-"""Looking into a raw document that may have any shape."""
+"""Helpers to read a raw configuration document, which may have any shape."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _FILE_SUFFIX: Final = "_file"
 
 
 def as_mapping(value: object) -> dict[Any, Any]:
-    """The value itself; empty if it is none."""
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def iterate_mappings(value: object, path: str) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Those in a list, each with its path."""
+    """Yield the mappings of a list, each with its path."""
     for number, item in enumerate(value if isinstance(value, list) else ()):
         if isinstance(item, dict):
             yield f"{path}[{number}]", item
 
 
 def check_exclusive(path: str, section: dict[Any, Any]) -> Iterator[str]:
-    """A mistake for each setting that is given and is also given as a file."""
+    """Yield a mistake for each setting that is also given as a file."""
     for name in section:
         if (
             isinstance(name, str)
@@ -35,7 +35,7 @@ def check_exclusive(path: str, section: dict[Any, Any]) -> Iterator[str]:
 def check_cluster_name(
     name: object, those: Iterable[str], path: str, *, under: str = "kafka"
 ) -> Iterator[str]:
-    """A mistake if this is the name of no cluster, with a suggestion."""
+    """Yield a mistake with a suggestion if no cluster has this name."""
     names = tuple(those)
     if not isinstance(name, str) or name in names:
         return

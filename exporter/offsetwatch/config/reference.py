@@ -1,7 +1,7 @@
-"""The reference file: every key with its meaning, type and default, made from the shape itself.
+"""The YAML reference file: every key with meaning, type and default, generated from the schema.
 
-`python -m offsetwatch.config.reference > config-reference.yaml` makes it, and a test holds it to
-the code. A line that begins with ## explains, one that begins with # is a setting that is not
+`python -m offsetwatch.config.reference > config-reference.yaml` writes it, and a test compares it
+with the code. A line that begins with ## explains; one that begins with # is a setting that is not
 given.
 """
 
@@ -41,12 +41,12 @@ _WIDTH: Final = 96
 
 
 def render_reference() -> str:
-    """The whole file."""
+    """Return the whole file."""
     return "\n".join((_HEAD, *_render_section(Config, read_docstrings(), on=True))) + "\n"
 
 
 def _render_section(of: type[ConfigSection], told: dict[str, str], *, on: bool) -> Iterator[str]:
-    """Every field of a section, not indented."""
+    """Yield the lines of every field of a section, not indented."""
     for name, field in of.model_fields.items():
         key = f"{of.__name__}.{name}"
         inner = find_section_type(field.annotation)
@@ -74,14 +74,14 @@ def _render_section(of: type[ConfigSection], told: dict[str, str], *, on: bool) 
 
 
 def _indent_lines(lines: Iterator[str], by: int) -> Iterator[str]:
-    """Deeper; a setting that is not given keeps its # first, so that taking it away is enough."""
+    """Indent lines; the # of a commented setting stays first, so that removing it is enough."""
     for line in lines:
         off = re.match(r"#(?!#)", line)
         yield f"#{' ' * by}{line[1:]}" if off else f"{' ' * by}{line}" if line else line
 
 
 def _is_uncommented(line: str) -> bool:
-    """Whether it is a setting that is given: a section without one would be none at all."""
+    """Return whether the line is a setting that is given: a section without one would be empty."""
     return bool(line) and not line.lstrip().startswith("#")
 
 
@@ -90,7 +90,7 @@ def _comment_out(line: str, *, on: bool) -> str:
 
 
 def _render_setting(name: str, value: Any, *, on: bool) -> Iterator[str]:
-    """JSON is YAML, and leaves no doubt about what is a string."""
+    """Yield a setting with its value as JSON, which is YAML and leaves no doubt about strings."""
     if not isinstance(value, dict):
         yield _comment_out(f"{name}: {json.dumps(value)}", on=on)
         return
@@ -110,7 +110,7 @@ def _choose_value(key: str, field: FieldInfo) -> Any:
 
 
 def _describe_field(field: FieldInfo) -> str:
-    """The type, its bound and its default, in a reader's words."""
+    """Return the type, its bounds and its default in words."""
     default = describe_default(field)
     if field.is_required():
         return f"{describe_type(field)}, required"

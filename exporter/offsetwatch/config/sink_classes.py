@@ -1,7 +1,7 @@
-"""Which sink connectors can be told by their group's offset where to go on, by class.
+"""Sink connector classes that continue from their group's offset, and those that do not.
 
-A record is skipped by moving that offset, so the sink has to write a record before it commits past
-it, and has to go on from what the group says.
+A record is skipped by moving that offset. The sink must write a record before it commits past it,
+and must continue from the group's offset.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ UNSAFE_SINK_NAMES: Final = (
 
 
 def is_unsafe_sink(class_name: str) -> bool:
-    """Whether this is one that no configuration can make safe. Connect takes aliases: the simple
-    name, with or without `Connector`.
+    """Return whether no configuration can make a skip safe for this class.
+
+    Connect accepts aliases: the simple name, with or without `Connector`.
     """
     return class_name.rpartition(".")[2].removesuffix("Connector") in UNSAFE_SINK_NAMES

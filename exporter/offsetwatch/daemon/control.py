@@ -1,6 +1,7 @@
-"""The control listener in the daemon: whom it asks, and what a person's wish is planned with.
+"""Control listener in the daemon, and the planner of the remediation requests that it receives.
 
-Not part of the edge. It is made anew where a configuration changes more than who is let in.
+It is no part of the ClusterMonitor. It restarts if a configuration changes more than who has
+access.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from offsetwatch.state.snapshot import Snapshot
 
 
 class ControlService:
-    """See the module. `wake` has the connector of an alert looked at soon."""
+    """Control listener of the current configuration; `wake` checks an alert's connector soon."""
 
     def __init__(
         self,
@@ -51,8 +52,9 @@ class ControlService:
         self._server: ControlServer | None = None
 
     def follow(self, config: Config) -> None:
-        """Listen as this configuration says from now on. Raises ConfigError, and TargetUnreachable
-        without the address.
+        """Listen as this configuration says from now on.
+
+        Raises ConfigError, and TargetUnreachable if the address cannot be used.
         """
         before, self._config = self._config, config
         control, server = config.control, self._server
@@ -95,12 +97,12 @@ class ControlService:
 
     @property
     def web_file(self) -> WebConfigStatus | None:
-        """How reading the listener's web config file went; None without one. Any thread."""
+        """Return the status of the listener's web config file; None without one. Thread-safe."""
         server = self._server
         return None if server is None else server.web_file
 
     def stop(self) -> None:
-        """Answer nobody any more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.stop()
         self._server = None
@@ -112,7 +114,7 @@ class ControlService:
 
 
 class ControlRequestPlanner:
-    """Plans what people ask for, in the thread that it is asked in."""
+    """Planner of requests, in the thread that calls it."""
 
     def __init__(
         self, config: Config, snapshot: Callable[[], Snapshot], folder: Path, clock: UnixClock
@@ -125,7 +127,10 @@ class ControlRequestPlanner:
     def plan_for(
         self, request: PlanRequest, by: str
     ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
-        """See office.World. Connections are made for one wish: there is one in a while."""
+        """Plan a request, as ServiceCallbacks requires.
+
+        Connections are made for each request, because requests are rare.
+        """
         with open_remediation_parts(
             self._config, self._snapshot, self._folder, self._clock, pause=lambda _: None
         ) as parts:

@@ -1,6 +1,7 @@
-"""Where each Connect cluster keeps its offsets, and its connectors if it has no REST API.
+"""Discovery of each Connect cluster's offsets topic, and of its config and status topics.
 
-Found without being told where that is possible, and again after it went.
+The latter are needed if it has no REST API. A topic that is not configured is searched for, and
+searched for again after it was deleted.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ _log = structlog.get_logger()
 
 
 class Discovery:
-    """See the module. `put` hands a batch to the loop and says whether it was taken."""
+    """Discovery for all Connect clusters.
+
+    `put` hands a batch to the loop and returns whether it was taken.
+    """
 
     def __init__(
         self,
@@ -81,12 +85,15 @@ class Discovery:
         self._evidence: dict[str, object] = {}
 
     def step(self, snapshot: Snapshot) -> None:
-        """Look for what is missing, and notice what is gone."""
+        """Search for missing topics and notice deleted ones, for all Connect clusters."""
         for connect in self._config.connect:
             self.inspect(connect, snapshot)
 
     def inspect(self, connect: Connect, snapshot: Snapshot) -> None:
-        """The same for one Connect cluster; for the one thread of all of them."""
+        """Search for missing topics of one Connect cluster and notice deleted ones.
+
+        Not thread-safe.
+        """
         if connect.kafka is None:
             return  # REST is all there is
         if connect.name in self._settled:
@@ -131,8 +138,10 @@ class Discovery:
     def _pause_of(
         self, connect: Connect, sources: list[ConnectorView], snapshot: Snapshot
     ) -> float:
-        """Return how long to wait for the next search. It begins again with the shortest pause when
-        there are other connectors, or REST tells offsets of others: a connector has committed.
+        """Return how many seconds to wait before the next search.
+
+        The pause is reset to the shortest if the connectors change, or if REST reports offsets of
+        others: a connector has committed.
         """
         polled = {
             rest_connector.connector
@@ -151,8 +160,10 @@ class Discovery:
         return self._pause_s.get(connect.name, RETRY_S)
 
     def _put_off(self, connect_cluster: str, error: ClientError) -> None:
-        """Search ever more seldom where only other evidence will change the answer: no topic has
-        these offsets where none has committed, or where a standalone worker keeps them in a file.
+        """Double the pause between searches, unless the error is transient.
+
+        Only other evidence changes these answers: no topic has the offsets if no connector has
+        committed, or if a standalone worker keeps them in a file.
         """
         pause_s = self._pause_s.get(connect_cluster, RETRY_S)
         self._retry_at[f"offsets {connect_cluster}"] = self._clock.now() + pause_s
@@ -162,8 +173,9 @@ class Discovery:
         self._pause_s[connect_cluster] = longer_s
 
     def _compare(self, connect: Connect, snapshot: Snapshot) -> None:
-        """A topic that was found is looked for again: it may have been the only one with offsets of
-        these connectors only because theirs had none yet.
+        """Search again for a topic that was found, and report doubt if another one matches.
+
+        It may have been the only match just because the right topic had no offsets yet.
         """
         topic, sources = self._settled[connect.name], _list_source_connectors(connect, snapshot)
         if connect.offsets_topic is not None or not sources:
@@ -228,7 +240,7 @@ class Discovery:
             _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
 
     def _notice_loss(self, connect: Connect, snapshot: Snapshot) -> None:
-        """A topic that was found, not named, may be found elsewhere once it is gone."""
+        """Notice a deleted topic that was found, not configured; it may be found elsewhere."""
         topic = self._settled[connect.name]
         if connect.offsets_topic is not None:
             return
@@ -252,7 +264,10 @@ class Discovery:
     # --- without a REST API ----------------------------------------------------------------------
 
     def _find_listing(self, connect: Connect) -> None:
-        """The topics that list the connectors: named, or beside the offsets topic by convention."""
+        """Find the config and status topics: configured, or by convention.
+
+        By convention their names follow that of the offsets topic.
+        """
         if not self._due(f"listing {connect.name}"):
             return
         names = (connect.config_topic, connect.status_topic)
@@ -284,7 +299,7 @@ class Discovery:
 
 
 def _list_source_connectors(connect: Connect, snapshot: Snapshot) -> list[ConnectorView]:
-    """The connectors of a Connect cluster that may keep source offsets."""
+    """Return the connectors of a Connect cluster that may have source offsets."""
     return [
         view
         for view in snapshot.connectors
@@ -293,7 +308,7 @@ def _list_source_connectors(connect: Connect, snapshot: Snapshot) -> list[Connec
 
 
 def _list_copy_prefixes(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
-    """The prefixes of the copies that known flows make on the cluster's Kafka cluster."""
+    """Return the prefixes of topics that known flows replicate to the cluster's Kafka cluster."""
     return frozenset(
         flow.source + flow.separator
         for flow in snapshot.topology.flows
@@ -302,9 +317,11 @@ def _list_copy_prefixes(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
 
 
 def _describe_copying_flow(topic: KafkaTopic, snapshot: Snapshot) -> str | None:
-    """Return which known flow has copied an upstream topic into this one, whatever their names;
-    None if none has. IdentityReplicationPolicy gives a copy the very name of another site's offsets
-    topic, so that offsets of both sites, of connectors of one name perhaps, lie in one topic.
+    """Describe the known flow that replicates an upstream topic into this topic; None without one.
+
+    Names do not matter. IdentityReplicationPolicy gives a replicated topic the name of another
+    Connect cluster's offsets topic. Then one topic holds offsets of both clusters, possibly of
+    connectors with the same name.
     """
     flows = {
         (flow.connect_cluster, flow.connector, flow.source): flow

@@ -1,4 +1,4 @@
-"""Who is asked what about failovers, and when."""
+"""Schedule of the failover polls: MM2's internal topics and group offsets of flows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ TOPICS_S: Final = 30.0  # MM2 makes its checkpoints topic minutes after a flow's
 
 
 class FailoverPolls:
-    """`snapshot` gives the newest one; `put` hands a batch to the loop and says if it was taken."""
+    """Failover polls of all flows.
+
+    `snapshot` returns the newest one; `put` hands a batch to the loop and returns whether it was
+    taken.
+    """
 
     def __init__(
         self,
@@ -36,20 +40,18 @@ class FailoverPolls:
         self._asked: set[FlowKey] = set()
 
     def look(self) -> None:
-        """Find out which of MM2's topics beside the copied ones there are."""
+        """Poll which of MM2's internal topics exist."""
         for kafka, wanted in _list_flow_topics(self._snapshot()).items():
             self._put(poll_topics(self._admins[kafka], wanted))
 
     def ask(self, connect_cluster: str) -> None:
-        """Ask where the groups of a Connect cluster's flows stand."""
+        """Poll the group offsets of a Connect cluster's flows."""
         for request in self._snapshot().groups_to_ask:
             if request.flow[0] == connect_cluster:
                 self._ask(request)
 
     def early(self) -> None:
-        """What is seen for the first time is asked for now, not at the next round; what is not
-        there any more has nothing that could go stale.
-        """
+        """Poll new topics and flows at once, before their next poll; retire removed flows."""
         snapshot = self._snapshot()
         for kafka, wanted in _list_flow_topics(snapshot).items():
             new = {(kafka, topic) for topic in wanted} - self._looked
@@ -75,7 +77,7 @@ class FailoverPolls:
 
 
 def _list_flow_topics(snapshot: Snapshot) -> dict[str, frozenset[str]]:
-    """Kafka cluster -> topics that would tell of a flow if they were there."""
+    """Return Kafka cluster -> MM2's internal topics of its flows, whether they exist or not."""
     found: dict[str, frozenset[str]] = {}
     for flow in snapshot.topology.flows:
         for topic in locate_internal_topics(flow):

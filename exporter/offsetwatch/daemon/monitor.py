@@ -1,7 +1,8 @@
-"""All inputs and the loop, in threads: everything of the daemon but its HTTP listener.
+"""Monitor of all configured clusters: polls, tails, discovery and the event loop, in threads.
 
-So that a command can catch up once and print. An exception that nobody expected ends one input for
-a while (daemon/supervisor.py); in the loop, whose state may be half changed, it ends the process.
+It is everything of the daemon but its HTTP listener, so a command can catch up once and print. An
+unexpected exception suspends one input (daemon/supervisor.py). In the loop it ends the process,
+because the state may be half changed.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ _log = structlog.get_logger()
 
 
 class ClusterMonitor:
-    """All inputs and the loop. `start`, read `snapshot`, `stop`.
+    """Monitor of all configured clusters: `start` it, read `snapshot`, `stop` it.
 
-    reconcile_s    how often each input looks for what others have discovered: five such steps
+    reconcile_s    how often each input checks what others have discovered: five such steps
                    follow each other before everything is known
     """
 
@@ -118,32 +119,32 @@ class ClusterMonitor:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest picture."""
+        """Return the newest snapshot."""
         return self._loop.snapshot
 
     def alive(self) -> bool:
-        """The loop ticks and no thread has died."""
+        """Check whether the loop ticks and no thread has died."""
         return self._loop.alive() and not self._failed.is_set()
 
     def fresh(self) -> bool:
-        """The newest picture is of the last few ticks."""
+        """Check whether the newest snapshot is from the last few ticks."""
         return self._loop.fresh()
 
     @property
     def failed(self) -> bool:
-        """The loop died of a bug."""
+        """Return True if the loop died of a bug."""
         return self._failed.is_set()
 
     def recall_with(self, recall: DocumentLoader) -> None:
-        """Begin with what another process remembered; before `start`."""
+        """Load the state that an earlier process saved; call it before `start`."""
         self._loop.recall_with(recall)
 
     def save_with(self, save: DocumentSaver | None) -> None:
-        """Save what must survive a restart from now on; None: no more."""
+        """Save with this function what must survive a restart; None stops saving."""
         self._loop.save_with(save)
 
     def tell(self, seen: Observation) -> None:
-        """Something that was seen elsewhere in the process. Any thread; it may be dropped."""
+        """Enqueue an observation from elsewhere in the process; it may be dropped. Thread-safe."""
         self._put((seen,))
 
     def start(self) -> None:
@@ -163,8 +164,10 @@ class ClusterMonitor:
         self._rhythm.start()
 
     def stop(self, *, wait: bool = True) -> None:
-        """Stop everything that was started; waits for it, within a bound. Who does not wait ends
-        the process next: clients may hang on a cluster that does not answer.
+        """Stop everything that was started, and wait for it up to a timeout.
+
+        A caller that does not wait must end the process next: clients may hang on a cluster that
+        does not answer.
         """
         self._stop.set()
         self._tails.stop()
@@ -184,9 +187,7 @@ class ClusterMonitor:
     def wait_until_ready(
         self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Wait for one catch-up: every tail at its end, every poll tried once, and a tick after
-        it.
-        """
+        """Wait for one catch-up: every tail at its end, every poll tried once, then a tick."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and not self._failed.is_set() and not give_up():
             if self.snapshot.ready:
@@ -195,7 +196,7 @@ class ClusterMonitor:
         return self.snapshot.ready
 
     def wait_for_ages(self, timeout_s: float = RECORD_AGES_S_MAX) -> None:
-        """After a catch-up: give the reads that tell how old lag is their turn."""
+        """Wait after a catch-up until record ages are read, up to the timeout."""
         deadline = time.monotonic() + min(timeout_s, RECORD_AGES_S_MAX)
         while self._config.probes.enabled and time.monotonic() < deadline:
             snapshot = self.snapshot
@@ -221,7 +222,7 @@ class ClusterMonitor:
         retires: bool = False,
         delayed: bool = False,
     ) -> Callable[[], None]:
-        """Do it again and again, guarded by the supervisor; return the guarded job."""
+        """Schedule a job every so many seconds, guarded by the supervisor; return that job."""
         guarded = self._supervisor.guard(name, job, inputs, partial=partial, retires=retires)
         self._rhythm.every(seconds, guarded, delayed=delayed)
         return guarded
@@ -315,8 +316,10 @@ class ClusterMonitor:
             self._every(seconds, f"{what} of {name}", job, lambda: [ends], partial=True)
 
     def _schedule_rest(self) -> None:
-        """What belongs to no cluster. Discovery and tails are two jobs: what one cannot find must
-        not keep the other from what is found.
+        """Schedule the jobs that belong to no single cluster.
+
+        Discovery and tails are two jobs: a failed discovery must not delay the tails of known
+        topics.
         """
         self._every(FILE_POLL_S, "pipeline", self._pipeline.look)
         self._every(FILE_POLL_S, "baselines", self._baselines.look)
@@ -341,7 +344,7 @@ class ClusterMonitor:
         )
 
     def _looking(self) -> list[InputId]:
-        """The inputs that say of each Connect cluster that its topics are not found."""
+        """Return the inputs that report that the topics of a Connect cluster are not found."""
         return [InputId(TAIL, connect_cluster=connect.name) for connect in self._config.connect]
 
     def _poll_brokers(self, admin: KafkaAdmin) -> None:
@@ -387,7 +390,7 @@ class ClusterMonitor:
                 self._poll_assignment(flow)
 
     def _poll_assignment(self, flow: MirrorFlow) -> None:
-        """Guarded by itself: one connector's must not keep the others from being asked for."""
+        """Poll one connector, guarded on its own so that its failure does not stop the others."""
         poll, connector = self._assignments.get(flow.connect_cluster), flow.connector
         if poll is None:
             return
@@ -416,7 +419,7 @@ class ClusterMonitor:
     # --- what there is to read -------------------------------------------------------------------
 
     def _ask_early(self) -> None:
-        """A sink or a flow seen for the first time is asked for now, not at the next round."""
+        """Poll a new sink or flow at once, before its next scheduled poll."""
         snapshot = self.snapshot
         self._failover.early()
         for connect in self._config.connect:
@@ -478,7 +481,7 @@ class ClusterMonitor:
     # --- threads ---------------------------------------------------------------------------------
 
     def _put(self, batch: Batch) -> bool:
-        """From a poll: drop the batch if the loop does not keep up; the next poll repeats it."""
+        """Enqueue a poll's batch; drop it if the loop is too slow: the next poll repeats it."""
         if not batch:
             return True
         taken = self._loop.put(batch, PUT_TIMEOUT_S)
@@ -487,7 +490,7 @@ class ClusterMonitor:
         return taken
 
     def _put_or_wait(self, batch: Batch, stopped: threading.Event) -> None:
-        """From a tail: nothing may be lost, so wait. Kafka is the buffer."""
+        """Enqueue a batch of a tail; wait, because nothing may be lost. Kafka is the buffer."""
         while not stopped.is_set() and not self._loop.put(batch, 0.5):
             pass
 
@@ -499,7 +502,7 @@ class ClusterMonitor:
         return thread
 
     def _supervise(self, name: str, target: Callable[[], None]) -> None:
-        """Whatever escapes the loop, or the supervisor itself, is a bug and ends the process."""
+        """Run a thread; an exception that escapes the loop or the supervisor ends the process."""
         try:
             target()
         except Exception:  # noqa: BLE001 - see the docstring

@@ -1,7 +1,7 @@
-"""The thread that tells people, and what it needs from one configuration to the next.
+"""Notification thread of the daemon, and the state that it keeps between configurations.
 
-Not part of the edge: during a reload there are two of those, and
-nobody is to be told twice.
+It is no part of the ClusterMonitor: during a reload there are two of those, and nothing must be
+notified twice.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _log = structlog.get_logger()
 
 
 def resolve_external_url(config: Config) -> str | None:
-    """Return where people reach the status page: as configured, or the listener's own address; None
-    where that is every address of this host.
+    """Return the URL of the status page: the configured one, or the listener's own address.
+
+    None if the listener listens on every address of this host.
     """
     if config.notify.external_url is not None:
         return config.notify.external_url
@@ -45,7 +46,10 @@ def resolve_external_url(config: Config) -> str | None:
 
 
 class NotificationThread:
-    """See the module. `snapshot` is the newest picture, `put` hands an observation to its loop."""
+    """Notification thread of the current configuration.
+
+    `snapshot` returns the newest snapshot, `put` hands an observation to the loop.
+    """
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class NotificationThread:
         self._stop = threading.Event()
 
     def follow(self, config: Config) -> None:
-        """Tell those that this configuration names, from now on."""
+        """Notify the receivers of this configuration from now on."""
         settings = (config.notify, config.judge, resolve_external_url(config))
         if settings == self._settings:
             return
@@ -76,7 +80,7 @@ class NotificationThread:
             self._start(self._notifier)
 
     def stop(self) -> None:
-        """Tell nobody any more, when what is under way has come to its end."""
+        """Stop notifications once current deliveries have ended."""
         self._stop.set()
         if self._thread is not None and self._settings is not None:
             self._thread.join(self._settings[0].timeout_s + STOP_S)

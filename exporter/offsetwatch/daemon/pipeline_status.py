@@ -1,7 +1,7 @@
-"""The history pipeline's own files, looked at now and then.
+"""Status and baselines files of the history pipeline, polled for changes.
 
-The pipeline is another process and may be on another host: its files are all that the daemon knows
-of it, and without them nothing is shown.
+The pipeline is another process, possibly on another host. The daemon knows of it only by its files,
+and shows nothing without them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PutBatch = Callable[[Batch], bool]
 
 
 class _WatchedFile:
-    """One file. `read` makes an observation of it; `unreadable` is told where that raises."""
+    """Watched file. `read` makes an observation of it; `unreadable` is reported if that raises."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class _WatchedFile:
         self._refused: _FileIdentity | None = None
 
     def look(self) -> None:
-        """Tell what is new: nothing while the file is the one that was told of last."""
+        """Report the file if it is new or has changed since the last report."""
         there = self._identity()
         if there == self._told:
             return
@@ -61,13 +61,13 @@ class _WatchedFile:
             self._told, self._refused = there, None
 
     def _refuse(self, there: _FileIdentity | None, why: str) -> None:
-        """Counted and logged once for each file that cannot be read, not once for each look."""
+        """Report and log an unreadable file once, not at each poll."""
         if there != self._refused and self._put((self._unreadable,)):
             _log.warning(self._event, detail=why)
             self._told, self._refused = _UNREADABLE_FILE, there
 
     def _identity(self) -> _FileIdentity | None:
-        """What changes when the file is replaced; None where there is none."""
+        """Return a value that changes when the file is replaced; None without a file."""
         try:
             found = self._path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -78,7 +78,7 @@ class _WatchedFile:
 
 
 class PipelineStatusFile(_WatchedFile):
-    """How far the pipeline is."""
+    """Status file of the pipeline, with its progress."""
 
     def __init__(self, base: Path, put: PutBatch) -> None:
         super().__init__(
@@ -91,7 +91,7 @@ class PipelineStatusFile(_WatchedFile):
 
 
 class BaselinesFile(_WatchedFile):
-    """What it has learned to be usual."""
+    """Baselines file of the pipeline."""
 
     def __init__(self, base: Path, put: PutBatch) -> None:
         super().__init__(

@@ -1,9 +1,8 @@
-"""Guarded remediation in the daemon: its thread, its listener, and what they are made of.
+"""Remediation thread of the daemon, for one configuration and, with replicas, one leadership term.
 
-Not part of the edge, and started anew with each configuration that changes what it rests on. A
-journal that cannot be trusted ends it, and not the daemon: what watches must go on watching. Of
-several replicas it acts in the one that leads, for as long as a term lasts
-(remedy/replicas/replica.py).
+It is no part of the ClusterMonitor and restarts if a configuration changes what it depends on. A
+journal that cannot be trusted stops remediation, not the daemon: monitoring must continue. With
+several replicas only the leader acts (remedy/replicas/replica.py).
 """
 
 from __future__ import annotations
@@ -50,7 +49,10 @@ _log = structlog.get_logger()
 
 
 class Remediation:
-    """See the module. `snapshot` is the newest picture, `put` hands an observation to its loop."""
+    """Remediation thread of the daemon, restarted for a changed configuration.
+
+    `snapshot` returns the newest snapshot, `put` hands an observation to the loop.
+    """
 
     def __init__(
         self,
@@ -69,8 +71,10 @@ class Remediation:
         self._turn: _RemediationRun | None = None
 
     def follow(self, config: Config) -> None:
-        """Act by this configuration from now on, once what is under way by the one before has come
-        to a safe place, however long that takes: two may not act at once.
+        """Use this configuration from now on.
+
+        If it requires a restart, the old thread first brings its current plan to a safe point,
+        however long that takes: two must not act at once.
         """
         if self._config is not None and _select_restart_settings(
             config
@@ -85,8 +89,9 @@ class Remediation:
         )
 
     def stop(self) -> threading.Thread | None:
-        """Begin nothing more; what is under way comes to a safe place, or is left as it is. The
-        thread that has not ended yet, because an answer is still awaited.
+        """Start no more plans and bring the current one to a safe point, or leave it as it is.
+
+        Returns the thread if it has not ended yet because it still waits for an answer.
         """
         turn = self._turn
         if turn is None or turn.thread is None:
@@ -97,7 +102,7 @@ class Remediation:
         return turn.thread if turn.thread.is_alive() else None
 
     def wake(self, hint: AlertHint) -> None:
-        """Look there soon. Any thread."""
+        """Check the connector of an alert soon. Thread-safe."""
         agent = None if self._turn is None else self._turn.agent
         if agent is not None:
             agent.wake(hint.connect_cluster, hint.connector)
@@ -105,9 +110,7 @@ class Remediation:
     # --- the thread ------------------------------------------------------------------------------
 
     def _run(self, config: Config, turn: _RemediationRun, before: threading.Thread | None) -> None:
-        """Act until told to stop. After a bug it begins again as a new process would, from the
-        journal alone.
-        """
+        """Act until stopped; restart from the journal alone after a bug, as a new process would."""
         if before is not None and before.is_alive():
             _log.warning("remedy_waits", reason="a request of before the reload has no answer")
             before.join()
@@ -121,7 +124,7 @@ class Remediation:
                 turn.stop.wait(JOURNAL_RETRY_S)
 
     def _work(self, config: Config, turn: _RemediationRun) -> None:
-        """For one term, or where there is but one daemon for as long as it runs."""
+        """Act for one leadership term; without replicas, until stopped."""
         term = None
         if config.remedy.journal is not None:
             term = self._chosen(turn)
@@ -167,7 +170,7 @@ class Remediation:
                 turn.agent = None
 
     def _chosen(self, turn: _RemediationRun) -> LeadershipTerm | None:
-        """The term of this replica, once it has one; None if it is to stop before that."""
+        """Wait until this replica leads; return its term, or None if it is stopped before."""
         while not turn.stop.wait(FOLLOWER_POLL_S):
             replica = self._replica()
             term = None if replica is None else replica.term
@@ -180,9 +183,7 @@ class Remediation:
 
 @dataclass(slots=True)
 class _RemediationRun:
-    """One thread that acts by one configuration; what it was told stays with it when the next one
-    has come.
-    """
+    """Run of one thread with one configuration; it keeps its stop request after the next starts."""
 
     stop: threading.Event = field(default_factory=threading.Event)
     deadline: float | None = None
@@ -190,12 +191,12 @@ class _RemediationRun:
     agent: RemediationLoop | None = None
 
     def hurry(self) -> bool:
-        """Is it time to leave things as they are?"""
+        """Check whether the time to reach a safe point has passed."""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
 
 def _skip_check() -> None:
-    """Nobody else may act."""
+    """Accept every write: without replicas no other process may act."""
 
 
 def _select_restart_settings(config: Config) -> tuple[object, ...]:
@@ -203,7 +204,7 @@ def _select_restart_settings(config: Config) -> tuple[object, ...]:
 
 
 def _pause_shorter_if_stopping(stop: threading.Event, seconds: float) -> None:
-    """A plan that is carried out comes to its safe place while the process ends: it still waits."""
+    """Pause; at most half a second while the process stops, so a plan reaches its safe point."""
     if stop.wait(seconds):
         time.sleep(min(seconds, STOPPING_PAUSE_S_MAX))
 

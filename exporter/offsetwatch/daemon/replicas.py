@@ -1,5 +1,6 @@
-"""The replica that this daemon is, where a configuration says that there are several: made anew
-with each configuration that changes where the journal is or how it is reached.
+"""Replica of this daemon in leader election, if the configuration says that there are several.
+
+It is created again if a configuration changes the journal's location or how it is reached.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from offsetwatch.remedy.replicas.replica import Replica, ReplicaSettings, Replic
 
 
 class DaemonReplica:
-    """See the module. `put` hands an observation to the loop."""
+    """Current replica of this daemon. `put` hands an observation to the loop."""
 
     def __init__(
         self, put: Callable[[Observation], object], folder: Path, clock: UnixClock
@@ -30,11 +31,11 @@ class DaemonReplica:
 
     @property
     def now(self) -> Replica | None:
-        """None where a daemon acts alone. Any thread."""
+        """Return the replica; None if the daemon acts alone. Thread-safe."""
         return self._now
 
     def follow(self, config: Config) -> None:
-        """Be what this configuration says from now on."""
+        """Use this configuration from now on."""
         settings = build_replica_settings(config)
         if settings == self._settings:
             return
@@ -45,13 +46,16 @@ class DaemonReplica:
             self._now.start()
 
     def stop(self) -> None:
-        """Lead no more."""
+        """Stop leading."""
         replica, self._now = self._now, None
         if replica is not None:
             replica.stop()
 
     def why_not(self) -> str | None:
-        """Why nothing can be changed here, and who may be asked; None if it can. Any thread."""
+        """Return why this daemon may not make changes and which one leads; None if it may.
+
+        Thread-safe.
+        """
         replica = self._now
         return None if replica is None or replica.term is not None else replica.who_leads()
 
@@ -69,7 +73,10 @@ class DaemonReplica:
 
 
 def build_replica_settings(config: Config) -> ReplicaSettings | None:
-    """None where the journal is a file. Raises ClientError for a hook that cannot be had."""
+    """Return the replica settings; None if the journal is a file.
+
+    Raises ClientError if the OAuth hook cannot be loaded.
+    """
     journal = config.remedy.journal
     if journal is None:
         return None

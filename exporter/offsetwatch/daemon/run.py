@@ -1,10 +1,10 @@
-"""The process: the listener, the signals, and a new configuration without a restart.
+"""Daemon process: the HTTP listener, signals, and configuration reload without a restart.
 
-Reloading never goes through a half-built state: the new inputs are started beside the old ones and
-take over when they have caught up. A file that is wrong changes nothing but one gauge.
+A reload never shows a half-built state: the new inputs run beside the old ones and take over when
+they have caught up. A wrong file changes nothing but one gauge.
 
-Edge and Acting are loaded once the listener answers, which needs neither of them: they are half of
-what there is to load.
+ClusterMonitor and SideEffects are imported once the listener answers, which needs neither: they are
+half of all code to load.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _log = structlog.get_logger()
 
 
 class Daemon:
-    """One process from its first configuration to the signal that ends it."""
+    """Daemon process from its first configuration to the signal that ends it."""
 
     def __init__(self, loaded: Config, path: Path, clock: UnixClock | None = None) -> None:
         self._config = loaded
@@ -77,8 +77,9 @@ class Daemon:
         )
 
     def run(self) -> int:
-        """Serve until SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads. For the
-        main thread, as signals are.
+        """Serve until SIGTERM or SIGINT; a second signal ends it at once. SIGHUP reloads.
+
+        Call it in the main thread, as signals require.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
@@ -86,8 +87,10 @@ class Daemon:
         return self.serve()
 
     def serve(self) -> int:
-        """Serve until `stop`; an exit code. Raises ConfigError if the state_dir cannot be used,
-        ClientError if librdkafka refuses a property.
+        """Serve until `stop`; return an exit code.
+
+        Raises ConfigError if the state_dir cannot be used, ClientError if librdkafka refuses a
+        property.
         """
         self._state = StateDir(Path(self._config.state_dir))
         try:
@@ -118,34 +121,34 @@ class Daemon:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest picture, by whichever inputs are in use."""
+        """Return the newest snapshot of the current inputs."""
         return EMPTY_SNAPSHOT if self._edge is None else self._edge.snapshot
 
     def _tell(self, seen: Observation) -> None:
-        """To whichever inputs are in use."""
+        """Hand an observation to the current inputs."""
         if self._edge is not None:
             self._edge.tell(seen)
 
     @property
     def _broken(self) -> bool:
-        """The loop or the listener died of a bug. Nothing else ends the process."""
+        """Return True if the loop or the listener died of a bug. Nothing else ends the process."""
         return self._server.failed or (self._edge is not None and self._edge.failed)
 
     def stop(self) -> None:
-        """Stop serving, soon. Any thread. Whoever waits for a reload is told."""
+        """Stop serving soon, and answer callers that wait for a reload. Thread-safe."""
         self._stop.set()
         self._refuse_all()
 
     def alive(self) -> bool:
-        """Whichever inputs are in use: do they turn? Before there are any nothing stands still."""
+        """Check whether the current inputs run; True before there are any."""
         return self._edge is None or self._edge.alive()
 
     def fresh(self) -> bool:
-        """The newest picture is of the last few ticks."""
+        """Check whether the newest snapshot is from the last few ticks."""
         return self._edge is None or self._edge.fresh()
 
     def reload(self) -> Future[Mistakes]:
-        """Ask for the file to be read again; the answer is what is wrong with it. Any thread."""
+        """Request a reload of the file; the Future returns its mistakes. Thread-safe."""
         future: Future[Mistakes] = Future()
         self._asked.put(future)
         if self._stop.is_set():  # then nobody takes it out any more
@@ -202,7 +205,7 @@ class Daemon:
                 raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
 
     def _last_reload(self) -> ConfigReloadStatus:
-        """With how it went for the control listener's own file."""
+        """Return the result of the last reload, with that of the control listener's web file."""
         found = None if self._acting is None else self._acting.web_file
         return self._reloaded if found is None else replace(self._reloaded, web=(found,))
 
@@ -228,18 +231,18 @@ class Daemon:
 
 
 def _build_monitor(loaded: Config) -> ClusterMonitor:
-    """Inputs as this configuration says, not started."""
+    """Build the inputs of this configuration, not started."""
     from offsetwatch.daemon.monitor import ClusterMonitor  # noqa: PLC0415 - see the module
 
     return ClusterMonitor(loaded)
 
 
 def _resolve_reload(future: Future[Mistakes] | None, mistakes: Mistakes) -> None:
-    """Nobody waits after a signal, nor any more for an answer that was given up."""
+    """Set the result of a reload; a signal waits for none, and a caller may have cancelled."""
     if future is not None and future.set_running_or_notify_cancel():
         future.set_result(mistakes)
 
 
 def run(loaded: Config, path: Path) -> int:
-    """The daemon: an exit code."""
+    """Run the daemon; return its exit code."""
     return Daemon(loaded, path).run()

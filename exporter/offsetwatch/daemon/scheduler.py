@@ -1,8 +1,7 @@
-"""What is done again and again: each job at once, and then every so many seconds.
+"""Scheduler of repeated jobs: each runs at once and then every so many seconds.
 
-The scheduler reckons in wall time, and a wall clock may be set. Forwards: whatever was missed is
-done once. Backwards: nothing waits until the clock shows again what it showed before. The edge
-starts it.
+It uses wall time, and a wall clock may be set. Forwards: a missed job runs once. Backwards: jobs do
+not wait until the clock shows the old time again. The ClusterMonitor starts it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ STEP_S_MIN: Final = 1.0
 
 
 class JobScheduler:
-    """See the module. `failed` hears of a job that died, with its trace."""
+    """Scheduler of repeated jobs. `failed` receives the error of a job that died, and its trace."""
 
     def __init__(
         self, clock: UnixClock, workers: int, failed: Callable[[BaseException, str], None]
@@ -43,21 +42,24 @@ class JobScheduler:
         self._scheduler.add_listener(heard, EVENT_JOB_ERROR)
 
     def every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
-        """Now, and then every so often; with `delayed`, for the first time after that long."""
+        """Run a job now and then every so many seconds; with `delayed` first after that pause."""
         first = datetime.now(UTC) + timedelta(seconds=seconds if delayed else 0)
         self._scheduler.add_job(job, _PauseTrigger(timedelta(seconds=seconds)), next_run_time=first)
 
     def start(self) -> None:
-        """Begin with the jobs."""
+        """Start the jobs."""
         self._scheduler.start()
 
     def stop(self, *, wait: bool = True) -> None:
-        """Begin no more of them, and wait for those under way; harmless before start()."""
+        """Start no more jobs and wait for the running ones; harmless before start()."""
         if self._scheduler.running:
             self._scheduler.shutdown(wait=wait)
 
     def watch_clock(self, stopped: Callable[[float], bool]) -> None:
-        """Until `stopped(seconds)`, which waits that long, says True; in a thread of its own."""
+        """Run all jobs at once whenever the clock is set back, until stopped.
+
+        `stopped(seconds)` waits that long and returns whether to stop. For a thread of its own.
+        """
         ahead_s = self._clock.now() - time.monotonic()
         while not stopped(CLOCK_CHECK_S):
             was_s, ahead_s = ahead_s, self._clock.now() - time.monotonic()
@@ -70,8 +72,9 @@ class JobScheduler:
 
 
 class _PauseTrigger(BaseTrigger):  # type: ignore[misc]  # its library has no types
-    """After each turn so long a pause, and never a turn for each that was missed: a clock that is
-    set forward by a year would have millions of them counted first.
+    """Trigger after a pause since the last run, without a run for each missed one.
+
+    A clock that is set forward by a year would otherwise count millions of missed runs first.
     """
 
     def __init__(self, pause: timedelta) -> None:

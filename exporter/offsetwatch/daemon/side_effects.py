@@ -1,6 +1,7 @@
-"""What tells others and what acts, beside the inputs: notices, replicas, remediation and the
-control listener. None of it is needed for a first answer on /metrics: run.py loads this module,
-and with it what talks to clusters in order to change them, once the inputs have been started.
+"""Side effects of the daemon: notifications, replicas, remediation and the control listener.
+
+A first answer on /metrics needs none of them: run.py imports this module, and with it the clients
+that change clusters, once the inputs have been started.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from offsetwatch.state.snapshot import Snapshot
 
 
 class SideEffects:
-    """All of them, in the order in which they depend on each other. `follow`, then `stop`."""
+    """Side effects in the order in which they depend on each other: `follow`, then `stop`."""
 
     def __init__(
         self,
@@ -38,16 +39,16 @@ class SideEffects:
         )
 
     def follow(self, config: Config) -> None:
-        """Begin as this configuration says, or go over to it."""
+        """Start with this configuration, or switch to it."""
         for part in (self._notices, self._replicas, self._remediation, self._control):
             part.follow(config)
 
     @property
     def web_file(self) -> WebConfigStatus | None:
-        """How reading the control listener's own file went; None without one."""
+        """Return the status of the control listener's web config file; None without one."""
         return self._control.web_file
 
     def stop(self) -> None:
-        """Nothing is told or done any more; what is under way comes to a point where it may end."""
+        """Stop notifications and actions; a current plan is brought to a safe point."""
         for part in (self._control, self._remediation, self._replicas, self._notices):
             part.stop()

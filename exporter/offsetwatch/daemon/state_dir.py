@@ -1,8 +1,8 @@
-"""`state_dir`: what must survive a restart, one file for each part that remembers something.
+"""`state_dir`: documents that must survive a restart, one file for each part that has state.
 
-A file is written beside the old one and put in its place when it is on the disk, so a crash leaves
-one or the other. One daemon at a time: two would overwrite what the other has counted. Read verbs
-read without a lock and never write.
+A new file is written beside the old one and replaces it once it is on disk, so a crash leaves one
+or the other. Only one daemon may use the folder: two would overwrite each other's counters. Read
+verbs read without a lock and never write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = structlog.get_logger()
 
 
 def read_document(folder: Path, name: str) -> bytes | None:
-    """What `name` said last; None if it never said anything, or nobody can read it."""
+    """Return the last document of `name`; None if there is none or it cannot be read."""
     try:
         return (folder / f"{name}.json").read_bytes()
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def read_document(folder: Path, name: str) -> bytes | None:
 
 
 def load_document(folder: Path, name: str, into: Callable[[bytes], None]) -> None:
-    """Hand `into` what `name` said last, unless it refuses (ValueError); write nothing."""
+    """Pass the last document of `name` to `into`, ignoring its ValueError; write nothing."""
     document = read_document(folder, name)
     if document is not None:
         with suppress(ValueError):
@@ -45,7 +45,7 @@ def load_document(folder: Path, name: str, into: Callable[[bytes], None]) -> Non
 
 
 def is_in_use(folder: Path) -> bool:
-    """Whether a daemon has this folder now."""
+    """Check whether a daemon uses this folder now."""
     try:
         handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -60,8 +60,9 @@ def is_in_use(folder: Path) -> bool:
 
 
 class StateDir:
-    """The folder, locked. Made if it is not there. Raises ConfigError if it is in use, or cannot be
-    written in.
+    """Locked state folder, created if it does not exist.
+
+    Raises ConfigError if it is in use, or is not writable.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -80,8 +81,10 @@ class StateDir:
             raise ConfigError((f"state_dir: another offsetwatch uses {folder}",)) from exc
 
     def recall(self, name: str, into: Callable[[bytes], None]) -> None:
-        """Hand `into` what `name` said last. What it refuses, by whatever error, is put aside, so
-        that it can be looked at, and the part begins anew: it would fail at every start.
+        """Pass the last document of `name` to `into`.
+
+        A document that `into` rejects, with any error, is moved aside for inspection, and the part
+        starts without state: otherwise it would fail at every start.
         """
         document = read_document(self.folder, name)
         if document is None:
@@ -96,8 +99,9 @@ class StateDir:
             _log.error("memory_damaged", name=name, error=why, kept_as=aside.name)
 
     def save(self, name: str, document: bytes) -> bool:
-        """Write it down; False, with a line in the log, if that did not work, for whatever reason:
-        the loop calls it, and must not end for what it remembers.
+        """Write the document; on any error log it and return False.
+
+        The loop calls this and must not die because its state cannot be saved.
         """
         try:
             with self._one_at_a_time:
@@ -109,7 +113,7 @@ class StateDir:
         return True
 
     def close(self) -> None:
-        """Let another one use it."""
+        """Release the lock."""
         os.close(self._lock)
 
     def _write(self, path: Path, document: bytes) -> None:

@@ -1,10 +1,9 @@
-"""Supervisor of the daemon's inputs: an exception that nobody expected ends one of them for a
-while, and not the process.
+"""Supervisor of the daemon's inputs: an unexpected exception suspends one input, not the process.
 
 Such an exception is a bug or a library's surprise (OverflowError of a header, MemoryError of an
-answer). It is logged with its trace once for each place that raises it, counted as the input's
-error, and the input is started again ever more slowly. Only the loop is not restarted: what it
-holds may be half changed.
+answer). It is logged with its trace once for each code location that raises it, and counted as the
+input's error. The input restarts with a growing pause. Only the loop is not restarted: its state
+may be half changed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _log = structlog.get_logger()
 
 
 class JobFailures:
-    """Unexpected exceptions of one job or thread in a row, and when it may be tried again."""
+    """Consecutive unexpected exceptions of one job or thread, and when it may run again."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
@@ -43,12 +42,13 @@ class JobFailures:
 
     @property
     def wait_s(self) -> float:
-        """Return how long to leave it; 0 where it may be tried."""
+        """Return how many seconds to suspend it; 0 if it may run."""
         return 0.0 if self._due_at is None else max(0.0, self._due_at - self._clock())
 
     def add(self, error: Exception) -> str:
-        """Log it and make the pause longer. Return a description without the error's own words,
-        which may quote data.
+        """Log the error and double the pause; return a description without the error's own text.
+
+        That text may quote data.
         """
         place = raised_at(error)
         if place in self._places:
@@ -63,14 +63,14 @@ class JobFailures:
         return f"unexpected {place}: see the log"
 
     def end(self) -> bool:
-        """Begin again after a success. Return True where it had failed before."""
+        """Reset the pause after a success. Return True if the job had failed before."""
         failed, self._due_at = self._due_at is not None, None
         self._pause_s = RETRY_FIRST_S
         return failed
 
 
 class Supervisor:
-    """Guards jobs and threads. `put` hands a batch to the loop."""
+    """Supervisor of jobs and threads. `put` hands a batch to the loop."""
 
     def __init__(
         self, put: Callable[[Batch], object], clock: Callable[[], float] = time.monotonic
@@ -87,11 +87,11 @@ class Supervisor:
         partial: bool = False,
         retires: bool = False,
     ) -> Callable[[], None]:
-        """Return a job that raises nothing. While it is left alone it does nothing.
+        """Return a job that raises nothing, and does nothing while it is suspended.
 
-        inputs   what fails with it, asked for at each failure
+        inputs   the inputs that fail with it, called at each failure
         partial  another job reads the rest of them: they stay up
-        retires  nothing else speaks of these inputs: they are forgotten once it works again
+        retires  nothing else reports these inputs: they are removed once it works again
         """
         failures = JobFailures(name, self._clock)
         failed: set[InputId] = set()
@@ -125,8 +125,9 @@ class Supervisor:
         stopped: Callable[[float], bool],
         inputs: Inputs = tuple,
     ) -> None:
-        """Run it until it returns, again after each exception, in this thread. `stopped(seconds)`
-        waits that long for a stop and returns True for one.
+        """Run it in this thread until it returns; run it again after each exception.
+
+        `stopped(seconds)` waits that long for a stop and returns True for one.
         """
         failures = JobFailures(name, self._clock)
         while not stopped(failures.wait_s):
@@ -150,7 +151,7 @@ def start_supervised_thread(
     stopped: threading.Event,
     put: Callable[[Batch], object] = lambda _: None,
 ) -> threading.Thread:
-    """Start a thread that is kept, as `Supervisor.keep` says."""
+    """Start a thread that runs as in `Supervisor.keep`."""
     supervisor = Supervisor(put)
     thread = threading.Thread(
         target=supervisor.keep, args=(name, run, stopped.wait), name=name, daemon=True

@@ -1,5 +1,7 @@
-"""How the process deals with memory. `settle` is called once, before anything that takes some is
-loaded, and by what measures the daemon's parts; the edge has `Tidying` look again and again.
+"""Memory tuning of the process: garbage collector thresholds and glibc malloc.
+
+`tune_memory` is called once, before anything large is loaded, and by measurements of the daemon's
+parts. The ClusterMonitor runs PeriodicGarbageCollector again and again.
 """
 
 from __future__ import annotations
@@ -23,22 +25,23 @@ GENERATION_TURNS: Final = 5
 
 
 def tune_memory() -> None:
-    """For the rest of the process."""
+    """Set the thresholds for the rest of the process."""
     gc.set_threshold(GARBAGE_MIN)
     _set_mmap_threshold()
 
 
 class PeriodicGarbageCollector:
-    """Looks for cycles by the clock as well, once in TIDY_S, as Python does by the number of
-    objects: the young ones each time, the older ones in one of OLDER_TURNS, all of them in one of
-    as many of these. Then what is free goes back to the system. For one thread at a time.
+    """Garbage collector by the clock, once in GC_PERIOD_S, beside Python's by object count.
+
+    Each run collects the young generation, one in GENERATION_TURNS the older one, and one in as
+    many of these everything. An older run also returns free memory to the system. Not thread-safe.
     """
 
     def __init__(self) -> None:
         self._turns = 0
 
     def look(self) -> None:
-        """One turn."""
+        """Run once."""
         self._turns += 1
         older, oldest = (
             not self._turns % turns for turns in (GENERATION_TURNS, GENERATION_TURNS**2)
@@ -49,17 +52,20 @@ class PeriodicGarbageCollector:
 
 
 def _set_mmap_threshold() -> None:
-    """Large blocks of memory go back to the system when they are freed. Left to itself, glibc
-    learns from the first one of 32 MiB (an answer, what is saved) to keep all of that size, in an
-    arena for each thread that met one (mallopt(3)). Nothing where there is no glibc.
+    """Make malloc release large blocks to the system when they are freed; no effect without glibc.
+
+    By default glibc learns from the first block of 32 MiB (an answer, a saved document) to keep all
+    of that size, in an arena for each thread that had one (mallopt(3)).
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES)
 
 
 def _trim_heap() -> None:
-    """Of each arena (there is one for each of the many threads of librdkafka, up to eight for each
-    core) glibc keeps the most that ever was in use, unless it is asked. Nothing without a glibc.
+    """Release the free memory of all arenas to the system; no effect without glibc.
+
+    By default glibc keeps the most that each arena ever used. There is one arena for each of the
+    many threads of librdkafka, up to eight for each core.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,6 @@
-"""Records of a Connect cluster's config topic (KafkaConfigBackingStore), keys in plain text:
+"""Decoders of the config topic of a Connect cluster (KafkaConfigBackingStore).
+
+Keys are plain text:
 
     connector-<name>             {"properties":{…}}
     task-<name>-<n>              {"properties":{…}}, in force with the next commit
@@ -9,9 +11,9 @@
     logger-cluster-<namespace>   {"level":…}
     session-key                  a secret
 
-This topic is full of secrets: what may be kept of a configuration is for connector_config.py to
-say, the session key is not even parsed, and of a task's configuration only a MirrorSourceTask's
-assignment is looked at.
+This topic is full of secrets. connector_config.py decides which settings of a connector are
+retained. The session key is not parsed, and of a task's configuration only the assignment of a
+MirrorSourceTask is read.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ _WRONG_SHAPE = Undecodable("value_shape")
 
 
 def decode_config(key: bytes | None, value: bytes | None) -> ConfigRecord | Undecodable:
-    """Decode one whole record."""
+    """Decode a record of the config topic."""
     name = decode_text_key(key)
     if isinstance(name, Undecodable):
         return name
@@ -91,9 +93,10 @@ def _decode_task(rest: str, body: Body) -> TaskConfigured | Undecodable:
 def parse_assigned_partitions(
     properties: dict[str, Any],
 ) -> tuple[TopicPartition, ...] | Undecodable | None:
-    """What a task's configuration gives a MirrorSourceTask; None for any other task.
+    """Return the partitions that a configuration assigns to a MirrorSourceTask.
 
-    `topic-partition,…` as MirrorSourceTaskConfig has it; a topic's name may hold `-`.
+    None for any other task. The format is `topic-partition,…` as in MirrorSourceTaskConfig; a
+    topic's name may contain `-`.
     """
     if not str(properties.get("task.class")).endswith(".MirrorSourceTask"):
         return None
@@ -119,7 +122,10 @@ def _decode_commit(name: str, body: Body) -> TasksCommitted | Undecodable:
 
 
 def _decode_target_state(name: str, body: Body) -> TargetState | Undecodable:
-    """`state.v2` wins: `state` is there for workers before 3.5, and says PAUSED for STOPPED."""
+    """Decode the state that an operator requested; `state.v2` has precedence over `state`.
+
+    `state` exists for workers before 3.5, and says PAUSED where `state.v2` says STOPPED.
+    """
     if body is None:
         return TargetState(connector=name, state=None)
     state = body.get("state.v2")

@@ -1,7 +1,7 @@
-"""A connector's configuration -> the few settings that we need, wherever it was found.
+"""Parser of connector configurations: keeps the few settings that are needed, and drops the rest.
 
-Configurations may hold secrets: what is named here leaves this module, and nothing else. Called for
-bodies of the REST API and for records of the config topic.
+Configurations may hold secrets: nothing but the settings named here leaves this module. It parses
+bodies of the REST API and records of the config topic.
 """
 
 from __future__ import annotations
@@ -70,8 +70,10 @@ _PROVIDER_REFERENCE = re.compile(
 def parse_connector_settings(
     name: str, config: Mapping[object, object], *, kind: str = ""
 ) -> ConnectorSettings:
-    """`kind` is Connect's own word, source or sink; the config topic has none, and a connector that
-    is not MM2's is of unknown kind there.
+    """Return the settings of a connector's configuration.
+
+    `kind` is Connect's own word, source or sink. The config topic has none, so there a connector
+    that is not MM2's is of unknown kind.
     """
     written = {str(key): str(value) for key, value in config.items() if value is not None}
     texts = {key: trim_blanks(value) for key, value in written.items()}
@@ -96,7 +98,10 @@ def parse_connector_settings(
 
 
 def _is_mirror_connector(class_name: str, which: str) -> bool:
-    """Connect also accepts aliases: the simple name, with or without its suffix."""
+    """Check whether a class name is that of an MM2 connector.
+
+    Connect also accepts aliases: the simple name, with or without its suffix `Connector`.
+    """
     simple = f"Mirror{which}"
     return class_name in {f"{_MIRROR_PACKAGE}{simple}Connector", f"{simple}Connector", simple}
 
@@ -119,11 +124,12 @@ def _parse_kind(class_name: str, kind: str) -> ConnectorKind:
 
 
 def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]) -> MirrorSettings:
-    """Defaults and names from MirrorSourceConfig and DefaultReplicationPolicy (KIP-716,
-    KIP-690).
+    """Return the settings of an MM2 connector.
 
-    A policy is configured with the values as they are `written`: blanks around a separator are part
-    of it, and a truth value with blanks around it is false to Boolean.parseBoolean.
+    Defaults and names are those of MirrorSourceConfig and DefaultReplicationPolicy (KIP-716,
+    KIP-690). A policy is configured with the values as they are `written`: blanks around a
+    separator are part of it, and a truth value with blanks around it is false to
+    Boolean.parseBoolean.
     """
     source = config.get("source.cluster.alias", "source")
     target = config.get("target.cluster.alias", "target")
@@ -158,7 +164,10 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
 
 
 def _shorten_policy_name(class_name: str) -> str:
-    """The simple name of MM2's own; a class of somebody else's may share it."""
+    """Return the simple name of a policy of MM2's own, and any other class name unchanged.
+
+    A class of another package may have the same simple name.
+    """
     for package in _POLICY_PACKAGES:
         if class_name.startswith(package):
             return class_name.removeprefix(package)
@@ -166,8 +175,9 @@ def _shorten_policy_name(class_name: str) -> str:
 
 
 def _parse_routers(config: Mapping[str, str], written: Mapping[str, str]) -> Iterator[TopicRouter]:
-    """The transforms that may write to another topic, in their order: a class that nobody knows may
-    do anything.
+    """Yield the transforms that may write to another topic, in their order.
+
+    A transform of an unknown class may do anything, so it is among them.
     """
     for alias in values_of(config.get("transforms", "")):
         prefix = f"transforms.{alias}."
@@ -207,12 +217,15 @@ def _add_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str) 
 
 
 def _is_provided(*values: str) -> bool:
-    """Return whether a config provider fetches any of these, or a part of it."""
+    """Check whether any of these values, or a part of one, comes from a config provider."""
     return any(_PROVIDER_REFERENCE.search(value) for value in values)
 
 
 def _parse_refresh_s(config: Mapping[str, str]) -> float | None:
-    """MirrorSourceConfig.refreshTopicsInterval; Scheduler does nothing of a negative one."""
+    """Return how often MM2 looks for new topics and partitions, in seconds; None: never.
+
+    The setting is MirrorSourceConfig.refreshTopicsInterval. Scheduler ignores a negative interval.
+    """
     if config.get("refresh.topics.enabled", "true").lower() == "false":
         return None
     try:
@@ -223,10 +236,10 @@ def _parse_refresh_s(config: Mapping[str, str]) -> float | None:
 
 
 def _read_consumer_setting(config: Mapping[str, str], name: str) -> str | None:
-    """A setting of its consumer, from the more specific of the prefixes that
-    MirrorConnectorConfig.sourceConsumerConfig merges.
+    """Return a setting of the connector's consumer, from the more specific prefix; None if unset.
 
-    `source.cluster.` gives it addresses and security only.
+    The prefixes are those that MirrorConnectorConfig.sourceConsumerConfig merges. `source.cluster.`
+    gives the consumer addresses and security only.
     """
     for prefix in ("source.consumer.", "consumer."):
         value = config.get(prefix + name)
@@ -238,7 +251,10 @@ def _read_consumer_setting(config: Mapping[str, str], name: str) -> str | None:
 def _parse_sink_settings(
     name: str, config: Mapping[str, str], written: Mapping[str, str]
 ) -> SinkSettings:
-    """`topics.regex` is compiled as it is `written` (WorkerSinkTask); the rest is trimmed."""
+    """Return the settings of a sink connector.
+
+    `topics.regex` is compiled as it is `written` (WorkerSinkTask); the other values are trimmed.
+    """
     level = config.get("consumer.override.isolation.level")
     return SinkSettings(
         group=config.get("consumer.override.group.id", f"connect-{name}"),
@@ -251,8 +267,6 @@ def _parse_sink_settings(
 
 
 def parse_bootstrap_addresses(text: str) -> frozenset[str]:
-    """Return the `host:port` of each bootstrap server, without the prefix of a protocol, in the
-    spelling in which addresses are compared.
-    """
+    """Return the normalized `host:port` of each bootstrap server, without a protocol."""
     parts = (part.rpartition("://")[2] for part in values_of(text))
     return frozenset(normalize_address(part) for part in parts if part)

@@ -1,11 +1,10 @@
-"""Knowledge of connector classes: which field of an offset is a position, whether it has an order,
-and when its last change was made.
+"""Dialects of connector classes: which field of an offset is a position, its order, its event time.
 
 Keys carry no class name, and connectors of many classes share the SHAPE of a source partition. So a
-shape alone is no dialect: `resolve_dialect` decides by the class, and says `unknown` where the
-class is not known, of all but MirrorMaker's own shapes. What would fail a task is said of no class
-but the one whose dialect it is. Order is vouched for only where the connector guarantees it
-(offset_order.py); of every other offset we say "changed", never "less".
+shape alone is no dialect: `resolve_dialect` decides by the class, and returns `unknown` where the
+class is unknown, for all shapes but MirrorMaker's own. Only the class whose dialect it is can have
+an offset that fails its task. An order exists only where the connector guarantees it
+(offset_order.py); any other two offsets are "changed", never "less".
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ _decode_fields = msgspec.json.Decoder(dict[str, str | int | float | bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What we know of one connector's offsets.
+    """Dialect of the offsets of one connector.
 
-    position    the field that alone is an ordered integer, or None
-    not_with    a field beside which `position` has no order of its own
-    least       the smallest value of `position` that the task goes on from; a smaller one is none
-    fields      every field that says where the connector is
-    order       None where no order is vouched for
+    position    field that alone is an ordered integer, or None
+    not_with    field beside which `position` has no order of its own
+    least       smallest valid value of `position`: the task ignores a smaller one
+    fields      all fields that say where the connector is
+    order       None where no order is guaranteed
     time        None where the offset does not say when its last change was made
-    longs       fields that the task casts to a long: anything else and it fails at its start
+    longs       fields that the task casts to a long: any other type fails it at its start
     """
 
     name: str
@@ -52,7 +51,7 @@ class Dialect:
 
     @property
     def alone(self) -> str:
-        """The field that says all of where the connector is; empty if it takes more, or none."""
+        """Return the field that alone says where the connector is; "" if none does."""
         return self.position if self.position is not None and len(self.fields) == 1 else ""
 
 
@@ -185,12 +184,13 @@ _MIRROR_DIALECTS = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR
 
 @lru_cache(maxsize=1000)
 def resolve_dialect(shape: str, class_name: str) -> str:
-    """Return the name of the dialect that holds for partitions of this shape in a connector of this
-    class: the class's own if it has that shape, else generic. "" is a class that is not known:
-    unknown is then what its offsets mean.
+    """Return the name of the dialect of partitions of this shape in a connector of this class.
 
-    MirrorMaker's shapes, three fields of fixed names and types, are nobody else's; but classes
-    derived from its own have them too.
+    That is the class's own dialect if it has that shape, else generic. The class "" is unknown, and
+    so is then the meaning of its offsets.
+
+    MirrorMaker's shapes, three fields of fixed names and types, belong to no other connector; but
+    classes derived from its own have them too.
     """
     class_name = class_name.strip()
     own = _DIALECTS_BY_ALIAS.get(class_name)
@@ -208,20 +208,21 @@ def find_dialect(partition: Fields | None, class_name: str) -> str:
 
 
 def is_own_dialect(dialect: str, class_name: str) -> bool:
-    """Return whether the class is known to be the one whose dialect this is."""
+    """Check whether the class is known to be the one with this dialect."""
     own = _DIALECTS_BY_ALIAS.get(class_name.strip())
     return own is not None and own.name == dialect
 
 
 def is_foreign_dialect(dialect: str, class_name: str) -> bool:
-    """Return whether the class is known, and never looks up a partition of this dialect."""
+    """Check whether the class is known and never looks up a partition of this dialect."""
     own = _DIALECTS_BY_ALIAS.get(class_name.strip())
     return own is not None and own.name != dialect
 
 
 def detect_shape(partition: Fields | None) -> Dialect:
-    """Return the dialect whose source partitions look like this: their shape, which is not yet what
-    their offsets mean (`resolve_dialect`). None is a connector without any.
+    """Return the dialect whose source partitions have this shape; None is a connector without any.
+
+    The shape alone does not say what the offsets mean (`resolve_dialect`).
     """
     if partition is None:
         return GENERIC
@@ -240,7 +241,7 @@ def detect_shape(partition: Fields | None) -> Dialect:
 
 
 def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
-    """The dialect of a partition, made exact by an offset where the partition leaves it open."""
+    """Return the dialect of a partition, refined by an offset if the partition leaves it open."""
     found = DIALECTS[dialect]
     if found is not DEBEZIUM or offset is None or offset.is_null:
         return found
@@ -257,10 +258,10 @@ def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
 
 
 def parse_mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
-    """The upstream topic-partition of a MirrorSourceConnector key, or None for any other shape.
+    """Return the upstream topic-partition of a MirrorSourceConnector key; None for other shapes.
 
     `0.0` and `"0"` are other partitions to Connect and are never read by MM2, so only a real
-    integer counts (and a bool is no integer here, whatever Python says).
+    integer counts. A bool is no integer here, although it is one in Python.
     """
     if len(partition) != 3:
         return None
@@ -288,13 +289,14 @@ def _parse_partition_number(partition: Mapping[str, Scalar]) -> int | None:
 
 
 def parse_offset_fields(offset: SourceOffset) -> Fields:
-    """Every field with its value and type; none if the offset is null."""
+    """Return all fields of an offset with their values and types; none if the offset is null."""
     return {} if offset.is_null else _decode_fields(offset.text)
 
 
 def _read_fields(dialect: Dialect, offset: SourceOffset) -> Fields:
-    """What says where this offset stands. Where that is one number, the offset holds it already and
-    no JSON is read.
+    """Return the fields that say where an offset is.
+
+    Where that is one number, the offset holds it already and no JSON is parsed.
     """
     if dialect.alone:
         return dict(offset.numbers)
@@ -302,13 +304,15 @@ def _read_fields(dialect: Dialect, offset: SourceOffset) -> Fields:
 
 
 def _read_long(field: str, offset: SourceOffset) -> int | None:
-    """A field that Connect reads as a long, or None."""
+    """Return a field that Connect reads as a long, or None."""
     return offset_order.parse_long(offset.number(field))
 
 
 def read_position(dialect: str, offset: SourceOffset | None) -> int | None:
-    """The one integer that orders these offsets, or None where there is none: no offset, no such
-    dialect, not an integer, one that Connect wraps, or one that the task does not go on from.
+    """Return the one integer that orders these offsets, or None.
+
+    None without an offset, in a dialect without position, for no integer, for one that Connect
+    wraps, and for one that the task does not resume from.
     """
     known = DIALECTS[dialect]
     if known.position is None or offset is None:
@@ -317,7 +321,7 @@ def read_position(dialect: str, offset: SourceOffset | None) -> int | None:
 
 
 def read_position_from_fields(dialect: Dialect, fields: Fields) -> int | None:
-    """`position`, for who has the offset's fields at hand."""
+    """Return the position of an offset whose fields are given."""
     if dialect.position is None or dialect.not_with in fields:
         return None
     found = offset_order.read_long(fields, dialect.position)
@@ -325,8 +329,10 @@ def read_position_from_fields(dialect: Dialect, fields: Fields) -> int | None:
 
 
 def is_treated_as_absent(dialect: str, offset: SourceOffset | None) -> bool:
-    """Return whether a MirrorSourceTask that loads this offset begins where one without an offset
-    does: it holds none, or one below zero (MirrorUtils.unwrapOffset, MirrorSourceTask).
+    """Check whether a MirrorSourceTask that loads this offset starts as if it had none.
+
+    It does if the offset holds no number, or one below zero (MirrorUtils.unwrapOffset,
+    MirrorSourceTask).
     """
     if dialect != MIRROR_SOURCE.name or offset is None:
         return False
@@ -337,7 +343,7 @@ def is_treated_as_absent(dialect: str, offset: SourceOffset | None) -> bool:
 
 
 def build_order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | None:
-    """Where this offset stands, comparable within one dialect, or None: no order is vouched for."""
+    """Return a key that orders an offset within one dialect; None without a guaranteed order."""
     if offset is None:
         return None
     known = refine_dialect(dialect, offset)
@@ -347,10 +353,10 @@ def build_order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | Non
 
 
 def compare_offsets(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:
-    """One source partition's later offset against an earlier one.
+    """Return the order of a source partition's later offset relative to an earlier one.
 
-    `same` means that nothing changed at all. Two places that are equal under different offsets are
-    `unordered`: something changed, and the connector does not say which way.
+    `same` means that nothing changed at all. Two equal positions under different offsets are
+    `unordered`: something changed, and the connector does not say in which direction.
     """
     if before is None or after is None:
         return Order.SAME if before is after else Order.UNORDERED
@@ -371,9 +377,10 @@ def compare_offsets(dialect: str, before: SourceOffset | None, after: SourceOffs
 
 
 def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
-    """Return whether the connector's map may have its fields in another order than a HashMap. A
-    single field has one order; MirrorMaker's maps, and those of every class that is known here, are
-    HashMaps.
+    """Check whether the connector's map may have its fields in another order than a HashMap.
+
+    A single field has one order. MirrorMaker's maps, and those of every class that is known here,
+    are HashMaps.
     """
     return (
         partition is not None
@@ -383,12 +390,12 @@ def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
 
 
 def has_hash_maps(dialect: str) -> bool:
-    """Return whether connectors of this dialect are known to write HashMaps as their keys."""
+    """Check whether connectors of this dialect are known to write HashMaps as their keys."""
     return dialect not in {GENERIC.name, UNKNOWN.name}
 
 
 def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:
-    """Return whether `has_reached_offset` can ever tell that this offset was reached."""
+    """Check whether `has_reached_offset` can ever detect that this offset was reached."""
     if offset is None:
         return False
     return build_order_key(dialect, offset) is not None or len(offset.numbers) == 1
@@ -397,8 +404,9 @@ def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:
 def has_reached_offset(
     dialect: str, before: SourceOffset | None, after: SourceOffset | None
 ) -> bool:
-    """Return whether an offset is as far as another. Where the dialect knows no order, the only
-    number of an offset stands for it.
+    """Check whether an offset is as far as another.
+
+    Where the dialect has no order, the only number of an offset replaces it.
     """
     order = compare_offsets(dialect, before, after)
     if order is not Order.UNORDERED or before is None or after is None:
@@ -409,8 +417,9 @@ def has_reached_offset(
 
 
 def read_event_time(dialect: str, offset: SourceOffset | None) -> float | None:
-    """When the source made the last change this offset covers, in Unix seconds; None if the offset
-    does not say, or says what cannot be true.
+    """Return when the source made the last change of an offset, in Unix seconds.
+
+    None if the offset does not say, or if its time is implausible.
     """
     known = DIALECTS[dialect]
     if known.time is None or offset is None:
@@ -419,19 +428,19 @@ def read_event_time(dialect: str, offset: SourceOffset | None) -> float | None:
 
 
 def read_event_time_from_fields(dialect: Dialect, fields: Fields) -> float | None:
-    """`read_event_time`, for who has the offset's fields at hand.
+    """Return the event time of an offset whose fields are given.
 
-    Which of Debezium's connectors it is need not be known: those that share a shape of source
-    partition tell the time alike.
+    The Debezium connector need not be known: those that share a shape of source partition have the
+    same time fields.
     """
     return None if dialect.time is None else dialect.time(fields)
 
 
 def is_poisoned(dialect: str, offset: SourceOffset | None) -> bool:
-    """Would a task that loads this offset fail at its start?
+    """Check whether a task that loads this offset would fail at its start.
 
-    True only where we know the task's cast: a number with a fraction or text where MM2, FileStream
-    or JDBC expect a long. False promises nothing.
+    True only where the task's cast is known: a number with a fraction or text where MM2, FileStream
+    or JDBC expect a long. False guarantees nothing.
     """
     longs = DIALECTS[dialect].longs
     if offset is None or not longs:
@@ -445,9 +454,9 @@ def is_poisoned(dialect: str, offset: SourceOffset | None) -> bool:
 def describe_offset(
     shape: str, offset: SourceOffset | None, class_name: str = ""
 ) -> tuple[str, float | None, bool]:
-    """What a picture of an offset shows beside it: the name of its `refine_dialect`, its
-    `read_event_time`, and whether it is `poisoned`, which is said only of the class whose dialect
-    it is.
+    """Return the `refine_dialect` name, `read_event_time` and `is_poisoned` of an offset.
+
+    The last is True only for the class with this dialect.
     """
     dialect = resolve_dialect(shape, class_name)
     alone = _SINGLE_FIELDS[dialect]
@@ -462,5 +471,5 @@ def describe_offset(
 
 
 def _is_long(value: Scalar) -> bool:
-    """A field that is missing or null means "not yet" to all of them."""
+    """Check whether a field is a long; a missing or null field, which means "not yet", counts."""
     return value is None or (isinstance(value, int) and not isinstance(value, bool))

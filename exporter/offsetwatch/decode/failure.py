@@ -1,11 +1,11 @@
-"""A Java stack trace -> the one line that tells one kind of failure from another.
+"""Failure kind: one line that classifies a Java stack trace.
 
     org.apache.kafka.common.errors.RecordTooLargeException in WorkerSourceTask.sendRecords
     org.apache.kafka.common.config.ConfigException in RowSinkTask.start while starting
 
-The last cause's class, where it came from (stack_trace.py), and whether the task had read nothing
-yet. Messages quote records, settings and credentials: of lines that have the shape of a trace's
-own, only names of classes and methods are kept. Pure and total.
+It holds the last cause's class, where it came from (stack_trace.py), and whether the task had read
+nothing yet. Messages quote records, settings and credentials: of lines with the shape of a trace,
+only the names of classes and methods are retained. Pure and total.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _EXECUTE: Final = ".execute"
 
 
 def failure_of(trace: object) -> str | None:
-    """Return `class in Class.method` with WHILE_STARTING where it applies; None if `trace` is none
-    or holds no name that could be kept.
+    """Return the failure kind of a trace: `class in Class.method`, with WHILE_STARTING if so.
+
+    None if `trace` is no trace, or holds no name that may be retained.
     """
     if not isinstance(trace, str):
         return None
@@ -51,19 +52,19 @@ def failure_of(trace: object) -> str | None:
 
 
 def parse_exception_class(failure: str) -> str:
-    """Return the exception's class of what `failure_of` returned."""
+    """Return the exception class of a failure kind that `failure_of` returned."""
     return failure.partition(" ")[0]
 
 
 def is_start_failure(failure: str) -> bool:
-    """Return whether the task failed before it read its first record, so that none is to blame."""
+    """Check whether a task failed before it read its first record, so that no record caused it."""
     return failure.endswith(WHILE_STARTING)
 
 
 def _is_at_start(lines: Iterable[TraceLine]) -> bool:
-    """Return whether a frame of Connect's start is there and none of its loop over records.
+    """Check whether a trace has a frame of Connect's start and none of its loop over records.
 
-    A message may hold lines that look like frames, but takes away none of Java's (stack_trace.py):
+    A message may hold lines that look like frames, but it removes none of Java's (stack_trace.py):
     made up lines cannot make a failure in the loop look like one at start.
     """
     methods = {
@@ -77,8 +78,9 @@ def _is_at_start(lines: Iterable[TraceLine]) -> bool:
 
 
 def _format_failure(root: str, frame: str | None, stage: str) -> str | None:
-    """Return `root`, with `frame` unless the line would be too long, with `stage`; None where the
-    class alone is too long.
+    """Return `root`, `frame` and `stage` as one line, without `frame` if that is too long.
+
+    None where the class alone is too long.
     """
     if len(root) + len(stage) > FAILURE_CHARS_MAX:
         return None

@@ -1,9 +1,9 @@
-"""JSON text as Connect's internal converter reads it (JsonDeserializer), which is more than JSON.
+"""Parser of JSON text as Connect's internal converter reads it (JsonDeserializer): more than JSON.
 
-Connect reads the first value and ignores whatever follows it, takes leading zeros (`007` is 7), and
-of a field given twice the last. Strict JSON is decoded at once; only where that fails is the text
-looked at again. Not imitated, and undecodable: a byte order mark, UTF-16, and whatever follows a
-value that is neither a list nor a map.
+Connect reads the first value and ignores what follows it, takes leading zeros (`007` is 7), and
+uses the last of duplicate fields. Strict JSON is decoded at once; only other text is scanned by
+token. Undecodable here, unlike in Connect: a byte order mark, UTF-16, and text after a value that
+is neither a list nor a map.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]|(?<![0-9.eE+])0+(?=
 
 
 def parse_json(raw: bytes) -> Any:
-    """The first value, or Undecodable with the reason `not_json`, `nested_too_deep` or
-    `too_large`.
+    """Return the first value of a text, or Undecodable.
+
+    The reasons are `not_json`, `nested_too_deep` and `too_large`.
     """
     if _is_too_large(raw):
         return Undecodable("too_large")
@@ -46,7 +47,7 @@ def parse_json(raw: bytes) -> Any:
 
 
 def _is_too_large(raw: bytes) -> bool:
-    """Return True for what would take long to decode: a million empty lists take a second."""
+    """Check whether a text would take long to decode: a million empty lists take a second."""
     if len(raw) <= TOKENS_MAX:
         return False
     return len(raw) > BYTES_MAX or sum(map(raw.count, (b"{", b"[", b","))) > TOKENS_MAX
@@ -62,8 +63,9 @@ def _parse_strict(raw: bytes) -> Any:
 
 
 def _find_first_value(raw: bytes) -> bytes | None:
-    """The list or map that the text begins with, without needless zeros; None if it never ends, or
-    not within TOKENS_MAX and DEPTH_MAX.
+    """Return the list or map that a text begins with, without needless zeros.
+
+    None if it never ends, or not within TOKENS_MAX and DEPTH_MAX.
     """
     if raw.lstrip(b" \t\r\n")[:1] not in {b"[", b"{"}:
         return None
@@ -85,7 +87,7 @@ def _find_first_value(raw: bytes) -> bytes | None:
 
 
 def parse_flat_map(raw: bytes) -> dict[str, Scalar] | None:
-    """What `parse` says of a strict JSON map of primitives, sooner; None for any other text."""
+    """Return a strict JSON map of primitives, faster than `parse_json`; None for other text."""
     try:
         return _decode_flat_map(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -93,7 +95,10 @@ def parse_flat_map(raw: bytes) -> dict[str, Scalar] | None:
 
 
 def is_flat_map(value: object) -> bool:
-    """Connect accepts maps of primitives only (OffsetUtils.validateFormat)."""
+    """Check whether a value is a map of primitives, as Connect requires.
+
+    Source: OffsetUtils.validateFormat.
+    """
     return isinstance(value, dict) and not any(
         isinstance(item, dict | list) for item in value.values()
     )

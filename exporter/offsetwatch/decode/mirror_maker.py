@@ -1,4 +1,4 @@
-"""Records of MirrorMaker 2's own topics: offset-syncs, checkpoints, heartbeats.
+"""Decoders of MirrorMaker 2's own topics: offset-syncs, checkpoints, heartbeats.
 
 STRING is an int16 length and UTF-8; integers are big-endian (OffsetSync.java, Checkpoint.java,
 Heartbeat.java, unchanged from 2.4 to 4.3).
@@ -11,9 +11,9 @@ Heartbeat.java, unchanged from 2.4 to 4.3).
                                                                          offset, STRING metadata
     heartbeats                      STRING source, target alias          INT16 version, INT64 ms
 
-A sync has NO version header, so nothing but the exact length tells it from anything else. Syncs are
-written by a plain producer. Checkpoints and heartbeats pass through the worker's converters: unless
-those are ByteArrayConverter, JSON stands around the bytes (see _bare).
+A sync has NO version header, so only its exact length distinguishes it from other records. Syncs
+are written by a plain producer. Checkpoints and heartbeats pass through the worker's converters:
+unless those are ByteArrayConverter, the bytes are inside JSON (see _unwrap_json).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MILLIS = struct.Struct(">q")
 
 
 def decode_sync_key(raw: bytes | None) -> tuple[str, int] | Undecodable:
-    """(upstream topic, partition)."""
+    """Decode the key of an offset sync to (upstream topic, partition)."""
     if raw is None:
         return Undecodable("key_null")
     if len(raw) < 6:
@@ -50,8 +50,9 @@ def decode_sync_key(raw: bytes | None) -> tuple[str, int] | Undecodable:
 
 
 def decode_sync_value(raw: bytes | None) -> tuple[int, int] | Undecodable:
-    """(upstream offset, downstream offset). MM2 never writes tombstones here, so None is
-    undecodable.
+    """Decode the value of an offset sync to (upstream offset, downstream offset).
+
+    MM2 never writes tombstones here, so None is undecodable.
     """
     if raw is None:
         return Undecodable("value_null")
@@ -64,7 +65,7 @@ def decode_sync_value(raw: bytes | None) -> tuple[int, int] | Undecodable:
 
 
 def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync | Undecodable:
-    """Decode one whole record."""
+    """Decode a record of an offset-syncs topic."""
     where = decode_sync_key(key)
     if isinstance(where, Undecodable):
         return where
@@ -77,7 +78,7 @@ def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync | Undecoda
 
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Undecodable:
-    """One whole record of a checkpoints topic."""
+    """Decode a record of a checkpoints topic."""
     where = _decode_checkpoint_key(key)
     if isinstance(where, Undecodable):
         return where
@@ -103,7 +104,7 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Un
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Undecodable:
-    """One whole record of a heartbeats topic, here or replicated from elsewhere."""
+    """Decode a record of a heartbeats topic, whether written here or replicated from elsewhere."""
     bare = _unwrap_json(key)
     if isinstance(bare, Undecodable):
         return Undecodable(f"key_{bare.reason}")
@@ -122,7 +123,7 @@ def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Unde
 
 
 def _decode_checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecodable:
-    """(group, topic on the target, partition)."""
+    """Decode the key of a checkpoint to (group, topic on the target, partition)."""
     bare = _unwrap_json(raw)
     if isinstance(bare, Undecodable):
         return Undecodable(f"key_{bare.reason}")
@@ -136,7 +137,7 @@ def _decode_checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecoda
 
 
 def _strip_version(raw: bytes | None) -> bytes | Undecodable:
-    """What follows the version; of any other version we know nothing, however alike it looks."""
+    """Return the bytes after the version 0; any other version is undecodable."""
     bare = _unwrap_json(raw)
     if isinstance(bare, Undecodable):
         return Undecodable(f"value_{bare.reason}")
@@ -148,14 +149,15 @@ def _strip_version(raw: bytes | None) -> bytes | Undecodable:
 
 
 def _unwrap_json(raw: bytes | None) -> bytes | Undecodable:
-    """The bytes that MM2 handed to the converter: `"<base64>"` is what JsonConverter makes of them,
-    and with schemas `{"schema":…,"payload":"<base64>"}`.
+    """Return the bytes that MM2 passed to the converter.
 
-    No binary record is taken for one of these. A value begins with its version, 0x0000. A key would
-    begin with a name of 0x22xx or 0x7bxx bytes, 8,704 at least, and still hold no byte but those of
-    JSON and base64: but the name after it is a topic or an alias, of which topics are named, so at
-    most 249 bytes long, and the first byte of its length is 0x00. What begins like JSON and is none
-    is therefore nothing, and not tried as binary.
+    JsonConverter makes `"<base64>"` of them, and with schemas `{"schema":…,"payload":"<base64>"}`.
+
+    No binary record is mistaken for one of these. A value begins with its version, 0x0000. A key
+    would begin with a name of 0x22xx or 0x7bxx bytes, 8,704 at least, and still hold no byte but
+    those of JSON and base64. But the name after it is a topic or an alias, of which topics are
+    named, so at most 249 bytes long, and the first byte of its length is 0x00. Bytes that begin
+    like JSON and are none are therefore undecodable, and not tried as binary.
     """
     if raw is None:
         return Undecodable("null")
@@ -173,7 +175,7 @@ def _unwrap_json(raw: bytes | None) -> bytes | Undecodable:
 
 
 def _decode_strings(raw: bytes, count: int) -> list[str] | Undecodable:
-    """Exactly so many STRINGs and nothing else."""
+    """Decode exactly `count` STRINGs; anything more or less is undecodable."""
     found = []
     for _ in range(count):
         length = int.from_bytes(raw[:2], "big", signed=True)

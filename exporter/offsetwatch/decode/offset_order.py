@@ -1,8 +1,7 @@
-"""What the fields of an offset mean to the connectors we know: where in which order, and when.
+"""Order and event time of the offsets of known connectors.
 
-Each rule takes the fields of one offset and answers None rather than guess. An order is vouched for
-only where the connector itself relies on it; a rule that is wrong would report a rewind that never
-was.
+Each rule takes the fields of one offset and returns None rather than guess. An order exists only
+where the connector itself relies on it: a wrong rule would report a rewind that never happened.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NANOS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class GtidSet:
-    """Transactions that were read, by the source that numbers them: sets, ordered by inclusion.
+    """Set of transactions that were read, by source server or domain; ordered by inclusion.
 
     runs    first and last number of each unbroken run, ascending
     """
@@ -40,7 +39,7 @@ class GtidSet:
     runs: Mapping[str, tuple[tuple[int, int], ...]]
 
     def includes(self, other: GtidSet) -> bool:
-        """Return whether every transaction of the other is in it."""
+        """Check whether this set includes every transaction of the other."""
         return all(
             any(first <= start and end <= last for first, last in self.runs.get(source, ()))
             for source, runs in other.runs.items()
@@ -49,18 +48,18 @@ class GtidSet:
 
 
 class OrderKey(NamedTuple):
-    """Where an offset stands, comparable only where the scopes are equal: see
-    `compare_order_keys`.
-    """
+    """Order key of an offset, comparable with keys of an equal scope (`compare_order_keys`)."""
 
     scope: tuple[Scalar, ...]
     place: tuple[int, ...] | GtidSet
 
 
 def compare_order_keys(was: OrderKey, now: OrderKey) -> Order:
-    """Return the order of two places; `unordered` for equal ones, and for sets of transactions of
-    which neither includes the other. A set from which a source is missing altogether is not behind:
-    a filter of sources may have been set.
+    """Return the order of two keys.
+
+    It is `unordered` for equal keys, for other scopes, and for transaction sets of which neither
+    includes the other. A set that lacks a source altogether is not behind: a filter of sources may
+    have been set.
     """
     before, after = was.place, now.place
     if was.scope != now.scope or before == after:
@@ -76,31 +75,32 @@ def compare_order_keys(was: OrderKey, now: OrderKey) -> Order:
 
 
 def read_long(fields: Fields, name: str) -> int | None:
-    """A field that Connect reads as a long, or None."""
+    """Return a field that Connect reads as a long, or None."""
     return parse_long(fields.get(name))
 
 
 def parse_long(value: Scalar) -> int | None:
-    """A value that Connect reads as a long, or None."""
+    """Return a value that Connect reads as a long, or None."""
     # The type itself, because to isinstance a bool is an int; and of every record this is asked.
     return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
 
 
 def order_mirror_source(fields: Fields) -> OrderKey | None:
-    """MirrorSourceTask: `offset` is that of the last replicated record."""
+    """Return the key of a MirrorSourceTask offset: `offset` of the last replicated record."""
     return _build_single_key(read_long(fields, "offset"))
 
 
 def order_file_stream(fields: Fields) -> OrderKey | None:
-    """FileStreamSourceTask: `position` counts what was read of the file."""
+    """Return the key of a FileStreamSourceTask offset: `position`, the amount read of the file."""
     return _build_single_key(read_long(fields, "position"))
 
 
 def order_jdbc(fields: Fields) -> OrderKey | None:
-    """Confluent JDBC (TimestampIncrementingOffset): the query sorts by timestamp, then by id.
+    """Return the key of a Confluent JDBC offset (TimestampIncrementingOffset).
 
-    Under a timestamp the id alone has no order, because a row that is updated comes again. Which of
-    the fields are there depends on the mode and the version, so only like is held against like.
+    The query sorts by timestamp, then by id. Under a timestamp the id alone has no order, because
+    an updated row is read again. The fields present depend on mode and version, so only offsets
+    with the same fields are compared.
     """
     names = ("timestamp", "timestamp_nanos", "incrementing")
     if not fields.keys() <= set(names):
@@ -112,12 +112,13 @@ def order_jdbc(fields: Fields) -> OrderKey | None:
 
 
 def order_mysql(fields: Fields) -> OrderKey | None:
-    """Debezium MySQL and MariaDB: binlog file, position of the transaction, events and rows of it.
+    """Return the key of a Debezium MySQL or MariaDB offset.
 
-    The order of Debezium's own HistoryRecordComparator. Files of another base name or events that
-    another server wrote lie in another binlog. With GTIDs the connector may go on reading from
-    another server under coordinates of its own, so they say nothing there; GTID sets are ordered by
-    inclusion, MariaDB's within each domain.
+    It is the binlog file, the position of the transaction, and events and rows of it, in the order
+    of Debezium's own HistoryRecordComparator. Files of another base name, or events that another
+    server wrote, are in another binlog. With GTIDs the connector may resume from another server
+    with other coordinates, so coordinates do not count there; GTID sets are ordered by inclusion,
+    MariaDB's within each domain.
     """
     if fields.get("gtids") is not None:
         return _order_gtids(fields)
@@ -132,20 +133,21 @@ def order_mysql(fields: Fields) -> OrderKey | None:
 
 
 def order_postgres(fields: Fields) -> OrderKey | None:
-    """Debezium PostgreSQL: `lsn_commit`, the end of the last transaction that was read whole.
+    """Return the key of a Debezium PostgreSQL offset: `lsn_commit`.
 
-    Transactions come in the order of their commits, but the `lsn` of a change lies where it was
-    written: reading one transaction after another, it goes back and forth.
+    That is the end of the last transaction that was read whole. Transactions come in the order of
+    their commits, but the `lsn` of a change is where it was written: from one transaction to the
+    next it goes back and forth.
     """
     committed = read_long(fields, "lsn_commit")
     return None if committed is None else OrderKey(_read_snapshot_scope(fields), (committed,))
 
 
 def order_sql_server(fields: Fields) -> OrderKey | None:
-    """Debezium SQL Server: `commit_lsn`, and inside one transaction `change_lsn` (TxLogPosition).
+    """Return the key of a Debezium SQL Server offset (TxLogPosition).
 
-    Right after a snapshot there is no change yet ("NULL"): such a position is one by the commit
-    alone.
+    It is `commit_lsn`, and within one transaction `change_lsn`. Right after a snapshot there is no
+    change yet ("NULL"): such an offset is ordered by the commit alone.
     """
     commit, change = fields.get("commit_lsn"), fields.get("change_lsn")
     if not is_sql_server_lsn(commit):
@@ -160,15 +162,16 @@ def order_sql_server(fields: Fields) -> OrderKey | None:
 
 
 def is_sql_server_lsn(value: Scalar) -> bool:
-    """`hex:hex:hex` of fixed widths, as Lsn.toString writes it."""
+    """Check whether a value is `hex:hex:hex` of fixed widths, as Lsn.toString writes it."""
     return isinstance(value, str) and _SQL_SERVER_LSN.fullmatch(value) is not None
 
 
 def order_oracle(fields: Fields) -> OrderKey | None:
-    """Debezium Oracle: `scn`, from which mining resumes: it never passes a transaction in progress.
+    """Return the key of a Debezium Oracle offset: `scn`, from which mining resumes.
 
-    As streaming starts it is set back to `snapshot_scn`, on purpose and once, so offsets with and
-    without it are not compared. XStream keeps an LCR position instead, which is not ours to read.
+    It never passes a transaction in progress. As streaming starts it is set back to `snapshot_scn`,
+    on purpose and once, so offsets with and without that are not compared. XStream stores an LCR
+    position instead, which is not decoded here.
     """
     scn = parse_system_change_number(fields.get("scn"))
     if scn is None or fields.get("lcr_position") is not None:
@@ -177,14 +180,17 @@ def order_oracle(fields: Fields) -> OrderKey | None:
 
 
 def parse_system_change_number(value: Scalar) -> int | None:
-    """Decimal text, or an integer from the days before 1.5."""
+    """Return an Oracle SCN from decimal text, or from an integer of Debezium before 1.5."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 38:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def order_mongodb(fields: Fields) -> OrderKey | None:
-    """Debezium MongoDB: the oplog's own timestamp, seconds and a counter inside the second."""
+    """Return the key of a Debezium MongoDB offset: the oplog timestamp.
+
+    It has seconds and a counter within the second.
+    """
     sec, order = read_long(fields, "sec"), read_long(fields, "ord")
     if sec is None or order is None:
         return None
@@ -192,7 +198,7 @@ def order_mongodb(fields: Fields) -> OrderKey | None:
 
 
 def read_jdbc_time(fields: Fields) -> float | None:
-    """The timestamp column of the last row: milliseconds, and the nanoseconds of its second."""
+    """Return the timestamp column of the last row: milliseconds, refined by `timestamp_nanos`."""
     millis, nanos = read_long(fields, "timestamp"), read_long(fields, "timestamp_nanos")
     if millis is None:
         return None
@@ -202,7 +208,10 @@ def read_jdbc_time(fields: Fields) -> float | None:
 
 
 def read_debezium_time(fields: Fields) -> float | None:
-    """`ts_usec` (PostgreSQL), `ts_ms`, or `ts_sec` (MySQL): when the source made the change."""
+    """Return when the source made the change, from the first of three fields.
+
+    These are `ts_usec` (PostgreSQL), `ts_ms`, and `ts_sec` (MySQL).
+    """
     for name, per_second in (("ts_usec", 1_000_000), ("ts_ms", 1000), ("ts_sec", 1)):
         value = read_long(fields, name)
         if value is not None:
@@ -211,14 +220,16 @@ def read_debezium_time(fields: Fields) -> float | None:
 
 
 def read_mongodb_time(fields: Fields) -> float | None:
-    """The seconds of the oplog's timestamp."""
+    """Return the seconds of the oplog timestamp."""
     sec = read_long(fields, "sec")
     return None if sec is None else _drop_implausible_time(float(sec))
 
 
 def _order_gtids(fields: Fields) -> OrderKey | None:
-    """MySQL writes `source:1-9:11,…`, a set; MariaDB `domain-server-number,…`, the last transaction
-    of each domain, which are numbered within their domain only.
+    """Return the key of an offset with GTIDs.
+
+    MySQL writes `source:1-9:11,…`, a set; MariaDB `domain-server-number,…`, the last transaction of
+    each domain. MariaDB's are numbered within their domain only.
     """
     gtids = fields["gtids"]
     if not isinstance(gtids, str) or len(gtids) > _GTIDS_CHARS_MAX:
@@ -254,12 +265,15 @@ def _build_single_key(value: int | None) -> OrderKey | None:
 
 
 def _read_count(fields: Fields, name: str) -> int | None:
-    """A field that Debezium leaves out at zero."""
+    """Return a counter field that Debezium leaves out at zero."""
     return 0 if fields.get(name) is None else read_long(fields, name)
 
 
 def _read_snapshot_scope(fields: Fields) -> tuple[Scalar, ...]:
-    """A snapshot stands still and may be taken again: it is compared with nothing but itself."""
+    """Return the scope that limits comparisons to offsets of the same snapshot state.
+
+    Offsets do not advance during a snapshot, and a snapshot may be taken again.
+    """
     return (fields.get("snapshot"), fields.get("snapshot_completed"))
 
 

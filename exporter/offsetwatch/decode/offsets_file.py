@@ -1,11 +1,10 @@
-"""The offsets file of a standalone worker (FileOffsetBackingStore): raw keys and values, as in an
-offsets topic.
+"""Reader and writer of a standalone worker's offsets file (FileOffsetBackingStore).
 
-A Java serialization stream of one `HashMap<byte[],byte[]>`, whose layout has not changed since 0.9
-and stands below byte by byte; a stream of anything else is undecodable. Connect truncates the file
-and writes it anew at every flush, so a reader may find half of it: that is `truncated`, worth
-another try, and never "no offsets" (which is what Connect itself makes of it). No value is what a
-tombstone leaves. The file of a worker that runs is not ours to write.
+It has raw keys and values, as in an offsets topic. The file is a Java serialization stream of one
+`HashMap<byte[],byte[]>`. Its layout has not changed since 0.9 and is given below byte by byte; a
+stream of anything else is undecodable. Connect truncates and rewrites the file at every flush, so a
+reader may find half of it: that is `truncated`, worth another try, and never "no offsets" (as
+Connect itself takes it). A tombstone leaves a null value. Never write the file of a running worker.
 """
 
 from __future__ import annotations
@@ -38,14 +37,17 @@ _INT = struct.Struct(">i")
 
 
 class _InvalidStreamError(Exception):
-    """Raised and caught in this module only; its argument is the reason."""
+    """Error of a stream that is no offsets file; its argument is the reason.
+
+    It is raised and caught in this module only.
+    """
 
 
 def read_offsets_file(raw: bytes) -> OffsetsFileEntries | Undecodable:
-    """The entries in the order of the file, which means nothing.
+    """Return the entries of an offsets file in file order, which has no meaning.
 
-    Capacity, threshold and load factor are ignored, as Java does. No bytes at all are a file caught
-    between its truncation and its first byte.
+    Capacity, threshold and load factor are ignored, as in Java. A file of no bytes was read between
+    its truncation and its first byte.
     """
     reader = _Reader(raw)
     try:
@@ -55,9 +57,9 @@ def read_offsets_file(raw: bytes) -> OffsetsFileEntries | Undecodable:
 
 
 def write_offsets_file(entries: OffsetsFileEntries) -> bytes:
-    """The file that Java would write for these entries, byte for byte, if no array is shared.
+    """Return the file that Java would write for these entries, byte for byte if no array is shared.
 
-    Raises ValueError for a key that is there twice: Java's map could not hold it.
+    Raise ValueError for a duplicate key: Java's map could not hold it.
     """
     keys = [key for key, _ in entries]
     if len(set(keys)) != len(keys):
@@ -101,7 +103,7 @@ def _read_entries(reader: _Reader) -> OffsetsFileEntries:
 
 @dataclass(slots=True)
 class _Reader:
-    """What of the stream was read, and the arrays it may refer back to."""
+    """Reader of the stream: its position, and the arrays that a reference may name."""
 
     raw: bytes
     at: int = 0
@@ -115,7 +117,10 @@ class _Reader:
         return found
 
     def expect(self, wanted: bytes, *, otherwise: str) -> None:
-        """Half of what is wanted, and then nothing, is a file that is still being written."""
+        """Read the wanted bytes, or raise with the reason `otherwise`.
+
+        A stream that ends within them is a file that is still being written: `truncated`.
+        """
         found = self.raw[self.at : self.at + len(wanted)]
         if not wanted.startswith(found):
             raise _InvalidStreamError(otherwise)
@@ -126,7 +131,7 @@ class _Reader:
         return int(value)
 
     def array(self) -> bytes | None:
-        """One key or value: null, a byte array, or a reference to one that came before."""
+        """Return one key or value: null, a byte array, or a reference to an earlier one."""
         kind = self.raw[self.at : self.at + 1]
         if kind == _NULL:
             self.take(1)

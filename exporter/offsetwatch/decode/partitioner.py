@@ -1,8 +1,8 @@
-"""Where Kafka's Java producer puts a record with a key: murmur2 over the key, modulo partitions.
+"""Partitioner of Kafka's Java producer for records with a key: murmur2 modulo partitions.
 
-Connect leaves its offsets to this partitioner (BuiltInPartitioner; before 3.3 DefaultPartitioner,
-with the same arithmetic). Whoever writes a key elsewhere leaves two records of it, which no
-compaction ever merges.
+Connect relies on this partitioner for its offsets (BuiltInPartitioner; before 3.3
+DefaultPartitioner, with the same arithmetic). A key written to another partition leaves two
+records, which compaction never merges.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _SEED, _MULTIPLIER, _SHIFT = 0x9747B28C, 0x5BD1E995, 24
 
 
 def murmur2(data: bytes) -> int:
-    """Utils.murmur2, as an unsigned 32-bit number."""
+    """Return the hash of Utils.murmur2 as an unsigned 32-bit number."""
     size = len(data)
     found = (_SEED ^ size) & _MASK
     whole = size - size % 4
@@ -29,5 +29,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a topic that has so many."""
+    """Return the partition of a key in a topic with so many partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -1,7 +1,8 @@
-"""Bodies of the Connect REST API -> connectors and offsets.
+"""Decoders of Connect REST API answers: connectors, statuses, tasks, offsets, plugins, configs.
 
 Pure and total like the rest of decode. Configurations may hold secrets, and traces quote data: only
-the settings that connector_config.py names leave this module, and of a trace what failure.py keeps.
+the settings that connector_config.py names leave this module. Of a trace failure.py keeps the kind;
+`decode_traces` alone returns whole traces, and `decode_config_texts` whole configurations.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ TaskNumbers = Collection[int | None] | None  # of those that are configured; Non
 
 @dataclass(frozen=True, slots=True)
 class OddMembers:
-    """The members of a list that are of another shape than the others: how many there are, and the
-    first few as JSON, shortened.
+    """Members of a list that have another shape than the others.
+
+    `examples` are the first few as JSON, shortened.
     """
 
     count: int
@@ -47,14 +49,14 @@ class OddMembers:
 
 
 class ConnectorNames(NamedTuple):
-    """Connectors by name, and members of their list that are no name."""
+    """Names of connectors, and the members of their list that are no names."""
 
     names: frozenset[str]
     odd: OddMembers
 
 
 class Plugins(NamedTuple):
-    """Classes of connectors, source or sink each, and members of their list without a class."""
+    """Connector classes with their kind, source or sink, and members without a class."""
 
     kinds: dict[str, str]
     odd: OddMembers
@@ -75,8 +77,9 @@ class _ConsumedOffset(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class RestConnectorStatus:
-    """The state of a connector and of each of its tasks, in lower case, and whether it is a source
-    or a sink (or unknown).
+    """State of a connector and of each of its tasks, in lower case, and its kind.
+
+    The kind is source, sink or unknown.
     """
 
     state: str
@@ -85,11 +88,11 @@ class RestConnectorStatus:
 
 
 def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
-    """The answer to `GET /connectors?expand=status&expand=info`, sorted by name.
+    """Decode the answer to `GET /connectors?expand=status&expand=info`, sorted by name.
 
-    An entry without a state, without a configuration or of another shape is a connector of which
-    that is not known; it does not take the others with it. Where no entry has either, it is another
-    answer: an error of Connect's, or of somebody in front of it.
+    An entry without a state, without a configuration or of another shape is a connector whose state
+    or settings are unknown; the others are decoded. If no entry has either, the body is another
+    answer: an error of Connect, or of a proxy.
     """
     try:
         parsed = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -107,8 +110,9 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
 
 
 def decode_names(body: bytes) -> ConnectorNames | Undecodable:
-    """The answer to `GET /connectors`: the names alone. Where no member is a text, it is another
-    answer.
+    """Decode the answer to `GET /connectors`: the names alone.
+
+    If no member is text, the body is another answer, and undecodable.
     """
     parsed = _parse(body)
     if not isinstance(parsed, list):
@@ -125,10 +129,10 @@ def decode_names(body: bytes) -> ConnectorNames | Undecodable:
 
 
 def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
-    """The answer to `GET /connectors/{c}/offsets`: (identity, offset text or None for null) pairs.
+    """Decode the answer to `GET /connectors/{c}/offsets`.
 
-    Identities and texts are JSON with sorted keys, comparable with SourceKey.identity and
-    SourceOffset.text.
+    The pairs are (identity, offset text or None for null). Identities and texts are JSON with
+    sorted keys, comparable with SourceKey.identity and SourceOffset.text.
     """
     found = decode_readable_offsets(body)
     if isinstance(found, Undecodable):
@@ -140,8 +144,10 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
 def decode_readable_offsets(
     body: bytes,
 ) -> tuple[tuple[tuple[str, str | None], ...], int] | Undecodable:
-    """The same, and how many entries of another shape are left out. Of an entry without an offset
-    it is null: some servers leave out what is null.
+    """Decode the answer to `GET /connectors/{c}/offsets`, without unreadable entries.
+
+    Also return how many entries of another shape were left out. An entry without an offset has
+    null: some servers leave out nulls.
     """
     try:
         entries = msgspec.json.decode(body, type=_Offsets).offsets
@@ -161,7 +167,8 @@ def decode_readable_offsets(
 
 
 def parse_consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:
-    """Return topic, partition and next offset of an entry that `decode_offsets` found of a sink;
+    """Return topic, partition and next offset of a sink's entry that `decode_offsets` returned.
+
     None for an entry of another shape (KIP-875, SinkUtils.parseSinkConnectorOffsets).
     """
     try:
@@ -173,10 +180,10 @@ def parse_consumed_partition(identity: str, text: str | None) -> tuple[str, int,
 
 
 def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
-    """The answer to `GET /connectors/{c}/tasks`: what the tasks of a MirrorSourceConnector copy.
+    """Decode the answer to `GET /connectors/{c}/tasks` of a MirrorSourceConnector: its partitions.
 
-    One task of another shape makes all of it undecodable: what it copies would look like partitions
-    that no task is to copy.
+    One task of another shape makes all of it undecodable: the partitions that it copies would look
+    like unassigned ones.
     """
     parsed = _parse(body)
     if not isinstance(parsed, list):
@@ -198,10 +205,11 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
 def decode_rest_status(
     body: bytes, configured: TaskNumbers = None
 ) -> RestConnectorStatus | Undecodable:
-    """The answer to `GET /connectors/{c}/status`. `configured` are the tasks by `GET …/tasks`,
-    which was asked first. A task that is not among them counts while it may still be at work, as
-    after a stop. If it failed or is unassigned, its status is left over from a configuration with
-    more tasks.
+    """Decode the answer to `GET /connectors/{c}/status`.
+
+    `configured` are the tasks by `GET …/tasks`, which was requested before. A task that is not
+    among them counts while it may still run, as after a stop. If it failed or is unassigned, its
+    status is left over from a configuration with more tasks.
     """
     parsed = _parse(body)
     state, tasks = _split_status(parsed)
@@ -220,10 +228,11 @@ def decode_rest_status(
 def decode_traces(
     body: bytes, configured: TaskNumbers = None
 ) -> dict[int | None, str] | Undecodable:
-    """The answer to `GET /connectors/{c}/status`: the stack traces of what has failed, by task;
-    None is the connector itself. They quote records and settings: to be classified, and not kept.
+    """Decode the answer to `GET /connectors/{c}/status` to the stack traces of failures, by task.
 
-    `configured` as for `decode_rest_status`: traces of other tasks are left over and left out.
+    The key None is the connector itself. Traces quote records and settings: classify them, and do
+    not store them. `configured` as for `decode_rest_status`: traces of other tasks are left over
+    and left out.
     """
     parsed = _parse(body)
     _, tasks = _split_status(parsed)
@@ -251,9 +260,7 @@ def _trace_of(part: Mapping[str, Any]) -> str | None:
 
 
 def _split_status(parsed: object) -> tuple[str, list[Any] | None]:
-    """The state of the connector in a status, in lower case, and its tasks; None for another
-    shape.
-    """
+    """Return a connector's state in lower case, and its tasks; None for another shape."""
     connector = parsed.get("connector") if isinstance(parsed, dict) else None
     tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
     if not isinstance(connector, dict) or not isinstance(tasks, list):
@@ -262,8 +269,9 @@ def _split_status(parsed: object) -> tuple[str, list[Any] | None]:
 
 
 def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
-    """The answer to `GET /connectors/{c}/tasks`: the number of each task that is configured; None
-    for one that cannot be read.
+    """Decode the answer to `GET /connectors/{c}/tasks`: the number of each configured task.
+
+    None stands for a task that cannot be read.
     """
     parsed = _parse(body)
     if not isinstance(parsed, list):
@@ -272,7 +280,10 @@ def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
 
 
 def decode_plugins(body: bytes) -> Plugins | Undecodable:
-    """The answer to `GET /connector-plugins`. Where no member has a class, it is another answer."""
+    """Decode the answer to `GET /connector-plugins`.
+
+    If no member has a class, the body is another answer, and undecodable.
+    """
     parsed = _parse(body)
     if not isinstance(parsed, list):
         return Undecodable("plugins_shape")
@@ -298,15 +309,16 @@ def _summarize_odd_members(members: list[Any]) -> OddMembers:
 
 
 def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:
-    """The answer to `GET /connectors/{c}/config`, as Connect keeps it: all values are texts. May
-    hold secrets: to be compared, and not kept.
+    """Decode the answer to `GET /connectors/{c}/config`; all values are texts.
+
+    May hold secrets: compare it, and do not store it.
     """
     parsed = _parse(body)
     return format_config_texts(parsed) if isinstance(parsed, dict) else Undecodable("config_shape")
 
 
 def format_config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
-    """A configuration as Connect keeps it, which makes texts of numbers and truth values."""
+    """Return a configuration as Connect stores it, with numbers and truth values as texts."""
     return {
         key: value if value is None or isinstance(value, str) else encode_sorted(value).decode()
         for key, value in config.items()
@@ -321,7 +333,7 @@ def _parse(body: bytes) -> Any:
 
 
 def _parse_entry(raw: msgspec.Raw) -> object:
-    """One connector's part of the list; None for one that cannot be read, or is too wide."""
+    """Return one connector's part of the list; None if it cannot be read, or is too large."""
     body = bytes(raw)
     if sum(body.count(mark) for mark in (b"{", b"[", b",")) > ENTRY_VALUES_MAX:
         return None
@@ -329,7 +341,7 @@ def _parse_entry(raw: msgspec.Raw) -> object:
 
 
 def _build_connector(name: str, entry: object) -> Connector:
-    """One entry of the list, as far as it can be read."""
+    """Build a connector from its entry in the list, as far as the entry can be read."""
     status, info = _get_map_member(entry, "status"), _get_map_member(entry, "info")
     config = info.get("config")
     known = isinstance(config, dict)
@@ -359,9 +371,11 @@ def _build_connector(name: str, entry: object) -> Connector:
 
 
 def _parse_states(status: Mapping[str, Any], configured: object) -> tuple[str, tuple[Task, ...]]:
-    """The states of a connector and its tasks. A status of a task that is not configured is left
-    over from an earlier configuration, or from a deleted connector of that name. Where nothing
-    tells which task a status is of, none is known: the rest would look like all of them.
+    """Return the states of a connector and its tasks.
+
+    The status of a task that is not configured is left over from an earlier configuration, or from
+    a deleted connector of that name. If it is unclear which task a status belongs to, none is
+    known: the others would look like all of them.
     """
     state, tasks = _get_map_member(status, "connector").get("state"), status.get("tasks")
     if not isinstance(state, str) or not state or not isinstance(tasks, list):
@@ -374,9 +388,11 @@ def _parse_states(status: Mapping[str, Any], configured: object) -> tuple[str, t
 def _parse_tasks(
     tasks: list[Any], configured: TaskNumbers
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]] | None:
-    """The tasks of a status, and those among them that are not configured. Connect lists the
-    statuses that it has: a task that is configured and has none, or one that cannot be read, is
-    there without a state. None where more statuses cannot be read than that.
+    """Return the tasks of a status, and those among them that are not configured.
+
+    Connect lists the statuses that it has. A configured task without status, or with an unreadable
+    one, is returned without a state. None where more statuses are unreadable than there are such
+    tasks.
     """
     found = [_parse_task(task) for task in tasks]
     readable = tuple(task for task in found if task is not None)
@@ -393,13 +409,13 @@ def _parse_tasks(
 
 
 def _parse_task_numbers(configured: list[Any]) -> list[int | None]:
-    """The numbers of the tasks that an entry's `info` lists; None is one that cannot be read."""
+    """Return the task numbers in an entry's `info`; None stands for an unreadable one."""
     numbers = (_as_map(task).get("task") for task in configured)
     return [number if isinstance(number, int) else None for number in numbers]
 
 
 def _parse_task(task: object) -> Task | None:
-    """One task, without a state where that cannot be read; None if it has no number either."""
+    """Return one task, without a state if that cannot be read; None if its number cannot."""
     if not isinstance(task, dict):
         return None
     number, state = task.get("id"), task.get("state")
@@ -411,7 +427,7 @@ def _parse_task(task: object) -> Task | None:
 
 
 def _get_map_member(parsed: object, key: str) -> Mapping[str, Any]:
-    """The map under this key; an empty one where there is none."""
+    """Return the map under this key; an empty one if there is none."""
     return _as_map(_as_map(parsed).get(key))
 
 

@@ -1,4 +1,4 @@
-"""The answer to `GET /` of a Connect worker. Pure and total."""
+"""Decoder of the answer to `GET /` of a Connect worker. Pure and total."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from offsetwatch.model.offsets import Undecodable
 
 
 class ConnectRoot(msgspec.Struct, frozen=True):
-    """What a worker says of itself; the Kafka cluster's id since 1.1."""
+    """Version of a worker, and the id of its Kafka cluster (since 1.1)."""
 
     version: str
     kafka_cluster_id: str | None = None
 
 
 def decode_root(body: bytes) -> ConnectRoot | Undecodable:
-    """Undecodable if this is no Connect worker."""
+    """Decode the answer to `GET /`; undecodable if it is not from a Connect worker."""
     try:
         return msgspec.json.decode(body, type=ConnectRoot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,10 +1,12 @@
-"""Records of an offsets topic: `connect-offsets`, a dedicated one, or
-`mm2-offsets.<alias>.internal`.
+"""Decoders of an offsets topic: the worker's `connect-offsets`, a dedicated one, or MM2's.
+
+MM2's are named `mm2-offsets.<alias>.internal`.
 
 Key: `["connector",{source partition}]`. Value: `{source offset}`, or no value: a tombstone. Both
-are schemaless JSON without white space since Kafka 3.0 (OffsetStorageWriter, KIP-738). Before that
-a worker could be made to wrap both as `{"schema":…,"payload":…}`: those are unwrapped and labelled,
-and never what a task of today would read. Other shapes are Undecodable, each with its own reason.
+are schemaless JSON without white space since Kafka 3.0 (OffsetStorageWriter, KIP-738). Older
+workers could be configured to wrap both as `{"schema":…,"payload":…}`: those are unwrapped and
+labelled, and a task of today never reads them. Other shapes are Undecodable, each with its own
+reason.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ SourcePartitionFields = dict[str, Scalar]
 
 
 def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
-    """Decode a record key. Distinct keys are few: callers keep the results in a dict."""
+    """Decode a record key. Distinct keys are few: callers cache the results in a dict."""
     if raw is None:
         return Undecodable("key_null")
     parsed = parse_json(raw)
@@ -63,7 +65,7 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
 def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
     """Decode a record value; None is a tombstone.
 
-    No bytes and the text `null` are not tombstones: Connect goes on listing the partition, with
+    An empty value and the text `null` are not tombstones: Connect still lists the partition, with
     null.
     """
     if raw is None:
@@ -85,9 +87,9 @@ def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
 
 
 def decode_fields(raw: bytes) -> Fields | None:
-    """The fields of a value as a worker writes it: `decode_value` makes an offset of exactly these.
+    """Return the fields of a value as a worker writes it; `decode_value` gives the same offset.
 
-    None for any other value, of which only `decode_value` says what it is.
+    None for any other value, which only `decode_value` can classify.
     """
     fields = parse_flat_map(raw)
     if fields is None or (len(fields) == 2 and _is_envelope(fields)):
@@ -96,7 +98,9 @@ def decode_fields(raw: bytes) -> Fields | None:
 
 
 def _is_envelope(parsed: object) -> bool:
-    """`schema` and `payload` may also be the names of an offset's own fields; those hold scalars,
+    """Check whether a value is a schema envelope.
+
+    `schema` and `payload` may also be the names of an offset's own fields; those hold scalars,
     which no schema does.
     """
     if not isinstance(parsed, dict) or parsed.keys() != {"schema", "payload"}:
@@ -142,15 +146,15 @@ def _build_source_key(
 
 
 def format_partition_label(partition: SourcePartitionFields) -> str:
-    """`k=v` pairs sorted by key; over 120 bytes it is cut and ends in `~` and 8 hex digits."""
+    """Return `k=v` pairs sorted by key; over 120 bytes they end in `~` and 8 hex digits."""
     text = ",".join(f"{name}={_format_label_value(partition[name])}" for name in sorted(partition))
     return text if len(text.encode()) <= LABEL_BYTES_MAX else _append_hash(text, text)
 
 
 def format_namesake_label(label: str, identity: str) -> str:
-    """The label of a source partition where another one of its connector has the same `label`.
+    """Return the label of a partition where another one of its connector has the same `label`.
 
-    `k=v` pairs do not show types: {"partition":0} and {"partition":"0"} read alike.
+    `k=v` pairs do not show types: {"partition":0} and {"partition":"0"} look the same.
     """
     return _append_hash(label, identity)
 

@@ -1,4 +1,4 @@
-r"""The lines of a Java stack trace, as Throwable.printStackTrace writes them.
+r"""Lines of a Java stack trace, as Throwable.printStackTrace writes them.
 
     org.example.Outer: what it says, over as many lines as it likes
     \tat org.example.Outer.wrap(Outer.java:1)
@@ -8,10 +8,10 @@ r"""The lines of a Java stack trace, as Throwable.printStackTrace writes them.
     \tat org.example.Inner.go(Inner.java:2)
     \t... 14 more
 
-Messages quote records, and whoever writes a record may write lines of this very shape: a line that
-looks like one of these is not known to be one. What is sure is that nothing can be taken away: each
-line that Java wrote is among them, whole, and a message stands between the line that begins it and
-that exception's frames. Pure and total.
+Messages quote records, and the producer of a record may write lines of this shape: such a line may
+be part of a message. But a message removes nothing: each line that Java wrote is among them, whole,
+and a message stands between the header of its exception and that exception's frames. Pure and
+total.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _FRAME_OR_MORE = re.compile(r"(\t+)(?:at (.*)|\.\.\. (\d{1,9}) (?:more|common fr
 
 
 class ExceptionHeader(NamedTuple):
-    """What begins an exception.
+    """First line of an exception.
 
     depth   tabs before it
-    link    "" of the first line, else "Caused by" or "Suppressed"
-    name    the exception's class; None if there is none that could be read
-    said    the message's first line, without the space before it
+    link    "" for the first line, else "Caused by" or "Suppressed"
+    name    exception class; None if it cannot be read
+    said    first line of the message, without the space before it
     """
 
     depth: int
@@ -57,12 +57,11 @@ class ExceptionHeader(NamedTuple):
 
 
 class StackFrame(NamedTuple):
-    """One call.
+    """Frame of a stack trace.
 
     package   with its last dot
-    method    `Class.method`; None of a frame that is not of the usual shape, and then there is no
-              package either
-    text      all that stands after `at `
+    method    `Class.method`; None for a frame of an unusual shape, which has no package either
+    text      all text after `at `
     """
 
     depth: int
@@ -72,12 +71,12 @@ class StackFrame(NamedTuple):
 
     @property
     def place(self) -> str:
-        """`package.Class.method`, or what there is instead."""
+        """Return `package.Class.method`, or the whole text for a frame of an unusual shape."""
         return self.text if self.method is None else self.package + self.method
 
 
 class OmittedFrames(NamedTuple):
-    """So many more frames, the same as the last ones of the exception that this one caused."""
+    """Number of omitted frames: the same as the last ones of the exception that this one caused."""
 
     depth: int
     common: int
@@ -87,16 +86,16 @@ TraceLine = ExceptionHeader | StackFrame | OmittedFrames | None  # None: anythin
 
 
 def lines_of(trace: str) -> Iterator[TraceLine]:
-    """Each line of the first TRACE_CHARS_MAX characters."""
+    """Yield each line of the first TRACE_CHARS_MAX characters."""
     for number, text in enumerate(trace[:TRACE_CHARS_MAX].split("\n")):
         yield _parse_line(text.rstrip("\r"), first=number == 0)
 
 
 def find_origin(lines: Iterable[TraceLine]) -> tuple[str | None, str | None]:
-    """The last cause's class, and its first frame outside the JDK.
+    """Return the last cause's class, and its first frame outside the JDK.
 
-    A cause without frames (Kafka's own errors have none) borrows those of what it was wrapped in.
-    Of an exception that knows nothing but the JDK it is the first frame.
+    A cause without frames (Kafka's own errors have none) gets those of the exception that wraps it.
+    If all frames are the JDK's, it is the first frame.
     """
     name: str | None = None
     own: StackFrame | None = None

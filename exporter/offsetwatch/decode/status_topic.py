@@ -1,12 +1,13 @@
-"""Records of a Connect cluster's status topic (KafkaStatusBackingStore), keys in plain text:
+"""Decoders of the status topic of a Connect cluster (KafkaStatusBackingStore).
+
+Keys are plain text:
 
     status-connector-<name>                   {"state","trace","worker_id","generation","version"}
     status-task-<name>-<n>                    the same
     status-topic-<topic>:connector-<name>     {"topic":{"name","connector","task",…}}
 
-No value is a status that was deleted. Names hold `-` like any other character: a task's number is
-what stands after the last one. A trace quotes records and configurations at times: it is dropped,
-but for what failure.py keeps.
+A tombstone is a deleted status. Names may contain `-`: a task's number follows the last one. A
+trace may quote records and configurations: it is dropped, except for the failure kind (failure.py).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _TOPIC_SEPARATOR = ":connector-"
 
 
 def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Undecodable:
-    """Decode one whole record."""
+    """Decode a record of the status topic."""
     name = decode_text_key(key)
     if isinstance(name, Undecodable):
         return name
@@ -56,7 +57,7 @@ def decode_status(key: bytes | None, value: bytes | None) -> StatusRecord | Unde
 
 
 def decode_text_key(key: bytes | None) -> str | Undecodable:
-    """The keys of Connect's own topics are plain UTF-8."""
+    """Decode a key of Connect's own topics: plain UTF-8."""
     if key is None:
         return Undecodable("key_null")
     try:
@@ -66,7 +67,7 @@ def decode_text_key(key: bytes | None) -> str | Undecodable:
 
 
 def decode_json_map(value: bytes | None) -> dict[str, Any] | Undecodable | None:
-    """The values of Connect's own topics are maps; None is a tombstone."""
+    """Decode a value of Connect's own topics: a map; None is a tombstone."""
     if value is None:
         return None
     parsed = parse_json(value)
@@ -76,7 +77,7 @@ def decode_json_map(value: bytes | None) -> dict[str, Any] | Undecodable | None:
 
 
 def parse_task_id(text: str) -> tuple[str, int] | Undecodable:
-    """`<connector>-<number>`."""
+    """Parse `<connector>-<number>`."""
     connector, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdigit() or len(number) > 9:
         return Undecodable("key_task")
@@ -84,7 +85,7 @@ def parse_task_id(text: str) -> tuple[str, int] | Undecodable:
 
 
 def parse_integer(value: object) -> int | None:
-    """An integer, which a bool is not."""
+    """Return an integer, or None for any other value, a bool included."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -103,7 +104,7 @@ def _parse_condition(body: dict[str, Any]) -> Condition | Undecodable:
 
 
 def _parse_topic_use(rest: str, body: dict[str, Any] | None) -> TopicUse | Undecodable:
-    """A topic's name holds no colon, so the first one ends it."""
+    """Decode a topic's use; a topic's name has no colon, so the first colon ends it."""
     topic, separator, connector = rest.partition(_TOPIC_SEPARATOR)
     if not separator:
         return Undecodable("key_topic")

@@ -1,7 +1,7 @@
-"""How a record of a topic is decoded, by the topic's role, and one JSON rendering of each noun.
+"""Records of all decoded topics: decoding by the topic's role, and one JSON form of each record.
 
-What the daemon, the pipeline and `offsetwatch decode` say of a record is the same, because they all
-ask here. The rendering is a contract: fields are added, never renamed.
+The daemon, the pipeline and `offsetwatch decode` all decode records here, so they agree. The JSON
+form is a contract: fields are added, never renamed.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _KINDS: Final[dict[type[object], str]] = {
 def decode_record(
     role: TopicKind, key: bytes | None, value: bytes | None
 ) -> DecodedRecord | Undecodable:
-    """One record of a topic of this role."""
+    """Decode a record of a topic of this role."""
     return _DECODERS_BY_ROLE[role](key, value)
 
 
 def decode_source_entry(key: bytes | None, value: bytes | None) -> SourceEntry | Undecodable:
-    """One whole record of an offsets topic. A value with an envelope is told, not refused."""
+    """Decode a record of an offsets topic; a value with an envelope is returned, not refused."""
     whose = decode_key(key)
     if isinstance(whose, Undecodable):
         return whose
@@ -83,7 +83,10 @@ def decode_source_entry(key: bytes | None, value: bytes | None) -> SourceEntry |
 
 
 def format_record(noun: DecodedRecord) -> str:
-    """The noun as a JSON map with sorted keys; `kind` says which it is, integers are exact."""
+    """Return a decoded record as a JSON map with sorted keys.
+
+    `kind` names its type, and integers are exact.
+    """
     if isinstance(noun, SourceEntry):
         fields = _build_source_entry_fields(noun)
     else:
@@ -92,7 +95,10 @@ def format_record(noun: DecodedRecord) -> str:
 
 
 def _build_source_entry_fields(entry: SourceEntry) -> dict[str, Any]:
-    """`position`, `event_at` and the warnings are about what a task reads: no envelope."""
+    """Return the JSON fields of an offsets record.
+
+    `position`, `event_at` and the warnings are about what a task reads, so an envelope has none.
+    """
     key, offset = entry.key, entry.offset
     said = offset.offset if isinstance(offset, LegacyOffset) else offset
     read = offset if isinstance(offset, SourceOffset) else None
@@ -113,7 +119,11 @@ def _build_source_entry_fields(entry: SourceEntry) -> dict[str, Any]:
 
 
 def _classify_value(offset: SourceOffset | LegacyOffset | None) -> str:
-    """Four ways to say nothing, which Connect and the log treat differently, and two to say it."""
+    """Return the kind of a value.
+
+    Three kinds hold no offset: a tombstone, no bytes, and null. Connect and the log treat them
+    differently.
+    """
     if offset is None:
         return "tombstone"
     if isinstance(offset, LegacyOffset):

@@ -1,6 +1,6 @@
-"""Answers of Connect's REST API, decoded; one that is not what Connect promises is a Malformed.
+"""Decoded answers of the Connect REST API: connectors, assignments of MirrorMaker 2, offsets.
 
-Raises what the client raises.
+An answer of an unexpected shape raises MalformedResponse; errors of the client pass through.
 """
 
 from __future__ import annotations
@@ -35,25 +35,29 @@ T = TypeVar("T")
 
 
 def list_connectors(reader: ConnectReader) -> tuple[Connector, ...]:
-    """Every connector with its state."""
+    """Return every connector with its state."""
     return parse_connectors(reader.name, reader.connectors())
 
 
 def parse_connectors(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
-    """The same, of an answer that has come."""
+    """Return every connector with its state from the body of an answer."""
     return _require_decoded(connect_cluster, "GET /connectors", decode_connectors(body))
 
 
 class _DecodedAnswerCache(Generic[T]):
-    """To one question, over and over: most are the one before, byte by byte, and are decoded once.
-    They may have megabytes, which are not kept.
+    """Cache of the last decoded answer to one repeated request, by digest.
+
+    Most answers equal the one before byte by byte. Their bytes, possibly megabytes, are not kept.
     """
 
     def __init__(self) -> None:
         self._known: tuple[bytes, T] | None = None
 
     def of(self, body: bytes, decode: Callable[[bytes], T]) -> T:
-        """What it says, the very same object while it is the same. Raises what `decode` raises."""
+        """Return the decoded body, the same object while the bytes are the same.
+
+        Raises the errors of `decode`.
+        """
         digest, known = blake2b(body).digest(), self._known
         if known is None or known[0] != digest:
             self._known = known = (digest, decode(body))
@@ -63,8 +67,8 @@ class _DecodedAnswerCache(Generic[T]):
 class ConnectorsWithConfigs(NamedTuple):
     """Connectors with the configurations that their list lacked, as far as other answers had them.
 
-    error       why all configurations could not be asked for; None if they were, or need not be
-    failures    why those of single connectors could not
+    error       why all configurations could not be requested; None if they were, or need not be
+    failures    errors of the requests for single connectors
     """
 
     connectors: tuple[Connector, ...]
@@ -73,8 +77,9 @@ class ConnectorsWithConfigs(NamedTuple):
 
 
 class ConnectorsPoll:
-    """The connectors of one Connect cluster, over and over: the very same object while the answer
-    is the same. For one thread at a time.
+    """Poll of the connectors of one Connect cluster; not thread-safe.
+
+    Returns the same object while the answer is the same.
     """
 
     def __init__(self, reader: ConnectReader) -> None:
@@ -89,13 +94,14 @@ class ConnectorsPoll:
         self._before: tuple[Connector, ...] | None = None
 
     def ask(self) -> tuple[Connector, ...]:
-        """Every connector with its state."""
+        """Return every connector with its state."""
         return self._answer.of(self._reader.connectors(), partial(parse_connectors, self.name))
 
     def wants_witnesses(self, listed: tuple[Connector, ...], now: float) -> bool:
-        """Is it time to ask for names and identity: rarely, at once when the answer is another than
-        before (it may be another cluster's), and while a connector that was listed lately is
-        missing, or is listed without a state?
+        """Check whether it is time to request the names of the connectors and the Kafka cluster id.
+
+        It is once a minute, after a changed answer (it may be another cluster's), and while a
+        connector that was listed within 15 minutes is missing or is listed without a state.
         """
         changed, self._before = listed is not self._before, listed
         known = {connector.name for connector in listed if connector.state != UNKNOWN_STATE}
@@ -112,12 +118,12 @@ class ConnectorsPoll:
         return changed or missing or due
 
     def names(self) -> ConnectorNames:
-        """Every connector by name, of those without a status too."""
+        """Return the names of all connectors, including those without a status."""
         names = decode_names(self._reader.connector_names())
         return _require_decoded(self.name, "GET /connectors (names)", names)
 
     def kafka_cluster_id(self) -> str | None:
-        """The Kafka cluster that the worker says it uses; None from a worker before 1.1."""
+        """Return the Kafka cluster id that the worker reports; None from a worker before 1.1."""
         return _require_decoded(
             self.name, "GET /", decode_root(self._reader.root())
         ).kafka_cluster_id
@@ -125,9 +131,11 @@ class ConnectorsPoll:
     def complete(
         self, listed: tuple[Connector, ...], names: frozenset[str], now: float
     ) -> ConnectorsWithConfigs:
-        """Ask for the configurations of connectors that are listed without, or that only the names
-        have: at once where one is new, and once a minute. First for all; of those that this answer
-        has not either for one at a time, whoever was asked for last being the last.
+        """Request the configurations of connectors that are listed without one, or only by name.
+
+        Requests are sent at once for a new connector, otherwise once a minute: one request for all,
+        then single requests for up to 20 connectors that are not in its answer, least recently
+        requested first.
         """
         lacking = names.union(connector.name for connector in listed) - {
             connector.name for connector in listed if connector.configured
@@ -179,12 +187,12 @@ class ConnectorsPoll:
 
 
 def _wrap_as_list_entry(connector: str, info: bytes) -> bytes:
-    """Return an answer about one connector in the shape of those about all."""
+    """Return an answer about one connector in the format of the answer about all."""
     return b'{%b:{"info":%b}}' % (encode_sorted(connector), info)
 
 
 def _merge_configuration(listed: Connector, info: Connector | None) -> Connector:
-    """Return a connector as it is listed, with the configuration that another answer had of it."""
+    """Return a listed connector with the configuration that another answer had."""
     if info is None:
         return listed
     return replace(
@@ -197,8 +205,9 @@ def _merge_configuration(listed: Connector, info: Connector | None) -> Connector
 
 
 class AssignmentsPoll:
-    """What the MirrorSourceConnectors of one Connect cluster gave their tasks, likewise over and
-    over. Any thread.
+    """Poll of the task assignments of MirrorSourceConnectors, for one Connect cluster; thread-safe.
+
+    Returns the same object while the answer is the same.
     """
 
     def __init__(self, reader: ConnectReader) -> None:
@@ -207,7 +216,7 @@ class AssignmentsPoll:
         self._answers: dict[str, _DecodedAnswerCache[frozenset[TopicPartition]]] = {}
 
     def ask(self, connector: str) -> frozenset[TopicPartition]:
-        """All partitions that its tasks copy."""
+        """Return all partitions that the tasks of a connector replicate."""
         body = self._reader.tasks(connector)
         asked = f"GET tasks of {connector}"
         answer = self._answers.setdefault(connector, _DecodedAnswerCache())
@@ -216,13 +225,13 @@ class AssignmentsPoll:
         )
 
     def runs(self, connector: str) -> bool:
-        """Does Connect say just now that it runs?"""
+        """Check whether Connect lists the connector as running."""
         return any(
             (at.name, at.state) == (connector, "running") for at in list_connectors(self._reader)
         )
 
     def keep(self, connectors: Collection[str]) -> None:
-        """Forget what others were given."""
+        """Remove the cached assignments of all other connectors."""
         for gone in self._answers.keys() - set(connectors):
             self._answers.pop(gone, None)
 
@@ -230,8 +239,10 @@ class AssignmentsPoll:
 def parse_readable_offsets(
     connect_cluster: str, connector: str, body: bytes
 ) -> tuple[tuple[tuple[str, str | None], ...], MalformedResponse | None]:
-    """What Connect would hand to a task now, of an answer that has come: (source partition, offset
-    or None), both as JSON, as far as its entries can be read; and what is to be said of the others.
+    """Return the offsets that Connect would hand to a task, as (source partition, offset) pairs.
+
+    Both are JSON; an offset may be None. The second value is an error that counts the entries that
+    could not be read; None if all could.
     """
     asked = f"GET offsets of {connector}"
     found, unread = _require_decoded(connect_cluster, asked, decode_readable_offsets(body))

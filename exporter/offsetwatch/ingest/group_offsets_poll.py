@@ -1,6 +1,6 @@
-"""Ask about what a failover would meet: which of MM2's topics there are, where groups stand.
+"""Polls for the cost of a failover: existing MM2 topics, and committed offsets on both sides.
 
-One function per poll, as in polls.py. Scheduled by the daemon.
+Each poll is one function, as in polls.py. The daemon schedules them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from offsetwatch.state.snapshot import GroupOffsetsRequest, GroupPartition
 
 
 def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
-    """Which of these topics a cluster has: they may well be missing, and that is no failure."""
+    """Return those of the topics that exist on a cluster; a missing topic is no failure."""
     try:
         topics, _ = admin.topics()
     except ClientError:
@@ -34,10 +34,10 @@ def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
 def poll_failover(
     request: GroupOffsetsRequest, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: UnixClock
 ) -> Batch:
-    """Committed offsets of a flow's groups on both sides, then the bounds of both logs: in this
-    order an offset beyond the end is one.
+    """Return committed offsets of a flow's groups on both sides, then the log bounds on both sides.
 
-    A group that cannot be read is left out, counted and named, unless it is all of them.
+    In this order an offset beyond the log end really is beyond it. A group that cannot be read is
+    left out and is a partial failure; if no group can be read, the poll fails.
     """
     input_id = build_groups_input(request.flow)
     offsets: list[GroupOffset] = []
@@ -99,8 +99,9 @@ def _read_group_offsets(
     downstream: KafkaAdmin,
     failures: dict[str, ClientError],
 ) -> list[GroupOffset]:
-    """Of one group. It need not exist on either side. Partitions that are refused on one of them
-    are left out, and named in `failures`.
+    """Return the offsets of one group, which need not exist on either side.
+
+    Partitions that are refused on one side are left out; `failures` receives the errors.
     """
     group = rows[0].group
     no_here: dict[TopicPartition, ClientError] = {}

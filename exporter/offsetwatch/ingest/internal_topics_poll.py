@@ -1,8 +1,9 @@
-"""How internal topics are made: described every five minutes, or when there are new ones.
+"""Poll of the settings and sizes of internal topics, every five minutes or for new topics.
 
-Scheduled by the daemon, asked once by doctor. What only a read tells is read rarely and remembered
-by topic id: which topics beside an offsets topic are Connect's own, and how many records a long
-topic really holds, which its offsets do not say: a compacted log keeps the offsets it emptied.
+The daemon schedules it, and doctor calls it once. Two facts need a read of the topic and are cached
+by topic id: whether a topic beside an offsets topic is a config or status topic of Connect, and the
+number of records in a long topic. Offsets do not give that number, because a compacted log keeps
+the offsets of removed records.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ OpenReader = Callable[[], TailReader]
 
 @dataclass(frozen=True, slots=True)
 class _RecordCount:
-    """Records and distinct keys up to `end`, the sum of the ends of all partitions."""
+    """Number of records and of distinct keys up to `end`, the sum of the ends of all partitions."""
 
     records: int
     keys: int
@@ -54,7 +55,7 @@ class _RecordCount:
 
 @dataclass(slots=True)
 class TopicMemory:
-    """What is remembered of one Kafka cluster between two rounds; reads are by topic id."""
+    """Facts about one Kafka cluster, kept between polls; those from reads are kept by topic id."""
 
     due_at: float = 0.0
     wanted: dict[str, InternalTopicRole] = field(default_factory=dict)
@@ -72,12 +73,15 @@ def poll_topic_facts(
     clock: UnixClock,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Batch:
-    """Nothing, unless it is time or the topology names other topics than last time.
+    """Return the facts of the internal topics; empty before it is time if no topic is new.
+
+    It is time every five minutes, or at once if the topology names other topics.
 
     homes    Connect cluster -> the Kafka cluster that holds its topics
-    stopped  looked at while reading, which may take a minute
-    A failure says nothing here: a cluster that is away shows in its log ends, and what was known of
-    its topics goes stale.
+    stopped  checked while reading, which may take a minute
+
+    A failure reports nothing here: the log-end poll reports an unavailable cluster, and the facts
+    of its topics become stale.
     """
     wanted = {
         topic.topic: role
@@ -104,8 +108,9 @@ def read_topic_facts(
     clock: UnixClock,
     stopped: Callable[[], bool] = lambda: False,
 ) -> tuple[TopicFacts, ...]:
-    """Facts of those of the wanted topics that exist, and of the config and status topics that are
-    found beside offsets topics. Raises ClientError.
+    """Return facts of the requested topics that exist, and of those beside offsets topics.
+
+    The latter are config and status topics. Raises ClientError.
     """
     cluster = admin.cluster()
     beside = {
@@ -151,8 +156,10 @@ def read_topic_facts(
 def read_siblings(
     admin: KafkaInspector, open_reader: OpenReader, offsets_topic: str, clock: UnixClock
 ) -> dict[str, InternalTopicRole]:
-    """The config and status topics beside an offsets topic, by names, that we may read and whose
-    newest keys say that they are. Raises ClientError.
+    """Return the config and status topics beside an offsets topic.
+
+    Candidates come from the topic's name. Those count that are readable and whose newest keys
+    confirm their role. Raises ClientError.
     """
     there = admin.cluster().topics
     names = [name for name in guess_sibling_names(offsets_topic) if name in there]
@@ -194,7 +201,7 @@ def _build_topic_facts(
 
 
 class _TopicSampler:
-    """One round's reads of topics, as few as memory allows."""
+    """Reads of topics during one poll, as few as the memory allows."""
 
     def __init__(
         self,
@@ -211,7 +218,7 @@ class _TopicSampler:
         self._stopped = stopped
 
     def role(self, topic: str, shape: TopicShape) -> InternalTopicRole | None:
-        """What the newest keys of this topic say it is; None unless most agree."""
+        """Return the role that most of the topic's newest keys indicate; None if none has most."""
         identity = shape.topic_id or topic
         if identity not in self._memory.roles:
             starts = {
@@ -229,9 +236,10 @@ class _TopicSampler:
         return self._memory.roles[identity]
 
     def count(self, topic: str, shape: TopicShape) -> _RecordCount | None:
-        """The records of a topic that may be long, if they are known or could be counted in time.
+        """Return the record count of a long topic; None if it is short or was not counted.
 
-        No more than what was appended can have been added since they were last counted.
+        A cached count remains valid while even all records that were appended since would not make
+        the topic too long; otherwise for an hour.
         """
         logs = self._of(topic)
         if sum(log.stable_end - log.start for log in logs.values()) <= LONG_TOPIC_RECORDS_MIN:
@@ -256,7 +264,7 @@ class _TopicSampler:
         return counted
 
     def _counted(self, logs: BoundsByPartition, end: int) -> _RecordCount | None:
-        """None if it took too long, or there are too many keys to say anything early."""
+        """Count the records; None if that took too long or has too many keys to stop early."""
         records, keys = 0, set[int]()
         try:
             for key in self._keys({partition: log.start for partition, log in logs.items()}):
@@ -277,7 +285,7 @@ class _TopicSampler:
         }
 
     def _keys(self, starts: Mapping[TopicPartition, int]) -> Iterator[bytes]:
-        """The keys of all records from these offsets to the ends seen in this round."""
+        """Yield the keys of all records from these offsets to the ends read in this poll."""
         ends = {partition: self._bounds[partition].stable_end for partition in starts}
         missing = {partition for partition, start in starts.items() if start < ends[partition]}
         if not missing:

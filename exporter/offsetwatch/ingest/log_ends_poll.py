@@ -1,5 +1,7 @@
-"""Ask one Kafka cluster for the log bounds of every partition that a flow has a position in, and
-for the ids of their topics. Scheduled by the daemon; two rounds may be under way at once.
+"""Poll of one Kafka cluster: log bounds of all replicated partitions, and their topic ids.
+
+A partition is polled if a flow has a position in it. The daemon schedules the poll; two may run at
+the same time.
 """
 
 from __future__ import annotations
@@ -35,10 +37,10 @@ _TopicIdentity = tuple[str | None, int]  # id and number of partitions
 
 @dataclass(frozen=True, slots=True)
 class _RequestedPartitions:
-    """What a cluster is asked about: made once for as long as it stays the same.
+    """Partitions whose bounds are requested from a cluster, reused while they do not change.
 
     partitions  in order
-    topics      of each how many of these are its own
+    topics      number of these partitions by topic
     """
 
     made_of: tuple[tuple[MirrorPartitionView, ...], tuple[MirrorFlow, ...]]
@@ -47,7 +49,7 @@ class _RequestedPartitions:
     stable: bool
 
     def places(self, topic: str) -> range:
-        """Which of all partitions are this topic's."""
+        """Return the range of indexes of this topic's partitions in `partitions`."""
         first = bisect_left(self.partitions, TopicPartition(topic, -1))
         return range(first, first + self.topics[topic])
 
@@ -62,8 +64,10 @@ class _LogEndsAnswer:
 
 
 class LogEndsPoll:
-    """See the module. The bounds in an answer are the very ones of the answer before, as far as
-    they did not change: most logs of most clusters stand still most of the time.
+    """Poll of the log ends of one Kafka cluster, and of log starts and topic ids in turns.
+
+    Unchanged LogBounds are the same objects as in the answer before: most logs of most clusters do
+    not change most of the time.
     """
 
     def __init__(
@@ -82,12 +86,14 @@ class LogEndsPoll:
         self._ids: dict[str, _TopicIdentity] = {}  # of each topic, as of its last turn
 
     def ask(self, snapshot: Snapshot) -> None:
-        """One round.
+        """Poll once.
 
-        LogEndsRequested goes into the queue before the request goes out: that order is what makes
-        the lag sound. If a topic had one id before the bounds were asked for and has it after that,
-        they are of that topic and of no other: so each turn of a topic begins with what the turn
-        before ended with, for an id costs as much as a description of all partitions.
+        LogEndsRequested enters the queue before the request is sent: this order makes the lag
+        sound.
+
+        Bounds belong to a topic if the topic's id is the same before and after they are read. An id
+        costs as much as a description of all partitions, so each turn of a topic starts with the id
+        with which its last turn ended.
         """
         admin, input_id = self._admin, InputId(LOG_ENDS, kafka=self._admin.name)
         requested_partitions = self._wanted_of(snapshot)
@@ -167,10 +173,10 @@ class LogEndsPoll:
         topics: Collection[str],
         refused: dict[TopicPartition, ClientError],
     ) -> dict[TopicPartition, LogBounds]:
-        """Log start and ends of all. `topics` are those whose log starts are asked for anew.
+        """Return log starts and ends of all partitions; read log starts again for `topics` only.
 
-        Partitions that do not exist, have no leader just now or are refused are left out: one of
-        them must not take the others' lag away.
+        Partitions that do not exist, have no leader or are refused are left out: one of them must
+        not hide the lag of the others.
         """
         admin, partitions, last = self._admin, requested_partitions.partitions, self._last
         if not partitions:
@@ -261,15 +267,19 @@ def _join_bounds(
 
 
 def _choose_topics(partitions: Mapping[str, int], number: int) -> list[str]:
-    """The topics whose turn it is in this round, of all and how many partitions each has: all of
-    them, if they are few.
+    """Return the topics whose turn it is in this poll: all of them, if they have few partitions.
+
+    `partitions` is the number of partitions by topic.
     """
     turns = min(TURNS_MAX, -(-sum(partitions.values()) // TURN_PARTITIONS))
     return sorted(partitions)[number % turns :: turns] if turns else []
 
 
 def _read_topic_ids(admin: KafkaInspector, topics: list[str]) -> dict[str, _TopicIdentity]:
-    """Nothing where that cannot be had: the log ends are worth as much without."""
+    """Return id and number of partitions by topic, as far as available.
+
+    Log ends do not need them, so a failure is no error here.
+    """
     found: dict[str, _TopicIdentity] = {}
     with suppress(ClientError):
         for first in range(0, len(topics), TOPIC_IDS_PER_REQUEST):

@@ -1,10 +1,10 @@
-"""Find the offsets topic of a Connect cluster, without being told.
+"""Search for the offsets topic of a Connect cluster that has none configured.
 
-The rule of the configuration contract: it is the one compacted topic that decodes to this cluster's
-connectors. A bounded sample from the end of every compacted topic is decoded; no match and several
-matches are both errors that say what to configure. So is a match that is MirrorMaker's copy of
-another site's topic: MM2's own default for topics.exclude lets `connect-offsets` be copied, and
-connectors of two sites may well have the same names.
+It is the one compacted topic that decodes to this cluster's connectors. A bounded sample from the
+end of every compacted topic is decoded. No match and several matches are errors that say what to
+configure. So is a match that is MirrorMaker's copy of another Connect cluster's topic: MM2's
+default for topics.exclude lets `connect-offsets` be copied, and connectors of two Connect clusters
+may have the same names.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def find_offsets_topic(
     clock: UnixClock,
     copied_as: Collection[str] = (),
 ) -> KafkaTopic:
-    """The topic in which these source connectors' offsets are kept.
+    """Return the topic that holds the offsets of these source connectors.
 
-    `dedicated` names the topics that connectors keep for themselves (offsets.storage.topic); they
-    hold the same keys and are not the cluster's. `copied_as` are the prefixes that known flows give
-    to copies on this Kafka cluster. Raises OffsetsTopicNotIdentified (SeveralOffsetsTopics where
-    several have them), or what the cluster says.
+    `dedicated` are topics of single connectors (offsets.storage.topic); they hold the same keys and
+    are not the cluster's. `copied_as` are the prefixes that known flows give to copies on this
+    Kafka cluster. Raises OffsetsTopicNotIdentified, SeveralOffsetsTopics if several topics match,
+    or the error of the cluster.
     """
     topics, _ = admin.topics()
     named = [name for name in topics if not name.startswith("__") and name not in dedicated]
@@ -88,9 +88,10 @@ def find_offsets_topic(
 
 
 def is_copy(topic: str, existing: Collection[str], copied_as: Collection[str] = ()) -> bool:
-    """Does this topic have the name of a copy: a prefix of a known flow's; or what a replication
-    policy makes by default (`<alias>.<topic>`) of a topic that is there as well, or under an alias
-    of which MM2's own topics are there.
+    """Check whether a topic has the name of a replicated copy.
+
+    It has if its prefix is one of `copied_as`. It also has if its name is `<alias>.<topic>`, the
+    default of a replication policy, and that topic or MM2's own topics of that alias exist.
     """
     if any(topic.startswith(prefix) and topic != prefix for prefix in copied_as if prefix):
         return True
@@ -109,9 +110,9 @@ def _find_matching_topics(
     connectors: Collection[str],
     clock: UnixClock,
 ) -> set[str]:
-    """Topics with at least one key of a wanted connector in the sample.
+    """Return topics with at least one key of these connectors in the sample.
 
-    Raises if the sample could not be read to its end: what was not read may be one match too many.
+    Raises if the sample could not be read to its end: the unread part may hold a second match.
     """
     refused: dict[TopicPartition, ClientError] = {}
     bounds = admin.bounds(partitions, stable=True, refused=refused)
@@ -155,9 +156,11 @@ def _find_matching_topics(
 
 
 def derive_listing_topic_names(offsets_topic: str) -> tuple[str, str] | None:
-    """The (config, status) topics that are called after an offsets topic by convention: those of a
-    dedicated MirrorMaker (`mm2-offsets.<alias>.internal`, WorkerConfig in MirrorMakerConfig) and of
-    Connect's sample files. None if the name follows none.
+    """Return the (config, status) topics that belong to an offsets topic by convention.
+
+    The conventions are those of a dedicated MirrorMaker (`mm2-offsets.<alias>.internal`,
+    WorkerConfig in MirrorMakerConfig) and of Connect's sample files. None if the name follows
+    neither.
     """
     before, found, after = offsets_topic.rpartition("offsets")
     return (f"{before}configs{after}", f"{before}status{after}") if found else None

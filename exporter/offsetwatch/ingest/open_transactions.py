@@ -1,9 +1,9 @@
-"""Open transactions on an internal topic: which partitions they hold, since when, and whose.
+"""Open transactions on an internal topic: blocked partitions, start time and connector.
 
-A reader of committed records cannot pass the first record of a transaction that is still open, so
-one hanging transaction hides everything that anybody wrote to the partition after it. Under
-exactly-once, Connect writes offsets in the same transaction as the records and just before it ends,
-so one that stays open for seconds belongs to a worker that died or hangs.
+A reader of committed records cannot pass the first record of an open transaction, so one hanging
+transaction hides every later record of the partition. Under exactly-once, Connect writes offsets in
+the same transaction as the records and just before it ends. So a transaction that stays open for
+seconds belongs to a worker that died or hangs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PEEKS_MAX: Final = 30  # per look at the topic: its tail waits meanwhile, and ma
 
 
 class OpenTransactions:
-    """`open_uncommitted` opens a reader that also returns what is not committed."""
+    """Open transactions of one topic; `open_uncommitted` opens a reader of uncommitted records."""
 
     def __init__(self, open_uncommitted: Callable[[], TailReader], clock: UnixClock) -> None:
         self._open_uncommitted = open_uncommitted
@@ -35,7 +35,7 @@ class OpenTransactions:
         self._peeks_left = 0
 
     def held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
-        """The partitions that have been held for too long, given what the topic's ends are now."""
+        """Return partitions that a transaction has blocked for 10 seconds, given current ends."""
         now = self._clock.now()
         before, self._since = self._since, {}
         for partition, end in ends.items():
@@ -70,7 +70,7 @@ class OpenTransactions:
         return what + f"offset {offset} on{self._whose(partition, offset)}"
 
     def _whose(self, partition: TopicPartition, offset: int) -> str:
-        """What its first record tells. Not being told changes nothing else."""
+        """Return start time and connector from the transaction's first record, or an empty text."""
         try:
             reader = self._open_uncommitted()
         except ClientError:

@@ -1,7 +1,7 @@
-"""Ask once, enqueue the answer: one function per poll. Scheduled by the daemon.
+"""Polls of Connect and Kafka, one function each: connectors, REST offsets, brokers, sink groups.
 
-Every function returns the observations of one attempt, the failure of the attempt among them, and
-raises nothing the outside world can cause.
+The daemon schedules them. A function returns the observations of one attempt, its failures
+included; `poll_rest_offsets` enqueues them with `put`. No failure of a remote system is raised.
 """
 
 from __future__ import annotations
@@ -54,14 +54,16 @@ _slow_patterns: dict[str, tuple[float, float]] = {}  # pattern -> when it is tri
 
 
 def build_failure(input_id: InputId, error: ClientError) -> InputFailed:
-    """What a failed attempt says. The error is not needed any more."""
+    """Return the observation of a failed attempt; release the locals that the error keeps alive."""
     forget_locals(error)
     return InputFailed(input=input_id, reason=error.reason, detail=error.detail)
 
 
 def build_partial_failures(input_id: InputId, errors: Mapping[str, ClientError]) -> Batch:
-    """What an attempt says that failed of some members, by name, and worked for the others: one
-    failure for each reason, with the first members that it is about.
+    """Return the failures of an attempt that failed for some members and succeeded for others.
+
+    There is one partial failure for each reason, with the names of the first five members it
+    affects.
     """
     by_reason: dict[str, list[str]] = {}
     for member in sorted(errors):
@@ -85,8 +87,11 @@ def _format_members(members: Sequence[str], first: str) -> str:
 
 
 def poll_connectors(poll: connect_rest.ConnectorsPoll, clock: UnixClock) -> Batch:
-    """Connectors, tasks, and the settings that say who reads what; from time to time, and where
-    something is missing, what other answers say of that. Those may fail: then they say nothing.
+    """Return the connectors, their tasks and the settings that name their topics.
+
+    Once a minute, and while something is missing, other requests complete the answer: the identity
+    of the Kafka cluster, the names of the connectors, configurations. If one of these fails, the
+    failure is reported and the value is absent.
     """
     input_id = InputId(CONNECT_REST, connect_cluster=poll.name)
     try:
@@ -126,11 +131,13 @@ def poll_rest_offsets(
     put: Callable[[Batch], bool],
     stopped: Callable[[], bool],
 ) -> None:
-    """The truth check, of all connectors. A failure here says nothing of the state polls, and that
-    of one connector nothing of the others: it is counted and named.
+    """Read the offsets of all connectors over REST, to compare them with the tail.
 
-    That a connector is asked for enters the queue before the question goes out: what the tail shows
-    from then on may be what REST has seen.
+    A failure is reported as partial: it does not affect the state polls, and the failure of one
+    connector does not affect the others.
+
+    RestOffsetsRequested enters the queue before the request is sent: records that the tail reads
+    from then on may be in the answer.
     """
 
     def announce(names: Sequence[str]) -> bool:
@@ -163,11 +170,12 @@ def poll_rest_offsets(
 
 
 def poll_assignment(poll: connect_rest.AssignmentsPoll, connector: str) -> Batch:
-    """What a MirrorSourceConnector gave its tasks.
+    """Return the partitions that a MirrorSourceConnector assigned to its tasks.
 
-    While it is stopped it has none, and what it had is still what it has to do; whether it is has
-    to be asked after. A question that fails is counted and named: what was answered before grows
-    old. Of the list of connectors, which the other polls ask for, it says nothing.
+    A stopped connector has no tasks, and its last assignment remains valid: AssignmentConfirmed. To
+    distinguish this, the poll asks for the connector's state after an empty answer. A failed
+    request is a partial failure, and the last answer ages. The poll reports no success of the list
+    of connectors, which the other polls request.
     """
     try:
         assigned = poll.ask(connector)
@@ -181,7 +189,7 @@ def poll_assignment(poll: connect_rest.AssignmentsPoll, connector: str) -> Batch
 
 
 def poll_brokers(admin: KafkaAdmin) -> Batch:
-    """The addresses a cluster answers at, beside its bootstrap servers."""
+    """Return the broker addresses of a cluster, beside its bootstrap servers; empty on failure."""
     try:
         brokers = admin.addresses()
     except ClientError:
@@ -196,11 +204,13 @@ def poll_groups(
     clock: UnixClock,
     polled: Mapping[str, Mapping[TopicPartition, int | None]] = MappingProxyType({}),
 ) -> Batch:
-    """Committed offsets of sink connectors, then the log ends of the partitions that they read.
-    `polled` are those that only REST tells of: their log ends are read all the same.
+    """Return committed offsets of sink connectors, then log ends of the partitions that they read.
 
-    A sink that cannot be read is left out, counted and named; the others are read all the same.
-    Where it is all of them, nothing is.
+    `polled` are offsets by sink that only REST reports; their log ends are read if the group cannot
+    be.
+
+    A sink that cannot be read is left out and is a partial failure. If no sink can be read, the
+    poll fails.
     """
     input_id = InputId(GROUPS, connect_cluster=connect_cluster)
     found: list[SinkOffset] = []
@@ -252,8 +262,10 @@ def _read_sink_offsets(
     existing: Mapping[str, int],
     failures: dict[str, ClientError],
 ) -> list[SinkOffset]:
-    """The offsets of one sink. Partitions whose log ends are refused have none, those whose
-    committed offsets are refused are left out; both are named in `failures`.
+    """Return the offsets of one sink.
+
+    A partition has no log end if that is refused. It is left out if its committed offset is
+    refused. `failures` receives both errors.
     """
     reads, certain = _find_read_partitions(sink, existing)
     refused: dict[TopicPartition, ClientError] = {}
@@ -304,10 +316,11 @@ def _choose_log_end(bounds: LogBounds, *, stable: bool) -> int:
 def _find_read_partitions(
     sink: SinkGroup, existing: Mapping[str, int]
 ) -> tuple[list[TopicPartition], bool]:
-    """The partitions that a sink reads, and whether that is certain: what its group committed in
-    others is left over.
+    """Return the partitions that a sink reads, and whether that is certain.
 
-    Of a pattern that is not known, everything: a group commits nothing that it never read.
+    If it is certain, offsets that the group committed in other partitions are left over. If the
+    pattern cannot be evaluated, these are all partitions: a group commits nothing that it never
+    read.
     """
     wanted: Collection[str] | None = sink.topics
     if sink.topics_regex is not None:
@@ -322,8 +335,10 @@ def _find_read_partitions(
 
 
 def _match_topics(text: str, topics: Iterable[str]) -> list[str] | None:
-    """The topics that a pattern of java.util.regex matches; None where that is not known, or takes
-    too long to find out: in time that is linear, but 25 ms for each name at the worst.
+    """Return the topics that match a pattern of java.util.regex.
+
+    None if the pattern cannot be evaluated, or takes more than a second: matching is linear in the
+    length of a name, but takes up to 25 ms for each name.
     """
     again_at, after_s = _slow_patterns.get(text, (0.0, SLOW_PATTERN_RETRY_S / 2))
     if time.monotonic() < again_at:

@@ -1,9 +1,9 @@
-"""Which single records to read upstream, and one round of reading them.
+"""Poll of record ages: choose single records to read from the upstream cluster, and read them.
 
-Scheduled by the daemon, one job per Kafka cluster. A partition is read where the book says that a
-read could tell more (`probe_from`): it has something before it, and what is known does not say
-whether that is a record, or how old. An answer lasts until the position moves past it, so a
-standstill costs nothing, and steady work one read for each commit.
+The daemon schedules one job per Kafka cluster. A partition is read where the state sets
+`probe_from`: it has offsets left, and it is not known whether they hold a record, or how old that
+is. An answer is valid until the position passes it. So an idle partition costs no reads, and an
+active one costs one read per commit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPLICATION, SINK = "replication", "sink"
 
 
 class FirstRecordReader(Protocol):
-    """ProbeReader."""
+    """Interface of ProbeReader (clients/records/probe.py)."""
 
     def first(
         self,
@@ -37,13 +37,16 @@ class FirstRecordReader(Protocol):
         timeout_s: float,
         stopped: Callable[[], bool],
     ) -> dict[TopicPartition, ProbeAnswer]:
-        """See there."""
+        """See ProbeReader."""
         ...
 
 
 class RecordAgeRequest(NamedTuple):
-    """A read that could tell more: of whom, why, from which offset, of committed records only?
-    `again`: something is known already, and only whether it still holds is not.
+    """Request to read the first record at or after an offset, for one follower.
+
+    `committed`: read committed records only.
+
+    `again`: a record age is known, and this read only checks whether it still holds.
     """
 
     of: Follower
@@ -54,14 +57,17 @@ class RecordAgeRequest(NamedTuple):
 
     @property
     def at(self) -> TopicPartition:
-        """The partition to read."""
+        """Return the partition to read."""
         return TopicPartition(self.of[2].topic, self.of[2].partition)
 
 
 @dataclass(slots=True)
 class ProbeMemory:
-    """What is remembered of one Kafka cluster between rounds: who was asked for when, which topics
-    not to ask for before when, and what a round was made of in which nobody wanted anything.
+    """Memory of one Kafka cluster between polls.
+
+    asked_at      follower -> time of its last request
+    denied_until  topic -> time before which it is not read again
+    nothing_in    inputs of a poll that had no requests
     """
 
     asked_at: dict[Follower, float] = field(default_factory=dict)
@@ -71,7 +77,7 @@ class ProbeMemory:
 
 @dataclass(frozen=True, slots=True)
 class ProbeBudget:
-    """Of one round."""
+    """Maximum number of reads and of seconds in one poll."""
 
     reads_max: int
     seconds: float
@@ -86,7 +92,10 @@ def poll_probes(
     clock: UnixClock,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Batch:
-    """One round; nothing if there is nothing to read. `open_reader(committed)` may raise, too."""
+    """Read the requested records once; empty if there is nothing to read.
+
+    `open_reader(committed)` may raise, too.
+    """
     began = clock.now()
     # As long as these are the same objects nobody can want anything; there may be 100,000 views.
     made_of = (snapshot.mirror_partitions, snapshot.sink_partitions, snapshot.topology)
@@ -147,8 +156,10 @@ def _find_flow_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
 
 
 def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeRequest]:
-    """Where a sink's isolation level is the worker's, which is not known, committed records count:
-    these wait for it at any level, and of an aborted one nobody needs to wait.
+    """Yield the reads that sinks need.
+
+    If the worker sets a sink's isolation level, the level is unknown and committed records are
+    read: they wait for the sink at any level, and an aborted record need not be read.
     """
     groups = {
         (sink.connect_cluster, sink.connector): sink
@@ -167,7 +178,7 @@ def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
 def _prune_memory(
     memory: ProbeMemory, topic_partition: tuple[RecordAgeRequest, ...], now: float
 ) -> None:
-    """Who wants nothing has all it needs. A denial that is over, or not yet, is none."""
+    """Remove followers that need no read, and denials that have expired or lie in the future."""
     named = {partition.of for partition in topic_partition}
     memory.asked_at = {who: moment for who, moment in memory.asked_at.items() if who in named}
     memory.denied_until = {
@@ -180,8 +191,9 @@ def _prune_memory(
 def _choose_requests(
     topic_partition: tuple[RecordAgeRequest, ...], memory: ProbeMemory, reads_max: int
 ) -> tuple[list[RecordAgeRequest], Counter[str]]:
-    """The reads of this round, and how many were refused, by reason. Of whom nothing is known goes
-    first, and who has waited longest.
+    """Return the reads of this poll, and the number of skipped ones by reason.
+
+    Followers without a known age go first, then those that waited longest.
     """
     allowed = [
         partition for partition in topic_partition if partition.at.topic not in memory.denied_until
@@ -199,7 +211,7 @@ def _read_first_records(
     timeout_s: float,
     stopped: Callable[[], bool],
 ) -> dict[TopicPartition, ProbeAnswer] | ClientError:
-    """Followers of one partition share a read from the lowest of their offsets."""
+    """Read the first records; followers of one partition share a read from their lowest offset."""
     starts: dict[TopicPartition, int] = {}
     for partition in part:
         starts[partition.at] = min(partition.start, starts.get(partition.at, partition.start))

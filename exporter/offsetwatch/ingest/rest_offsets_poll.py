@@ -1,7 +1,7 @@
-"""Offsets of connectors that only REST tells of: one request at a time, each once in a while.
+"""Poll of the offsets that only the REST API provides: one request at a time per Connect cluster.
 
-Most workers read their offsets topic to its end for each answer, so the load is bounded twice: by
-the pause between two questions for one connector, and by the number of requests in a second.
+Most workers read their offsets topic to its end for each answer. So the load is limited twice: by
+the pause between two requests for one connector, and by the number of requests in a second.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ _UNSUPPORTED_DETAIL: Final = "cannot be read ({detail}): workers return offsets 
 
 
 class RestOffsetsPoll:
-    """Polls of one Connect cluster. `put` hands a batch to the loop and says whether it was taken.
+    """Polls of one Connect cluster.
 
-    guard        keeps what a job of this name raises from the other connectors, and tells of it as
-                 a failure of this input
-    every_s      pause between two questions for one connector
-    timeout_s    for how long one question may take, over all workers
+    `put` hands a batch to the loop and returns whether it was taken.
+
+    guard        isolates errors of a connector's job from the other connectors, and reports them
+                 as failures of this input
+    every_s      pause between two requests for one connector
+    timeout_s    timeout of one request, over all workers
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class RestOffsetsPoll:
         self._asked_at: dict[str, float] = {}
 
     def step(self, connectors: Iterable[str], stopped: Callable[[], bool]) -> None:
-        """Ask for those that are due, the one that has waited longest first; forget all others."""
+        """Poll the connectors that are due, longest waiting first; forget all others."""
         wanted = set(connectors)
         for name in self._asked_at.keys() - wanted:
             if self._put((InputRetired(build_rest_offsets_input(self._reader.name, name)),)):
@@ -96,7 +98,7 @@ class RestOffsetsPoll:
         return asked_at + self._every_s
 
     def _lasts_s(self) -> float:
-        """Return for how long an answer may be believed: as long as a few rounds take."""
+        """Return how many seconds an answer remains valid: three rounds and a timeout."""
         round_s = max(self._every_s, self._connectors / REQUESTS_PER_STEP)
         return MISSED_POLLS * round_s + self._timeout_s
 

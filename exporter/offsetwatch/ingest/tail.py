@@ -1,11 +1,12 @@
-"""Follow one topic for ever: read all of it once, then what comes.
+"""Tail of one topic: a thread reads the topic from its beginning and then follows new records.
 
-Runs in a thread of its own, started by the daemon. No group is joined. The first TailRead carries
-the whole folded topic and says so; empty ones before it tell how far the tail is. Until then the
-book shows nothing that depends on it. A tail reports success by reading, failure by an InputFailed;
-librdkafka reconnects by itself, so a broker that is away does not start it again. A topic that is
-no longer the one that was read does. A partition that cannot be read while others can is reported
-as frozen (unreadable_partitions.py), and the others go on.
+The daemon starts the thread. It joins no consumer group. Empty TailReads report the remaining
+distance first; then one TailRead with `whole` set carries the folded topic. Until then the state
+shows nothing that depends on the topic.
+
+A read reports success, an InputFailed reports failure. librdkafka reconnects by itself, so an
+unavailable broker does not restart the tail. A recreated topic does. If only some partitions are
+unreadable, they are reported as frozen (unreadable_partitions.py) and the tail follows the others.
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ _log = structlog.get_logger()
 
 
 class Tail:
-    """See the module. `put` enqueues for the loop and blocks while it is full; `stopped(s)` waits
-    up to
-    s seconds and says whether to stop. `role_of` makes a fresh role for each bootstrap.
+    """Tail of one topic, restarted with a back-off while the topic cannot be read.
+
+    `put` enqueues for the event loop and blocks while the queue is full. `stopped(s)` waits up to s
+    seconds and returns whether to stop. `role_of` builds a new TopicReader for each bootstrap.
     """
 
     def __init__(
@@ -106,9 +108,7 @@ class Tail:
         self._sought: tuple[float, dict[TopicPartition, int]] | None = None
 
     def run(self) -> None:
-        """Follow until told to stop; begin again, ever more slowly, while the topic cannot be
-        read.
-        """
+        """Follow the topic until stopped; restart with a back-off while it cannot be read."""
         while not self._stopped(0):
             reader: TailReader | None = None
             try:
@@ -162,7 +162,7 @@ class Tail:
     def _readable_ends(
         self, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, ReadableEnd]:
-        """Ends of the partitions that have one just now. Raises where not one can be read."""
+        """Return the ends of the readable partitions; raise if no partition is readable."""
         refused: dict[TopicPartition, ClientError] = {}
         topic_partition = self._unreadable.to_ask(partitions)
         found = self._admin.readable_ends(topic_partition, refused=refused)
@@ -173,8 +173,10 @@ class Tail:
         return found
 
     def _tell_all(self, role: TopicReader) -> None:
-        """What the topic holds. A method of its own, or its records would outlive it, as long as
-        the topic is followed.
+        """Emit all records of the topic in one TailRead.
+
+        A separate method releases these records on return; in the caller they would stay in memory
+        while the topic is followed.
         """
         records, undecodable = role.folded()
         _log.info(
@@ -195,9 +197,9 @@ class Tail:
     def _bootstrap(
         self, reader: TailReader, role: TopicReader, targets: dict[TopicPartition, int]
     ) -> bool:
-        """Read up to the ends seen at the start; False if told to stop.
+        """Read up to the ends determined at the start; return False if stopped.
 
-        Where an open transaction is in the way, as far as it lets us.
+        An open transaction limits how far this reads.
         """
         told_at: float | None = None
         while not self._reached(targets):
@@ -235,7 +237,7 @@ class Tail:
         )
 
     def _look_around(self, reader: TailReader, targets: dict[TopicPartition, int]) -> None:
-        """Look for what keeps the reader from the ends; add ends that were not known before."""
+        """Find open transactions and unreadable partitions; add ends that were missing."""
         try:
             ends = self._readable_ends(self._partitions)
             self._frozen = self._transactions.held(ends)
@@ -251,7 +253,7 @@ class Tail:
     def _note_standing(
         self, reader: TailReader, ends: Mapping[TopicPartition, ReadableEnd]
     ) -> None:
-        """Notice partitions whose records do not come, and fetch what is unreadable anew."""
+        """Note partitions that deliver no records, and reopen the unreadable ones that are due."""
         behind = {
             partition: end.stable - self._positions.get(partition.partition, 0)
             for partition, end in ends.items()
@@ -330,10 +332,11 @@ class Tail:
         partitions: tuple[TopicPartition, ...],
         shape: tuple[str, int],
     ) -> None:
-        """Compare where we stand with where the topic ends; the position was read first.
+        """Compare the positions, which were read first, with the ends of the topic.
 
-        Raises if the topic was re-created, cut back or given partitions: what is known of it would
-        stay as it was for ever, because an offset of the new log says nothing about the old one.
+        Raises TopicChanged if the topic was recreated, truncated or has another number of
+        partitions: an offset of the new log says nothing about the old one, so the state would
+        never change again.
         """
         asked_at = self._clock.now()
         try:
@@ -368,7 +371,7 @@ class Tail:
         self._emit((), Counter(), behind=behind, at=asked_at)
 
     def _find(self) -> None:
-        """Is the end read now that the topic had when it was asked?"""
+        """Update `_as_of` once the positions reach the ends of the last check."""
         if self._sought is None:
             return
         given_up = self._unreadable.given_up
@@ -381,10 +384,10 @@ class Tail:
             self._as_of, self._sought = self._sought[0], None
 
     def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
-        """The partitions that hide something from us.
+        """Return the partitions whose records an open transaction hides.
 
-        One whose transaction has ended is among them until what it hid is read: what is known of it
-        is as old as the transaction.
+        A partition stays in the result after its transaction has ended until the hidden records are
+        read: its state is as old as the transaction.
         """
         held = {
             frozen_partition.partition: frozen_partition
@@ -415,7 +418,7 @@ class Tail:
         return tuple(frozen_partition for _, frozen_partition in sorted(held.items()))
 
     def _distance(self, ends: Mapping[TopicPartition, int]) -> int:
-        """Records between where we stand and these ends."""
+        """Return the number of records between the positions and these ends."""
         return sum(
             max(0, end - self._positions.get(partition.partition, 0))
             for partition, end in ends.items()
@@ -435,8 +438,10 @@ class Tail:
                 self._advance(event.partition() or 0, position)
 
     def _note_error(self, partition: int | None, error: ClientError) -> None:
-        """Take in an error in place of a record. Raises it where it is not of one partition among
-        several.
+        """Note an error event of one partition.
+
+        Raises the error if it names no known partition, or if a partition that was read has
+        changed. Raises the first partition's error if no partition is readable.
         """
         if partition is None or not 0 <= partition < len(self._partitions):
             raise error
@@ -513,7 +518,10 @@ def _add_partition_to_error(error: ClientError, partition: int) -> ClientError:
 
 
 def _mark_not_live(records: Records) -> Records:
-    """Return records that were in the topic before it was caught up: they count nowhere."""
+    """Return records marked as not live, so that no counter counts them.
+
+    They were in the topic before the tail caught up.
+    """
     return cast(
         "Records",
         tuple(

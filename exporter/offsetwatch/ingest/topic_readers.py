@@ -1,10 +1,11 @@
-"""What a tail makes of the messages of its topic: a role for each kind, with a fold and a live
-reading.
+"""Readers of the messages of internal topics, one for each kind of topic.
 
-Bootstrap is the hot path: a compacted topic may hold millions of records for a few thousand keys,
-so it is FOLDED: per raw key only the last message and the message of the last change are kept, and
-decoded once at the end. The same key may stand in two Kafka partitions, which are read in no order,
-so each keeps its own and the book decides. Live messages are decoded one by one.
+A TopicReader folds the messages of the bootstrap and decodes live messages one by one.
+
+Bootstrap is the hot path: a compacted topic may hold millions of records for a few thousand keys.
+Folding keeps the last message and the message of the last change of each raw key, and decodes them
+once at the end. The same key may exist in two Kafka partitions, which are read in no order.
+Therefore each partition keeps its own, and the state decides which one counts.
 """
 
 from __future__ import annotations
@@ -51,33 +52,33 @@ KEYS_CACHED_BYTES_MAX = 128 * 1024 * 1024  # of those: a quarter of a KiB each
 
 
 class TopicReader(Protocol):
-    """How to read one kind of topic."""
+    """Reader of the messages of one kind of topic."""
 
     @property
     def keys(self) -> int:
-        """How many keys are remembered until `folded` is asked."""
+        """Return the number of keys in memory until `folded` is called."""
         ...
 
     @property
     def size(self) -> int:
-        """How many bytes of keys and newest values are remembered until then."""
+        """Return the bytes of keys and newest values in memory until `folded` is called."""
         ...
 
     def fold(self, messages: list[Message]) -> list[Message]:
-        """Remember what matters of a batch; return what is no record (it has no key)."""
+        """Fold a batch; return the messages that are no records (they have no key)."""
         ...
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """The records that are left after folding, and what could not be decoded, by reason."""
+        """Return the folded records, and the number of undecodable ones by reason."""
         ...
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """Every record of a batch, in order, and what could not be decoded, by reason."""
+        """Return every record of a batch in order, and the number of undecodable ones by reason."""
         ...
 
 
 class SourceOffsetsTopicReader:
-    """An offsets topic."""
+    """Reader of an offsets topic."""
 
     def __init__(self) -> None:
         # Kafka partition -> raw key -> [last value, message of the last change, last message]
@@ -88,11 +89,11 @@ class SourceOffsetsTopicReader:
 
     @property
     def keys(self) -> int:
-        """See Role."""
+        """See TopicReader."""
         return sum(map(len, self._slots.values()))
 
     def fold(self, messages: list[Message]) -> list[Message]:
-        """See Role. Nothing in this loop may cost more than it must."""
+        """See TopicReader. The loop runs for every message of the bootstrap: keep it cheap."""
         partition: int | None = -1
         slots: dict[bytes, list[object]] = {}
         keyless = []
@@ -118,7 +119,7 @@ class SourceOffsetsTopicReader:
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """See Role."""
+        """See TopicReader."""
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
         kept = [slot for slots in self._slots.values() for slot in slots.values()]
@@ -138,7 +139,7 @@ class SourceOffsetsTopicReader:
         return tuple(records), undecodable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See Role."""
+        """See TopicReader."""
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
         for message in messages:
@@ -184,9 +185,11 @@ class SourceOffsetsTopicReader:
 
 
 class OffsetSyncsTopicReader:
-    """An offset-syncs topic: one Kafka partition, the last readable record of a key wins.
+    """Reader of an offset-syncs topic: the last readable record of a key counts.
 
-    What the earlier ones of a key tell goes with it, as the corners of a SyncHistory.
+    The topic has one Kafka partition.
+
+    Its SyncRecord carries the earlier records of the key as the corners of a SyncHistory.
     """
 
     def __init__(self) -> None:
@@ -195,11 +198,11 @@ class OffsetSyncsTopicReader:
 
     @property
     def keys(self) -> int:
-        """See Role."""
+        """See TopicReader."""
         return len(self._last)
 
     def fold(self, messages: list[Message]) -> list[Message]:
-        """See Role."""
+        """See TopicReader."""
         keyless = []
         for message in messages:
             key = _bytes_or_none(message.key())
@@ -217,7 +220,7 @@ class OffsetSyncsTopicReader:
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """See Role."""
+        """See TopicReader."""
         kept = sorted(self._last.values(), key=lambda item: item[0].offset() or 0)
         records: list[SyncRecord] = []
         undecodable: Counter[str] = Counter()
@@ -232,7 +235,7 @@ class OffsetSyncsTopicReader:
         return tuple(records), undecodable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See Role."""
+        """See TopicReader."""
         found = [self._record(message) for message in messages]
         undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
         return tuple(item for item in found if isinstance(item, SyncRecord)), undecodable
@@ -251,12 +254,12 @@ class OffsetSyncsTopicReader:
 
 
 def _read_timestamp(message: Message) -> float:
-    """The record's timestamp in Unix seconds."""
+    """Return the timestamp of a record in Unix seconds."""
     return message.timestamp()[1] / 1000.0
 
 
 def _bytes_or_none(data: object) -> bytes | None:
-    """Keys and values are bytes here: no deserializer is ever set on our consumers."""
+    """Return a key or value, which are bytes because our consumers have no deserializer."""
     return data if isinstance(data, bytes) else None
 
 
@@ -265,8 +268,10 @@ _KeyInPartition = tuple[bytes, int | None]  # key, Kafka partition
 
 
 class ListingTopicReader:
-    """A config or a status topic: the last readable record of a key wins, unless it was out of date
-    when it was written. Of a key in several Kafka partitions, see `_newest`.
+    """Reader of a config or status topic: the last readable record of a key counts.
+
+    A record that was outdated when it was written does not count. `_newest` chooses between several
+    Kafka partitions that hold the same key.
     """
 
     def __init__(
@@ -279,11 +284,11 @@ class ListingTopicReader:
 
     @property
     def keys(self) -> int:
-        """See Role."""
+        """See TopicReader."""
         return len(self._last) + len(self._unreadable)
 
     def fold(self, messages: list[Message]) -> list[Message]:
-        """See Role."""
+        """See TopicReader."""
         keyless = []
         for message in messages:
             key = _bytes_or_none(message.key())
@@ -305,7 +310,7 @@ class ListingTopicReader:
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """See Role. In topic order: what a record of one key means may depend on another's."""
+        """See TopicReader. In topic order: the meaning of a record may depend on other keys."""
         kept = sorted(self._newest(), key=lambda item: (item[0].partition(), item[0].offset()))
         unreadable = Counter(self._unreadable.values())
         self._last.clear()
@@ -314,7 +319,7 @@ class ListingTopicReader:
         return tuple(_build_listing_record(message, says) for message, says in kept), unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See Role."""
+        """See TopicReader."""
         records: list[ListingRecord] = []
         undecodable: Counter[str] = Counter()
         for message in messages:
@@ -326,9 +331,11 @@ class ListingTopicReader:
         return tuple(records), undecodable
 
     def _newest(self) -> Iterator[tuple[Message, _Listing]]:
-        """Yield the record of each key that counts. Kafka partitions are read in no order: where a
-        key stands in several (their number was changed), timestamps order it if they are further
-        apart than clocks are. If not, none of those that say different things counts.
+        """Yield the record that counts of each key.
+
+        Kafka partitions are read in no order. A key is in several partitions if their number was
+        changed. Timestamps then order its records if they are further apart than clocks are. If
+        they are not, and the records differ, none counts.
         """
         by_key: dict[bytes, list[tuple[Message, _Listing]]] = {}
         for (key, _), record in self._last.items():
@@ -351,7 +358,7 @@ def _build_listing_record(message: Message, says: _Listing, *, live: bool = Fals
 
 
 class MirrorMakerTopicReader(Generic[_Record]):
-    """A topic that MM2 writes beside what it copies: the last readable record of a key counts."""
+    """Reader of MM2's checkpoints or heartbeats: the last readable record of a key counts."""
 
     def __init__(self, record_of: Callable[[Message], _Record | Undecodable]) -> None:
         self._record_of: Callable[[Message], _Record | Undecodable] = record_of
@@ -361,11 +368,11 @@ class MirrorMakerTopicReader(Generic[_Record]):
 
     @property
     def keys(self) -> int:
-        """See Role."""
+        """See TopicReader."""
         return len(self._last) + len(self._unreadable)
 
     def fold(self, messages: list[Message]) -> list[Message]:
-        """See Role."""
+        """See TopicReader."""
         keyless = []
         for message in messages:
             key = _bytes_or_none(message.key())
@@ -383,7 +390,7 @@ class MirrorMakerTopicReader(Generic[_Record]):
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """See Role. Records of different keys do not depend on each other."""
+        """See TopicReader. Records of different keys do not depend on each other."""
         kept, unreadable = tuple(self._last.values()), Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
@@ -391,7 +398,7 @@ class MirrorMakerTopicReader(Generic[_Record]):
         return kept, unreadable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See Role."""
+        """See TopicReader."""
         found = [self._record_of(message) for message in messages]
         undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
         return tuple(item for item in found if not isinstance(item, Undecodable)), undecodable
@@ -430,7 +437,7 @@ def _is_outdated(says: _Listing, before: _Listing) -> bool:
 
 
 def choose_topic_reader(topology: Topology, topic: KafkaTopic) -> Callable[[], TopicReader]:
-    """How to read a topic that the topology names."""
+    """Return the constructor of the TopicReader for a topic that the topology names."""
     if topic in {offsets_topic.at for offsets_topic in topology.offsets_topics}:
         return SourceOffsetsTopicReader
     if topic in {listing.configs for listing in topology.listings}:

@@ -1,9 +1,9 @@
-"""Partitions of a followed topic that cannot be read while others can.
+"""Unreadable partitions of a topic whose other partitions can be read.
 
-One partition without a leader, denied or in error must not end the tail of the others. It is asked
-for again with back-off. Once its trouble has lasted UNREADABLE_S it is reported, by topic,
-partition, reason and since when, and what depends on it is not shown. A partition that was left
-out when the topic was first read stays reported until it is read to an end.
+One partition without a leader, denied or in error must not end the tail of the others. It is read
+again with a back-off. Once the error has lasted UNREADABLE_S, the partition is reported by topic,
+partition, reason and start time, and nothing that depends on it is shown. A partition that was left
+out of the bootstrap stays reported until it is read to its end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _PartitionFailure:
 
 
 class UnreadablePartitions:
-    """See the module. Of one topic, from one reading of it from the start to the next."""
+    """Unreadable partitions of one topic, between two reads from its beginning."""
 
     def __init__(self, topic: KafkaTopic, clock: UnixClock) -> None:
         self._topic = topic
@@ -43,7 +43,7 @@ class UnreadablePartitions:
         self._standing_since: dict[int, float] = {}
 
     def to_ask(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Return the partitions whose ends may be asked for now."""
+        """Return the partitions whose ends may be requested now."""
         return tuple(
             partition
             for partition in partitions
@@ -56,7 +56,7 @@ class UnreadablePartitions:
         found: Mapping[TopicPartition, ReadableEnd],
         refused: Mapping[TopicPartition, ClientError],
     ) -> None:
-        """Take in an answer to the question for ends."""
+        """Record the answer to a request for ends."""
         for partition, end in found.items():
             if partition.partition in self._unasked:
                 self._unasked.discard(partition.partition)
@@ -68,7 +68,7 @@ class UnreadablePartitions:
             self.note_error(partition.partition, error)
 
     def note_error(self, partition: int, error: ClientError) -> None:
-        """Take in an error that is of this partition alone."""
+        """Record an error of this partition alone."""
         now, known = self._clock.now(), self._troubles.get(partition)
         if known is None:
             self._troubles[partition] = _PartitionFailure(error, now, now + RETRY_FIRST_S)
@@ -77,14 +77,16 @@ class UnreadablePartitions:
             self._put_off(known)
 
     def note_moved(self, partition: int) -> None:
-        """A record, or an end, was read of it."""
+        """Clear the error of a partition of which a record or an end was read."""
         self._standing_since.pop(partition, None)
         if partition not in self._unasked:
             self._troubles.pop(partition, None)
 
     def note_standing(self, behind: Mapping[TopicPartition, int], *, drained: bool) -> None:
-        """Notice partitions that have records left, none of which come. Unless all that had come
-        was taken (`drained`), they may only wait for their turn.
+        """Record partitions that have records left but deliver none.
+
+        Unless all fetched records were taken (`drained`), their records may just not have had their
+        turn.
         """
         now = self._clock.now()
         for partition, left in behind.items():
@@ -97,7 +99,7 @@ class UnreadablePartitions:
                 self._troubles[partition.partition] = _PartitionFailure(silent, since, now)
 
     def to_reopen(self) -> frozenset[int]:
-        """Return the partitions that are to be fetched anew now."""
+        """Return the partitions to fetch again now."""
         due = [
             (partition, trouble)
             for partition, trouble in self._troubles.items()
@@ -108,25 +110,25 @@ class UnreadablePartitions:
         return frozenset(partition for partition, _ in due)
 
     def leave_out(self) -> None:
-        """The first reading has ended without what is unreadable now."""
+        """End the bootstrap without the partitions that are unreadable now."""
         self._late |= dict.fromkeys(self.given_up, None)
 
     def is_late(self, partition: int, offset: int) -> bool:
-        """Return True for a record that the first reading should have had."""
+        """Return True for a record that should have been in the bootstrap."""
         if partition not in self._late:
             return False
         end = self._late[partition]
         return end is None or offset < end
 
     def note_position(self, partition: int, position: int) -> None:
-        """Take in how far a partition is read."""
+        """Record the position up to which a partition is read."""
         end = self._late.get(partition)
         if end is not None and position >= end:
             del self._late[partition]
 
     @property
     def given_up(self) -> frozenset[int]:
-        """Return the partitions that are reported."""
+        """Return the partitions that are reported as unreadable."""
         now = self._clock.now()
         lasting = {
             partition
@@ -136,7 +138,7 @@ class UnreadablePartitions:
         return frozenset(lasting | self._late.keys())
 
     def check_any_left(self, partitions: Collection[TopicPartition]) -> None:
-        """Raise the error of the first partition where not one of them can be read."""
+        """Raise the error of the first partition if no partition can be read."""
         troubles = [self._troubles.get(partition.partition) for partition in partitions]
         if troubles and troubles[0] is not None and None not in troubles:
             raise troubles[0].error
@@ -144,7 +146,7 @@ class UnreadablePartitions:
     def reported(
         self, positions: Mapping[int, int], hidden: Mapping[int, int]
     ) -> tuple[Frozen, ...]:
-        """Return what is to be said of them. `hidden`: records known to be left in each."""
+        """Return the unreadable partitions; `hidden` is the known number of unread records."""
         return tuple(
             self._frozen(number, positions.get(number, 0), hidden.get(number, 0))
             for number in sorted(self.given_up)

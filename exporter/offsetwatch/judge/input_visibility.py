@@ -1,7 +1,7 @@
-"""What of a snapshot can be trusted to be missing: blindness told from absence.
+"""Visibility of a snapshot's inputs: which reads fail, so that a missing partition is not "gone".
 
-A partition that is not in a snapshot is either gone or not seen. Only where everything that would
-show it is read does its absence mean anything.
+A partition that is not in a snapshot is either deleted or unreadable. Its absence is evidence only
+while every input that would show it is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _BROKEN_STATES: Final = frozenset({"failed", "unassigned", "restarting"})
 
 
 class InputVisibility:
-    """One snapshot's inputs. Every reason is in words; None means that there is none."""
+    """Inputs of one snapshot, and the reasons why any of them is unavailable.
+
+    Methods that return a reason return it in words. None means that there is no such reason.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         topology = snapshot.topology
@@ -66,7 +69,7 @@ class InputVisibility:
         self._advanced = _find_last_advances(snapshot) if self._usual else {}
 
     def unusual(self, of: tuple[str, str]) -> str | None:
-        """How a connector pauses for longer than its history knows any, in words."""
+        """Return in words how a connector's pause exceeds every pause of its baseline, or None."""
         usual, since = self._usual.get(of), self._advanced.get(of)
         if usual is None or since is None or not usual.out_of_the_ordinary(since, self._at):
             return None
@@ -88,14 +91,20 @@ class InputVisibility:
         )
 
     def states_of(self, cluster: str) -> tuple[bool, str | None]:
-        """Are the states of its connectors known, and if they could be and are not, why."""
+        """Return whether the states of a cluster's connectors are known, and if not, why.
+
+        The reason is None where no input exists that could report them.
+        """
         found = self._states.get(cluster)
         if found is None:
             found = self._states[cluster] = self._look_for_states(cluster)
         return found
 
     def state_of(self, cluster: str, connector: str) -> str | None:
-        """Why the state of a connector is not known; None: it is, or there is no such connector."""
+        """Return why the state of a connector is unknown; None if it is known.
+
+        None also if there is no such connector.
+        """
         _, blind = self.states_of(cluster)
         if blind is not None:
             return blind
@@ -105,7 +114,7 @@ class InputVisibility:
         return "Connect reports no state of it" if view.state == UNKNOWN_STATE else None
 
     def without_configuration(self, cluster: str, connector: str) -> str | None:
-        """Return why the configuration of a connector is not known; None: it is."""
+        """Return why the configuration of a connector is unknown; None if it is known."""
         view = self._lists.get(cluster)
         told_at = None if view is None else view.without_configuration.get(connector)
         if told_at is None:
@@ -113,8 +122,9 @@ class InputVisibility:
         return f"Connect lists it without its configuration, last read at {format_moment(told_at)}"
 
     def deleted(self, cluster: str, connector: str) -> bool:
-        """Is it certain that there is no such connector any more? One that the configuration
-        leaves out is in no list that is shown, whether it is there or not.
+        """Check whether a connector certainly no longer exists.
+
+        A connector that the configuration excludes is in no list, whether it exists or not: False.
         """
         if cluster not in self._lists and cluster not in self._listings:
             return False
@@ -125,18 +135,19 @@ class InputVisibility:
         return known and gone and self._unlisted(cluster, connector) is None
 
     def excludes(self, cluster: str, connector: str) -> bool:
-        """Does the configuration leave this connector out? Then nothing is found of it."""
+        """Check whether the configuration excludes a connector; it then gets no findings."""
         wants = self._wants_connector.get(cluster)
         return wants is not None and not wants(connector)
 
     def believes_list(self, cluster: str) -> bool:
-        """Is a connector that is not listed deleted, unless something else speaks for it?"""
+        """Check whether an unlisted connector counts as deleted without contrary evidence."""
         view = self._lists.get(cluster)
         return view is None or (view.believed_at is not None and view.believed_at <= self._at)
 
     def _unlisted(self, cluster: str, connector: str) -> str | None:
-        """Why a connector that is not listed may be there all the same; None: it is deleted, or
-        left out by the configuration.
+        """Return why an unlisted connector may still exist.
+
+        None if it is deleted, or if the configuration excludes it.
         """
         view = self._lists.get(cluster)
         if view is None or connector in view.deleted or self.excludes(cluster, connector):
@@ -150,7 +161,7 @@ class InputVisibility:
         return None
 
     def _by_status(self) -> frozenset[tuple[str, str]]:
-        """The connectors that a status topic has."""
+        """Return the connectors that a status topic holds."""
         if self._alive is None:
             self._alive = frozenset(
                 (history.connect_cluster, history.connector)
@@ -172,9 +183,7 @@ class InputVisibility:
         return why is None and len(topics) == 2, why
 
     def absent(self, cluster: str, connector: str, *, sink: bool) -> str | None:
-        """Why a partition that is not in the snapshot may be there all the same; None: it is
-        gone.
-        """
+        """Return why a partition missing from the snapshot may still exist; None if it is gone."""
         known, blind = self.states_of(cluster)
         if blind is not None:
             return blind
@@ -196,7 +205,7 @@ class InputVisibility:
         return self._blind(InputId.of_tail(topic))
 
     def _beside_kafka(self, cluster: str, connector: str, why: str, *, sink: bool) -> str:
-        """Return why REST tells nothing, after what fails in Kafka that it stands in for."""
+        """Return why REST offsets are unavailable, after the error of the read they replace."""
         topic = self._offsets_topic(cluster, connector)
         read = InputId(GROUPS, connect_cluster=cluster)
         if not sink:
@@ -207,17 +216,19 @@ class InputVisibility:
         return why if first is None else f"{first}; {why}"
 
     def offsets_topic(self, of: tuple[str, str]) -> str | None:
-        """Return the topic in which Connect looks for this connector's offsets, if it is known."""
+        """Return the topic in which Connect looks up this connector's offsets; None if unknown."""
         topic = self._offsets_topic(*of)
         return None if topic is None else str(topic)
 
     def without_log_ends(self, of: tuple[str, str]) -> str | None:
-        """Return why the log ends of a sink's topics are not read by anything; None: they are."""
+        """Return why no input reads the log ends of a sink's topics; None if one does."""
         return KAFKA_NOT_CONFIGURED if of in self._away else None
 
     def commits_nothing(self, of: tuple[str, str]) -> bool:
-        """Return whether a source that has no partition here has surely committed none: its offsets
-        topic is read to its end, and all of it is kept.
+        """Check whether a source connector without partitions here never committed an offset.
+
+        True only if its offsets topic is read to its end and the limit `source_partitions_max` has
+        dropped nothing.
         """
         view, topic = self.connectors.get(of), self._offsets_topic(*of)
         if view is None or view.kind is not ConnectorKind.SOURCE or topic is None or self._cut:
@@ -225,14 +236,18 @@ class InputVisibility:
         return self._blind(InputId.of_tail(topic)) is None
 
     def unmirrored(self, cluster: str, connector: str) -> str | None:
-        """Why the mirrored side of a source partition is not seen; None: it is not copied."""
+        """Return why the offset syncs of a source partition are unavailable, or None.
+
+        None if they are readable, or if there are none to read. A source partition without mirrored
+        side is then not copied.
+        """
         flow = self.flows.get((cluster, connector))
         if flow is None or flow.offset_syncs is None or (cluster, connector) in self._by_rest:
             return None
         return self._blind(InputId.of_tail(flow.offset_syncs), missing_is_fine=True)
 
     def endless(self, kafka: str) -> str | None:
-        """Why the log ends of a cluster are not seen; None: they are."""
+        """Return why the log ends of a Kafka cluster are unavailable; None if they are read."""
         return self._blind(InputId(LOG_ENDS, kafka=kafka))
 
     def _offsets_topic(self, cluster: str, connector: str) -> KafkaTopic | None:
@@ -259,8 +274,10 @@ def _describe_missing_partitions(rest: RestConnector) -> str | None:
 
 
 def _find_last_advances(snapshot: Snapshot) -> dict[tuple[str, str], float]:
-    """Return when each connector last advanced, any partition of it, at the latest that this can
-    have been by our clock; where that is not known, when it last committed.
+    """Return the latest time, by our clock, at which each connector can have last advanced.
+
+    That is the newest advance of any of its partitions; where no advance is known, the newest
+    commit.
     """
     found: dict[tuple[str, str], float] = {}
     for view in snapshot.source_partitions:
@@ -276,8 +293,9 @@ def _find_last_advances(snapshot: Snapshot) -> dict[tuple[str, str], float]:
 def compute_discovery_deadline(
     flow: MirrorFlow, view: MirrorPartitionView, interval_s: float
 ) -> float | None:
-    """By when a MirrorMaker that looks for new partitions has found this one (Unix seconds); None
-    if a task is to copy it already.
+    """Return the time (Unix seconds) by which MirrorMaker 2 must have discovered a new partition.
+
+    None if the partition is already assigned to a task.
     """
     if view.unassigned_since is None:
         return None
@@ -288,12 +306,12 @@ def compute_discovery_deadline(
 
 
 def pause_state_of(view: ConnectorView) -> str | None:
-    """Return paused or stopped where a person wants it to do nothing."""
+    """Return "paused" or "stopped" if an operator put the connector into that state, else None."""
     return view.state if view.state in _PAUSE_STATES else None
 
 
 def describe_failure(view: ConnectorView) -> str | None:
-    """Return what of it has failed, in words."""
+    """Return in words which part of a connector has failed: itself or tasks; None if none has."""
     if view.state == "failed":
         return "the connector has failed"
     numbers = [task.number for task in view.tasks if task.state == "failed"]
@@ -307,13 +325,16 @@ def describe_failure(view: ConnectorView) -> str | None:
 
 
 def is_fully_running(view: ConnectorView) -> bool:
-    """Return whether it runs with all of its tasks, and at least one."""
+    """Check whether a connector and all of its tasks are running; False without any task."""
     states = {task.state for task in view.tasks}
     return view.state == "running" and states == {"running"}
 
 
 def describe_trouble(view: ConnectorView) -> tuple[str | None, bool]:
-    """What shows that it cannot work, in words, and whether that is all of it."""
+    """Return in words what shows that a connector cannot work, and whether all of it is affected.
+
+    The words are None if nothing shows it.
+    """
     if view.state in _BROKEN_STATES:
         return f"the connector {_describe_state(view.state)}", True
     broken = [task for task in view.tasks if task.state in _BROKEN_STATES]
@@ -329,7 +350,7 @@ def describe_trouble(view: ConnectorView) -> tuple[str | None, bool]:
 
 
 def describe_states(view: ConnectorView | None) -> str:
-    """Of connector and tasks, for evidence."""
+    """Return the states of a connector and its tasks in words, for evidence."""
     if view is None:
         return "unknown"
     counts: dict[str, int] = {}

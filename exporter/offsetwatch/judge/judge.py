@@ -1,8 +1,8 @@
-"""Snapshot -> the same snapshot with its verdicts and findings.
+"""Judge of snapshots: returns each snapshot with its verdicts and findings.
 
-What is judged is judged over time, so this remembers; what it remembers outlives the process. Of
-100,000 partitions that is 30 MB once a minute, so the few findings, which may have news with every
-look, are a part of their own that is saved alone.
+Verdicts and findings depend on earlier snapshots, so the judge has a state that outlives the
+process. For 100,000 partitions that state is 30 MB, written once a minute. The few findings may
+change with every evaluation, so they are a document of their own that is saved separately.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ VERSION: Final = 1
 
 
 class _JudgeState(msgspec.Struct, frozen=True):
-    """The document of judge.json. Its parts are lists without names, so what another version means
-    by a place has to be told by a number.
+    """Content of judge.json.
+
+    Its parts are arrays without field names, so `version` says what each position means.
     """
 
     version: int
@@ -32,7 +33,7 @@ class _JudgeState(msgspec.Struct, frozen=True):
 
 
 class SnapshotJudge:
-    """See the module. `findings` is the part that is remembered apart."""
+    """Judge of snapshots; `findings` is the part of its state that is saved separately."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._progress = ProgressTracker(settings)
@@ -40,17 +41,19 @@ class SnapshotJudge:
 
     @property
     def urgent(self) -> bool:
-        """Would a restart now forget a verdict that people may have been told?"""
+        """Check whether a restart now would lose a verdict that users may have been notified of."""
         return self._progress.urgent
 
     def judged(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with judgements and findings."""
+        """Return the snapshot with new judgements and findings."""
         self.findings.found(replace(snapshot, judgements=self._progress.judgements(snapshot)))
         return self._with_newest(snapshot)
 
     def judged_before(self, snapshot: Snapshot) -> Snapshot | None:
-        """The snapshot with what was last judged and found, at no cost. None where an input went
-        blind or sees again since, or nothing was judged yet: that is to be judged first.
+        """Return the snapshot with the newest judgements and findings, without evaluating anything.
+
+        None if it must be judged first: an input became unavailable or available since, or nothing
+        was judged yet.
         """
         return self._with_newest(snapshot) if self._progress.sees_as_before(snapshot) else None
 
@@ -64,14 +67,14 @@ class SnapshotJudge:
         )
 
     def remembered(self) -> bytes | None:
-        """The verdicts, which a restart must not forget; None while there is nothing new."""
+        """Return the verdicts as bytes to persist across restarts; None if nothing is new."""
         told = self._progress.remembered()
         if told is None:
             return None
         return msgspec.json.encode(_JudgeState(version=VERSION, progress=told))
 
     def recall(self, remembered: bytes) -> None:
-        """Go on from there. Raises ValueError if it is not what `remembered` gave."""
+        """Restore the state that `remembered` returned. Raise ValueError for any other bytes."""
         judge = decode_state(remembered, _JudgeState)
         if judge.version != VERSION:
             raise ValueError(f"version {judge.version}, and this is {VERSION}")

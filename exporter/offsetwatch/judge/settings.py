@@ -1,4 +1,4 @@
-"""How verdicts and findings are timed: one rhythm, and nothing per connector."""
+"""Settings of the judge: one evaluation interval for all connectors, and texts of findings."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ INTERVALS_OF_EVIDENCE: Final = 3  # one missed flush is chance, two are bad luck
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """See the module.
+    """Settings of verdicts and findings.
 
     interval_s    how often progress is sampled; a connector is expected to flush its offsets at
                   least as often
-    window        how many intervals of samples are kept
-    addresses     of clusters, by "kafka" or "connect" and name
-    runbooks_url  the address of the folder of runbooks; None: findings name no runbook
+    window        number of intervals for which samples are retained
+    addresses     addresses of clusters, by "kafka" or "connect" and name
+    runbooks_url  address of the folder of runbooks; None: findings name no runbook
     """
 
     interval_s: float = 60.0
@@ -27,11 +27,11 @@ class JudgeSettings:
     addresses: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def address(self, kind: str, name: str) -> str:
-        """Return ` (host:port)` of a cluster; nothing where it is not known or fills a line."""
+        """Return ` (host:port)` of a cluster; "" if unknown or over ADDRESS_CHARS_MAX."""
         found = self.addresses.get((kind, name), "")
         return f" ({found})" if 0 < len(found) <= ADDRESS_CHARS_MAX else ""
 
     @property
     def patience_s(self) -> float:
-        """How long nothing may happen before that means something."""
+        """Return how many seconds without progress count as evidence: three intervals."""
         return INTERVALS_OF_EVIDENCE * self.interval_s

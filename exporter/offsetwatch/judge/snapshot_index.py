@@ -1,4 +1,4 @@
-"""One snapshot as rules ask for it: by connector, and with absence told from blindness."""
+"""Index of one snapshot for the rules: its parts by connector, and which inputs are unavailable."""
 
 from __future__ import annotations
 
@@ -41,9 +41,13 @@ T = TypeVar("T", bound=_SupportsConnectorKey)
 
 
 class SnapshotIndex:
-    """See the module. `listed` are the connectors of each Connect cluster that lists them now;
-    partitions are by connector, and `marked` are source partitions with something that does not
-    come from the connector; `hidden` are connectors whose verdict an input hides.
+    """Index of one snapshot by connector.
+
+    listed     connectors of each Connect cluster that lists them now
+    marked     source partitions with a condition that does not come from the connector itself
+    hidden     connectors whose verdict is unknown because an input is unavailable
+
+    Parts that are the same objects as in the index `before` are taken from there.
     """
 
     def __init__(self, snapshot: Snapshot, before: SnapshotIndex | None = None) -> None:
@@ -131,17 +135,18 @@ class SnapshotIndex:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def syncs(self, cluster: str) -> dict[tuple[str, str, str, int], SyncView]:
-        """The newest syncs by aliases, topic and partition."""
+        """Return the newest offset syncs of a Connect cluster by aliases, topic and partition."""
         return self.newest_syncs.get(cluster, {})
 
     def has_own_syncs(self, flow: MirrorFlow) -> bool:
-        """Does this flow alone write to its offset-syncs topic, as far as we can tell?"""
+        """Check whether no other known flow writes to the offset-syncs topic of this flow."""
         return flow.offset_syncs is not None and self._flows_of[flow.offset_syncs] == 1
 
     def rests(self) -> dict[ConnectorKey, float]:
-        """Connectors that a person has stopped or paused, and until when: what was committed before
-        that, a person may have written. Of those that rest now, by the newest word on them, the end
-        is not known (inf).
+        """Return the connectors that an operator stopped or paused, and when that ended.
+
+        An operator may have written the offsets that were committed before that time. The time is
+        inf for a connector that is paused or stopped now, by the newest record on it.
         """
         found = {key: inf for key, view in self.connectors.items() if view.state in _PAUSE_STATES}
         for history in self.snapshot.histories:
@@ -152,11 +157,11 @@ class SnapshotIndex:
         return found
 
     def judged(self, scope: Scope, verdict: Verdict) -> Sequence[Judgement]:
-        """Whoever of this scope has this verdict."""
+        """Return the judgements of this scope with this verdict."""
         return self.by_verdict.get((scope, verdict), ())
 
     def rewound(self) -> set[ConnectorKey]:
-        """Connectors of which a partition went back and has not come as far again."""
+        """Return the connectors with a partition whose verdict is rewound."""
         return {
             (judged.connect_cluster, judged.connector)
             for scope in Scope
@@ -164,13 +169,14 @@ class SnapshotIndex:
         }
 
     def is_sink(self, key: ConnectorKey) -> bool:
-        """Is this connector a sink?"""
+        """Check whether a connector is a sink."""
         view = self.connectors.get(key)
         return view is not None and view.kind is ConnectorKind.SINK
 
     def positions(self, wanted: Iterable[ConnectorKey]) -> dict[ConnectorKey, dict[str, str]]:
-        """What these connectors have committed, by what that is of. Those that cannot be seen now
-        are left out.
+        """Return the committed positions of these connectors, by partition.
+
+        Connectors whose positions cannot be read now are left out.
         """
         return {key: self._positions(key) for key in wanted if not self.blind(key)}
 
@@ -192,32 +198,33 @@ class SnapshotIndex:
         }
 
     def blind(self, key: ConnectorKey) -> bool:
-        """Is there something that this connector's progress rests on and that cannot be read?"""
+        """Check whether an input that this connector's progress depends on is unavailable."""
         cluster, connector = key
         if self.sight.absent(cluster, connector, sink=self.is_sink(key)) is not None:
             return True
         return self.sight.unmirrored(cluster, connector) is not None
 
     def blind_to_state(self, key: ConnectorKey) -> bool:
-        """Can the state of a connector not be read although it could be? Of none: those of its
-        Connect cluster.
+        """Check whether the state of a connector is unavailable although an input could report it.
+
+        A key without a connector stands for the states of the whole Connect cluster.
         """
         if not key[1]:
             return self.sight.states_of(key[0])[1] is not None
         return self.sight.state_of(*key) is not None
 
     def believed(self) -> dict[str, frozenset[str]]:
-        """Of `listed`, the lists that tell who is deleted."""
+        """Return those of `listed` whose missing connectors count as deleted."""
         return {
             name: names for name, names in self.listed.items() if self.sight.believes_list(name)
         }
 
     def blind_to_ends(self, kafka: str | None) -> bool:
-        """Can the log ends of this cluster not be read?"""
+        """Check whether the log ends of a Kafka cluster are unavailable."""
         return kafka is not None and self.sight.endless(kafka) is not None
 
     def blind_to_groups(self, cluster: str) -> bool:
-        """Can the groups of this Connect cluster's sinks not be read?"""
+        """Check whether the groups of this Connect cluster's sinks are unavailable."""
         polled = [
             rest_connector
             for rest_connector in self.snapshot.by_rest
@@ -232,7 +239,10 @@ class SnapshotIndex:
         )
 
     def blind_to_failover(self, flow: MirrorFlow) -> bool:
-        """Can anything not be read that tells what groups of this flow would meet?"""
+        """Check whether an input of a flow's failover cost is unavailable.
+
+        These inputs are its offset syncs, its checkpoints and its consumer groups.
+        """
         topics = (flow.offset_syncs, locate_checkpoints(flow))
         view = self.inputs.get(build_groups_input(flow.key))
         groupless = view is not None and not view.live
@@ -241,7 +251,7 @@ class SnapshotIndex:
         )
 
     def blind_to_topic(self, topic: KafkaTopic) -> bool:
-        """Is this topic followed, and cannot be read?"""
+        """Check whether a topic that is followed is unavailable."""
         view = self.inputs.get(InputId.of_tail(topic))
         return view is not None and not view.live
 

@@ -1,4 +1,4 @@
-"""Times and lengths of time as people on call write them. Pure arithmetic: judge knows no clock."""
+"""Formats of moments and durations in findings. Pure arithmetic: the judge reads no clock."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _format_second(position: int) -> str:
 
 
 def format_timespan(seconds: float) -> str:
-    """A length of time in its two largest units."""
+    """Return a duration in seconds as text in its two largest units: `2 h 5 min`."""
     whole = max(0, round(seconds))
     for unit, size, less, smaller in (("d", _DAY_S, "h", 3600), ("h", 3600, "min", 60)):
         if whole >= size:
@@ -37,8 +37,9 @@ def format_timespan(seconds: float) -> str:
 
 
 def _compute_date(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a day since 1970-01-01, counted in years that begin in March: there a
-    leap day is the last of its year.
+    """Return year, month and day of a day that is counted from 1970-01-01.
+
+    Years begin in March in this arithmetic, so that a leap day is the last day of its year.
     """
     era, of_era = divmod(days + 719_468, _ERA_DAYS)
     year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365

@@ -1,11 +1,11 @@
-"""What is usual of a connector, as history has taught it: one document, whole or not at all.
+"""Baselines of connectors, learned from history: one document, valid as a whole or not at all.
 
-Written by the pipeline (history/baselines.py), read by the daemon. The week has 168 hours, the
-first of Monday 00:00 UTC. An advance is a commit of another offset than before.
+The pipeline writes it (history/baselines/document.py), and the daemon reads it. The week has 168
+hours; the first is Monday 00:00 UTC. An advance is a commit of another offset than before.
 
-What is measured in advances, and not in seconds, is the same by night and by day: a pause in which
-forty were to be expected says more than one of an hour. Where advances come by a timetable, seconds
-say more. So a pause is out of the ordinary by either.
+Pauses are measured in expected advances, which are the same by night and by day: a pause that
+misses forty means more than one of an hour. Where advances follow a timetable, seconds mean more.
+So a pause is out of the ordinary by either measure.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _MONDAY_S: Final = 4 * 86_400.0  # the first Monday of Unix time
 
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """One connector.
+    """Baseline of one connector.
 
-    since, until        Unix seconds: what it was learned from
-    advances            how many there were
-    per_hour            advances to be expected in each hour of the week
-    pause_advances      so many advances may be missed before a pause is out of the ordinary; None:
-                        it cannot be told by that
-    pause_s             so long may a pause be before it is; likewise
-    quantiles           of pauses, in advances that were to be expected: 0.5, 0.9 and 0.99
-    commit_s            the same quantiles of the seconds from one commit to the next, whether or
-                        not it was of another offset
-    lag                 of a flow: the same quantiles of the records that it had still to copy, for
-                        each hour of the week; None where that is not known
+    since, until        Unix seconds: the time that it was learned from
+    advances            number of advances in that time
+    per_hour            expected advances in each hour of the week
+    pause_advances      missed advances beyond which a pause is out of the ordinary; None: no limit
+                        in advances
+    pause_s             seconds beyond which a pause is; None: no limit in seconds
+    quantiles           0.5, 0.9 and 0.99 quantile of pauses, in expected advances
+    commit_s            the same quantiles of the seconds between two commits, whether or not of
+                        another offset
+    lag                 of a flow: the same quantiles of the lag in records, for each hour of the
+                        week; None if unknown
     """
 
     connect_cluster: str
@@ -56,43 +56,51 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     lag: tuple[tuple[float, float, float], ...] | None = None
 
     def expected(self, since: float, until: float) -> float:
-        """Advances to be expected between two moments (Unix seconds)."""
+        """Return the expected number of advances between two moments (Unix seconds)."""
         return self._total(until) - self._total(since)
 
     def out_of_the_ordinary(self, since: float, until: float) -> bool:
-        """Was a pause between these moments longer than any usual one?"""
+        """Check whether a pause between two moments exceeded the limit of advances or seconds."""
         if self.pause_s is not None and until - since > self.pause_s:
             return True
         return self.pause_advances is not None and self.missed(since, until) > self.pause_advances
 
     def missed(self, since: float, until: float) -> float:
-        """The fewest advances that were to be expected between two moments, if the clocks that it
-        works by may have been set an hour forward or back since it was learned.
+        """Return the fewest advances that were expected between two moments.
+
+        The clocks that the connector works by may have been set an hour forward or back since the
+        baseline was learned.
         """
         return min(
             self.expected(since + moment, until + moment) for moment in (-HOUR_S, 0.0, HOUR_S)
         )
 
     def interval_s(self, moment: float, quantile: int) -> float | None:
-        """How long it usually is between two advances at this hour of the week, by the number of a
-        quantile; None where none are to be expected.
+        """Return a quantile, by its index, of the seconds between two advances.
+
+        It is that of this hour of the week; None where no advances are expected.
         """
         rate = self.per_hour[_find_week_hour(moment)[1]]
         return None if rate <= 0 else self.quantiles[quantile] / rate * HOUR_S
 
     def lag_records(self, moment: float, quantile: int) -> float | None:
-        """How many records it usually has still to copy at this hour of the week, by the number of
-        a quantile; None where that is not known.
+        """Return a quantile, by its index, of the lag in records at this hour of the week.
+
+        None if unknown.
         """
         return None if self.lag is None else self.lag[_find_week_hour(moment)[1]][quantile]
 
     def lag_at_most(self, moment: float) -> float | None:
-        """How many it hardly ever has more of: exceeded once in a hundred looks."""
+        """Return the lag in records that one of a hundred samples exceeds; None if unknown.
+
+        It is that of this hour of the week.
+        """
         return self.lag_records(moment, QUANTILES.index(0.99))
 
     def lag_limit(self, moment: float) -> float | None:
-        """More than so many records still to copy are out of the ordinary at this hour: twice what
-        is exceeded once in a hundred looks, and a few.
+        """Return the lag in records that is out of the ordinary if exceeded; None if unknown.
+
+        At each hour of the week the limit is LAG_FACTOR times `lag_at_most`, plus LAG_RECORDS_MIN.
         """
         most = self.lag_at_most(moment)
         return None if most is None else LAG_FACTOR * most + LAG_RECORDS_MIN
@@ -103,7 +111,10 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @cached_property
     def _sums(self) -> tuple[float, ...]:
-        """Before each hour of the week; thousands are asked for at every look."""
+        """Return the sums of `per_hour` before each hour of the week.
+
+        Cached, because every evaluation needs thousands of them.
+        """
         return tuple(accumulate(self.per_hour, initial=0.0))
 
 
@@ -111,7 +122,7 @@ QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
 class InsufficientBaseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A connector of which too little is known: `had` of `wanted` whole weeks."""
+    """Connector without a baseline: history has `had` of the `wanted` whole weeks."""
 
     connect_cluster: str
     connector: str
@@ -120,7 +131,7 @@ class InsufficientBaseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
 
 class Baselines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The document. `until`: all that it was learned from is of before."""
+    """Content of the document; `until` is the end of the time that it was learned from."""
 
     made_at: float
     until: float
@@ -129,7 +140,7 @@ class Baselines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class DamagedBaselines(ValueError):
-    """No document of ours, or not all of one. The message says what is wrong with it."""
+    """Error of a document that is not a complete document of baselines; the message says why."""
 
 
 class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,13 +150,13 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def encode_baselines(found: Baselines) -> bytes:
-    """With its version and the checksum of its bytes."""
+    """Return the document with its version and the checksum of its bytes."""
     body = msgspec.json.encode(found)
     return msgspec.json.encode(_Envelope(VERSION, _compute_checksum(body), msgspec.Raw(body)))
 
 
 def decode_baselines(document: bytes) -> Baselines:
-    """Raises Damaged."""
+    """Decode a document of baselines. Raise DamagedBaselines."""
     try:
         envelope = msgspec.json.decode(document, type=_Envelope)
         body = bytes(envelope.body)
@@ -178,7 +189,7 @@ def _find_errors(found: Baselines) -> Iterator[str]:
 
 
 def _find_week_hour(moment: float) -> tuple[int, int]:
-    """(weeks since the first Monday, hour of the week)."""
+    """Return (weeks since the first Monday, hour of the week)."""
     hours = int((moment - _MONDAY_S) // HOUR_S)
     return divmod(hours, HOURS)
 

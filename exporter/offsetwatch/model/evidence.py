@@ -1,4 +1,4 @@
-"""What a finding, a verdict or a plan rests on: named values with their units, and their text."""
+"""Evidence of findings, verdicts and plans: named values with their units, and their text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Evidence = tuple[EvidenceItem, ...]  # in order of weight
 
 
 def format_value(item: EvidenceItem) -> str:
-    """Return a value with its unit, as a person reads it: `3 records`, `120`, `none`."""
+    """Return a value with its unit as text: `3 records`, `120`, `none`."""
     if item.value is None:
         return NONE
     if item.unit in _UNPRINTED_UNITS or isinstance(item.value, str):

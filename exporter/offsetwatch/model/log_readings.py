@@ -1,7 +1,7 @@
-"""What reading a Kafka cluster's logs told: where they begin and end, and single records of them.
+"""Readings of a Kafka cluster's logs: where they begin and end, and single records of them.
 
-Observations like those of observations.py. Times are Unix seconds, by our clock where nothing else
-is said.
+They are observations, like those of observations.py. Times are Unix seconds, by our clock unless
+stated otherwise.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from offsetwatch.model.topology import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LogEndsRequested:
-    """We are about to ask a cluster for its log ends: positions known by now were read before
-    them. `number` tells it from every other asking: two may be under way at once.
+    """Start of a request for a cluster's log ends: positions known by now were read before them.
 
-    at    before the question went out; None: when this is applied
+    `number` identifies the request: two may be under way at once.
+
+    at    time before the request; None: when this is applied
     """
 
     kafka: str
@@ -29,7 +30,7 @@ class LogEndsRequested:
 
 
 class LogBounds(msgspec.Struct, frozen=True, gc=False):
-    """start, end (high watermark), stable_end (last stable offset) of one partition's log."""
+    """Bounds of a partition's log: start, end (high watermark), stable_end (last stable offset)."""
 
     start: int
     end: int
@@ -38,11 +39,13 @@ class LogBounds(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class LogEndsRead:
-    """The answer to the LogEndsRequested of this number. Partitions that do not exist are missing.
+    """Log ends that answer the LogEndsRequested of this number.
 
-    ids           the id that a topic had both before and after its bounds were read, None if the
-                  broker gives none; what is missing is not certain. None: nobody asked for ids
-    partitions    how many each topic has, as far as that was read
+    Partitions that do not exist are missing.
+
+    ids           id that a topic had both before and after its bounds were read, None if the broker
+                  gives none; a topic whose id is uncertain is missing. None: no ids were requested
+    partitions    number of partitions of each topic, as far as that was read
     """
 
     kafka: str
@@ -58,10 +61,10 @@ Follower = tuple[str, str, MirrorPartition | TopicPartition]
 
 
 class FirstRecord(msgspec.Struct, frozen=True, gc=False):
-    """The first record that a reader is given at or after some offset.
+    """First record that a reader gets at or after some offset.
 
     at          its timestamp; None if it has none (message formats before Kafka 0.10)
-    appended    the timestamp is the broker's (LogAppendTime), not the producer's
+    appended    True if the timestamp is the broker's (LogAppendTime), not the producer's
     """
 
     offset: int
@@ -70,13 +73,13 @@ class FirstRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class NoRecordBefore(msgspec.Struct, frozen=True, gc=False):
-    """No reader is given any record between some offset and this one, which is not included."""
+    """Range without records: a reader gets none from some offset up to `end`, excluded."""
 
     end: int
 
 
 class ProbeResult(msgspec.Struct, frozen=True, gc=False):
-    """What was read for one follower, from offset `start` on."""
+    """Result of a read for one follower, from offset `start` on."""
 
     of: Follower
     start: int
@@ -85,10 +88,10 @@ class ProbeResult(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ProbeRoundRead:
-    """One round of reads of single records on a Kafka cluster.
+    """Round of reads of single records on a Kafka cluster.
 
-    at             before the first of them
-    made, skipped  (reason, reads): why they were made, why others were not or came to nothing
+    at             time before the first of them
+    made, skipped  (reason, number of reads): why they were made; why others were not, or failed
     """
 
     kafka: str

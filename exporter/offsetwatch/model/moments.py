@@ -1,4 +1,4 @@
-"""Moments of documents: Unix seconds inside, RFC 3339 where a document leaves (documents.py)."""
+"""Moments in documents: Unix seconds inside, RFC 3339 in encoded documents (documents.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import overload
 
 
 class Moment(float):
-    """A moment in Unix seconds that a document has. Its JSON is `2026-01-31T23:59:59.5Z`."""
+    """Moment of a document in Unix seconds. Its JSON is `2026-01-31T23:59:59.5Z`."""
 
     __slots__ = ()
 
@@ -16,13 +16,14 @@ def moment_of(moment: float) -> Moment: ...
 @overload
 def moment_of(moment: float | None) -> Moment | None: ...
 def moment_of(moment: float | None) -> Moment | None:
-    """Return Unix seconds as a document has them; None stays None."""
+    """Return Unix seconds as a Moment; None stays None."""
     return None if moment is None else Moment(moment)
 
 
 def read_moment(kind: type, stored: object) -> Moment:
-    """Return a moment that is on disk, where it is a number: a `dec_hook` of msgspec, as `float` is
-    the `enc_hook` that writes it. Raises TypeError.
+    """Return a moment from disk, where it is a number. Raise TypeError for any other value.
+
+    It is a `dec_hook` of msgspec; the `enc_hook` that writes it is `float`.
     """
     if kind is Moment and isinstance(stored, int | float):
         return Moment(stored)

@@ -1,6 +1,7 @@
-"""What was seen, where and when. Ingest makes these; the loop feeds them to the book, in order.
+"""Observations of Kafka and Connect: the input of the state, made by ingest.
 
-Times are Unix seconds. `at` in a record is the Kafka record's timestamp; elsewhere it is our clock.
+The daemon's loop applies them to the book (state/book.py) in order. Times are Unix seconds. `at` in
+a record is the Kafka record's timestamp; elsewhere it is by our clock.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ OPEN_TRANSACTION = "open_transaction"  # a reason why a partition tells nothing 
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputId:
-    """One thing that is read: the labels of `input_up`, with "" for those that a kind has not.
+    """Identity of an input: the labels of `input_up`, "" for those that its kind does not have.
 
-    TAIL            kafka and topic; connect_cluster alone while its offsets topic is looked for
+    TAIL            kafka and topic; connect_cluster alone until its offsets topic is discovered
     LOG_ENDS        kafka
     CONNECT_REST    connect_cluster
     REST_OFFSETS    connect_cluster and connector
@@ -68,19 +69,19 @@ class InputId:
 
     @classmethod
     def of_tail(cls, topic: KafkaTopic) -> InputId:
-        """Return the input that a topic is."""
+        """Return the input of a topic."""
         return cls(TAIL, kafka=topic.kafka, topic=topic.topic)
 
     @property
     def input(self) -> str:
-        """Return its name among those of its kind, for people: `east/orders`, `lab/west->east`."""
+        """Return its name among inputs of its kind, for people: `east/orders`, `lab/west->east`."""
         flow = f"{self.source}->{self.target}" if self.source else ""
         parts = (self.kafka, self.connect_cluster, self.topic, self.connector, flow)
         return "/".join(part for part in parts if part)
 
     @property
     def in_words(self) -> str:
-        """Return what is read, as an operator names it: `log ends of Kafka cluster east`."""
+        """Return the input in words, as an operator names it: `log ends of Kafka cluster east`."""
         if self.kind == TAIL and self.topic:
             return f"topic {self.input}"
         if self.kind == GROUPS and self.source:
@@ -89,15 +90,15 @@ class InputId:
 
 
 def build_rest_offsets_input(connect_cluster: str, connector: str) -> InputId:
-    """Name the input that the offsets of one connector are over REST."""
+    """Return the input of one connector's offsets over REST."""
     return InputId(REST_OFFSETS, connect_cluster=connect_cluster, connector=connector)
 
 
 @dataclass(frozen=True, slots=True)
 class InputSucceeded:
-    """The last attempt to read this input worked.
+    """Success of the last attempt to read an input.
 
-    lasts_s    for how long it may be believed; None: for as long as any of its kind
+    lasts_s    for how many seconds it is valid; None: as long as others of its kind
     """
 
     input: InputId
@@ -107,8 +108,10 @@ class InputSucceeded:
 
 @dataclass(frozen=True, slots=True)
 class InputFailed:
-    """The last attempt failed. `reason` is a short fixed word (errors.py), `detail` is for
-    people. `partial`: it failed for the members that `detail` names, and worked for the others.
+    """Failure of the last attempt to read an input.
+
+    `reason` is a short fixed word (errors.py), `detail` is for people. `partial`: it failed for the
+    members that `detail` names, and succeeded for the others.
     """
 
     input: InputId
@@ -119,19 +122,19 @@ class InputFailed:
 
 @dataclass(frozen=True, slots=True)
 class InputRetired:
-    """This input is no longer read: forget its series."""
+    """End of an input: it is no longer read, and its series end."""
 
     input: InputId
 
 
 class SourceRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record of an offsets topic.
+    """Record of an offsets topic.
 
-    partition, log_offset   where it stands in the topic
-    advanced_at             set while bootstrapping only: the record at which the offset last
-                            changed, as far as the topic still tells
-    live                    False for what was in the topic before we caught up: it counts nowhere
-    ours                    offsetwatch wrote it, and says so in a header
+    partition, log_offset   its position in the topic
+    advanced_at             set while bootstrapping only: time of the record at which the offset
+                            last changed, as far as the topic still shows
+    live                    False for records from before the tail caught up: they are not counted
+    ours                    offsetwatch wrote it, by its header
     """
 
     key: SourceKey
@@ -146,11 +149,10 @@ class SourceRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class SyncRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record of an offset-syncs topic.
+    """Record of an offset-syncs topic.
 
-    earlier    while bootstrapping only: what those before it told of the same partition, reduced
-               to the (upstream, downstream) offsets that matter
-               (state/mirror/offset_translation.py)
+    earlier    while bootstrapping only: the earlier records of the same partition, reduced to the
+               (upstream, downstream) offsets that matter (state/mirror/offset_translation.py)
     """
 
     sync: OffsetSync
@@ -161,7 +163,7 @@ class SyncRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ListingRecord:
-    """One record of a config or a status topic. `at`, `live`, `partition` as of a SourceRecord."""
+    """Record of a config or a status topic. `at`, `live`, `partition` as in SourceRecord."""
 
     says: ConfigRecord | StatusRecord
     at: float = 0.0
@@ -171,7 +173,7 @@ class ListingRecord:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord:
-    """One record of a checkpoints topic."""
+    """Record of a checkpoints topic."""
 
     checkpoint: Checkpoint
     at: float
@@ -179,7 +181,7 @@ class CheckpointRecord:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRecord:
-    """One record of a heartbeats topic."""
+    """Record of a heartbeats topic."""
 
     heartbeat: Heartbeat
 
@@ -213,17 +215,18 @@ class Frozen:
 
 @dataclass(frozen=True, slots=True)
 class TailRead:
-    """A tail's records in topic order, and where the tail stands after them.
+    """Records of a tail in topic order, and the tail's position after them.
 
     positions      next offset to read, per partition
-    behind         records between positions and the topic's end; None if the end was not asked for
-    as_of          when the end that is read by now was asked for; None if none was reached yet
-    caught_up      the tail has passed the end that it saw at its start
-    whole          the records are the whole topic: whatever else was known of it is no longer there
+    behind         records between positions and the topic's end; None if the end was not requested
+    as_of          time at which the end that is reached by now was requested; None if none was
+                   reached yet
+    caught_up      the tail has passed the end that it found at its start
+    whole          the records are the whole topic: any other record known of it no longer exists
     undecodable    live records that could not be decoded, by reason
     frozen         partitions that an open transaction has held for longer than one should be open,
                    and those that cannot be read
-    at             when the broker was asked: the process may have stood still since
+    at             time of the read at the broker: the process may have been suspended since
     """
 
     input: InputId
@@ -239,21 +242,21 @@ class TailRead:
     frozen: tuple[Frozen, ...] = ()
 
     def source_records(self) -> tuple[SourceRecord, ...]:
-        """Those of an offsets topic."""
+        """Return the records of an offsets topic."""
         return tuple(record for record in self.records if isinstance(record, SourceRecord))
 
     def listing_records(self) -> tuple[ListingRecord, ...]:
-        """Those of a config or status topic."""
+        """Return the records of a config or status topic."""
         return tuple(record for record in self.records if isinstance(record, ListingRecord))
 
     def sync_records(self) -> tuple[SyncRecord, ...]:
-        """Those of an offset-syncs topic."""
+        """Return the records of an offset-syncs topic."""
         return tuple(record for record in self.records if isinstance(record, SyncRecord))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsChecked:
-    """Which of the topics that were asked after a Kafka cluster has."""
+    """Existing topics of a Kafka cluster, among those that were requested."""
 
     kafka: str
     there: frozenset[str]
@@ -261,12 +264,12 @@ class TopicsChecked:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """Where a consumer group stands on both sides of a flow, in one partition: the NEXT record.
+    """Position of a consumer group on both sides of a flow, in one partition: the NEXT record.
 
-    topic, remote    its name upstream and downstream
+    topic, remote    name of the topic upstream and downstream
     upstream         None if the group has committed none there
-    downstream       its own commit at the target, whoever made it; None if there is none
-    checkpointed     the topic's name in checkpoints, if that is not `remote`
+    downstream       its own commit at the target, by any client; None if there is none
+    checkpointed     name of the topic in checkpoints, if that is not `remote`
     """
 
     group: str
@@ -282,7 +285,7 @@ class GroupOffset:
 class GroupOffsetsRead:
     """Committed offsets of a flow's consumer groups; the logs' bounds were read after them.
 
-    Partitions that do not exist are missing among the bounds.
+    Partitions that do not exist are missing from the bounds.
     """
 
     flow: FlowKey
@@ -293,15 +296,16 @@ class GroupOffsetsRead:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorsListed:
-    """The connectors that one answer of a Connect cluster had. What it has not may be there all the
-    same (state/connect/connector_list.py).
+    """Connectors in one answer of a Connect cluster.
 
-    names              by the list of names, which has those without a status too; None where that
-                       was not asked for, or not answered
-    kafka_cluster_id   of the Kafka cluster that the worker says it uses; None where it was not
-                       asked, or does not say
-    names_whole        False where some members of the list of names are none: what that list has
-                       not may be among them
+    A connector that is missing from it may still exist (state/connect/connector_list.py).
+
+    names              list of names, which includes connectors without a status; None if it was not
+                       requested, or not answered
+    kafka_cluster_id   id of the Kafka cluster that the worker reports; None if it was not
+                       requested, or not reported
+    names_whole        False if some members of the list of names are no names: a connector missing
+                       from it may be among them
     """
 
     connect_cluster: str
@@ -313,7 +317,7 @@ class ConnectorsListed:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopicFound:
-    """Discovery, or the configuration, settled where a Connect cluster keeps its source offsets."""
+    """Offsets topic of a Connect cluster, by discovery or by the configuration."""
 
     connect_cluster: str
     topic: KafkaTopic
@@ -321,15 +325,16 @@ class OffsetsTopicFound:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopicLost:
-    """The topic that discovery had settled on is gone; another one may be found."""
+    """Loss of a discovered offsets topic, which is gone; another one may be discovered."""
 
     connect_cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopicCompared:
-    """Discovery looked again for the topic that it had settled on. `doubt` says in words why it may
-    be the wrong one; None: it found the same.
+    """Repeated discovery of an offsets topic.
+
+    `doubt` says in words why the topic may be the wrong one; None: it found the same.
     """
 
     connect_cluster: str
@@ -338,16 +343,17 @@ class OffsetsTopicCompared:
 
 @dataclass(frozen=True, slots=True)
 class ListingTopicsFound:
-    """A Connect cluster without a REST API tells of its connectors in these topics."""
+    """Topics in which a Connect cluster without a REST API lists its connectors."""
 
     topics: ListingTopics
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAssigned:
-    """The upstream partitions that a MirrorSourceConnector gave its tasks to copy.
+    """Upstream partitions that a MirrorSourceConnector assigned to its tasks.
 
-    What it committed once and copies no longer (a topic left out of its configuration) is no lag.
+    A partition that it committed once and no longer copies (a topic removed from its configuration)
+    has no lag.
     """
 
     connect_cluster: str
@@ -357,7 +363,7 @@ class PartitionsAssigned:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentConfirmed:
-    """A MirrorSourceConnector is stopped and has no tasks: it copies what it had to before."""
+    """Confirmation of the earlier assignment of a stopped MirrorSourceConnector without tasks."""
 
     connect_cluster: str
     connector: str
@@ -365,7 +371,7 @@ class AssignmentConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddressesRead:
-    """The `host:port` addresses of a Kafka cluster: what MM2's configuration may call it by."""
+    """Addresses (`host:port`) of a Kafka cluster's brokers, as MM2's configuration may have."""
 
     kafka: str
     addresses: frozenset[str]
@@ -373,12 +379,12 @@ class BrokerAddressesRead:
 
 @dataclass(frozen=True, slots=True)
 class SinkOffset:
-    """A sink's committed offset (the NEXT record) and the log end, read in this order.
+    """Committed offset of a sink (the NEXT record) and the log end, read in this order.
 
-    committed             None: its group never committed one, or what it had has expired
-    log_end, log_start    None if the partition could not be asked for
+    committed             None: its group never committed one, or the commit has expired
+    log_end, log_start    None if the partition could not be read
     from_start            without a commit it begins at the start of the log
-    committed_only        what it has left to do is counted in committed records
+    committed_only        its lag is counted in committed records
     """
 
     connector: str
@@ -393,10 +399,10 @@ class SinkOffset:
 
 @dataclass(frozen=True, slots=True)
 class SinkOffsetsRead:
-    """The committed offsets of all sink connectors of a Connect cluster.
+    """Committed offsets of all sink connectors of a Connect cluster.
 
-    at         before the first question went out; None: when this is applied
-    by_rest    of sinks whose groups cannot be read: offsets that REST told before, with the log
+    at         time before the first request; None: when this is applied
+    by_rest    of sinks whose groups cannot be read: offsets that REST reported before, with the log
                ends that were read after them
     """
 
@@ -408,9 +414,7 @@ class SinkOffsetsRead:
 
 @dataclass(frozen=True, slots=True)
 class RestOffsetsRequested:
-    """We are about to `GET /connectors/{c}/offsets`: the answer may be any offset seen from now
-    on.
-    """
+    """Start of a `GET /connectors/{c}/offsets`: the answer may be any offset read from now on."""
 
     connect_cluster: str
     connector: str
@@ -418,10 +422,10 @@ class RestOffsetsRequested:
 
 @dataclass(frozen=True, slots=True)
 class RestOffsetsRead:
-    """`GET /connectors/{c}/offsets`: what a task would load now. Rare; compared with the tail.
+    """Answer to `GET /connectors/{c}/offsets`: the offsets that a task would load now.
 
-    `offsets` maps a source partition's identity to the text of its offset, None for null; `whole`:
-    there was no other entry, which could not be read.
+    Rare; it is compared with the tail. `offsets` are pairs of a source partition's identity and the
+    text of its offset, None for null. `whole`: no entry was unreadable.
     """
 
     connect_cluster: str
@@ -432,10 +436,10 @@ class RestOffsetsRead:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsPolled:
-    """`GET /connectors/{c}/offsets` of a connector whose offsets are known in no other way.
+    """Answer to `GET /connectors/{c}/offsets` of a connector without any other source of offsets.
 
-    offsets, whole    as of RestOffsetsRead; the partitions of a sink are those it consumes
-    at                before the question went out
+    offsets, whole    as in RestOffsetsRead; the partitions of a sink are those that it consumes
+    at                time before the request
     """
 
     connect_cluster: str
@@ -447,7 +451,7 @@ class OffsetsPolled:
 
 @dataclass(frozen=True, slots=True)
 class TopicFactsRead:
-    """How the internal topics of a Kafka cluster are made. Rare; what is not among them is gone."""
+    """Settings of the internal topics of a Kafka cluster. Rare; a topic not among them is gone."""
 
     kafka: str
     facts: tuple[TopicFacts, ...]
@@ -456,8 +460,9 @@ class TopicFactsRead:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatusRead:
-    """What the history pipeline says of itself now; None where it says nothing, and where nobody
-    can read what it says (`unreadable`).
+    """Status of the history pipeline now.
+
+    None if there is none, and if it cannot be read (`unreadable`).
     """
 
     status: PipelineStatus | None
@@ -466,7 +471,7 @@ class PipelineStatusRead:
 
 @dataclass(frozen=True, slots=True)
 class BaselinesRead:
-    """What is usual, as history has it; None where nothing was published, or it is `damaged`."""
+    """Baselines from history; None if none were published, or if they are `damaged`."""
 
     found: Baselines | None
     damaged: bool = False
@@ -474,15 +479,16 @@ class BaselinesRead:
 
 @dataclass(frozen=True, slots=True)
 class NotificationsFailed:
-    """How many notifications could not be delivered since this process started, by reason."""
+    """Number of undeliverable notifications since this process started, by reason."""
 
     counts: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRequestsCounted:
-    """What the control listener was sent since this process started: alerts by what became of them,
-    and what was refused, by reason.
+    """Requests to the control listener since this process started.
+
+    `hooks` are alerts by outcome, `refused` are refused requests by reason.
     """
 
     hooks: tuple[tuple[str, int], ...]

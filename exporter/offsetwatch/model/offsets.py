@@ -1,8 +1,8 @@
-"""What an offset record says, independent of how we learned of it.
+"""Decoded offset records of Connect and MM2, independent of how they were read.
 
-What there is one of per record or partition, here and in the state, is a msgspec.Struct and no
-dataclass: it is made fifteen times faster, and because none can be part of a cycle (`gc=False`) the
-collector does not look at it.
+Types with one instance per record or partition, here and in the state, are msgspec.Structs and no
+dataclasses: they are created fifteen times faster. None can be part of a cycle, so with `gc=False`
+the garbage collector skips them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # what Connect keeps of an integer: 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """A record that is not what its topic promises, and why. A value, never an exception."""
+    """Record that does not have its topic's format, and the reason. A value, never an exception."""
 
     reason: str
 
 
 class MirrorPartition(NamedTuple):
-    """The source partition of MirrorSourceConnector: an upstream topic-partition.
+    """Source partition of MirrorSourceConnector: an upstream topic-partition.
 
     `cluster` is the upstream alias as MM2 wrote it.
     """
@@ -38,13 +38,13 @@ class MirrorPartition(NamedTuple):
 
 
 class KeyForm(StrEnum):
-    """How the bytes of a key relate to those that a worker writes.
+    """Form of a key's bytes, relative to those that a worker writes.
 
     canonical         of a java.util.HashMap: what REST looks up and writes, and most connectors
-    variant           the same meaning in other bytes: `offset: null` over REST. Its task reads it
+    variant           the same partition in other bytes: `offset: null` over REST. Its task reads it
                       if its own map has that order (state/connect/raw_keys.py)
     legacy_envelope   with a schema around it, as workers before 3.0 wrote if so configured: a later
-                      worker passes over it and does not list it
+                      worker ignores it and does not list it
     """
 
     CANONICAL = "canonical"
@@ -56,13 +56,13 @@ _CANONICAL = KeyForm.CANONICAL  # it is asked for with every commit, and enums a
 
 
 class SourceKey(msgspec.Struct, frozen=True, gc=False):
-    """The decoded key of one record of an offsets topic (Connect's OffsetStorageWriter).
+    """Decoded key of a record of an offsets topic (Connect's OffsetStorageWriter).
 
-    identity    the source partition as JSON with sorted keys: what groups raw keys that mean the
-                same; `null` where the connector has no partitions, which REST can never show
+    identity    source partition as JSON with sorted keys: raw keys of the same partition share it;
+                `null` where the connector has no partitions, which REST can never show
     label       `k=v` pairs sorted by key, cut at 120 bytes: the metric label `source_partition`
-    form        how its bytes relate to those of a HashMap
-    dialect     as far as the partition tells (decode/dialects.py)
+    form        form of its bytes, relative to those of a HashMap
+    dialect     as far as the partition shows it (decode/dialects.py)
     mirror      set if the partition has the shape of MirrorSourceConnector, whose maps are HashMaps
     ordered     a worker may have written these bytes from a map of another order
     """
@@ -77,28 +77,31 @@ class SourceKey(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def canonical(self) -> bool:
-        """Are these the bytes that Connect looks up over REST?"""
+        """Check whether these are the bytes that Connect looks up over REST."""
         return self.form is _CANONICAL
 
     @property
     def is_spelling(self) -> bool:
-        """May a task look these bytes up? No worker writes blanks, or other escapes."""
+        """Check whether a task may look these bytes up.
+
+        No worker writes blanks, or other escapes.
+        """
         return self.ordered or self.form is _CANONICAL
 
     @property
     def without_partition(self) -> bool:
-        """The key is `[connector, null]`: Connect neither lists nor resets it over REST."""
+        """Check whether the key is `[connector, null]`: REST neither lists nor resets it."""
         return self.identity == "null"
 
 
 class SourceOffset(msgspec.Struct, frozen=True, gc=False):
-    """The decoded value of one record of an offsets topic.
+    """Decoded value of a record of an offsets topic.
 
     text        the map as JSON with sorted keys, exact; "null" if the record holds JSON null or no
-    bytes
-    numbers     every numeric field in sorted order, exact (Python integers do not overflow)
+                bytes
+    numbers     all numeric fields in sorted order, exact (Python integers do not overflow)
     is_null     the record is no tombstone but holds no map: Connect lists the partition with null
-    no_bytes    it is null because its value has no bytes at all, where others say `null`
+    no_bytes    it is null because its value has no bytes at all, where others have the text `null`
     """
 
     text: str
@@ -107,7 +110,7 @@ class SourceOffset(msgspec.Struct, frozen=True, gc=False):
     no_bytes: bool = False
 
     def number(self, field: str) -> int | float | None:
-        """The numeric field `field`, or None."""
+        """Return the numeric field `field`, or None."""
         for name, value in self.numbers:
             if name == field:
                 return value
@@ -115,7 +118,7 @@ class SourceOffset(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def beyond_64_bits(self) -> bool:
-        """Connect wraps such an integer as it reads it, so this is not what a task gets."""
+        """Check whether an integer exceeds 64 bits; Connect wraps it for the task."""
         return any(
             isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX
             for _, value in self.numbers
@@ -124,9 +127,9 @@ class SourceOffset(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class LegacyOffset(Undecodable):
-    """A value with a schema around it, as workers before 3.0 wrote if so configured.
+    """Value with a schema around it, as workers before 3.0 wrote if so configured.
 
-    Undecodable, because a task of today gets nothing from it; `offset` is what it said.
+    It is Undecodable because a task of today gets nothing from it; `offset` is its content.
     """
 
     offset: SourceOffset
@@ -134,14 +137,14 @@ class LegacyOffset(Undecodable):
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One whole record of an offsets topic; `offset` is None for a tombstone."""
+    """Record of an offsets topic; `offset` is None for a tombstone."""
 
     key: SourceKey
     offset: SourceOffset | LegacyOffset | None
 
 
 class Order(StrEnum):
-    """One offset against an earlier one, as far as its connector guarantees an order."""
+    """Order of an offset relative to an earlier one, if its connector guarantees an order."""
 
     AHEAD = "ahead"
     BEHIND = "behind"
@@ -150,9 +153,9 @@ class Order(StrEnum):
 
 
 class OffsetSync(msgspec.Struct, frozen=True, gc=False):
-    """One record of an offset-syncs topic: the same record's offset on both sides.
+    """Record of an offset-syncs topic: offsets of the same record upstream and downstream.
 
-    Both are offsets OF that record, not the next one (MirrorSourceTask, OffsetSync.java).
+    Both are offsets OF that record, not of the next one (MirrorSourceTask, OffsetSync.java).
     `topic` is the upstream topic's name.
     """
 
@@ -164,7 +167,7 @@ class OffsetSync(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """One record of a checkpoints topic: where a consumer group stands on both sides.
+    """Record of a checkpoints topic: position of a consumer group upstream and downstream.
 
     Both offsets are the NEXT record to read, unlike those of an OffsetSync. `topic` is the name on
     the target (Checkpoint.java).
@@ -180,7 +183,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """One record of a heartbeats topic; `at` is the time it was made, in Unix seconds.
+    """Record of a heartbeats topic; `at` is the time it was made, in Unix seconds.
 
     The aliases are those of the connector that made it, wherever it was replicated to since.
     """

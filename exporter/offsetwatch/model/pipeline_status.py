@@ -1,6 +1,7 @@
-"""What the history pipeline says of itself: how far it is, what it has stored, what went wrong.
+"""Status of the history pipeline: its progress, its tables and its errors.
 
-Written by the pipeline (history/status.py) and exported by the daemon. Times are Unix seconds.
+The pipeline writes it (history/tables/pipeline_status.py), and the daemon exports it. Times are
+Unix seconds.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ BRONZE, SILVER, GOLD = "bronze", "silver", "gold"
 
 @dataclass(frozen=True, slots=True)
 class FeedStatus:
-    """The stream of one Kafka cluster.
+    """Status of the stream of one Kafka cluster.
 
-    decoded, undecodable    rows that bronze holds
-    behind  records between what was read and the log ends that the newest batch saw; None if it
-            did not say
+    decoded, undecodable    rows in bronze
+    behind  records between the position and the log ends of the newest batch; None if not reported
     gaps    ranges of offsets that are missing for ever
     """
 
@@ -29,10 +29,11 @@ class FeedStatus:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """One file.
+    """Status of the pipeline.
 
-    batch_at    by when every stream had ended a batch, or found nothing new; None before the first
-    errors      runs that failed, and streams that had to be started again, by reason
+    batch_at    time by which every stream had ended a batch, or found nothing new; None before the
+                first
+    errors      failed runs, and streams that were restarted, by reason
     tables      the newest batch_at that is in the tables of a layer
     """
 

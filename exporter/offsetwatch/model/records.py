@@ -1,7 +1,7 @@
-"""Single Kafka records, bytes exactly as they are, and stretches of a log that were read.
+"""Raw Kafka records with their exact bytes, and ranges of a log that were read.
 
-A key, a value or a header's value that is null is not one that is empty. A record is known by the
-hash of what it holds, wherever it lies.
+A null key, value or header value differs from an empty one. A record's identity is the hash of its
+content, independent of its position.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _RECORD_BYTES: Final = 21
 
 @dataclass(frozen=True, slots=True)
 class RawRecord:
-    """One record as it lies in a log.
+    """Record as a log holds it.
 
-    leader_epoch    in which it was written, None if the broker does not say
+    leader_epoch    epoch in which it was written, None if the broker does not report it
     timestamp_ms    None if it has none
     timestamp_type  whose clock that was: the producer's (`create`) or the broker's (`append`)
-    headers         in their order; a name may come twice
+    headers         in their order; a name may be repeated
     """
 
     topic: str
@@ -46,8 +46,9 @@ class RawRecord:
 
     @property
     def sha256(self) -> str:
-        """Of key, value, headers and timestamp, and not of where it lies. Each part comes after its
-        length, so that no two records are the same bytes.
+        """Return the hash of key, value, headers and timestamp, but not of the position.
+
+        Each part comes after its length, so that no two records give the same bytes.
         """
         digest = hashlib.sha256(_FORMAT)
         for part in self._parts():
@@ -68,20 +69,22 @@ class RawRecord:
 
     @property
     def size_bytes(self) -> int:
-        """What a producer holds against its max.request.size, before compression."""
+        """Return the size that a producer compares with max.request.size, before compression."""
         return compute_size_bytes(self.key, self.value, self.headers)
 
 
 @dataclass(frozen=True, slots=True)
 class LogWindow:
-    """What a stretch of a partition's log holds, all of it: up to the end, the offset or the bound
-    that the reader was given. A read that ran out of time before that is an IncompleteRead.
+    """Records in a range of a partition's log, all of them.
 
-    next_offset  the first offset that was not looked at
-    log_start    where the log began when it was read
-    end          where it ended, for that reader: to one of committed records the last stable offset
-    corrupt_at   the first offset of a batch that fails its checksum or cannot be decoded: nothing
-                 from there on was read
+    The range ends at the log end, or at the offset or bound that the reader was given. A read that
+    ran out of time before that is an IncompleteRead.
+
+    next_offset  first offset that was not read
+    log_start    start of the log when it was read
+    end          end of the log for that reader: with committed records only, the last stable offset
+    corrupt_at   first offset of a batch that fails its checksum or cannot be decoded: nothing from
+                 there on was read
     """
 
     records: tuple[RawRecord, ...]
@@ -92,9 +95,9 @@ class LogWindow:
 
 
 class IncompleteRead(ResponseTimeout):
-    """Time ran out before a window was read as far as was asked for.
+    """Error of a read that ran out of time before the requested end of its window.
 
-    partial     what was read until then; nothing is known of the log from its `next_offset` on
+    partial     records read until then; nothing is known of the log from its `next_offset` on
     """
 
     def __init__(self, target: str, detail: str, partial: LogWindow) -> None:
@@ -103,12 +106,12 @@ class IncompleteRead(ResponseTimeout):
 
 
 def encode_header_name(name: str) -> bytes:
-    """A header's name as it is sent; one that cannot be sent has bytes of its own all the same."""
+    """Return the bytes of a header's name; a name that cannot be sent has distinct bytes, too."""
     return name.encode("utf-8", "surrogatepass")
 
 
 def compute_size_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """See RawRecord."""
+    """Return the size of a record in bytes, as in `RawRecord.size_bytes`."""
     counted = (
         _count_field_bytes(key) + _count_field_bytes(value) + _count_varint_bytes(len(headers))
     )
@@ -124,5 +127,5 @@ def _count_field_bytes(part: bytes | None) -> int:
 
 
 def _count_varint_bytes(number: int) -> int:
-    """Of a number that is not negative: seven bits to a byte, one bit is the sign."""
+    """Return the length in bytes of a non-negative varint: 7 bits to a byte, 1 is the sign."""
     return max(1, -(-(number.bit_length() + 1) // 7)) if number else 1

@@ -1,5 +1,6 @@
-"""What guarded remediation says of itself, for metrics and pages. The read API has plans, refusals
-and guards as they are here.
+"""State of guarded remediation for metrics and pages.
+
+The read API has plans, refusals and guards as they are here.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenPlan:
-    """A plan that is not over.
+    """Plan that is not over.
 
-    steps        of one that has not begun
-    expires_at   until when it can be approved; None of one that cannot be any more
-    guards       as they answered when it was proposed, or held back
+    steps        steps of a plan that has not begun
+    expires_at   until when it can be approved; None if it can no longer be
+    guards       answers of the guards when it was proposed, or held back
     """
 
     plan_id: str
@@ -76,12 +77,12 @@ class RefusalRow:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReported:
-    """How this replica stands among those that share a journal; an observation as well.
+    """Status of this replica among those that share a journal. It is an observation, too.
 
     leading     it acts
-    leader      who was the last to say that it leads, "" if nobody has
-    since       when that was, by the clock of who said it
-    seq         the newest record of the journal that this one has
+    leader      the replica that last reported to lead, "" if none has
+    since       time of that report, by the reporter's clock
+    seq         newest record of the journal that this replica has
     problem     why it neither follows nor leads; empty if it does
     """
 
@@ -94,17 +95,17 @@ class ReplicaReported:
 
 @dataclass(frozen=True, slots=True)
 class RemediationReported:
-    """As of one round of its loop; an observation like those of observations.py.
+    """Report of one round of the remediation loop; an observation like those of observations.py.
 
-    at              when that was
-    mode            observe, propose or auto, as it is in force; or FOLLOWS
-    plans           (state, how many)
-    actions         (Connect cluster, connector, action, how it ended, how often) since the start
-    blocked         (Connect cluster, connector, action, guard, how often) since the start
-    stopped_by_us   (Connect cluster, connector, since when) of those that we hold stopped
-    open_plans      those that are not over, the newest first
-    refusals        why nothing is done about what is wrong now, the newest first
-    untold          how many of these two were cut
+    at              time of the round
+    mode            observe, propose or auto, as in force; or FOLLOWER_MODE
+    plans           (state, number of plans)
+    actions         (Connect cluster, connector, action, outcome, count) since the start
+    blocked         (Connect cluster, connector, action, guard, count) since the start
+    stopped_by_us   (Connect cluster, connector, since when) of those that remediation holds stopped
+    open_plans      plans that are not over, the newest first
+    refusals        why no action is taken on what is wrong now, the newest first
+    untold          number of plans and refusals that were left out
     """
 
     at: float

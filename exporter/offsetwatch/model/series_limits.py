@@ -1,4 +1,4 @@
-"""Series that a limit leaves out of `/metrics`: in groups, each connector or flow as a whole."""
+"""Limits on the series of `/metrics`: groups that are left out, a connector or flow as a whole."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ SeriesOwner = tuple[str, ...]  # (Connect cluster, connector); of FAILOVER a flo
 
 
 class SeriesGroup(StrEnum):
-    """Groups of series in the order in which they give way.
+    """Groups of series in the order in which a limit leaves them out.
 
     RUNNING_TASKS       task_state of tasks that are running: connector_tasks counts them
-    FAILOVER            what groups would read again and skip, and their checkpoints
+    FAILOVER            failover cost of consumer groups (records read again and skipped), and their
+                        checkpoints
     PARTITIONS          of replicated partitions: lag is shown by topic instead
     SOURCE_PARTITIONS   of other source partitions
     SINK_PARTITIONS     of partitions that a sink reads
     TOPICS              of replicated topics
     TASKS               task_state of all tasks
-    CONNECTORS          states, counts of tasks, verdict and usual values of a connector
+    CONNECTORS          states, task counts, verdict and baseline of a connector
     """
 
     RUNNING_TASKS = "states of running tasks"
@@ -40,9 +41,9 @@ class DroppedSeries:
     """Series of one group that a limit leaves out now.
 
     limit     SERIES_MAX or SERIES_PER_CONNECTOR_MAX
-    owners    whose they are
-    series    how many at most; None if that is not counted
-    partial   only the partitions of these owners that come last
+    owners    connectors or flows that they belong to
+    series    maximum number of them; None if that is not counted
+    partial   only the last partitions of these owners are left out
     """
 
     group: SeriesGroup

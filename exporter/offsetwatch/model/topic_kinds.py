@@ -1,4 +1,4 @@
-"""What a Kafka topic is for: the names that the registry, the tables and the command line share."""
+"""Kinds of Kafka topics: names that the registry, the tables and the command line share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TopicKind(StrEnum):
-    """`offset_syncs`, `checkpoints` and `heartbeats` are MM2's, the others are Connect's."""
+    """Kinds of topics: MM2's `offset_syncs`, `checkpoints` and `heartbeats`, and Connect's."""
 
     CONNECT_OFFSETS = "connect_offsets"
     OFFSET_SYNCS = "offset_syncs"

@@ -1,7 +1,7 @@
-"""Who is connected to whom: Connect clusters, their offsets topics, replication flows.
+"""Topology of Connect clusters: their topics, replication flows, and sink groups.
 
-Discovered over REST or named in the configuration; the edge follows it and the pipeline is given
-it. Kafka clusters appear under the names the user gave them.
+It is discovered over REST or set in the configuration. The edge follows it, and the pipeline gets
+it as input. Kafka clusters have the names that the user gave them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from offsetwatch.model.topic_kinds import TopicKind as RecordRole
 
 @dataclass(frozen=True, slots=True, order=True)
 class KafkaTopic:
-    """A topic on one of the configured Kafka clusters."""
+    """Topic on one of the configured Kafka clusters."""
 
     kafka: str
     topic: str
@@ -25,9 +25,10 @@ class KafkaTopic:
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, where the cluster is clear from the context.
+    """Partition of a topic, where the cluster is clear from the context.
 
-    A tuple, as it is what most is looked up by: a dataclass hashes and compares five times slower.
+    It is a tuple because it is the most frequent key: a dataclass hashes and compares five times
+    slower.
     """
 
     topic: str
@@ -36,10 +37,10 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OffsetsTopic:
-    """A topic in which a Connect cluster keeps offsets of source connectors.
+    """Topic in which a Connect cluster keeps offsets of source connectors.
 
-    connector    the one that keeps its offsets there alone (its own setting offsets.storage.topic);
-                 None for the topic of the whole cluster
+    connector    the one connector that has this topic (its own setting offsets.storage.topic); None
+                 for the topic of the whole cluster
     """
 
     connect_cluster: str
@@ -49,8 +50,9 @@ class OffsetsTopic:
 
 @dataclass(frozen=True, slots=True)
 class ListingTopics:
-    """Where a Connect cluster without a REST API says which connectors it has (configs) and how
-    they are (status). None for one that is not to be read.
+    """Topics in which a Connect cluster without a REST API lists its connectors and their states.
+
+    These are configs and status; None for a topic that is not to be read.
     """
 
     connect_cluster: str
@@ -58,14 +60,16 @@ class ListingTopics:
     status: KafkaTopic | None
 
     def topics(self) -> tuple[KafkaTopic, ...]:
-        """Those that there are."""
+        """Return those of the two topics that are to be read."""
         return tuple(topic for topic in (self.configs, self.status) if topic is not None)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class StatusTopic:
-    """Where a Connect cluster that is asked over REST writes every change of a state as well: a
-    poll misses the quick ones. Nothing waits for it and nothing else is known from it.
+    """Status topic of a Connect cluster that is polled over REST.
+
+    It has every change of a state, and a poll misses the short ones. Nothing waits for it and
+    nothing else is read from it.
     """
 
     connect_cluster: str
@@ -74,10 +78,11 @@ class StatusTopic:
 
 @dataclass(frozen=True, slots=True, order=True)
 class AuxiliaryTopic:
-    """A topic that tells what went on beside the offsets, and is recorded where it may be read:
-    Connect's config and status topics, MM2's checkpoints. No progress is computed from it.
+    """Topic that is recorded where it may be read, and that no progress is computed from.
 
-    connect_cluster    whose it is; None for checkpoints, as a flow's may come from several
+    These are Connect's config and status topics, and MM2's checkpoints.
+
+    connect_cluster    its Connect cluster; None for checkpoints, as a flow's may come from several
     """
 
     at: KafkaTopic
@@ -90,12 +95,12 @@ REGEX_ROUTER: Final = "RegexRouter"  # Connect's own
 
 @dataclass(frozen=True, slots=True)
 class TopicRouter:
-    """A transform that may write a record to another topic than the connector named.
+    """Transform that may write a record to another topic than the connector named.
 
     class_name     simple name of its class
-    regex          in java.util.regex, of a class whose configuration has one and nothing else that
-                   decides; None of any other: what that calls a topic cannot be told
-    replacement    what it makes of a name that its regex matches, in Java's syntax
+    regex          in java.util.regex, of a class that is configured by a regex alone; None for any
+                   other: its topic names are unknown
+    replacement    name for topics that match the regex, in Java's syntax
     conditional    a predicate decides record by record whether it is applied
     topics         pattern of the predicate that decides by the topic (TopicNameMatches); None if
                    none does
@@ -115,22 +120,21 @@ FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias
 
 @dataclass(frozen=True, slots=True)
 class MirrorFlow:
-    """One MirrorSourceConnector: what it reads, under which aliases, and where its syncs are.
+    """Replication flow of one MirrorSourceConnector.
 
-    source, target          the aliases, as MM2 and its JMX metrics call them
-    upstream                the configured Kafka cluster it reads from, None if no configured
-    cluster
-                            answers to the addresses that the connector names
-    offset_syncs            None if the connector emits none, or they lie on an unknown cluster
-    read_committed          its consumer's isolation level: the end of its work is the last stable
+    source, target          aliases, as MM2 and its JMX metrics have them
+    upstream                configured Kafka cluster that it reads from; None if no configured
+                            cluster has the addresses that the connector names
+    offset_syncs            None if the connector emits none, or they are on an unknown cluster
+    read_committed          isolation level of its consumer: its log end is then the last stable
                             offset, not the high watermark
-    from_start              it begins a partition that it has no offset for at the start of its log
-    downstream              the configured Kafka cluster it writes to, None if that is not known
-    policy                  the simple name of its replication policy's class; None if not known
-    separator               what that puts between an alias and a topic's name
-    internal_separator      the same in the names of MM2's own topics; None if not known
+    from_start              it starts a partition without an offset at the start of the log
+    downstream              configured Kafka cluster that it writes to, None if unknown
+    policy                  simple name of its replication policy's class; None if unknown
+    separator               text that the policy puts between an alias and a topic's name
+    internal_separator      the same in the names of MM2's own topics; None if unknown
     routers                 transforms that may give copies another name, in the order of use
-    copies                  what the configuration calls copies: (upstream topic, name), where `*`
+    copies                  names of copies by the configuration: (upstream topic, name), where `*`
                             is every other topic, and `{topic}` in a name the upstream one
     refresh_s               how often it looks for new topics and partitions; None: never
     """
@@ -153,7 +157,7 @@ class MirrorFlow:
 
     @property
     def key(self) -> FlowKey:
-        """What identifies it in metrics, whichever connectors it has."""
+        """Return the key of the flow in metrics; several connectors may share it."""
         return (self.connect_cluster, self.source, self.target)
 
 
@@ -164,7 +168,7 @@ KAFKA_NOT_CONFIGURED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SinkGroup:
-    """The consumer group of a sink connector, and what the connector reads (see SinkSettings).
+    """Consumer group of a sink connector, and the topics that it reads (see SinkSettings).
 
     `kafka` is None if no configured cluster is its own.
     """
@@ -181,11 +185,11 @@ class SinkGroup:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Everything there is to read, and how it belongs together.
+    """Topology of all that is to be read.
 
     elsewhere    (Connect cluster, connector) of those that keep their offsets on a Kafka cluster
-                 that is not configured: nobody here can say how far they are
-    checkpoints, heartbeats    those of MM2's topics on a target that there are
+                 that is not configured: their positions are unknown
+    checkpoints, heartbeats    those of MM2's topics that exist on a target
     """
 
     offsets_topics: tuple[OffsetsTopic, ...]
@@ -198,26 +202,26 @@ class Topology:
     heartbeats: tuple[KafkaTopic, ...] = ()
 
     def recorded(self) -> tuple[KafkaTopic, ...]:
-        """Every topic with progress in it, in a stable order: what the pipeline keeps for ever."""
+        """Return every topic with progress in it, sorted; the pipeline retains them for ever."""
         syncs = {flow.offset_syncs for flow in self.flows if flow.offset_syncs is not None}
         return tuple(sorted(syncs | {topic.at for topic in self.offsets_topics}))
 
     def awaited(self) -> tuple[KafkaTopic, ...]:
-        """Every topic without which something is not known, in a stable order.
+        """Return every topic that is needed for complete information, sorted.
 
-        A configuration topic is followed and never kept: its records hold secrets.
+        A configuration topic is followed and never stored: its records hold secrets.
         """
         listings = {topic for listing in self.listings for topic in listing.topics()}
         beside = {*self.checkpoints, *self.heartbeats}
         return tuple(sorted({*self.recorded(), *listings, *beside}))
 
     def tailed(self) -> tuple[KafkaTopic, ...]:
-        """Every topic the edge follows, in a stable order."""
+        """Return every topic that the edge follows, sorted."""
         return tuple(sorted({*self.awaited(), *(status.at for status in self.statuses)}))
 
 
 class InternalTopicRole(StrEnum):
-    """What Connect or MM2 keeps in one of their own topics."""
+    """Roles of internal topics of Connect and MM2."""
 
     OFFSETS = "offsets"
     CONFIG = "config"
@@ -228,13 +232,13 @@ class InternalTopicRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """How an internal topic is made, as its cluster describes it.
+    """Settings and size of an internal topic, as its cluster describes it.
 
-    policy        its cleanup.policy; None if we may not see it
-    replication   replicas of the partition that has the fewest
-    brokers       brokers of its cluster
-    records       records that a reader of the whole topic is given, of which `keys` are distinct;
-                  both None if they were not counted (a topic this short cannot be too long)
+    policy        its cleanup.policy; None if it may not be read
+    replication   number of replicas of the partition that has the fewest
+    brokers       number of brokers of its cluster
+    records       records that a reader of the whole topic gets, of which `keys` are distinct; both
+                  None if they were not counted (a topic this short cannot be too long)
     """
 
     at: KafkaTopic

@@ -1,7 +1,7 @@
-"""Findings as Alertmanager's alerts: a body of its API v2, and what it posts to a webhook itself.
+"""Findings as Alertmanager alerts: the body of its API v2, and the body of its own webhooks. Pure.
 
 Labels and annotations are named as in the rules under alerts/, so one route and one template fit
-what Prometheus and what the daemon sends. They are public contracts: people route by them. Pure.
+the alerts of Prometheus and of the daemon. They are public contracts: users route by them.
 
 Sources: Alertmanager 0.34, template/template.go (Data, Alert), notify/webhook/webhook.go (Message),
 dispatch/route.go (the key of a group); prometheus/common, model/signature.go (the fingerprint).
@@ -31,8 +31,9 @@ _FNV_PRIME: Final = 0x100000001B3
 def encode_alerts_body(
     messages: Sequence[Message], now: float, *, lasts_s: float, external_url: str | None
 ) -> bytes:
-    """Return a body of POST /api/v2/alerts. A firing alert ends by itself `lasts_s` after the last
-    time that it was sent.
+    """Return a body of POST /api/v2/alerts.
+
+    A firing alert ends by itself `lasts_s` seconds after it was last sent.
     """
     generator = {} if external_url is None else {"generatorURL": external_url}
     return documents.encode(
@@ -52,10 +53,10 @@ def encode_alerts_body(
 
 
 def encode_webhook_body(message: Message, *, receiver: str, external_url: str | None) -> bytes:
-    """Return what an Alertmanager posts to a webhook of this alert, in version 4 of its format.
+    """Return what Alertmanager posts to a webhook for this alert, in version 4 of its format.
 
-    The alert is a group of its own, as with `group_by: ['...']`, so `status` and `groupKey` speak
-    of this alert alone: a receiver that closes an incident by them closes the right one.
+    The alert is a group of its own, as with `group_by: ['...']`. So `status` and `groupKey` concern
+    this alert alone, and a receiver that closes an incident by them closes the right one.
     """
     labels, annotations = labels_of(message.finding), annotations_of(message)
     status = "firing" if _is_firing(message) else "resolved"
@@ -86,8 +87,10 @@ def encode_webhook_body(message: Message, *, receiver: str, external_url: str | 
 
 
 def labels_of(finding: Finding) -> dict[str, str]:
-    """Return an alert's labels, sorted by name. `alertname` is that of the rule that fires with the
-    finding. Alertmanager has no empty labels: an empty one is left out.
+    """Return the labels of a finding's alert, sorted by name.
+
+    `alertname` is the name of the alerting rule that fires with the finding. Alertmanager has no
+    empty labels, so an empty label is left out.
     """
     labels = {
         "alertname": RUNBOOKS[finding.name],
@@ -102,9 +105,11 @@ def labels_of(finding: Finding) -> dict[str, str]:
 
 
 def annotations_of(message: Message) -> dict[str, str]:
-    """Return an alert's annotations: an empty one is left out. `supersedes` has the findings of the
-    same connector that this one takes over from: their alerts are not resolved by it, and have it
-    in `superseded_by`. `plan` waits for approval by the command in `approve`.
+    """Return the annotations of a message's alert, without the empty ones.
+
+    `supersedes` names the findings of the same connector that this one supersedes. Their alerts are
+    not resolved by it: they name it in `superseded_by`. `approve` is the command that approves the
+    plan in `plan`.
     """
     finding, by = message.finding, message.superseded_by
     plan = plan_of(message) or {}
@@ -122,12 +127,12 @@ def annotations_of(message: Message) -> dict[str, str]:
 
 
 def _format_reference(finding: Finding) -> str:
-    """Name a finding by labels of its alert: `poison_suspected/critical orders-0`."""
+    """Format a finding by labels of its alert: `poison_suspected/critical orders-0`."""
     return f"{finding.name.value}/{finding.severity.value} {finding.subject}".rstrip()
 
 
 def compute_fingerprint(labels: Mapping[str, str]) -> str:
-    """Return the 16 hex digits by which Alertmanager knows a label set (FNV-1a, 64 bits)."""
+    """Return Alertmanager's fingerprint of a label set: FNV-1a of 64 bits, as 16 hex digits."""
     digest = _FNV_OFFSET
     for name in sorted(labels):
         for byte in (*name.encode(), 0xFF, *labels[name].encode(), 0xFF):
@@ -136,7 +141,7 @@ def compute_fingerprint(labels: Mapping[str, str]) -> str:
 
 
 def _build_subject_labels(finding: Finding) -> dict[str, str]:
-    """Return the labels that metrics have for what the finding's subject names."""
+    """Return the labels by which metrics name the subject of this finding."""
     subject = finding.subject
     match finding.name:
         case FindingName.INTERNAL_TOPIC_PROBLEM | FindingName.HANGING_TRANSACTION:
@@ -156,7 +161,7 @@ def _build_subject_labels(finding: Finding) -> dict[str, str]:
 
 
 def _parse_topic_labels(name: str) -> dict[str, str]:
-    """Return the labels of KAFKA/TOPIC; none of a name that is not of this form."""
+    """Return the labels of KAFKA/TOPIC; none if the name has another form."""
     kafka, slash, topic = name.rpartition("/")
     return {"kafka": kafka, "topic": topic} if slash else {}
 
@@ -174,8 +179,9 @@ def _is_firing(message: Message) -> bool:
 
 
 def _compute_end_time(message: Message) -> Moment:
-    """Return when it ended: Alertmanager refuses all alerts of a body for one that ends before it
-    starts.
+    """Return the end of an alert, never before its start.
+
+    Alertmanager refuses all alerts of a body if one of them ends before it starts.
     """
     assert message.resolved_at is not None
     return Moment(max(message.resolved_at, message.finding.since))

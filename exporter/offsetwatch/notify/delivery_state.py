@@ -1,8 +1,8 @@
-"""What one receiver has been told, and what it has yet to be told.
+"""Delivery state of one receiver: what was reported to it, and what is due. Pure: no clock, no I/O.
 
-There is no queue of messages: an entry holds the newest state of a finding and what was last told
-of it, and what differs is due. So nothing can pile up while a receiver is away, and it is told how
-things are when it is back. Pure: no clock, no I/O.
+There is no queue of messages. An entry holds the newest state of a finding and the state last
+reported; their difference is due. So nothing accumulates while a receiver is unavailable, and it
+gets the current state when it is available again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ UnavailableInputsLookup = Callable[
 
 
 class NotificationStatus(StrEnum):
-    """What a message says of a finding. ACTIVE repeats what was told, and only where wanted.
+    """Status of a finding in a message.
 
-    DELETED ends it like RESOLVED: nothing was repaired, the connector does not exist any more. So
-    does SUPERSEDED: it still holds, and another finding says so from now on.
+    ACTIVE repeats what was reported, if the receiver wants that.
+
+    DELETED ends a finding as RESOLVED does: nothing was repaired, the connector no longer exists.
+    SUPERSEDED ends it as well: it still holds, and another finding reports it from now on.
     """
 
     NEW = "new"
@@ -60,15 +62,16 @@ _END_STATUSES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRules:
-    """How a kind of receiver wants to be told.
+    """Rules of delivery to one kind of receiver.
 
-    least         what matters less is no finding here
-    by_severity   another severity is another finding: it is part of what the receiver knows it by
-    resend_s      how often what stands is repeated, and for RESOLVED_S what ended; None: never
-    changes_s     how often a change is told at most; None: never
-    settle_s      for how long everything a finding rests on must have been in sight, without it,
-                  before it is over: after a restart windows have to fill first
-    successors    a finding ends as superseded while another one says the same; else it stands
+    least         findings of a lower severity are ignored
+    by_severity   another severity is another finding: it is part of the receiver's key
+    resend_s      interval for repeating active findings, and ended ones for RESOLVED_RESEND_S;
+                  None: never
+    changes_s     shortest interval between two reports of a change; None: changes are not reported
+    settle_s      how long all inputs of a finding must have been available without the finding
+                  being found, before it ends: after a restart windows have to fill first
+    successors    a finding ends as superseded while another one explains it; else it stays active
     """
 
     least: Severity
@@ -81,15 +84,15 @@ class DeliveryRules:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryEntry:
-    """A finding in one receiver's eyes.
+    """Delivery state of one finding for one receiver.
 
-    finding      as it is now, or was at last; `since` is the first one
-    excused      inputs that were blind when it was found: they have no say in its end
-    attempted    it may have been told, so its end must be
-    told         as it was last told; None if it was not, for certain
-    resolved_at  when it was over
-    deleted      it was over because its connector was deleted
-    superseded_by    the finding, or the same one under another severity, that says it instead
+    finding      its newest state; `since` is the first one
+    excused      inputs that were unavailable when it was found: they do not delay its end
+    attempted    it may have been reported, so its end must be
+    told         its state as last reported; None if it was certainly not reported
+    resolved_at  when it ended; None while it is active
+    deleted      it ended because its connector was deleted
+    superseded_by    the finding that replaces it, or itself under another severity
     """
 
     finding: Finding
@@ -106,8 +109,10 @@ class DeliveryEntry:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing to tell. `resolved_at` is None while it stands, `superseded_by` unless another
-    finding, or the same one under another severity, says it instead.
+    """Notification about one finding.
+
+    `resolved_at` is None while the finding is active. `superseded_by` is the finding that replaces
+    it, or itself under another severity; None without one.
     """
 
     identity: FindingIdentity
@@ -118,7 +123,7 @@ class Message:
 
 
 class DeliveryState:
-    """See the module."""
+    """Findings that one receiver was notified of, and those that it must still be notified of."""
 
     def __init__(self, rules: DeliveryRules, entries: Iterable[DeliveryEntry] = ()) -> None:
         self._rules = rules
@@ -128,7 +133,7 @@ class DeliveryState:
 
     @property
     def entries(self) -> tuple[DeliveryEntry, ...]:
-        """To be remembered."""
+        """Return the entries to persist."""
         return tuple(self._entries.values())
 
     def look(
@@ -140,8 +145,10 @@ class DeliveryState:
         ready: bool = True,
         deleted: Callable[[Finding], bool] = lambda _: False,
     ) -> None:
-        """Take in what is wrong now. Nothing is over in a snapshot that is not `ready`. `deleted`:
-        is a finding over because its connector does not exist any more?
+        """Compare the entries with the findings of a snapshot.
+
+        No finding ends in a snapshot that is not `ready`. `deleted` tells whether the connector of
+        a finding no longer exists.
         """
         findings = tuple(findings)
         found = {
@@ -173,8 +180,9 @@ class DeliveryState:
                 )
 
     def due(self, now: float) -> Iterator[Message]:
-        """What has to be told: what is new, then what is over, then what changed, and repetitions
-        at last; the worst of each first.
+        """Yield the messages to send: new findings, then ends, then changes, then repetitions.
+
+        Within each of these the most severe come first.
         """
         messages = [
             Message(identity, status, entry.finding, entry.resolved_at, entry.superseded_by)
@@ -184,9 +192,10 @@ class DeliveryState:
         return iter(sorted(messages, key=_build_sort_key))
 
     def attempt(self, messages: Iterable[Message]) -> bool:
-        """Note that these are about to be told. True if that has to be written down first: of what
-        may have been told somebody waits for the end, and what may have been ended is new if it is
-        back.
+        """Record that messages are about to be sent; return True if that must be persisted first.
+
+        The end of a finding that may have been reported must be reported. A finding whose end may
+        have been reported is new if it comes back.
         """
         fresh = False
         for message in messages:
@@ -198,7 +207,10 @@ class DeliveryState:
         return fresh
 
     def told(self, messages: Iterable[Message], now: float) -> bool:
-        """The receiver has them. True if that is to be remembered; a repetition is not."""
+        """Record that these messages were delivered; return True if that must be persisted.
+
+        A repetition need not be.
+        """
         news = False
         for message in messages:
             entry = self._entries[message.identity]
@@ -214,7 +226,7 @@ class DeliveryState:
         return news
 
     def prune(self, now: float) -> bool:
-        """Forget ends that were told often enough. True if there were any."""
+        """Remove reported ends older than RESOLVED_RESEND_S; return True if there were any."""
         old = [
             identity
             for identity, entry in self._entries.items()
@@ -298,7 +310,10 @@ class DeliveryState:
 
 
 def _list_explained_keys(finding: Finding) -> Iterator[tuple[str, str, str]]:
-    """Return the beginning of the keys of what it explains: names, of the same connector."""
+    """Yield the first three fields of the keys of the findings that this one explains.
+
+    They are findings of the same connector, by name.
+    """
     _, cluster, connector, _ = finding.key
     return ((name.value, cluster, connector) for name in finding.explains)
 

@@ -1,7 +1,7 @@
-"""Everybody who is told, and the memory of what they were told. One thread; the daemon's.
+"""The daemon's notifier: one thread that sends findings to all receivers and persists their state.
 
-What may be told is written down before it is sent and what was told after it, so a crash in between
-repeats a message at most and loses none: neither a finding nor its end.
+The state is written before a message is sent and after it was delivered. So a crash in between
+repeats a message at most. It loses none, neither a finding nor its end.
 """
 
 from __future__ import annotations
@@ -43,17 +43,20 @@ _log = structlog.get_logger()
 
 
 class _NotifierDocument(msgspec.Struct, frozen=True):
-    """The document. An entry that this version cannot read is left out, not all of them."""
+    """Persisted delivery state of all receivers.
+
+    An entry that this version cannot decode is dropped; the others are kept.
+    """
 
     version: int
     receivers: dict[str, tuple[msgspec.Raw, ...]]
 
 
 class Notifier:
-    """See the module.
+    """Notifier of all configured receivers.
 
-    save      writes the memory down; False if that did not work
-    report    is given how many deliveries failed by reason, while the snapshot says otherwise
+    save      persists the delivery state; False if that failed
+    report    receives the number of failed deliveries by reason, while the snapshot has others
     """
 
     def __init__(
@@ -79,12 +82,13 @@ class Notifier:
 
     @property
     def failed(self) -> dict[str, int]:
-        """Deliveries that failed since this process started, by reason."""
+        """Return the number of deliveries that failed since this process started, by reason."""
         return dict(self._failed)
 
     def recall(self, document: bytes) -> None:
-        """Go on where another process ended; before the first step. Raises ValueError for what is
-        no such document.
+        """Restore the state that another process persisted; call it before the first step.
+
+        Raises ValueError for a document of another version or form.
         """
         try:
             notifier = msgspec.json.decode(document, type=_NotifierDocument)
@@ -97,8 +101,10 @@ class Notifier:
         )
 
     def run(self, stopped: Callable[[float], bool]) -> None:
-        """Look until `stopped(seconds)`, which waits that long for a stop, says True. What is under
-        way then is waited for, as long as it may take.
+        """Run a step each POLL_INTERVAL_S until `stopped(seconds)` returns True.
+
+        `stopped` waits that many seconds for a stop. Deliveries in flight are then waited for,
+        without a limit.
         """
         while not stopped(POLL_INTERVAL_S):
             self.step(self._clock.now())
@@ -107,7 +113,7 @@ class Notifier:
         self._write_down()
 
     def step(self, now: float) -> None:
-        """Compare what is wrong with what everybody was told, and begin to tell the difference."""
+        """Compare the snapshot with each receiver's state, and start the deliveries due."""
         snapshot = self._snapshot()
         self._harvest(now)
         blind = UnavailableInputIndex(snapshot)

@@ -1,4 +1,4 @@
-"""Findings with the plan that a person may approve for their connector. Pure."""
+"""Findings with the proposed plan that an operator may approve for their connector. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROPOSED = "proposed"
 
 
 def attach_plans(snapshot: Snapshot) -> tuple[Finding, ...]:
-    """Return the snapshot's findings, those of a connector with its newest proposed plan."""
+    """Return the findings of a snapshot, each with the newest proposed plan of its connector."""
     plans: dict[tuple[str, str], ProposedPlan] = {}
     for plan in () if snapshot.remedies is None else snapshot.remedies.open_plans:
         if plan.state == PROPOSED:

@@ -1,6 +1,7 @@
-"""One receiver: its ledger, and one delivery to it at a time.
+"""Delivery queue of one receiver: its delivery state, and one delivery at a time.
 
-What is not delivered stays due, in its newest state, and is tried again after a while that doubles.
+What was not delivered stays due, in its newest state. The interval between attempts doubles, from
+RETRY_S to RETRY_S_MAX.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _log = structlog.get_logger()
 
 
 class ReceiverQueue:
-    """See the module. `failed` counts deliveries that failed, and findings there was no room for,
-    by reason.
+    """Delivery queue of one receiver.
+
+    `failed` counts by reason the deliveries that failed, and the findings beyond ENTRIES_MAX.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class ReceiverQueue:
         self._beyond = 0
 
     def harvest(self, now: float) -> bool:
-        """Take note of a delivery that has come to its end. True if that is to be remembered."""
+        """Record the outcome of a finished delivery; return True if the state must be persisted."""
         if self._sending is None or not self._sending[0].done():
             return False
         (outcome, batch), self._sending = self._sending, None
@@ -70,8 +72,9 @@ class ReceiverQueue:
         return False
 
     def look(self, now: float, snapshot: Snapshot, blind: UnavailableInputIndex) -> bool:
-        """Compare with what is wrong now, unless a delivery is under way: its outcome comes first.
-        True if something is to be remembered.
+        """Compare the delivery state with a snapshot; return True if it must be persisted.
+
+        Does nothing during a delivery: its outcome comes first.
         """
         if self._sending is not None:
             return False
@@ -87,7 +90,7 @@ class ReceiverQueue:
         return self.ledger.prune(now)
 
     def prepare(self, now: float) -> bool:
-        """Choose what is sent next. True if that has to be written down before."""
+        """Choose the messages to send next; return True if the state must be persisted first."""
         # After a step back of the clock an old moment may lie far in the future.
         if self._sending is not None or 0 < self._retry_at - now <= self._retry_s:
             return False
@@ -103,7 +106,7 @@ class ReceiverQueue:
         return self.ledger.attempt(self._batch)
 
     def send(self, now: float) -> None:
-        """Begin the delivery of what was chosen."""
+        """Start the delivery of the chosen messages."""
         if self._batch:
             body = self._receiver.body(self._batch, now)
             self._sending = (self._pool.submit(self._receiver.post, body), self._batch)

@@ -1,4 +1,4 @@
-"""Who is told, in which words and how often: the `notify` section of the configuration.
+"""Receivers of notifications, with address, format and rules: section `notify` of the config.
 
 Nothing is sent here.
 """
@@ -26,9 +26,9 @@ BodyEncoder = Callable[[Sequence[Message], float], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """One of them. `post` raises ClientError, and may be called from any thread.
+    """Receiver of notifications. `post` raises ClientError, and may be called from any thread.
 
-    messages_max    in one delivery: with all their evidence a hundred are less than 2 MB
+    messages_max    in one delivery: a hundred with all their evidence are less than 2 MB
     """
 
     name: str
@@ -41,8 +41,9 @@ class Receiver:
 def build_receivers(
     settings: NotifyConfig, settle_s: float, external_url: str | None = None
 ) -> tuple[Receiver, ...]:
-    """Return everybody who is named. `settle_s` as in ledger.Rules; `external_url` is where people
-    reach the status page.
+    """Return all configured receivers.
+
+    `settle_s` is that of DeliveryRules. `external_url` is the address of the status page.
     """
     least = Severity(settings.severity)
     alerts = DeliveryRules(least, settle_s=settle_s, by_severity=True, resend_s=settings.resend_s)
@@ -110,7 +111,7 @@ def _build_alerts_url(url: str) -> str:
 
 
 def _read_webhook_url(settings: WebhookConfig) -> str:
-    """The address of now. Raises UnusableCredentials, whose text does not repeat it."""
+    """Return the current address. Raises UnusableCredentials, whose text does not repeat it."""
     if settings.url_file is None:
         assert settings.url is not None  # config: one of the two is given
         return settings.url

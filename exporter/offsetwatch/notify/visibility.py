@@ -1,7 +1,6 @@
-"""What a finding rests on, and which of it is out of sight: a finding that is no longer found is
-over only if it could have been found.
+"""Inputs that a finding depends on, and which of them are unavailable. Pure.
 
-Pure.
+A finding that is no longer found has ended only if it could have been found.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from offsetwatch.state.snapshot import Snapshot
 
 
 class UnavailableInputIndex:
-    """The inputs of one snapshot that tell nothing now, by the Connect cluster they matter to; and
-    the connectors of which its REST API tells nothing.
+    """Inputs of one snapshot that are not live, by the Connect cluster that depends on them.
+
+    It also has the connectors whose state or configuration the REST API does not report.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -27,8 +27,10 @@ class UnavailableInputIndex:
         self._by_cluster: dict[str, frozenset[InputId]] = {}
 
     def to(self, finding: Finding) -> frozenset[InputId]:
-        """Those that this finding may rest on. Rather one too many than one too few; but that an
-        input is down, no other input has to tell.
+        """Return the unavailable inputs that this finding may depend on.
+
+        Rather one too many than one too few. A finding that an input is down depends on no other
+        input.
         """
         name = finding.connect_cluster
         if finding.name is FindingName.INPUT_DOWN:
@@ -45,7 +47,7 @@ class UnavailableInputIndex:
         return found
 
     def deleted(self, finding: Finding) -> bool:
-        """Is what it was found of a connector that does not exist any more?"""
+        """Check whether the finding's connector no longer exists."""
         name = finding.connector
         return name is not None and self._sight.deleted(finding.connect_cluster, name)
 
@@ -64,9 +66,7 @@ class UnavailableInputIndex:
 
 
 def _find_related_kafkas(topology: Topology, connect_cluster: str) -> set[str]:
-    """The Kafka clusters that a Connect cluster has to do with, beside the one it keeps offsets
-    on.
-    """
+    """Return the Kafka clusters that a Connect cluster uses, beside that of its offsets topic."""
     found: set[str | None] = set()
     for flow in topology.flows:
         if flow.connect_cluster == connect_cluster:

@@ -1,6 +1,6 @@
-"""Findings as a JSON of our own, for webhooks. Names are public contracts: people route by them.
+"""Findings as offsetwatch's own JSON format for webhooks. Pure.
 
-Pure. alertmanager.py has Alertmanager's formats.
+Names are public contracts: users route by them. alertmanager.py has Alertmanager's formats.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _DELETION_EVIDENCE: Final = EvidenceItem("ended", "the connector was deleted")
 def encode_findings_body(
     messages: Sequence[Message], now: float, *, external_url: str | None = None
 ) -> bytes:
-    """Return the body for a webhook: `version`, `at`, the address of the status page and the
-    findings, times in RFC 3339.
+    """Return the body for a webhook, with times in RFC 3339.
+
+    It has `version`, `at`, the address of the status page and the findings.
     """
     return documents.encode(
         {
@@ -55,8 +56,9 @@ def encode_findings_body(
 
 
 def plan_of(message: Message) -> dict[str, str] | None:
-    """Return the plan that waits for approval, and the command that approves it; None without one,
-    and of what is over.
+    """Return the plan that waits for approval, with the command that approves it.
+
+    None without a plan, and for a finding that has ended.
     """
     plan = message.finding.plan
     if plan is None or message.resolved_at is not None:
@@ -79,7 +81,10 @@ def _build_identity_fields(finding: Finding) -> dict[str, Any]:
 
 
 def evidence_of(message: Message) -> Evidence:
-    """Return the evidence of a message, cut to what a person reads: an end by deletion says so."""
+    """Return the evidence of a message, cut to EVIDENCE_MAX items of EVIDENCE_CHARS_MAX characters.
+
+    If the connector was deleted, the first item says so.
+    """
     ended = (_DELETION_EVIDENCE,) if message.status is NotificationStatus.DELETED else ()
     return tuple(
         EvidenceItem(
@@ -94,5 +99,5 @@ def evidence_of(message: Message) -> Evidence:
 
 
 def truncate_text(text: str, chars_max: int) -> str:
-    """Return a text of at most so many characters, with … where it was cut."""
+    """Return a text of at most `chars_max` characters, with … where it was cut."""
     return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"

@@ -1,6 +1,7 @@
-"""The page of all guards, made from their table.
+"""Reference page of all guards (docs/guards.md), rendered from the guard table.
 
-`python -m offsetwatch.remedy.guards_page > docs/guards.md` makes it; a test holds it to the code.
+`python -m offsetwatch.remedy.guards_page > docs/guards.md` writes it; a test compares it with the
+code.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ each guard's default threshold. `config-reference.yaml` has under `remedy:` what
 
 
 def render_page() -> str:
-    """The whole page."""
+    """Return the whole page as Markdown."""
     rows = "\n".join(_format_row(guard) for guard in describe_guards(build_policy(RemedyConfig())))
     return f"{_HEAD}{rows}\n\n" + "\n".join(_list_elsewhere()) + "\n"
 

@@ -1,6 +1,6 @@
-"""Which incidents there are, since when, and which of them are to be looked into now.
+"""Tracker of current incidents: since when each exists, and which are due for evaluation.
 
-What is new, and what is over, is taken down in the journal.
+New and ended incidents are recorded in the journal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EVALUATION_GAP_S: Final = (
 
 @dataclass(slots=True)
 class TrackedIncident:
-    """An incident, and when it was last considered. `said`: what was last written down of it."""
+    """Incident with the time of its last evaluation; `said` is the last recorded refusal."""
 
     incident: Incident
     considered_at: float | None = None
@@ -34,7 +34,7 @@ class TrackedIncident:
 
 
 class IncidentTracker:
-    """See the module. `of` is by the incident's key."""
+    """Tracker of current incidents; `of` maps an incident's key to it."""
 
     def __init__(self, ledger: JournalIndex, policy: Policy, clock: UnixClock) -> None:
         self._ledger = ledger
@@ -43,7 +43,7 @@ class IncidentTracker:
         self.of: dict[str, TrackedIncident] = {}
 
     def see(self, snapshot: Snapshot) -> None:
-        """Take down incidents that are new, and those that are over."""
+        """Record incidents that are new, and those that have ended."""
         now, journal = self._clock.now(), self._ledger.journal
         found = {
             at.key: at
@@ -74,8 +74,10 @@ class IncidentTracker:
         self._ledger.read_on()
 
     def _held(self, snapshot: Snapshot) -> frozenset[str]:
-        """Incidents that were answered with a stop, for as long as it lasts, and those whose plans
-        are not over: their findings may go meanwhile.
+        """Return the keys of incidents that stay open although their finding may be gone.
+
+        These are incidents answered with a stop, while the connector is stopped, and those with a
+        running or parked plan.
         """
         open_plans = {
             history.plan.remedy.incident
@@ -91,7 +93,10 @@ class IncidentTracker:
         return frozenset(open_plans) | self._ledger.fleet.holding(stopped)
 
     def due(self, woken: Collection[tuple[str, str]]) -> list[TrackedIncident]:
-        """Those that show, and were not looked into just now; of who was woken, at once."""
+        """Return the visible incidents not evaluated within the last 15 s (EVALUATION_GAP_S).
+
+        Incidents of connectors in `woken` are due at once.
+        """
         now = self._clock.now()
         return [
             tracked_incident

@@ -1,9 +1,9 @@
-"""The loop of guarded remediation: sees incidents, has them considered, proposes, and carries out
-what is approved, one plan at a time.
+"""Loop of guarded remediation: evaluates incidents, proposes plans, executes approved ones.
 
-One thread, the daemon's. What it decides is in the journal before it is done; what it is told comes
-from there too, so that a person in another process is heard. It begins with the plans that an
-earlier process has left open: nothing new comes before them.
+It runs in one thread of the daemon and executes one plan at a time. Every decision is in the
+journal before it is carried out, and the loop reads decisions from the journal too: those of
+operators in other processes reach it that way. It first finishes the plans that an earlier process
+left open, before anything new.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _log = structlog.get_logger()
 
 
 class RemediationLoop:
-    """See the module."""
+    """Loop of guarded remediation."""
 
     def __init__(
         self,
@@ -97,37 +97,40 @@ class RemediationLoop:
 
     @property
     def counts(self) -> RemediationCounts:
-        """What this process has done, and was kept from."""
+        """Return this process's counts: finished plans, and actions that were blocked."""
         return self._conductor.counts
 
     @property
     def fleet(self) -> FleetState:
-        """What the journal says of all."""
+        """Return the state of all connectors according to the journal."""
         return self._ledger.fleet
 
     def dossiers(self) -> Collection[PlanHistory]:
-        """Every plan that is not over."""
+        """Return the histories of all plans that are not over."""
         return self._ledger.dossiers.values()
 
     @property
     def over(self) -> Mapping[PlanStatus, int]:
-        """How many plans are over, by how they stand."""
+        """Return the number of plans that are over, by status."""
         return self._ledger.over
 
     def refused(self, plan: Plan) -> ActionRefused | None:
-        """Why nothing was done about a plan's incident when that was last looked at."""
+        """Return the last refusal for a plan's incident and action; None if there is none."""
         return self._ledger.refused(plan)
 
     def refusals(self) -> Collection[ActionRefused]:
-        """Why nothing is done about what is wrong now, an incident and action each."""
+        """Return the refusals of current incidents, one for each incident and action."""
         return self._ledger.refusals.values()
 
     def wake(self, connect: str, connector: str) -> None:
-        """Look there at once: a hint, and no more than that. Any thread."""
+        """Mark a connector's incidents as due in the next round. Any thread may call it."""
         self._woken.add((connect, connector))
 
     def step(self) -> None:
-        """One round: what was left open, what is approved, what is new. Raises JournalDamaged."""
+        """Run one round: recover open plans, begin an approved one, evaluate new incidents.
+
+        Raises JournalDamaged.
+        """
         self._ledger.read_on()
         if self._conductor.recover():
             return
@@ -175,10 +178,10 @@ class RemediationLoop:
 
     @contextmanager
     def _contained(self, key: ConnectorKey, action: str) -> Iterator[None]:
-        """Let an exception that nobody expected, in what is only read for one incident or plan, end
-        that question alone: it is counted, its trace is logged once, and the incident or plan stays
-        as it is. What is raised while something is written is not for here: the thread then begins
-        again from the journal.
+        """Limit an unexpected exception to the one incident or plan that is being read.
+
+        It is counted, its traceback is logged once, and the incident or plan stays as it is. Not
+        for writes: after an exception in a write the thread starts again from the journal.
         """
         try:
             yield
@@ -193,9 +196,10 @@ class RemediationLoop:
             forget_locals(exc)
 
     def _in_the_way(self, key: ConnectorKey, case: RemediationCase) -> bool:
-        """Whether a plan for this connector waits already. One that was made for the same trouble
-        when it called for something else is taken back, unless nobody can tell just now what the
-        trouble is.
+        """Check whether a plan for this connector is already waiting.
+
+        A proposal of the daemon for the same incident with another action is withdrawn, unless the
+        cause of the failure is unknown now.
         """
         incident = case.incident
         assert incident is not None
@@ -214,7 +218,7 @@ class RemediationLoop:
         return False
 
     def _decide(self, watched: TrackedIncident, considered: CaseEvaluation) -> None:
-        """Propose it, have it begun, or say why not."""
+        """Propose the plan, approve it if the policy allows that, or record the refusal."""
         allowed = derive_permission(considered.answers)
         plan = considered.plan
         if plan is None or allowed in {Permission.NO, Permission.WOULD}:
@@ -247,15 +251,16 @@ class RemediationLoop:
 
     @property
     def mode(self) -> Mode:
-        """As configured, or as a person has lowered it."""
+        """Return the effective mode: as configured, or as an operator has lowered it."""
         lowered = self.fleet.mode
         if lowered is None or lowered.mode is None:
             return self._policy.mode
         return min(self._policy.mode, Mode(lowered.mode), key=list(Mode).index)
 
     def _refuse(self, watched: TrackedIncident, considered: CaseEvaluation, *, would: bool) -> None:
-        """Take the reasons down when they are others than before: by guard, since what they say
-        counts seconds.
+        """Record the refusal if its reasons differ from the last recorded ones.
+
+        Reasons are compared by guard and answer, because their texts count seconds.
         """
         incident = watched.incident
         against = tuple(
@@ -307,7 +312,7 @@ class RemediationLoop:
         )
 
     def _trip(self, tripped: tuple[tuple[str, str], ...]) -> None:
-        """What a budget stops goes on only after somebody has had a look."""
+        """Open breakers where a budget is exceeded; only an operator closes them."""
         for scope, said in tripped:
             if scope not in self.fleet.breakers:
                 self._ledger.journal.control(
@@ -323,8 +328,9 @@ class RemediationLoop:
     # --- what is decided -------------------------------------------------------------------------
 
     def _lapse(self) -> None:
-        """Take back what nobody approved in time, what the trouble is over for, and what may not
-        begin any more: nobody is to approve what can only be refused then.
+        """Withdraw proposals that expired, whose incident is over, or that can no longer begin.
+
+        No operator should approve a plan that can only be refused.
         """
         now = self._clock.now()
         compare = not 0.0 <= now - self._compared_at < PIN_CHECK_S
@@ -346,8 +352,9 @@ class RemediationLoop:
         self._ledger.read_on()
 
     def _outlived(self, plan: Plan) -> str | None:
-        """Return why a plan can begin at no time any more. None also where that raises something:
-        nobody can tell.
+        """Return why a plan can never begin any more.
+
+        None if it can, or if an exception leaves that unknown.
         """
         with self._contained((plan.subject.place, plan.subject.connector), _action_name_of(plan)):
             return self._planner.outlived(plan)
@@ -360,7 +367,7 @@ class RemediationLoop:
         )
 
     def _begin_approved(self) -> bool:
-        """Begin with one plan that may begin. Whether one was."""
+        """Begin one approved plan that its guards admit. Return whether one was begun."""
         approved = self.fleet.approved()
         self._holding = {name: held for name, held in self._holding.items() if name in approved}
         for plan_id, plan in approved.items():
@@ -383,7 +390,7 @@ class RemediationLoop:
         return False
 
     def _hold_back(self, plan_id: str, dossier: PlanHistory, blocking: list[GuardAnswer]) -> None:
-        """Wait for what passes by itself, and say what for; take back what will not."""
+        """Keep the plan waiting for transient guards and record them; withdraw it otherwise."""
         plan, now = dossier.plan, self._clock.now()
         assert plan.remedy is not None
         guards = tuple((guard_answer.guard, guard_answer.answer) for guard_answer in blocking)

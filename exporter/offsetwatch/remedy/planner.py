@@ -1,7 +1,7 @@
-"""From an incident, or a person's wish, to a plan and what every guard says of it.
+"""Planner: makes a plan from an incident or a request, and evaluates every guard for it.
 
-Evidence is read anew each time: an alert, or a finding, is a reason to look and nothing more.
-Nothing here changes anything.
+Evidence is read again each time: an alert or a finding is only a reason to inspect. Nothing here
+changes anything.
 """
 
 from __future__ import annotations
@@ -56,14 +56,15 @@ FAILURE_EVIDENCE: Final = (
 
 
 class RecordLocator(Protocol):
-    """Who looks for the record that cannot be got past (gather/record_window.py). Reads; what
-    cannot be read is a reason, and no exception.
+    """Locator of the record that a connector cannot get past (gather/poison_locator.py).
+
+    It only reads. What it cannot read becomes a reason, not an exception.
     """
 
     def find(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> IdentifiedRecord | NoIdentification:
-        """The record that an incident is about."""
+        """Return the record that an incident is about."""
 
     def named(
         self,
@@ -72,18 +73,18 @@ class RecordLocator(Protocol):
         snapshot: Snapshot,
         to: PartitionOffset,
     ) -> IdentifiedRecord | NoIdentification:
-        """The record that is skipped if a partition is given this offset."""
+        """Return the record that is skipped if a partition gets this offset."""
 
 
 class AdmissionAnswer(NamedTuple):
-    """What the guards say right before a plan begins, and the breakers that this opens."""
+    """Guard answers right before a plan begins, and the breakers that they open."""
 
     answers: tuple[GuardAnswer, ...]
     tripped: tuple[tuple[str, str], ...]
 
 
 class EvaluatedPlan(NamedTuple):
-    """A person's plan, and what the guards said when it was made."""
+    """Plan of an operator's request, and the guard answers from when it was made."""
 
     plan: Plan
     answers: tuple[GuardAnswer, ...]
@@ -94,10 +95,10 @@ PlanRequestAnswer = EvaluatedPlan | service_api.ProposalRefused | service_api.Re
 
 @dataclass(frozen=True, slots=True)
 class CaseEvaluation:
-    """What came of looking at an incident, for one action.
+    """Result of evaluating one action for an incident or a request.
 
-    plan        None where there is none to be made; `said` is then why
-    answers     of every guard that was asked
+    plan        None if none can be made; `said` is then the reason
+    answers     of every guard that was evaluated
     """
 
     action: Action
@@ -109,10 +110,9 @@ class CaseEvaluation:
 
 
 class Planner:
-    """See the module.
+    """Maker of remediation plans, which evaluates the guards of each.
 
-    past        folded from the journal up to now (fleet.Fleet)
-    quarantine  where copies go, as plans say it
+    quarantine  where copies of skipped records go, as plans name it
     """
 
     def __init__(
@@ -137,10 +137,11 @@ class Planner:
         self._clock = clock
 
     def case_of(self, incident: Incident) -> RemediationCase:
-        """The incident, and the one action that may help: the least there is.
+        """Choose the least action that may help with the incident.
 
-        A restart first: most of what fails once does not fail twice. What fails over and over, by
-        something in a record, may be skipped; what never fails and stands still, too.
+        A restart comes first: most of what fails once does not fail twice. A record may be skipped
+        if a failure that it causes repeats, or if the connector does not advance although it never
+        fails.
         """
         case = RemediationCase(
             incident.connect_cluster, incident.connector, Action.NOTIFY, incident=incident
@@ -157,29 +158,30 @@ class Planner:
         return replace(case, action=action, failure=failure)
 
     def consider(self, case: RemediationCase) -> CaseEvaluation:
-        """What could be done about it, and what every guard says of that."""
+        """Plan the action of a case, and evaluate every guard for it."""
         return self._skip(case) if case.action is Action.SKIP_ONE else self._judged(case)
 
     def look_around(self) -> None:
-        """What takes more than one moment to tell; once a round."""
+        """Refresh the facts that take more than one moment to observe; once a round."""
         self._gatherer.look_around()
 
     def killed(self) -> bool:
-        """Whether the stop file is there, or nobody can tell."""
+        """Check whether the stop file exists; True also if that is unknown."""
         return self._gatherer.stop_file() is not False
 
     def admit(
         self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
     ) -> AdmissionAnswer:
-        """The guards once more, right before a plan begins, held against what it is pinned to."""
+        """Evaluate the guards again right before a plan begins, against the plan's pins."""
         facts = self._gatherer.gather(self._of_plan(plan, incident, approval))
         by_person = plan.created_by != plan_templates.DETECTOR
         answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=by_person)
         return AdmissionAnswer(answers, find_tripped_breakers(answers, facts))
 
     def outlived(self, plan: Plan) -> str | None:
-        """Why a plan can begin at no time any more: what it is pinned to is another by now, and
-        none of that comes back. None where it may begin, or nobody can tell.
+        """Return why a plan can never begin any more; None if it may begin, or that is unknown.
+
+        One of its pins has changed for good: configuration, incarnation or requested state.
         """
         assert plan.remedy is not None
         case, pins = self._of_plan(plan, None, None), plan.remedy
@@ -228,8 +230,9 @@ class Planner:
         stopped_at: float,
         receipt_sha256: str | None,
     ) -> tuple[str, ...]:
-        """What speaks against going on, now that the connector stands still and all its offsets are
-        backed up; nothing if nothing does.
+        """Return the guards that do not pass before offsets are altered; empty if all pass.
+
+        By then the connector is stopped and all its offsets are backed up.
         """
         case = replace(
             self._of_plan(plan, incident, approval),
@@ -246,7 +249,7 @@ class Planner:
         )
 
     def for_person(self, request: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
-        """The plan of a person's wish, with what the guards say of it; or why there is none."""
+        """Return the plan of an operator's request with its guard answers, or why there is none."""
         known = find_connector_view(self._snapshot(), request.connect_cluster, request.connector)
         if known is None:
             return service_api.RequestTargetNotFound()
@@ -261,7 +264,11 @@ class Planner:
     # --- plans -----------------------------------------------------------------------------------
 
     def _failure(self, incident: Incident) -> Failure | None:
-        """What the task that failed most often died of, by its trace of now."""
+        """Return the failure that the current stack traces of the connector's tasks show.
+
+        If tasks fail differently, one that vetoes a skip counts. None if there is no trace, or it
+        cannot be read.
+        """
         view = find_connector_view(self._snapshot(), incident.connect_cluster, incident.connector)
         sink_data = frozenset() if view is None else self._policy.data_errors(view.class_name)
         try:
@@ -295,8 +302,9 @@ class Planner:
     def _skip_for(
         self, case: RemediationCase, request: service_api.PlanRequest, by: str
     ) -> PlanRequestAnswer:
-        """A person names the partition and the offset that it is to have; the record in between is
-        read, and there must be exactly one.
+        """Plan the skip that an operator requests with a partition and its new offset.
+
+        The record in between is read, and there must be exactly one.
         """
         if request.pair is None:
             return service_api.ProposalRefused(said="a skip needs a partition and an offset")
@@ -338,7 +346,7 @@ class Planner:
         because: str = "",
         restored: tuple[tuple[PartitionOffset, ...], str] | None = None,
     ) -> CaseEvaluation:
-        """Make the plan, and ask every guard about it."""
+        """Make the plan, and evaluate every guard for it."""
         now = self._gatherer.now(case.connect, case.connector)
         about = self._about(case, now, by=by, because=because)
         if about is None:
@@ -406,7 +414,11 @@ class Planner:
         )
 
     def _driver(self, case: RemediationCase) -> str:
-        """A restart changes nothing that is declared: no operator minds it."""
+        """Return the driver of the plan: `strimzi` where an operator manages Connect, else `rest`.
+
+        A restart uses `rest` in any case: it changes nothing declared that the operator would
+        revert.
+        """
         owned = self._sight_of(case.connect).operator_managed
         return "strimzi" if owned and case.action is not Action.RESTART_FAILED else "rest"
 
@@ -441,7 +453,7 @@ class Planner:
 
 
 def _requested_state_of(state: str) -> RequestedState:
-    """What it was asked to be, as far as its state tells."""
+    """Return the state that was requested of a connector, as far as its actual state shows it."""
     match state:
         case "paused":
             return RequestedState.PAUSED
@@ -468,7 +480,7 @@ def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evide
 
 
 def build_answer_records(answers: tuple[GuardAnswer, ...]) -> tuple[GuardAnswerRecord, ...]:
-    """As the journal has them."""
+    """Build the journal records of guard answers."""
     return tuple(
         GuardAnswerRecord(answer.number, answer.guard, answer.answer.value, answer.said)
         for answer in answers

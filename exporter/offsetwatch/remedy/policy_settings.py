@@ -1,6 +1,6 @@
-"""The policy that a configuration means.
+"""Settings of the remediation policy: a Policy, built from the configuration.
 
-The one place where time zones are looked up: what a Policy holds of them is a table.
+Time zones are looked up only here: a Policy holds each as a table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DAY_S: Final = 86_400
 
 
 def build_policy(remedy: shape.RemedyConfig) -> Policy:
-    """What was configured, with what is known beside it."""
+    """Build the policy from the configuration and the sink classes known to be safe or unsafe."""
     return Policy(
         mode=Mode(remedy.mode),
         second_person=remedy.second_person,
@@ -73,7 +73,10 @@ def _parse_seconds(time_of_day: str) -> int:
 
 @cache
 def _build_clock(name: str) -> Clock:
-    """A zone's changes, each to the second, found between two days that differ."""
+    """Build the table of a zone's offset changes from 2020 to 2060, each exact to the second.
+
+    Each change is searched for between two days whose offsets differ.
+    """
     zone = ZoneInfo(name)
     position = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
     end = int(datetime(_TO_YEAR, 1, 1, tzinfo=UTC).timestamp())

@@ -1,8 +1,8 @@
-"""The desk on the journal: what is asked is written down, and what is told is read from it.
+"""Remediation service: records requests in the journal, and answers queries from it.
 
-Nobody is talked to here but the journal; what needs the world is handed in. The daemon has one for
-its listener, and a person's own process on the daemon's host another one on the same journal: each
-decision is taken under its lock, so one of two comes second and is told so.
+The service itself only uses the journal; all else is passed in. The daemon has one for its control
+listener, and an operator's process on the daemon's host has another on the same journal. Each
+decision is taken under the journal's lock, so the later of two is refused.
 """
 
 from __future__ import annotations
@@ -67,18 +67,18 @@ _RANKS: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
 
 
 class RequestedPlan(NamedTuple):
-    """A plan, and what the guards said when it was made."""
+    """Plan of a request, and the guard answers from when it was made."""
 
     plan: Plan
     answers: tuple[GuardAnswerRecord, ...] = ()
 
 
 class ServiceCallbacks(NamedTuple):
-    """What the office cannot know by itself.
+    """Functions for what the service cannot read from the journal.
 
-    plan_for    plans what a person (`by`) asks for. May take its time; called by whoever proposes
-    wake        has the connector of a hint looked at soon. Never waits, may be called by any thread
-    inventory   every known (Connect cluster, connector). At once, by any thread
+    plan_for    plans what an operator (`by`) requests; runs in the proposing thread, may be slow
+    wake        has the connector of a hint inspected soon. Never waits, may be called by any thread
+    inventory   every known (Connect cluster, connector). Returns at once, any thread may call it
     """
 
     plan_for: Callable[[PlanRequest, str], RequestedPlan | ProposalRefused | RequestTargetNotFound]
@@ -87,13 +87,13 @@ class ServiceCallbacks(NamedTuple):
 
 
 class RemediationService:
-    """See the module. A Desk.
+    """Remediation service on the journal; implements RemediationApi.
 
     folder      the state directory
-    mode        as configured: what a person sets is never above it
-    second_person  who asked for a plan does not approve it
+    mode        as configured: the mode that an operator sets is never above it
+    second_person  the operator who requested a plan may not approve it
     cool_down_s  how long a proposed skip waits after the connector's last plan
-    publish     of a journal that replicas share
+    publish     publishes records to a journal that replicas share
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class RemediationService:
         self._mine = threading.local()  # SQLite's connections stay in the thread that made them
 
     def close(self) -> None:
-        """Let go of the journal, in this thread."""
+        """Close this thread's connection to the journal."""
         ledger: JournalIndex | None = getattr(self._mine, "ledger", None)
         if ledger is not None:
             ledger.journal.close()
@@ -136,7 +136,7 @@ class RemediationService:
     # --- from the listener's own thread ----------------------------------------------------------
 
     def hint(self, hint: AlertHint) -> bool:
-        """See Desk."""
+        """See RemediationApi."""
         known = (hint.fingerprint, hint.starts_at, hint.firing)
         if known in self._hints:
             return False
@@ -147,13 +147,13 @@ class RemediationService:
         return True
 
     def inventory(self) -> frozenset[tuple[str, str]]:
-        """See Desk."""
+        """See OperatorApi."""
         return self._world.inventory()
 
     # --- plans -----------------------------------------------------------------------------------
 
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
-        """See Desk."""
+        """See OperatorApi."""
         now = self._clock.now()
         ledger = self._read()
         rows = (
@@ -163,7 +163,7 @@ class RemediationService:
         return tuple(row for row in rows if state in {None, row.state})
 
     def plan(self, plan_id: str) -> PlanDetails | None:
-        """See Desk."""
+        """See OperatorApi."""
         ledger = self._read()
         found = ledger.dossier(plan_id)
         if found is None:
@@ -187,7 +187,7 @@ class RemediationService:
     def rehearse(
         self, request: PlanRequest, by: str
     ) -> PlanDetails | ProposalRefused | RequestTargetNotFound:
-        """What `propose` would propose; nothing is written."""
+        """Return the plan that `propose` would propose; write nothing."""
         planned = self._world.plan_for(request, by)
         if not isinstance(planned, RequestedPlan):
             return planned
@@ -199,7 +199,7 @@ class RemediationService:
     def propose(
         self, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
-        """See Desk."""
+        """See OperatorApi."""
         ledger = self._read()
         earlier = self._earlier(ledger, request, by)
         if earlier is not None:
@@ -238,7 +238,7 @@ class RemediationService:
     def _earlier(
         self, ledger: JournalIndex, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | None:
-        """What became of the same wish, if it was asked under this key before."""
+        """Return the answer to an earlier request with this key; None if there was none."""
         found = ledger.wish(request.key, by)
         if found is None or found.proposed is None:
             return None
@@ -262,7 +262,7 @@ class RemediationService:
         | SelfApproval
         | AlreadyDecided
     ):
-        """See Desk."""
+        """See OperatorApi."""
         now = self._clock.now()
         found = self._read().journal.decide(
             plan_id,
@@ -289,7 +289,7 @@ class RemediationService:
     def reject(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """See Desk."""
+        """See OperatorApi."""
         now = self._clock.now()
         found = self._read().journal.decide(
             plan_id, lambda written: reject_plan(written, by=by, because=because, now=now)
@@ -299,7 +299,7 @@ class RemediationService:
     def abort(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """See Desk."""
+        """See OperatorApi."""
         now = self._clock.now()
         found = self._read().journal.decide(
             plan_id, lambda written: request_abort(written, by=by, because=because, now=now)
@@ -312,7 +312,7 @@ class RemediationService:
     def resolve(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """See Desk. One that nobody works on though it is open counts as parked."""
+        """See OperatorApi. An open plan that no process works on counts as parked."""
         ledger = self._read()
         if ledger.dossier(plan_id) is None:
             return RequestTargetNotFound()
@@ -325,7 +325,7 @@ class RemediationService:
         return ChangeRecorded(row=self._row(plan_id)) if closed else self._decided(plan_id)
 
     def _dossier(self, plan_id: str) -> PlanHistory:
-        """Of a plan that there is."""
+        """Return the history of an existing plan."""
         found = self._read().dossier(plan_id)
         assert found is not None
         return found
@@ -347,7 +347,7 @@ class RemediationService:
     # --- switches --------------------------------------------------------------------------------
 
     def switches(self) -> Switches:
-        """See Desk. The mode is the lower one of what is configured and what was set."""
+        """See OperatorApi. The mode is the lower of the configured one and the one set."""
         fleet, now = self._read().fleet, self._clock.now()
         held = fleet.paused(now)
         return Switches(
@@ -368,13 +368,13 @@ class RemediationService:
         )
 
     def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
-        """See Desk."""
+        """See OperatorApi."""
         now = self._clock.now()
         self._control(journal_records.ModeSet(at=now, mode=mode.value, by=by, because=because))
         return ChangeRecorded()
 
     def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
-        """See Desk."""
+        """See OperatorApi."""
         now = self._clock.now()
         self._control(
             journal_records.PauseSet(at=now, paused=True, until=until, by=by, because=because)
@@ -382,7 +382,7 @@ class RemediationService:
         return ChangeRecorded()
 
     def unpause(self, by: str, because: str) -> ChangeRecorded:
-        """See Desk."""
+        """See OperatorApi."""
         if self.switches().pause is not None:
             now = self._clock.now()
             self._control(
@@ -393,7 +393,7 @@ class RemediationService:
     def ack_breaker(
         self, scope: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound:
-        """See Desk."""
+        """See OperatorApi."""
         ledger, now = self._read(), self._clock.now()
 
         def decided(_: tuple[AnyRecord, ...]) -> journal_records.BreakerSet | RequestTargetNotFound:
@@ -413,17 +413,17 @@ class RemediationService:
     # --- for those who share this journal's disk --------------------------------------------------
 
     def entries(self, plan_id: str) -> tuple[JournalEntry, ...]:
-        """All records of a plan."""
+        """Return all records of a plan with their positions in the journal."""
         return self._read().journal.entries(plan_id)
 
     def busy(self, row: PlanRow) -> bool:
-        """Whether a process works on a plan's connector now."""
+        """Check whether a process works on a plan's connector now."""
         return self._read().journal.busy(row.connect_cluster, row.connector)
 
     # --- what is kept ----------------------------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
-        """See Desk."""
+        """See OperatorApi."""
         return tuple(
             JournalLine(
                 seq=line.seq,
@@ -436,18 +436,18 @@ class RemediationService:
         )
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
-        """See Desk."""
+        """See OperatorApi."""
         try:
             return JournalCheckPassed(records=self._read().journal.verify())
         except JournalDamaged as exc:
             return JournalCheckFailed(said=str(exc))
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
-        """See Desk: every copy that was read back before its record was skipped."""
+        """See OperatorApi. Lists every copy that was read back before its record was skipped."""
         return tuple(reversed(self._read().copied))
 
     def backups(self) -> tuple[BackupRow, ...]:
-        """See Desk."""
+        """See OperatorApi."""
         return tuple(
             BackupRow(
                 name=kept.path.name,
@@ -460,12 +460,12 @@ class RemediationService:
 
 
 def compute_effective_mode(configured: Mode, set_to: str | None) -> Mode:
-    """The lower one; what a person set last, if anything, is never above what is configured."""
+    """Return the lower of the configured mode and the one that an operator set last, if any."""
     mode = configured if set_to is None else Mode(set_to)
     return min(configured, mode, key=_RANKS.__getitem__)
 
 
 def _hash_request(request: PlanRequest) -> str:
-    """Of the wish, under whatever key."""
+    """Return the SHA-256 of a request without its key."""
     wish = msgspec.structs.replace(request, key="")
     return hashlib.sha256(msgspec.json.encode(wish, order="deterministic")).hexdigest()

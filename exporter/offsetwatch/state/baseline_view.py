@@ -1,7 +1,7 @@
-"""What is usual of connectors, as history has taught it: whether that still counts.
+"""Baselines of connectors from the history pipeline, as long as they are valid.
 
-What is too old, damaged or not there is never guessed: without it the laws
-go by what the daemon saw itself.
+A baseline that is too old, damaged or missing is never guessed. Without it the rules use what the
+daemon observed itself.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ BaselinesByConnector = Mapping[tuple[str, str], Baseline]
 
 @dataclass(frozen=True, slots=True)
 class BaselinesView:
-    """What may be used.
+    """Baselines that may be used.
 
-    valid   None where nothing was ever published; False: it is damaged, or too old to be used
-    of      (Connect cluster, connector) -> what is usual of it; empty unless valid
+    valid   None where nothing was ever published; False: damaged, or too old to be used
+    of      (Connect cluster, connector) -> its baseline; empty unless valid
     """
 
     valid: bool | None = None
@@ -31,7 +31,7 @@ NO_BASELINES = BaselinesView()
 
 
 class BaselinesBook:
-    """The newest document."""
+    """Holder of the newest baselines document."""
 
     def __init__(self) -> None:
         self._until: float | None = None
@@ -39,7 +39,7 @@ class BaselinesBook:
         self._old = BaselinesView(valid=False)
 
     def read(self, baselines: BaselinesRead) -> None:
-        """Replace what was known; by nothing, if it is damaged."""
+        """Replace the baselines; with none, if the document is missing or damaged."""
         if baselines.found is None:
             self._until = None
             self._view = BaselinesView(valid=False) if baselines.damaged else NO_BASELINES
@@ -52,7 +52,7 @@ class BaselinesBook:
         self._view = BaselinesView(valid=True, of=of)
 
     def view(self, now: float) -> BaselinesView:
-        """What still counts."""
+        """Return the baselines that are valid at `now`."""
         if self._until is not None and now - self._until > TOO_OLD_S:
             return self._old
         return self._view

@@ -1,8 +1,8 @@
-"""All current facts, and the snapshots made of them. The only mutable object of the core.
+"""Book of all current facts, from which snapshots are made. The only mutable object of the core.
 
-One thread owns it (loop.py). `apply` takes observations in the order in which they were made;
-`snapshot` leaves out everything whose input is stale or not caught up, so that nothing freezes at
-an old value.
+One thread owns it (loop.py). `apply` takes observations in the order in which they were made.
+`snapshot` leaves out everything whose input is stale or not caught up, so that no old value is
+shown as current.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ from offsetwatch.state.tuple_memo import TupleMemo
 
 
 class Book:
-    """See the module.
+    """Book of all current facts.
 
     kafkas          the addresses of every Kafka cluster, by its configured name
-    flows           those that the configuration names; they stand in for discovered ones
+    flows           the flows that the configuration names; they replace discovered ones
     stale_after_s   by input kind
-    interval_s      within which what a connector copies is committed: one flush
-    pipeline_fresh_s    how long the history pipeline's word on its own lag is believed
+    interval_s      time within which copied records are committed: one flush
+    pipeline_fresh_s    how long the history pipeline's report of its own lag is believed
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Book:
     # --- taking in -------------------------------------------------------------------------------
 
     def apply(self, seen: Observation, now: float) -> None:
-        """Take in one observation."""
+        """Apply one observation."""
         match seen:
             case TailRead():
                 self._apply_tail(seen, now)
@@ -179,7 +179,10 @@ class Book:
                 self._sites[seen.connect_cluster].polled(seen)
 
     def prepare(self) -> None:
-        """What can be done ahead of the next snapshot. Harmless at any time, and never needed."""
+        """Build views ahead of the next snapshot.
+
+        It may be called at any time, and is never required.
+        """
         for cluster in self._sites.values():
             cluster.prepare()
 
@@ -194,7 +197,7 @@ class Book:
         | ReplicaReported
         | GroupOffsetsRead,
     ) -> None:
-        """What nothing else depends on."""
+        """Apply an observation that no other state depends on."""
         match seen:
             case TopicFactsRead():
                 self._facts.read(seen)
@@ -230,7 +233,7 @@ class Book:
         self._sites[connectors_listed.connect_cluster].read_list(connectors_listed, now, elsewhere)
 
     def _apply_discovery(self, seen: Observation, now: float) -> None:
-        """What changes who is connected to whom."""
+        """Apply an observation that may change the topology, and rebuild that."""
         match seen:
             case ConnectorsListed():
                 self._read_list(seen, now)
@@ -265,7 +268,7 @@ class Book:
     def _apply_ends(
         self, seen: LogEndsRequested | LogEndsRead | ProbeRoundRead, now: float
     ) -> None:
-        """Where logs end, and what stands in them."""
+        """Apply log ends, and the results of probes."""
         match seen:
             case LogEndsRequested():
                 self._replication.ends_asked(seen, now)
@@ -334,7 +337,7 @@ class Book:
     # --- giving out ------------------------------------------------------------------------------
 
     def snapshot(self, now: float) -> Snapshot:
-        """Everything that is known and still true at `now`."""
+        """Return a snapshot of all facts that are valid at `now`."""
         self._settle_checks(now)
         by_rest = self._choose_stores(now)
         waiting_for = self._readiness.waiting_for(self._topology, now)
@@ -395,7 +398,7 @@ class Book:
         left_out: tuple[DroppedSeries, ...],
         layout: tuple[object, ...],
     ) -> Snapshot:
-        """Return the snapshot with what `series_max` leaves out, too, and all that bounds cut."""
+        """Return the snapshot reduced by `series_max`, with the counts of dropped entries."""
         listed = tuple(
             ClusterConnectors(name, connect_cluster.listed or ())
             for name, connect_cluster in sorted(self._sites.items())
@@ -416,11 +419,11 @@ class Book:
 
     @property
     def urgent(self) -> bool:
-        """Has something been counted that `remembered` has not told of yet?"""
+        """Return whether something was counted since `remembered` was last called."""
         return self._replication.looks.fates.urgent
 
     def remembered(self) -> bytes | None:
-        """What must survive a restart; None while that is nothing new."""
+        """Return the state that must survive a restart; None while nothing has changed."""
         return self._replication.looks.remembered(
             {
                 name: memory
@@ -430,7 +433,10 @@ class Book:
         )
 
     def recall(self, remembered: bytes) -> None:
-        """Begin where another process ended. Raises ValueError for what no `remembered` gave."""
+        """Restore what another process saved.
+
+        Raises ValueError for a document that no `remembered` returned.
+        """
         for name, memory in self._replication.looks.recall(remembered).items():
             if name in self._sites:
                 self._sites[name].recall(memory, self._kafka_of(self._sites[name]))
@@ -438,7 +444,7 @@ class Book:
     # --- details ---------------------------------------------------------------------------------
 
     def _kafka_of(self, cluster: ConnectClusterState) -> frozenset[str]:
-        """Return the addresses of its Kafka cluster, as configured."""
+        """Return the configured addresses of its Kafka cluster; empty without one."""
         return (
             frozenset()
             if cluster.of.kafka is None
@@ -456,7 +462,7 @@ class Book:
         return (*sources, *self._sinks.by_rest())
 
     def _settle_checks(self, now: float) -> None:
-        """Count the REST offsets that the tail did not show within their time."""
+        """Count the REST offsets that the tail did not confirm within their time."""
         for check in self._checks.settle(now):
             state = self._inputs.of(InputId(CONNECT_REST, connect_cluster=check.connect_cluster))
             state.errors["offsets_differ"] += 1
@@ -475,7 +481,7 @@ class Book:
         return tuple(sorted(dropped.items()))
 
     def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:
-        """The same tuple while no site has another list."""
+        """Return the views of all connectors; the same tuple while no cluster has another list."""
         sites = [cluster for _, cluster in sorted(self._sites.items())]
         lists = [(cluster.listing_live(now) and cluster.listed) or () for cluster in sites]
         before, views = self._connectors

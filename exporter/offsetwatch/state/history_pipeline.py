@@ -1,7 +1,6 @@
-"""The history pipeline, as it describes itself: what of that is still true.
+"""Status of the history pipeline by its own report, as far as it is still valid.
 
-Times and counters speak for themselves however old they are; how far it is
-behind does not.
+Times and counters are valid at any age; the pipeline's lag is not.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from offsetwatch.model.pipeline_status import PipelineStatus
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
-    """What may be shown. `unreadable` counts files of the pipeline's that nobody could read."""
+    """Status that may be shown. `unreadable` counts the pipeline's unreadable files."""
 
     status: PipelineStatus | None = None
     unreadable: int = 0
@@ -24,21 +23,19 @@ NO_PIPELINE_STATUS = PipelineView()
 
 
 class PipelineBook:
-    """The newest word of the pipeline. `fresh_s` after its last batch nobody knows how far behind
-    it is.
-    """
+    """Holder of the pipeline's newest status. Its lag is unknown `fresh_s` after its last batch."""
 
     def __init__(self, fresh_s: float) -> None:
         self._fresh_s = fresh_s
         self._view = NO_PIPELINE_STATUS
 
     def read(self, status: PipelineStatusRead) -> None:
-        """Replace what was known."""
+        """Replace the status."""
         unreadable = self._view.unreadable + status.unreadable
         self._view = PipelineView(status=status.status, unreadable=unreadable)
 
     def view(self, now: float) -> PipelineView:
-        """What is still true."""
+        """Return the status that is valid at `now`."""
         status = self._view.status
         if status is None or (
             status.batch_at is not None and abs(now - status.batch_at) <= self._fresh_s

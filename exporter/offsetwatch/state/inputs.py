@@ -1,9 +1,9 @@
-"""The health of everything we read: which inputs exist, when they last worked, what they refused.
+"""Health of all inputs: which exist, when they last worked, and their errors.
 
 An input that has not worked for its `stale_after_s` is no longer live: the book then leaves out all
-that depends on it. Nor is a tail that has not read to an end of its topic for as long, however much
-it reads: after an outage, what was true before would be shown until all in between is read. Called
-by the book only.
+that depends on it. The same holds for a tail that has not read to the end of its topic for as long,
+however much it reads: after an outage old facts would otherwise be shown until it has caught up.
+Used by the book only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from offsetwatch.state.snapshot import InputView, TailView
 
 @dataclass(slots=True)
 class TailState:
-    """How far a tail has read; counts are of live records."""
+    """Progress of a tail; counts are of live records."""
 
     topic: KafkaTopic
     caught_up: bool = False
@@ -41,7 +41,7 @@ class TailState:
     held: dict[int, int] = field(default_factory=dict)
 
     def apply(self, read: TailRead) -> bool:
-        """Count the live records of a batch and move on. True if it did."""
+        """Count the live records of a batch and move on. Return True if the positions advanced."""
         counting = not read.whole  # what a bootstrap read counts nowhere
         before, self.positions = self.positions, dict(read.positions)
         self.caught_up = read.caught_up
@@ -61,7 +61,7 @@ class TailState:
         )
 
     def newly_held(self) -> bool:
-        """Is a partition held that was not, or not there, the last time this was asked?"""
+        """Return whether a partition is frozen for the first time, or now at another offset."""
         before, now = (
             self.held,
             {
@@ -73,7 +73,7 @@ class TailState:
         return any(before.get(partition) != offset for partition, offset in now.items())
 
     def view(self, *, heard: bool) -> TailView:
-        """An immutable copy. How far a tail lies behind that is not heard of, nobody knows."""
+        """Return an immutable copy. `behind` is None without a recent success (`heard`)."""
         return TailView(
             topic=self.topic,
             caught_up=self.caught_up,
@@ -88,7 +88,7 @@ class TailState:
 
 @dataclass(slots=True)
 class InputState:
-    """One input that has answered or failed at least once."""
+    """State of one input that has answered or failed at least once."""
 
     id: InputId
     up: bool = False
@@ -100,7 +100,7 @@ class InputState:
     tail: TailState | None = None
 
     def succeeded(self, moment: float, lasts_s: float | None = None) -> None:
-        """An attempt worked. `lasts_s`: see InputSucceeded."""
+        """Record that an attempt succeeded. `lasts_s` is as in InputSucceeded."""
         self.up = True
         self.last_success_at = moment
         self.lasts_s = lasts_s
@@ -108,9 +108,11 @@ class InputState:
         self.last_reason = None
 
     def read(self, tail: TailRead) -> None:
-        """A tail has read, or found out where its topic ends. It works if it moves, or has nothing
-        left to read; what a transaction or a partition that cannot be read holds back is not its
-        fault, and an error all the same, one for each however often it is seen.
+        """Apply what a tail read, or the end of its topic that it found.
+
+        The tail works if it moves, or has nothing left to read. Records held back by a transaction
+        or an unreadable partition are not its fault, but still an error. Each is counted once,
+        however often it is reported.
         """
         if self.tail is None:
             self.tail = TailState(tail.topic)
@@ -135,7 +137,10 @@ class InputState:
     def failed(
         self, reason: str, detail: str, *, counted: bool = True, partial: bool = False
     ) -> None:
-        """An attempt failed; with `partial` for some members only, and it is as up as it was."""
+        """Record that an attempt failed.
+
+        With `partial` it failed for some members only, and an input that is up stays up.
+        """
         self.up = self.up and partial
         self.last_error = detail
         self.last_reason = reason
@@ -143,21 +148,21 @@ class InputState:
 
 
 class Inputs:
-    """All inputs by id, with the age at which each kind goes stale."""
+    """States of all inputs by id, with the age at which each kind goes stale."""
 
     def __init__(self, stale_after_s: dict[str, float]) -> None:
         self._stale_after_s = stale_after_s
         self._by_id: dict[InputId, InputState] = {}
 
     def of(self, input_id: InputId) -> InputState:
-        """The state of this input, made on first use."""
+        """Return the state of this input, created on first use."""
         found = self._by_id.get(input_id)
         if found is None:
             found = self._by_id[input_id] = InputState(input_id)
         return found
 
     def apply(self, seen: InputSucceeded | InputFailed | InputRetired) -> None:
-        """What an attempt came to, or that there will be no more."""
+        """Apply the result of an attempt, or the end of an input."""
         match seen:
             case InputSucceeded():
                 self.of(seen.input).succeeded(seen.at, seen.lasts_s)
@@ -167,7 +172,7 @@ class Inputs:
                 self.retire(seen.input)
 
     def find(self, input_id: InputId) -> InputState | None:
-        """The state of this input if it was ever heard of."""
+        """Return the state of this input; None if it was never reported."""
         return self._by_id.get(input_id)
 
     def retire(self, input_id: InputId) -> None:
@@ -175,7 +180,7 @@ class Inputs:
         self._by_id.pop(input_id, None)
 
     def live(self, input_id: InputId, now: float) -> bool:
-        """May what this input told us still be shown?"""
+        """Return whether the data of this input may still be shown."""
         state = self._by_id.get(input_id)
         if state is None or not self._recent(state, state.last_success_at, now):
             return False
@@ -190,17 +195,17 @@ class Inputs:
         return moment is not None and abs(now - moment) <= lasts_s
 
     def recent(self, kind: str, moment: float, now: float) -> bool:
-        """Return whether what an input of this kind told then may still be shown."""
+        """Return whether data of an input of this kind and time may still be shown."""
         return abs(now - moment) <= self._stale_after_s[kind]
 
     def whole(self, input_id: InputId, now: float) -> bool:
-        """Is this tail live, with no partition that tells nothing new?"""
+        """Return whether this tail is live and has no frozen partition."""
         state = self._by_id.get(input_id)
         held = state is not None and state.tail is not None and state.tail.frozen
         return not held and self.live(input_id, now)
 
     def views(self, now: float) -> tuple[InputView, ...]:
-        """Immutable copies, in a stable order."""
+        """Return immutable copies of all states, in a stable order."""
         return tuple(self._view(state, now) for _, state in sorted(self._by_id.items()))
 
     def _view(self, state: InputState, now: float) -> InputView:

@@ -1,4 +1,4 @@
-"""How internal topics are made, while that was read not long ago, and what the rules say of it."""
+"""Facts about internal topics, as last read, and the problems that the rules find in them."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ FOREIGN_COMMIT_RECENT_S: Final = 600.0
 
 
 class InternalTopicFacts:
-    """The last reading of each Kafka cluster."""
+    """Last facts read about the internal topics of each Kafka cluster."""
 
     def __init__(self, sites: Mapping[str, ConnectClusterState]) -> None:
         self._sites = sites
         self._facts: dict[str, TopicFactsRead] = {}
 
     def read(self, facts: TopicFactsRead) -> None:
-        """Replace what was known of this Kafka cluster."""
+        """Replace the facts about this Kafka cluster."""
         self._facts[facts.kafka] = facts
 
     def topics(self, role: InternalTopicRole) -> frozenset[KafkaTopic]:
-        """Every topic that was last seen to have this role."""
+        """Return every topic that had this role when it was last read."""
         seen = (topic for read in self._facts.values() for topic in read.facts)
         return frozenset(topic.at for topic in seen if topic.role is role)
 
     def problems(self, now: float, topology: Topology) -> tuple[TopicProblem, ...]:
-        """What is wrong now. An offsets topic not soundly read says nothing of its users."""
+        """Return the problems by facts that are recent at `now`.
+
+        An offsets topic that is not live reveals no foreign writers.
+        """
         facts = (
             topic
             for read in self._facts.values()

@@ -1,9 +1,9 @@
-"""How internal topics ought to be made, and what is wrong with those that are not.
+"""Rules for internal topics: cleanup policy, partitions, replication, size, one Connect cluster.
 
-Connect checks some of this when it creates a topic and trusts a topic that it finds; MM2 checks
-none. What goes wrong shows months later: offsets that retention deleted, a worker that takes
-minutes to start. Rules are numbered, each a small function with a row in the tests' table that
-fails without it. Pure.
+Connect checks some of this when it creates a topic and trusts a topic that exists; MM2 checks
+nothing. The damage shows months later: offsets that retention deleted, a worker that takes minutes
+to start. Rules are numbered. Each is a small function with a row in the tests' table that fails
+without it. Pure.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SYNCS_PREFIX, _SUFFIX = "mm2-offset-syncs", "internal"
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicProblem:
-    """One thing wrong with one topic. `detail` is for people: what is, what it leads to."""
+    """Problem of one topic. `detail` is for users: the fact, and its consequence."""
 
     at: KafkaTopic
     problem: str
@@ -58,8 +58,9 @@ class TopicProblem:
 
 @dataclass(frozen=True, slots=True)
 class ForeignWriter:
-    """A connector that commits into the offsets topic of a Connect cluster that does not list it,
-    while `home`, another configured one, does.
+    """Connector that commits into the offsets topic of a Connect cluster that does not list it.
+
+    `home` is another configured cluster, which lists it.
     """
 
     at: KafkaTopic
@@ -71,21 +72,21 @@ class ForeignWriter:
 
 
 def check_compaction(facts: TopicFacts) -> str | None:
-    """Law 1: an internal topic's cleanup.policy is exactly `compact`."""
+    """Check rule 1: an internal topic's cleanup.policy is exactly `compact`."""
     if facts.policy is None or facts.policy == "compact":
         return None
     return f"cleanup.policy is {facts.policy}: retention deletes records that are still needed"
 
 
 def check_partition_count(facts: TopicFacts) -> str | None:
-    """Law 2: what is read in one order (configurations, offset syncs) has one partition."""
+    """Check rule 2: a topic that is read in one order (config, offset syncs) has one partition."""
     if facts.role not in SINGLE_PARTITION or facts.partitions == 1:
         return None
     return f"it has {facts.partitions} partitions and must have 1: its records have no order"
 
 
 def check_replication(facts: TopicFacts) -> str | None:
-    """Law 3: as many replicas as Connect would ask for, or as there are brokers."""
+    """Check rule 3: a topic has as many replicas as Connect asks for, or as there are brokers."""
     wanted = min(REPLICATION_MIN, facts.brokers)
     if facts.replication >= wanted:
         return None
@@ -93,7 +94,7 @@ def check_replication(facts: TopicFacts) -> str | None:
 
 
 def check_size(facts: TopicFacts) -> str | None:
-    """Law 4: a topic that is long is long because it has many keys."""
+    """Check rule 4: a long topic is long because it has many keys."""
     if facts.records is None or facts.keys is None or facts.records <= LONG_TOPIC_RECORDS_MIN:
         return None
     if facts.records <= RECORDS_PER_KEY_MAX * facts.keys:
@@ -113,7 +114,7 @@ RULES: Final[tuple[tuple[str, Callable[[TopicFacts], str | None]], ...]] = (
 
 
 def find_topic_problems(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]:
-    """Every problem of every topic, in a stable order. A topic in two roles is judged in both."""
+    """Return every problem of every topic, in a stable order. All roles of a topic are checked."""
     found = {
         (topic.at, problem): TopicProblem(at=topic.at, problem=problem, detail=detail)
         for topic in facts
@@ -129,9 +130,9 @@ def find_topic_problems(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]
 def find_shared_topics(
     topology: Topology, intruders: Iterable[ForeignWriter]
 ) -> tuple[TopicProblem, ...]:
-    """Law 5: an offsets topic belongs to one Connect cluster.
+    """Check rule 5: an offsets topic belongs to one Connect cluster.
 
-    Two that use one topic hand each other's offsets to connectors of the same name.
+    Two clusters with one offsets topic mix the offsets of connectors of the same name.
     """
     users: defaultdict[KafkaTopic, set[str]] = defaultdict(set)
     for topic in topology.offsets_topics:
@@ -159,7 +160,7 @@ def find_shared_topics(
 def find_internal_topics(
     topology: Topology, homes: Mapping[str, str]
 ) -> dict[KafkaTopic, InternalTopicRole]:
-    """The internal topics that the topology names, or from which their names follow.
+    """Return the internal topics that the topology names or that follow from it, with their roles.
 
     homes   Connect cluster -> the Kafka cluster that holds its topics
     """
@@ -184,8 +185,10 @@ def find_internal_topics(
 
 
 def derive_checkpoints_topic(flow: MirrorFlow) -> str:
-    """DefaultReplicationPolicy.checkpointsTopic; of a flow whose configuration is not known the
-    separator is read off the offset-syncs topic, which has the same one (KIP-690).
+    """Return the checkpoints topic of a flow, as DefaultReplicationPolicy.checkpointsTopic does.
+
+    If the flow's configuration is not known, the separator is taken from the name of the
+    offset-syncs topic, which has the same one (KIP-690).
     """
     separator = "." if flow.internal_separator is None else flow.internal_separator
     if flow.internal_separator is None and flow.offset_syncs is not None:
@@ -199,9 +202,9 @@ def derive_checkpoints_topic(flow: MirrorFlow) -> str:
 
 
 def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:
-    """What the config and status topics beside this offsets topic are likely to be called.
+    """Return likely names of the config and status topics that belong to an offsets topic.
 
-    No API tells. A topic of such a name counts only once its keys confirm it (role_of_key).
+    No API provides them. A topic of such a name counts only once its keys confirm it (role_of_key).
     """
     for word in ("offsets", "offset"):
         before, found, after = offsets_topic.rpartition(word)
@@ -212,9 +215,9 @@ def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:
 
 
 def role_of_key(key: bytes) -> InternalTopicRole | None:
-    """CONFIG or STATUS if Connect's config or status topic has such keys, else None.
+    """Return CONFIG or STATUS for a key in the format of such a Connect topic, else None.
 
-    KafkaConfigBackingStore, KafkaStatusBackingStore.
+    The formats are those of KafkaConfigBackingStore and KafkaStatusBackingStore.
     """
     if _STATUS_KEY.fullmatch(key):
         return InternalTopicRole.STATUS

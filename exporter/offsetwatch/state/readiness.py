@@ -1,8 +1,8 @@
-"""What is not caught up yet, in words for a person.
+"""Readiness of the daemon: what has not been read yet, as text for the user.
 
-Ready means: everything that exists and may be read has been read once. What has failed in the
-meantime is not waited for, nor a partition that cannot be read while others of its topic can,
-because a daemon that is never ready tells nobody what it does know.
+Ready means: everything that exists and may be read has been read once. An input that has failed
+since is not waited for, nor is an unreadable partition of a topic while others can be read. A
+daemon that never becomes ready would show nothing of what it knows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DENIALS: Final = 3  # with a growing pause between them: an ACL may be on its wa
 
 
 class Readiness:
-    """See the module."""
+    """Readiness of the daemon, by the state of its inputs."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Readiness:
         self._was_ready = False
 
     def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
-        """One line for everything that is missing."""
+        """Return one line for everything that is missing."""
         missing: list[str] = []
         for _, cluster in sorted(self._sites.items()):
             missing.extend(self._site(cluster))
@@ -69,10 +69,11 @@ class Readiness:
         return tuple(missing)
 
     def _is_hopeless(self, topic: KafkaTopic, state: InputState, topology: Topology) -> bool:
-        """Is it not there, too large, or denied for good? What depends on it is not shown, and
-        `input_up` and a finding say why: waiting for it would hide the rest for ever. A denied
-        offsets topic is waited for while no other one is read: nothing is known of any source
-        connector.
+        """Return whether a topic does not exist, is too large, or is denied for good.
+
+        What depends on it is not shown, and `input_up` and a finding say why: waiting for it would
+        hide the rest for ever. A denied offsets topic is waited for while no other one has been
+        read: without any no source connector is known.
         """
         if state.errors["too_large"]:
             return True
@@ -101,7 +102,7 @@ class Readiness:
             )
 
     def _is_not_needed(self, topic: KafkaTopic, topology: Topology) -> bool:
-        """Does REST stand in for all that this topic would tell?"""
+        """Return whether REST is polled for everything that this topic holds."""
         offsets = [
             offsets_topic.connect_cluster
             for offsets_topic in topology.offsets_topics
@@ -127,8 +128,10 @@ class Readiness:
         return ()
 
     def _ends(self, kafka: str, now: float) -> tuple[str, ...]:
-        """Log ends are waited for once there are positions to compare them with; a failure will
-        do.
+        """Return what is missing about the log ends of a Kafka cluster.
+
+        They are waited for once there are positions to compare them with; a failed attempt is
+        enough.
         """
         ends = InputId(LOG_ENDS, kafka=kafka)
         if not self._replication.waits_for_ends(kafka, now):

@@ -1,7 +1,7 @@
-"""What everyone but the loop reads: an immutable picture of all that is known and still true.
+"""Snapshot: an immutable view of all facts that are known and valid, for every reader.
 
-What depends on an input that is stale, or on a tail that has not caught up, is not in here at all:
-a reader cannot show an old value by mistake. Views are shared between snapshots while nothing
+Whatever depends on an input that is stale, or on a tail that has not caught up, is left out: a
+reader cannot show an old value by mistake. Views are shared between snapshots while nothing
 changes.
 """
 
@@ -31,9 +31,9 @@ from offsetwatch.state.trend_marks import TrendMarks
 
 @dataclass(frozen=True, slots=True)
 class TailView:
-    """How far a tail has read. Counts are of live records only.
+    """Progress of a tail. Counts are of live records only.
 
-    frozen    partitions that tell nothing new: of an open transaction, or not readable
+    frozen    partitions without new records: behind an open transaction, or unreadable
     """
 
     topic: KafkaTopic
@@ -48,7 +48,7 @@ class TailView:
 
 @dataclass(frozen=True, slots=True)
 class InputView:
-    """One input. `up` speaks of the last attempt, `live` of whether its data may still be shown."""
+    """State of one input. `up` is the last attempt, `live` whether its data may still be shown."""
 
     id: InputId
     up: bool
@@ -62,7 +62,7 @@ class InputView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorView:
-    """One connector and its tasks. `failure`: see model.connectors.Task."""
+    """Connector and its tasks. `failure` is as in model.connectors.Task."""
 
     connect_cluster: str
     name: str
@@ -76,10 +76,10 @@ class ConnectorView:
 
 
 class RawKeysView(msgspec.Struct, frozen=True, gc=False):
-    """The raw keys of a source partition (state/connect/raw_keys.py).
+    """Raw keys of a source partition (state/connect/raw_keys.py).
 
-    own        the one that its task looks up; None: the one of a HashMap
-    strays, unsure, restarted    see SourcePartitionView
+    own        the key that its task looks up; None: the one of a HashMap
+    strays, unsure, restarted    as in SourcePartitionView
     """
 
     own: bytes | None = None
@@ -90,9 +90,9 @@ class RawKeysView(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class RestCheck:
-    """What comparing a connector's offsets by REST with those of the topic came to.
+    """Result of comparing a connector's offsets by REST with those of the topic.
 
-    rounds     how many rounds in a row differed, up to the newest that came to an end
+    rounds     number of rounds in a row that differed, up to the newest that has ended
     since      when the first of them did
     examples   (source partition, its offset by REST, that of the topic) of the newest that
                differed; bounded
@@ -105,8 +105,10 @@ class RestCheck:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorWithoutState:
-    """A connector that Connect lists without a state, `since` then; `seen_at` is when it last had
-    one, None if it never did. `tasks`: its own state is known, and of these tasks none is.
+    """Connector that Connect has listed without a state since `since`.
+
+    `seen_at` is when it last had one, None if it never did. If `tasks` is not empty, its own state
+    is known, and the state of these tasks is not.
     """
 
     connector: str
@@ -117,12 +119,12 @@ class ConnectorWithoutState:
 
 @dataclass(frozen=True, slots=True)
 class UnlistedConnector:
-    """A connector that Connect does not list and another witness speaks for.
+    """Connector that Connect does not list but that exists by other evidence.
 
-    since          the first answer without it
+    since          the first response without it
     seen_at        when it was last listed with a state; None if it never was
-    status         its state by the status topic, if that says that it is there
-    committed_at   of its newest commit, if it goes on committing
+    status         its state in the status topic; None without one, or if it was deleted
+    committed_at   of its newest commit, if it goes on committing, else None
     """
 
     connector: str
@@ -134,18 +136,18 @@ class UnlistedConnector:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorListView:
-    """How far the list of a Connect cluster's connectors can be believed.
+    """List of a Connect cluster's connectors: how far it can be believed.
 
-    believed_at         from when on a connector that is not among `Snapshot.connectors` is deleted;
+    believed_at         since when a connector that is not among `Snapshot.connectors` is deleted;
                         None while the address may lead to another Connect cluster
-    deleted_at          when those of which that is certain, whatever `believed_at`, were last found
-                        to be deleted, by our clock; bounded
+    deleted_at          when connectors that are certainly deleted, whatever `believed_at`, were
+                        last found to be deleted, by our clock; bounded
     deleted             those of them that have not been created again
-    without_configuration   those that are listed without one for longer than the last that was told
-                        may be believed, and when that was told
-    kafka_cluster_ids   of the Kafka cluster by the first answer, and the one that the newest says
-                        instead; None where no answer has any
-    alternating         those that some answers have and others have not, over and over
+    without_configuration   connectors listed without a configuration, whose last known one is
+                        too old to be used, and when that was read
+    kafka_cluster_ids   of the Kafka cluster by the first response, and another one in the newest
+                        response; None where there is none
+    alternating         connectors that some responses have and others lack, repeatedly
     """
 
     connect_cluster: str
@@ -160,21 +162,21 @@ class ConnectorListView:
 
 
 class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
-    """One source partition: its newest effective offset and what happened to it since we look.
+    """Source partition: its newest effective offset, and its changes since we began to read.
 
     offset        None if it has none: forgotten (a tombstone), only ever written under keys that no
                   task looks up, or under several of which it is not known which one is looked up
-    kafka_partition, log_offset    where the newest record stands in the offsets topic
+    kafka_partition, log_offset    of the newest record in the offsets topic
     committed_at, advanced_at      record timestamps of the newest commit and of the newest change
     read_at       when the newest record under any of its raw keys was read, by our clock
-    from_rest     it was polled over REST, which tells no commits: committed_at and commits are not
-                  known, and advanced_at and read_at are of the poll that saw the change
-    commits, advances, rewinds, resets    None where nobody counts
-    variants      how many other raw keys say they are this source partition
-    keys          its raw keys; None while a worker may have written none but that of a HashMap
-    event_at      when the source made the last change that the offset covers, if the offset says
+    from_rest     it was polled over REST, which has no commits: committed_at and commits are not
+                  known, and advanced_at and read_at are of the poll that found the change
+    commits, advances, rewinds, resets    None where they are not counted
+    variants      number of other raw keys that mean this source partition
+    keys          its raw keys; None while workers have only written that of a HashMap
+    event_at      when the source made the last change that the offset covers; None if unknown
     poisoned      a task that loads this offset would fail at its start
-    shadow        what the cluster's offsets topic holds of it although the connector has a topic of
+    shadow        its offset in the cluster's offsets topic although the connector has a topic of
                   its own: Connect does not use it
     """
 
@@ -202,30 +204,36 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def strays(self) -> int:
-        """How many of the other raw keys are somebody else's: no task looks them up."""
+        """Return the number of other raw keys that no task looks up: they are by other writers."""
         return self.variants if self.keys is None else self.keys.strays
 
     @property
     def restarted(self) -> SpellingChange | None:
-        """Its task looks up another raw key than it did, was not given the offset that it had, and
-        has not come as far again.
+        """Return the change of raw key by which the task lost its position, or None.
+
+        The task looks up another raw key, did not receive the offset that it had, and has not come
+        as far again.
         """
         return None if self.keys is None else self.keys.restarted
 
     @property
     def unsure(self) -> tuple[tuple[bytes, SourceOffset | None], ...]:
-        """The raw keys, with their offsets, of which its task looks up one, nobody knows which."""
+        """Return the raw keys, with offsets, that the task may look up.
+
+        Empty if it is known which one it does.
+        """
         return () if self.keys is None else self.keys.unsure
 
     @property
     def is_hash_map(self) -> bool:
-        """Does its task look up the key of a HashMap, as REST does?"""
+        """Return whether the task looks up the key of a HashMap, as REST does."""
         return self.keys is None or (self.keys.own is None and not self.keys.unsure)
 
     @property
     def raw_key(self) -> bytes | None:
-        """The key that its task looks up, byte for byte; None where that is not known, as over
-        REST.
+        """Return the raw key that the task looks up.
+
+        None where it is not known, as over REST.
         """
         if self.from_rest or (self.keys is not None and self.keys.unsure):
             return None
@@ -235,7 +243,7 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
 
 
 class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
-    """One replicated upstream partition.
+    """Replicated upstream partition.
 
     committed     MM2's stored offset, equal to REST: the last record replicated and flushed; None
                   for a partition that is copied and has none
@@ -245,19 +253,19 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
                   None without a log end
     caught_up     no readable record lies after the position, by a probe where the lag is not 0;
                   None if that is not known
-    behind_since  from when the oldest unreplicated record counts (state/mirror/lag.py); None if
-    there is
-                  none, or if it is not known
-    behind_from   what told it: `record`, read upstream, or `log_ends`, the moment at which the log
-                  end was last seen at the position
+    behind_since  time from which the age of the oldest unreplicated record counts
+                  (state/mirror/lag.py); None if there is none, or if it is not known
+    behind_from   source of that: `record`, read upstream, or `log_ends`, the moment at which the
+                  log end was last observed at the position
     headroom      records between the log start and the next record to replicate; negative: lost
-    headroom_s    until retention reaches the position at its present pace; None if it does not
+    headroom_s    seconds until retention reaches the position at its present rate; None if it does
+                  not
     lost          (cause, records) that can no longer be replicated, ever counted
-    probe_from    the offset from which on a read could tell more; None if nothing is missing
-    uncommitted_since    since when syncs go on beyond the commit, and no commit follows
-    unassigned_since     since when it has been there and no task is to copy it
-    sync_outdated        `synced` is beyond the commit because that was seen to go back
-    from_rest     `committed` was polled over REST, and no sync is held against it
+    probe_from    the offset from which a read could give more information; None if none is needed
+    uncommitted_since    since when syncs advance beyond the commit, and no commit follows
+    unassigned_since     since when it has existed without a task that is to copy it
+    sync_outdated        `synced` is beyond the commit because the commit went back
+    from_rest     `committed` was polled over REST, and is not compared with syncs
     """
 
     connect_cluster: str
@@ -290,7 +298,7 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Upstream offsets `first` to `last` of a partition that can no longer be replicated.
+    """Range of upstream offsets, `first` to `last`, that can no longer be replicated.
 
     cause    retention, recreated or altered
     at       when it was found
@@ -309,15 +317,16 @@ class Loss:
 
     @property
     def records(self) -> int:
-        """How many at most: compaction gaps count."""
+        """Return the number of records, at most: compaction gaps count."""
         return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRecreation:
-    """How often an upstream topic was seen to be another one than before, and how that was last
-    known. `at` and the ids are of the last time; an id is None if the broker gives none.
-    `undecided` are the partitions whose position is still one of the topic as it was before.
+    """Recreations of an upstream topic in a flow: their number, and the last one.
+
+    `at` and the ids are of the last one; an id is None if the broker reports none. `undecided` are
+    the partitions whose position is still that of the old topic.
     """
 
     connect_cluster: str
@@ -334,21 +343,21 @@ class TopicRecreation:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """What a consumer group would meet if it moved to the target now, for one partition.
+    """Failover cost of a consumer group in one partition, if it moved to the target now.
 
     topic          the SOURCE topic
     upstream       its committed offset upstream: the NEXT record
-    best           the downstream offset of that same record, as near as the syncs tell; None if
-                   nothing tells
+    best           the downstream offset of that same record, as near as the syncs allow; None if
+                   it is not known
     landing        where the group would start downstream
-    landing_from   `group`: its own commit there; `checkpoint`: what translateOffsets gives;
+    landing_from   `group`: its own commit there; `checkpoint`: what translateOffsets returns;
                    None with no landing
-    translated     what MM2 would translate its offset to now, at least: it depends on what its
+    translated     the least that MM2 would translate its offset to now: it depends on what its
                    task remembers (state/mirror/offset_translation.py); None if that may be nothing
-    reread, skip   records between the landing and the best place after it, or before it: their
+    reread, skip   records between the landing and the best offset after it, or before it: their
                    distance, less what is known to be no record in between
     checkpoint_at, checkpoint_read_at    of the newest checkpoint of this partition: its timestamp,
-                   and when it was read live, by our clock; None if it was there before
+                   and when it was read live, by our clock; None if it existed before
     """
 
     connect_cluster: str
@@ -370,7 +379,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class GroupPartition:
-    """A partition in which a consumer group may have an offset.
+    """Partition in which a consumer group may have an offset.
 
     remote          the topic's name on the target: where its copies are
     checkpointed    its name in checkpoints, if that is another one
@@ -385,7 +394,7 @@ class GroupPartition:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsetsRequest:
-    """The groups of one flow whose offsets are to be asked for, on these two Kafka clusters."""
+    """Request for the offsets of one flow's groups on two Kafka clusters."""
 
     flow: FlowKey
     upstream: str
@@ -395,7 +404,7 @@ class GroupOffsetsRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointView:
-    """The newest checkpoint of a group in one flow."""
+    """Newest checkpoint of a group in one flow."""
 
     connect_cluster: str
     source: str
@@ -406,7 +415,7 @@ class CheckpointView:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatView:
-    """The newest heartbeat of one flow: `at` is the time that MM2 wrote into it."""
+    """Newest heartbeat of one flow: `at` is the time that MM2 wrote into it."""
 
     connect_cluster: str
     source: str
@@ -415,11 +424,11 @@ class HeartbeatView:
 
 
 class SyncView(msgspec.Struct, frozen=True, gc=False):
-    """The newest offset sync of an upstream partition in one flow.
+    """Newest offset sync of an upstream partition in one flow.
 
     at         its timestamp
-    read_at    when it was read live, by our clock; None if it was there before
-    read_by    when it was read, live or not, by our clock: it is as old as that, at least
+    read_at    when it was read live, by our clock; None if it existed before
+    read_by    when it was read, live or not, by our clock: it is at least as old as that
     """
 
     connect_cluster: str
@@ -435,9 +444,10 @@ class SyncView(msgspec.Struct, frozen=True, gc=False):
 
 
 class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
-    """One partition that a sink connector consumes. `committed` is the NEXT record to read; None
-    of one that its group has committed nothing of, whose `lag` is of the whole log then, unless it
-    is not known where the sink begins.
+    """Partition that a sink connector consumes.
+
+    `committed` is the NEXT record to read; None if its group has committed nothing. `lag` is then
+    that of the whole log, unless it is not known where the sink begins.
 
     caught_up, behind_since, behind_from, probe_from    as of a replicated partition
     from_rest    `committed` was polled over REST; without its log where that cannot be read
@@ -459,9 +469,9 @@ class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
 
 
 class RestConnector(NamedTuple):
-    """A connector whose offsets are polled over REST, as they are known in no other way.
+    """Connector whose offsets are polled over REST, as no topic or group can be read.
 
-    missing    source partitions that were there and are not in its last answers
+    missing    number of source partitions that are not in its last responses but were before
     """
 
     connect_cluster: str
@@ -472,36 +482,36 @@ class RestConnector(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything, at one moment.
+    """Snapshot of all facts at one moment.
 
     ready       every input that could be caught up is; `waiting_for` says in words what is not
-    dropped     what a bound cut, by reason
-    topic_problems  what is wrong with how internal topics are made (state/internal_topic_rules.py)
-    by_topic    (Connect cluster, connector) of flows whose partitions are exported summed up
+    dropped     number of entries that a limit dropped, by reason
+    topic_problems  problems with the settings of internal topics (state/internal_topic_rules.py)
+    by_topic    (Connect cluster, connector) of flows whose partitions are exported as sums
     not_exported    (Connect cluster, connector, identity) of source partitions beyond the budget:
                     they are in here, and in the API, and have no series
     left_out        series that limits leave out of /metrics now; they are in here, and in the API
     partial         (Connect cluster, connector) of flows that may have positions which are not in
-                    here: what is can be shown, and not be summed up
-    pipeline        what the history pipeline says of itself
-    usual           what is usual of connectors, as far as it has learned that
-    groups_to_ask   the consumer groups whose offsets are to be asked for
-    losses          the newest ranges that were lost; bounded, the counts in the views are not
-    judgements      how source partitions, connectors and flows make progress (judge/)
-    findings        what is wrong now, the worst first (judge/)
-    probes          (reason, upstream reads made), and with `probes_skipped` those that were not
-    saved_at        when what must survive a restart was last saved; None if it never was
-    histories       what became of connectors and tasks, as far as status topics tell
-    failure_runs    who fails over and over, and where (judge/)
-    remedies        what guarded remediation says of itself; None where it does not run
-    replica         how this daemon stands among those that share a journal; None where it is alone
+                    here: each can be shown, but not their sum
+    pipeline        status of the history pipeline by its own report
+    usual           baselines of connectors, as far as learned
+    groups_to_ask   the consumer groups whose offsets are to be requested
+    losses          the newest lost ranges; bounded, the counts in the views are not
+    judgements      progress of source partitions, connectors and flows (judge/)
+    findings        present problems, the worst first (judge/)
+    probes          (reason, upstream reads made); `probes_skipped` has those that were not
+    saved_at        when the persistent state was last saved; None if it never was
+    histories       state changes of connectors and tasks, as far as status topics have them
+    failure_runs    repeated failures, and where (judge/)
+    remedies        state of guarded remediation by its own report; None where it does not run
+    replica         state of this daemon among those that share a journal; None where it is alone
     by_rest         the connectors whose offsets are polled over REST
-    rest_checks     by (Connect cluster, connector): what REST says of offsets, compared
-    topic_doubts    by Connect cluster whose offsets topic was looked for again: why it may be the
+    rest_checks     by (Connect cluster, connector): offsets by REST, compared with the topic's
+    topic_doubts    by Connect cluster whose offsets topic was searched again: why it may be the
                     wrong one, in words; None: it was found again
     lists           how far lists of connectors can be believed, of Connect clusters that are polled
     wants_connector     by Connect cluster, whether the configuration includes a connector of that
-                    name: of one that it leaves out nothing is shown, and that says nothing of it
+                    name: one that it leaves out is not shown, which does not mean that it is gone
     trends          the last hour, a mark a minute, oldest first (state/trends.py)
     """
 
@@ -549,7 +559,7 @@ class Snapshot:
     trends: TrendMarks = ()
 
     def left_out_of(self, group: SeriesGroup) -> frozenset[SeriesOwner]:
-        """Return whose series of a group are left out as a whole."""
+        """Return the owners whose series of a group are left out as a whole."""
         return frozenset[SeriesOwner]().union(
             *(
                 dropped_series.owners

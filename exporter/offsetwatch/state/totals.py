@@ -1,7 +1,7 @@
-"""One connector or one flow, all of its partitions together. Pure; called for the status page's
-document and for what is kept of the last hour.
+"""Totals of one connector or one flow over all of its partitions. Pure.
 
-A sum of which a part is not known would be too small, and so there is none.
+Used for the status page's document and for the trends of the last hour. If a part of a sum is not
+known, the sum is None: it would be too small.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _LagView = MirrorPartitionView | SinkPartitionView
 
 @dataclass(frozen=True, slots=True)
 class PartitionTotals:
-    """None is not known, everywhere.
+    """Totals of the partitions of a connector or a flow. None means not known.
 
-    partitions      how many of them are known
-    position        of the one partition, as the connector has it; None where there are several
+    partitions      number of known partitions
+    position        of the only partition, as the connector stores it; None where there are several
     committed_at    of the newest commit of all
     advanced_at     of the newest commit of all that changed its offset
-    lag_records     their sum, unless one of them is not known
-    lag_seconds     the greatest of them, unless one of them is not known
+    lag_records     the sum of all, unless one of them is not known
+    lag_seconds     the greatest of all, unless one of them is not known
     """
 
     partitions: int
@@ -50,7 +50,7 @@ NO_PARTITIONS = PartitionTotals(partitions=0)
 
 
 def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, PartitionTotals]:
-    """Every connector that has a partition."""
+    """Return the totals of every connector that has a partition."""
     sources = group_views(snapshot.source_partitions, connector_of)
     mirrored = group_views(snapshot.mirror_partitions, connector_of)
     sinks = group_views(snapshot.sink_partitions, connector_of)
@@ -65,7 +65,7 @@ def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, Partition
 
 
 def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionTotals]:
-    """Every flow that has a partition."""
+    """Return the totals of every flow that has a partition."""
     return {
         key: _sum_mirrored(views, None, snapshot.at, whole=_has_all_positions(snapshot, key[:2]))
         for key, views in group_views(snapshot.mirror_partitions, flow_of).items()
@@ -73,17 +73,17 @@ def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionT
 
 
 def connector_of(view: SourcePartitionView | _LagView) -> ConnectorKey:
-    """Whose it is."""
+    """Return the key of the connector that a view belongs to."""
     return (view.connect_cluster, view.connector)
 
 
 def flow_of(of: MirrorFlow | MirrorPartitionView) -> ConnectorFlowKey:
-    """Which flow it is, or is of."""
+    """Return the key of a flow, or of the flow that a view belongs to."""
     return (of.connect_cluster, of.connector, of.source, of.target)
 
 
 def _has_all_positions(snapshot: Snapshot, connector: ConnectorKey) -> bool:
-    """Are all of its positions among the views?"""
+    """Return whether all positions of a connector are among the views."""
     return connector not in snapshot.partial
 
 
@@ -104,7 +104,10 @@ def _sum_mirrored(
     *,
     whole: bool,
 ) -> PartitionTotals:
-    """`stored`: what the connector's offsets tell, which know more times than a flow's views."""
+    """Sum the views of a connector or a flow.
+
+    `stored` has the totals of the connector's source offsets, which have times that the views lack.
+    """
     only = views[0].replicated if len(views) == 1 else None
     return PartitionTotals(
         partitions=len(views),
@@ -147,7 +150,7 @@ def _find_greatest_lag_age(views: Sequence[_LagView], moment: float) -> float | 
 
 
 def group_views(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
-    """Views by their key, in their order."""
+    """Group views by their key, in their order."""
     found: defaultdict[_Key, list[_View]] = defaultdict(list)
     for view in views:
         found[key_of(view)].append(view)

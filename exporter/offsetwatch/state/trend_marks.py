@@ -1,4 +1,7 @@
-"""One minute of all connectors and flows, packed: the nouns of trends.py, which snapshots carry."""
+"""Trend marks: one minute of all connectors and flows, packed.
+
+Made by trends.py, and part of every snapshot.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ _Key = TypeVar("_Key", bound=tuple[str, ...])
 
 @dataclass(frozen=True, slots=True)
 class TrendColumn(Generic[_Key]):
-    """All of one kind at one moment: `keys[n]` has the number n of each packed row of doubles, in
-    which NaN is not known. Columns share their keys while those stay the same.
+    """Column of packed numbers, of all connectors or all flows at one moment.
+
+    `keys[n]` belongs to number n of each row of doubles, in which NaN is not known. Columns share
+    their keys while those stay the same.
     """
 
     keys: tuple[_Key, ...] = ()
@@ -26,9 +31,10 @@ class TrendColumn(Generic[_Key]):
 
 @dataclass(frozen=True, slots=True)
 class TrendMark:
-    """One minute. left_out: how many SUBJECTS_MAX cut.
+    """Trend mark of one minute. `left_out` is the number of subjects beyond SUBJECTS_MAX.
 
-    quiet_seconds   since an offset changed last; of a flow that is not told
+    Of the columns, `quiet_seconds` is the time since an offset last changed; for flows it is not
+    known.
     """
 
     at: float
@@ -41,6 +47,6 @@ TrendMarks = tuple[TrendMark, ...]
 
 
 def unpack_numbers(packed: bytes) -> tuple[float | None, ...]:
-    """The numbers of a column again, None for those that were not known."""
+    """Unpack the numbers of a column, with None for those that were not known."""
     numbers = memoryview(packed).cast("d")
     return tuple(None if math.isnan(number) else number for number in numbers)

@@ -1,8 +1,8 @@
-"""The last hour of every connector and flow, a mark a minute: what a sparkline is drawn from.
+"""Trends of the last hour: one mark a minute of every connector and flow, for sparklines.
 
-Pure and bounded; the loop owns it, and readers get its marks, which never change. It is no history:
-it begins empty with the process, and a minute that was not seen, or not known, stays a gap. For
-what was before there is the history pipeline.
+Pure and bounded. The loop owns them; readers get the marks, which never change. They begin empty
+with the process, and a minute that was missed, or not known, stays a gap. For anything older use
+the history pipeline.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ _Key = TypeVar("_Key", bound=tuple[str, ...])
 
 
 class Trends:
-    """See the module."""
+    """Trends of the last hour, one mark a minute."""
 
     def __init__(self) -> None:
         self._marks: TrendMarks = ()
 
     @property
     def marks(self) -> TrendMarks:
-        """Oldest first."""
+        """Return the marks, oldest first."""
         return self._marks
 
     def see(self, snapshot: Snapshot) -> TrendMarks:
-        """Make a mark if a new minute has begun, and forget what is older than an hour."""
+        """Add a mark if a new minute has begun, and drop marks older than an hour.
+
+        Returns the marks.
+        """
         now, newest = snapshot.at, self._marks[-1].at if self._marks else None
         if newest is not None and now // MARK_INTERVAL_S == newest // MARK_INTERVAL_S:
             return self._marks

@@ -1,6 +1,6 @@
-"""Join tuples of views without making the same tuple twice.
+"""Memo that joins tuples of views without building the same tuple twice.
 
-A snapshot a second over 100,000 views would otherwise copy them a second, and whoever caches by
+A snapshot a second over 100,000 views would otherwise copy them every second, and a cache by
 identity would never find its tuple again.
 """
 
@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 class TupleMemo(Generic[T]):
-    """Remembers the last join."""
+    """Memo of the last join."""
 
     def __init__(self) -> None:
         self._parts: tuple[tuple[T, ...], ...] = ()
         self._whole: tuple[T, ...] = ()
 
     def of(self, parts: tuple[tuple[T, ...], ...]) -> tuple[T, ...]:
-        """The parts one after the other: the same tuple as before if they are the same objects."""
+        """Join the parts in order. Return the same tuple while the parts are the same objects."""
         if len(parts) == 1:
             return parts[0]
         same = len(parts) == len(self._parts) and all(

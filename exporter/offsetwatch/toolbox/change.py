@@ -1,4 +1,4 @@
-"""From a request to a plan that has been checked: the one way to every change of the toolbox.
+"""Preparation of every change of the toolbox: from a request to a checked plan.
 
 Nothing here changes anything.
 """
@@ -46,19 +46,18 @@ from offsetwatch.toolbox.validation import (
 MOVING_OFFSETS_NOTE: Final = (
     "it is running: its present offsets move until it has stopped; the requested ones do not"
 )
-"""Of whatever is changed while it runs."""
+"""The note about anything that is changed while the connector runs."""
 Recheck = Callable[[FrozenOffsets], tuple[str, ...]]
-"""Called by the runner once the connector has stopped: why the plan no longer holds, if it does
-not."""
+"""Called by the runner after the connector has stopped; returns why the plan no longer holds."""
 
 
 class StateBeforeChange(NamedTuple):
-    """What a connector is before it is changed.
+    """The state of a connector before a change.
 
-    state   what it is to be again afterwards; None where there is nothing to be stopped
-    notes   what is odd about that, a sentence each
-    new     nothing here has its name yet: it may be misspelt
-    blocked why a change is refused now, although the difference can be worked out
+    state   restored afterwards; None where there is nothing to stop
+    notes   unusual facts about the state, a sentence each
+    new     no connector here has its name yet: it may be misspelt
+    blocked why a change is refused now, although the difference can be computed
     """
 
     subject: PlanSubject
@@ -69,26 +68,27 @@ class StateBeforeChange(NamedTuple):
 
 
 class ChangeSteps(NamedTuple):
-    """The steps that make the change, and what a person should know of it."""
+    """The steps that make the change, and notes about it for the user."""
 
     steps: tuple[AnyStep, ...]
     notes: tuple[str, ...] = ()
 
 
 class OffsetStore(Protocol):
-    """One way to the connectors of one place: over REST, or straight to their storage. Every
-    question may raise ClientError, and RemoteRefusal where the answer is that it cannot be done.
+    """Access to the connectors of a cluster over REST, through Strimzi, or in their storage.
+
+    Every query may raise ClientError, and RemoteRefusal where the query is not supported.
     """
 
     @property
     def place(self) -> OffsetReader:
-        """Where offsets are read."""
+        """The reader of the current offsets."""
 
     def lock(self, connector: str) -> str:
-        """As what the journal knows the place of this connector."""
+        """Return the name in the journal of this connector's cluster or storage."""
 
     def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
-        """What it is now, or why it cannot be changed."""
+        """Return the connector's state, or why it cannot be changed."""
 
     def facts(
         self,
@@ -96,25 +96,25 @@ class OffsetStore(Protocol):
         present: tuple[PartitionOffset, ...],
         wanted: Collection[TopicPartition],
     ) -> ValidationFacts:
-        """What its offsets are held against."""
+        """Gather the facts for checking its offsets."""
 
     def effect(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
-        """How these pairs are set; `whole` if no offset at all is to be left."""
+        """Return the steps that set these pairs; `whole` if no offset may remain."""
 
     def driver(self, connector: str) -> Driver:
-        """Who carries a plan out."""
+        """Build the driver that executes a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorChangeRequest:
-    """What a person asks for.
+    """A requested change of one connector.
 
-    request     of a whole reset, its pairs are those that are there
+    request     for a whole reset, its pairs are the existing ones
     verb        in words, for the journal
-    whole       no offset at all is to be left
-    also        what is to be done once the offsets are as asked for, while it is still stopped
+    whole       no offset may remain
+    also        steps after the offsets are set, while the connector is still stopped
     """
 
     request: OffsetsRequest
@@ -124,7 +124,7 @@ class ConnectorChangeRequest:
 
 
 class Author(NamedTuple):
-    """Whose plan it is, and since when: Unix seconds, the name the operating system knows."""
+    """The plan's id, its time in Unix seconds, and its author's operating system user name."""
 
     plan_id: str
     at: float
@@ -133,11 +133,11 @@ class Author(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PreparedChange:
-    """One connector's change, as far as it came.
+    """A prepared change of one connector.
 
-    problems    why it cannot be: then there is no plan
-    changes     what would be different afterwards, and nothing else: empty, there is nothing to do
-    notes       what a person should know before saying yes, a sentence each
+    problems    why it is not possible: then there is no plan
+    changes     every difference that it makes: if empty, nothing needs to change
+    notes       for the user to read before confirming, a sentence each
     """
 
     connector: str
@@ -152,8 +152,9 @@ class PreparedChange:
 def prepare_change(
     store: OffsetStore, asked: ConnectorChangeRequest, author: Author
 ) -> PreparedChange:
-    """Look everything up that the change depends on, and check it; a plan if it can be carried
-    out and changes anything.
+    """Read and check everything that the change depends on.
+
+    The result has a plan if the change is possible and makes a difference.
     """
     name = asked.request.connector
     standing = store.standing(name)
@@ -207,8 +208,10 @@ def _report_unknown_connector(store: OffsetStore, name: str) -> ValidationProble
 def _build_change_steps(
     store: OffsetStore, name: str, wanted: tuple[Change, ...], *, whole: bool
 ) -> ChangeSteps | None:
-    """None where nothing would be different. Of a whole reset, what no task would be handed, as
-    under a key in other bytes, goes as well where it can be reached.
+    """Return the steps; None if nothing would differ.
+
+    A whole reset also removes offsets that no task would receive, as under a key in other bytes,
+    where they can be reached.
     """
     if wanted:
         return store.effect(name, tuple(change.pair for change in wanted), whole=whole)
@@ -228,7 +231,7 @@ def _build_plan(
     request: ConnectorChangeRequest,
     author: Author,
 ) -> Plan:
-    """Stopped, and as it was again afterwards; what has no state, as it is."""
+    """Build a plan that stops the connector and restores its state, if it has a state."""
     steps: tuple[AnyStep, ...] = (Settle(), Freeze(), *between)
     if state_before_change.state is not None:
         steps = (ToState(RequestedState.STOPPED), *steps)
@@ -249,7 +252,7 @@ def _build_plan(
 def _build_recheck(
     store: OffsetStore, request: OffsetsRequest, planned: tuple[Change, ...]
 ) -> Recheck:
-    """What was true while it ran need not be once it has stopped: it moved, and so did its logs."""
+    """Build the check to run after the stop: offsets and logs may have advanced until then."""
 
     def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
         facts = store.facts(request.connector, frozen.pairs, find_named_partitions(request.pairs))
@@ -264,7 +267,7 @@ def _build_recheck(
 def _find_reversed_changes(
     planned: tuple[Change, ...], frozen: tuple[PartitionOffset, ...]
 ) -> tuple[str, ...]:
-    """Changes that go the other way by now: what was to skip records would repeat some."""
+    """Describe changes whose direction has reversed: a planned skip would repeat records."""
     have = {pair.partition: pair.offset for pair in frozen}
     found = []
     for was in planned:

@@ -1,8 +1,8 @@
-"""What is known of a connector before its offsets are changed: gathered, and only read.
+"""Facts about a connector for checks of a change to its offsets. Read-only.
 
-The cluster that it reads from is found as everywhere here: by the addresses in its configuration,
-unless the file names the flow. What cannot be known is said, with what to configure: where nothing
-is known, nothing is written.
+The cluster that it reads from is found by the addresses in its configuration, unless the
+configuration file names the flow. An unknown fact is reported with what to configure: without it,
+no offset is written.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ READS_S_MAX: Final = 30.0  # of single records, one for each partition
 
 
 class KafkaClusterPool:
-    """The Kafka clusters that can be asked, by name; each is connected to when it first is."""
+    """The configured Kafka clusters by name, each connected at its first query."""
 
     def __init__(self, clusters: Mapping[str, Kafka]) -> None:
         self.clusters = clusters
         self._open: dict[str, KafkaInspector] = {}
 
     def at(self, name: str) -> KafkaInspector:
-        """The one of this name, which must be one of them."""
+        """Return the inspector of this cluster, which must be configured."""
         if name not in self._open:
             self._open[name] = KafkaInspector(name, self.clusters[name].client_properties())
         return self._open[name]
 
     def found(self, addresses: frozenset[str]) -> str | None:
-        """The one that answers at one of these addresses, or None.
+        """Return the name of the cluster that has one of these addresses, or None.
 
-        Its brokers' own addresses count as well as those in the configuration. They are only asked
-        for where those do not tell: one that is away must not be in the way of the others.
+        Its brokers' own addresses count as well as those in the configuration. They are queried
+        only where those do not match, so that an unreachable cluster does not block the others.
         """
         known = {name: kafka.addresses for name, kafka in self.clusters.items()}
         return find_cluster_at(addresses, known) or find_cluster_at(addresses, self.addresses())
 
     def upstream(self, settings: ConnectorSettings | None) -> str | None:
-        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
         if settings is None or settings.mirror is None:
             return None
         return self.found(settings.mirror.source_addresses)
 
     def addresses(self) -> dict[str, frozenset[str]]:
-        """Where each answers: as configured, and as its brokers call themselves."""
+        """Return the addresses of each cluster, from the configuration and from its brokers."""
         found = {}
         for name, kafka in self.clusters.items():
             found[name] = kafka.addresses
@@ -68,11 +68,11 @@ class KafkaClusterPool:
         return found
 
     def properties(self, name: str) -> dict[str, Any]:
-        """For a client of its own."""
+        """Return the properties for another client of this cluster."""
         return self.clusters[name].client_properties()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         while self._open:
             self._open.popitem()[1].close()
 
@@ -81,7 +81,7 @@ class KafkaClusterPool:
 
 
 def list_connectors(connect: Connect) -> tuple[Connector, ...]:
-    """Every connector of a Connect cluster, from its REST API."""
+    """Return every connector of a Connect cluster, from its REST API."""
     reader = reader_of(connect, LISTING_TIMEOUT_S)
     try:
         found = decode_connectors(reader.connectors())
@@ -93,7 +93,7 @@ def list_connectors(connect: Connect) -> tuple[Connector, ...]:
 
 
 def find_connector(connect: Connect, name: str) -> Connector:
-    """The connector of this name. Raises NotFound."""
+    """Return the connector of this name. Raises NotFound."""
     found = {connector.name: connector for connector in list_connectors(connect)}
     if name not in found:
         raise NotFound(connect.name, f"no connector {name} ({suggest_name(name, found)})")
@@ -101,7 +101,7 @@ def find_connector(connect: Connect, name: str) -> Connector:
 
 
 def extract_settings(connector: Connector) -> ConnectorSettings:
-    """What its configuration says, without its state."""
+    """Return the settings of a connector, without its state."""
     return ConnectorSettings(
         kind=connector.kind,
         class_name=connector.class_name,
@@ -115,7 +115,7 @@ def extract_settings(connector: Connector) -> ConnectorSettings:
 
 
 def find_configured_upstream(config: Config, connect: str, connector: str) -> str | None:
-    """The cluster that a flow of the configuration itself says this connector copies from."""
+    """Return the upstream cluster of this connector's configured flow; None if it has no flow."""
     for flow in config.flows:
         if flow.connector == connector and config.connect_of(flow) == connect:
             return flow.upstream
@@ -136,8 +136,7 @@ def gather_facts(
     upstream: str | None = None,
     assigned: frozenset[TopicPartition] | None = None,
 ) -> ValidationFacts:
-    """All that is known of one connector, with the log bounds of the `wanted` partitions that it
-    reads and that there are.
+    """Gather the facts about one connector, with log bounds of the existing `wanted` partitions.
 
     settings    None where its configuration cannot be read
     home        the configured name of the cluster that its workers use; None if it has none
@@ -196,7 +195,7 @@ def _is_read_committed(settings: ConnectorSettings) -> bool:
 def _find_source_cluster(
     settings: ConnectorSettings, kafkas: KafkaClusterPool, home: str | None, upstream: str | None
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The cluster whose records it reads, if it reads any and that is known; else why not."""
+    """Return the cluster whose records it reads, if any and known; else the reason why not."""
     if settings.mirror is not None:
         name = upstream or kafkas.found(settings.mirror.source_addresses)
         return name, () if name else (
@@ -222,9 +221,10 @@ def _describe_unknown_cluster(addresses: frozenset[str], section: str) -> str:
 def read_record_times(
     kafkas: KafkaClusterPool, name: str, starts: Mapping[TopicPartition, int], *, committed: bool
 ) -> dict[TopicPartition, float]:
-    """Return when the first record at or after each of these offsets was written (Unix seconds), as
-    its own timestamp has it; without those that cannot be told. Raises ResponseTimeout where one
-    was not read in time.
+    """Return the timestamp of the first record at or after each of these offsets, in Unix seconds.
+
+    Partitions where it is unknown are left out. Raises ResponseTimeout where a record was not read
+    in time.
     """
     if not starts:
         return {}

@@ -1,8 +1,8 @@
-"""A connector that begins at given offsets, from its first record on (what KIP-995 proposes).
+"""Creation of a connector that starts at given offsets with its first record (KIP-995).
 
-Created stopped, so that it cannot run before its offsets are set; what a namesake has left behind
-is backed up and removed, never merged; then the state that was asked for. If a step fails, what was
-there is put back and the connector is deleted again.
+The connector is created stopped, so that it cannot run before its offsets are set. Offsets that an
+earlier connector of its name left are backed up and removed, never merged. Then it gets the
+requested state. If a step fails, the earlier offsets are restored and the connector is deleted.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class CreationRequest:
 
 @dataclass(frozen=True, slots=True)
 class NewConnector:
-    """What is to be created. Its configuration may hold secrets, and is not shown.
+    """The connector to create. Its configuration may hold secrets, and is not shown.
 
-    config      as Connect is to have it
+    config      for Connect
     offsets     the document: KIP-199, the body of a PATCH, or a list of pairs; None for none
-    state       what it is to be in the end
-    allow_new   see Request
+    state       its final state
+    allow_new   as in OffsetsRequest
     """
 
     name: str
@@ -92,8 +92,9 @@ class NewConnector:
 
 
 def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[ValidationProblem, ...]:
-    """Read a configuration alone, or a body of `POST /connectors`; or say what is wrong with it. No
-    problem repeats a value.
+    """Parse a configuration alone, or a body of `POST /connectors`; return problems if any.
+
+    No problem repeats a value.
     """
     try:
         parsed = msgspec.json.decode(raw)
@@ -165,7 +166,7 @@ def prepare_create(
     *,
     clock: UnixClock | None = None,
 ) -> PreparedChange:
-    """Check everything that can be known before the connector is there."""
+    """Prepare the creation, with every check that is possible before the connector exists."""
     mine = check_strimzi_ownership(connect, connector.name)
     if mine is not None:
         return PreparedChange(connector.name, (mine,))
@@ -222,7 +223,7 @@ def _check_offsets(
     settings: ConnectorSettings,
     state: RequestedState,
 ) -> tuple[tuple[ValidationProblem, ...], tuple[str, ...]]:
-    """Return what is wrong with the offsets, and what a person should know."""
+    """Return the problems of the offsets, and notes for the user."""
     name = request.connector
     if not request.pairs:
         said = (
@@ -260,7 +261,7 @@ def _find_section(connector: NewConnector) -> OffsetsSection | tuple[ValidationP
 def _find_obstacles(
     reader: RestOffsetReader, connect: Connect, connector: NewConnector
 ) -> list[ValidationProblem]:
-    """What of this Connect cluster speaks against it."""
+    """Return what in this Connect cluster prevents the creation."""
     stop = format_connector_command("connectors stop", connector.name)
     found = [
         replace(problem, right=_MANUAL_ADVICE.format(stop=stop))
@@ -290,7 +291,7 @@ _MANUAL_ADVICE: Final = (
 def _gather_facts(
     config: Config, connect: Connect, request: OffsetsRequest, settings: ConnectorSettings
 ) -> ValidationFacts:
-    """What the offsets are held against: what the connector would read."""
+    """Gather the facts for checking the offsets, about the topics that the connector would read."""
     kafkas = connector_facts.KafkaClusterPool(config.kafka)
     try:
         return connector_facts.gather_facts(

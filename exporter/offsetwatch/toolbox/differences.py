@@ -1,4 +1,4 @@
-"""What a request would change: offsets now against offsets wanted. Pure."""
+"""Changes that a request would make: current offsets compared with requested ones. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offsetwatch.toolbox.offset_shapes import SINK, Fields, parse_fields
 
 
 class OffsetChangeKind(StrEnum):
-    """What happens to one partition's offset."""
+    """The kind of change of one partition's offset."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -23,12 +23,12 @@ class OffsetChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One partition whose offset is not the same.
+    """A partition whose current and requested offsets differ.
 
     before, after   JSON, or None for none
-    key             as of a Pair
-    order           of `after` against `before`, where the connector keeps an order and has both
-    distance        from `before` to `after`, where one number is the position
+    key             as in PartitionOffset
+    order           of `after` against `before`, where the connector has an order and both exist
+    distance        from `before` to `after`, where the position is one number
     """
 
     partition: str
@@ -40,24 +40,24 @@ class Change:
 
     @property
     def kind(self) -> OffsetChangeKind:
-        """See Kind."""
+        """The kind of change, by which of `before` and `after` exist."""
         if self.before is None:
             return OffsetChangeKind.ADDED
         return OffsetChangeKind.REMOVED if self.after is None else OffsetChangeKind.CHANGED
 
     @property
     def pair(self) -> PartitionOffset:
-        """What is to be asked for."""
+        """The requested offset as a pair."""
         return PartitionOffset(self.partition, self.after, self.key)
 
 
 def compute_changes(
     now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
 ) -> tuple[Change, ...]:
-    """What asking for `wanted` would change, in the order of `wanted`; what it does not name stays.
-    `class_name` is the connector's, where it is known: it says what its offsets mean.
+    """Return what a request would change, in its order; partitions that it does not name stay.
 
-    Numbers are compared with their types: 5 and 5.0 are not the same to a connector.
+    `class_name` is the connector's, where it is known: it determines the meaning of its offsets.
+    Numbers are compared with their types: 5 and 5.0 differ to a connector.
     """
     have = {pair.partition: pair.offset for pair in now}
     return tuple(
@@ -76,8 +76,9 @@ def compute_changes(
 def compute_differences(
     now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
 ) -> tuple[Change, ...]:
-    """All in which `wanted` differs, partitions that only `now` has among it: sorted. `class_name`:
-    as in `changes`.
+    """Return all differences, sorted, including partitions that only `now` has.
+
+    `class_name` is as in compute_changes.
     """
     named = {pair.partition for pair in wanted}
     gone = tuple(
@@ -91,7 +92,7 @@ def compute_differences(
 
 
 def describe_directions(found: tuple[Change, ...]) -> tuple[str, ...]:
-    """What going forward or back means, where it is known which way it goes."""
+    """Describe the effect of moving forward or back, for changes with a known order."""
     said = {
         Order.AHEAD: "forward: the records in between are skipped for good",
         Order.BEHIND: "back: the records in between are processed again",
@@ -112,7 +113,7 @@ def compute_change(
     *,
     class_name: str = "",
 ) -> Change:
-    """One partition's change, with its direction where that is known."""
+    """Build one partition's change, with its order and distance where they are known."""
     order = distance = None
     if before is not None and after is not None:
         order = _compare_order(partition, before, after, class_name)
@@ -131,9 +132,7 @@ def _compare_order(partition: str, before: str, after: str, class_name: str) -> 
 
 
 def _parse_position(partition: str, text: str, class_name: str) -> int | None:
-    """Return the one integer that is the position; None where there is none, or it is not known
-    which.
-    """
+    """Return the one integer that is the position; None if there is none or it is unknown."""
     fields = parse_fields(partition)
     if _is_sink_partition(fields):
         number = (parse_fields(text) or {}).get(SINK.position)

@@ -1,11 +1,11 @@
-"""Offsets as people keep them: KIP-199's JSON, in files and standard streams, and PATCH bodies.
+"""Documents of offsets: KIP-199's JSON, in files and standard streams, and PATCH bodies.
 
     {"connector": [{"partition": {...}, "offset": {...} or null}, ...], ...}
 
-An entry of a source partition whose map is no HashMap has its raw key as well, as a text: `key`.
+An entry of a source partition whose map is no HashMap also has its raw key, as a text: `key`.
 
-Reading is strict where Connect is not: what Connect would take for something else (a missing
-`offset` for a reset, a partition given twice for its last) is a problem with its place. Pure.
+Parsing is strict where Connect is not: what Connect would misinterpret (a missing `offset` as a
+reset, the last of duplicate partitions as the only one) is a problem with its position. Pure.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _DOCUMENT_SHAPE = (
 
 @dataclass(frozen=True, slots=True)
 class OffsetsSection:
-    """One connector's part, in the order of the document, each partition once.
+    """The offsets of one connector in document order, each partition once.
 
-    where       its place in the document, for problems
+    where       its position in the document, for problems
     """
 
     connector: str
@@ -46,17 +46,17 @@ class OffsetsSection:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsDocument:
-    """Connectors and what their offsets are to be; who is not in it stays as they are."""
+    """Connectors and their requested offsets; connectors that are not in it stay unchanged."""
 
     sections: tuple[OffsetsSection, ...]
 
     def connectors(self) -> tuple[str, ...]:
-        """Their names, in the order of the document."""
+        """Return the connectors' names in document order."""
         return tuple(section.connector for section in self.sections)
 
 
 class _JsonObject(tuple[tuple[str, Any], ...]):
-    """A JSON object as it was written: a name may come twice."""
+    """A JSON object as it was written: a name may occur twice."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class _JsonObject(tuple[tuple[str, Any], ...]):
 def parse_document(
     raw: bytes, *, patch_of: str | None = None, list_of: str | None = None
 ) -> OffsetsDocument | tuple[ValidationProblem, ...]:
-    """A document, or all that is wrong with it.
+    """Parse a document; return it or all its problems.
 
     patch_of    the connector that `{"offsets": [...]}` is about: without it, that is a document
                 about a connector named `offsets`
@@ -95,7 +95,7 @@ def parse_document(
 def parse_pair(
     partition: str, offset: str, where: str
 ) -> PartitionOffset | tuple[ValidationProblem, ...]:
-    """One pair whose halves were written apart, as on a command line, or what is wrong with it."""
+    """Parse a partition and an offset given apart, as on a command line; return problems if any."""
     halves = [_parse_json(half.encode(errors="surrogatepass")) for half in (partition, offset)]
     found = [
         ValidationProblem(f"{where}.{name}", half.wrong, half.right)
@@ -111,7 +111,7 @@ def parse_pair(
 def find_duplicate_partitions(
     where: str, pairs: tuple[PartitionOffset, ...]
 ) -> Iterator[ValidationProblem]:
-    """Every partition that is given more than once: Connect takes the last, without a word."""
+    """Yield every partition that is given more than once: Connect would silently take the last."""
     first: dict[str, int] = {}
     for index, pair in enumerate(pairs):
         before = first.setdefault(pair.partition, index)
@@ -124,7 +124,7 @@ def find_duplicate_partitions(
 
 
 def format_kip199(sections: Iterable[tuple[str, Iterable[PartitionOffset]]]) -> str:
-    """The way back, one line for each pair; integers of any size stay exact."""
+    """Format a KIP-199 document, one line for each pair; integers of any size stay exact."""
     return (
         _format_block("{", "}", "", [_format_section(name, pairs) for name, pairs in sections])
         + "\n"
@@ -151,7 +151,7 @@ def _format_block(left: str, right: str, indent: str, lines: list[str]) -> str:
 
 
 def _parse_json(raw: bytes) -> Any:
-    """Any JSON value, objects as _Object; a Problem for what is none."""
+    """Parse any JSON value, objects as _JsonObject; return a ValidationProblem if it is invalid."""
     try:
         text = raw.decode("utf-8-sig")
         return json.loads(text, object_pairs_hook=_JsonObject, parse_constant=_reject_constant)
@@ -173,14 +173,14 @@ def _reject_constant(name: str) -> None:
 
 
 def _is_patch(parsed: _JsonObject) -> bool:
-    """A body without `offsets` is still none of KIP-199's if it is empty."""
+    """Return whether the object is a PATCH body; an empty one is, although it has no `offsets`."""
     return not parsed or any(name == "offsets" for name, _ in parsed)
 
 
 def _parse_patch(
     connector: str, parsed: _JsonObject, found: list[ValidationProblem]
 ) -> OffsetsSection:
-    """The body of a PATCH: `offsets` and nothing beside it, and at least one pair in it."""
+    """Parse a PATCH body: `offsets` with at least one pair, and no other field."""
     right = 'a PATCH body is {"offsets": [{"partition": {…}, "offset": {…}}, …]}'
     found.extend(
         ValidationProblem(f"$.{name}", "unknown beside `offsets`", right)
@@ -210,7 +210,7 @@ def _parse_entries(
 
 
 def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> PartitionOffset | None:
-    """The pair, if every part of it is what it must be."""
+    """Parse an entry; None if any part of it is wrong."""
     before = len(found)
     if not isinstance(entry, _JsonObject):
         found.append(
@@ -251,13 +251,13 @@ def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> Part
 
 
 def _is_key(key: Any, partition: str) -> bool:
-    """The connector's name in it is not looked at: a document may be imported for another one."""
+    """Return whether a raw key is for this partition; its connector may differ, for an import."""
     found = decode_key(key.encode()) if isinstance(key, str) and _is_text(key) else None
     return isinstance(found, SourceKey) and found.is_spelling and found.identity == partition
 
 
 def _parse_map(where: str, value: Any, found: list[ValidationProblem]) -> dict[str, Scalar] | None:
-    """A flat map of what Connect can keep; None for null."""
+    """Parse a flat map of values that Connect can store; None for null."""
     if value is None:
         return None
     if not isinstance(value, _JsonObject):
@@ -272,7 +272,7 @@ def _parse_map(where: str, value: Any, found: list[ValidationProblem]) -> dict[s
 
 
 def _check_value(where: str, name: str, value: Any) -> Iterator[ValidationProblem]:
-    """Why Connect could not keep this value as it stands."""
+    """Yield why Connect could not store this value."""
     match value:
         case _JsonObject() | list():
             right = "Connect keeps text, numbers, true, false and null in partitions and offsets"
@@ -307,7 +307,7 @@ def _find_duplicate_names(where: str, parsed: _JsonObject) -> Iterator[Validatio
 
 
 def _describe_json_type(value: Any) -> str:
-    """What it is, for people."""
+    """Return the type of a value in words, for users."""
     match value:
         case None:
             return "null"

@@ -1,6 +1,6 @@
-"""A connector's life, changed carefully: stop, pause, resume, restart, delete.
+"""Preparation of plans that stop, pause, resume, restart or delete a connector.
 
-Each becomes a plan for remedy's runner, or problems, or nothing where it is so already.
+The result is a plan for remedy's runner, problems, or nothing if no change is needed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ _VERBS: Final = {
 
 
 def check_strimzi_ownership(connect: Connect, name: str) -> ValidationProblem | None:
-    """Why nothing of it is changed over REST: an operator would put it back, or half of it."""
+    """Return why Strimzi forbids changes over REST; None if it does not own the connectors.
+
+    Its operator would revert them, in whole or in part.
+    """
     strimzi = connect.strimzi
     if strimzi is None:
         return None
@@ -70,7 +73,7 @@ def prepare_state(
     *,
     watch_s: float = 0.0,
 ) -> PreparedChange:
-    """Stop, pause or resume; what is resumed is watched for `watch_s`."""
+    """Prepare a stop, pause or resume; after a resume the connector is watched for `watch_s`."""
     needs = STOPPED_STATE_SINCE if state is RequestedState.STOPPED else None
     mine = check_strimzi_ownership(connect, name)
     if mine is not None:
@@ -110,8 +113,9 @@ def prepare_restart(
     only_failed: bool,
     watch_s: float = 0.0,
 ) -> PreparedChange:
-    """Restart the connector and its tasks, all or those that have failed, and watch them for
-    `watch_s`.
+    """Prepare a restart of the connector and its tasks, all or only failed ones.
+
+    They are watched for `watch_s` afterwards.
     """
     reader = RestOffsetReader(connect)
     known = reader.connector(name)
@@ -138,7 +142,7 @@ def _build_watch(seconds: float) -> tuple[Watch, ...]:
 def prepare_delete(
     connect: Connect, kafka: Kafka | None, name: str, author: Author
 ) -> PreparedChange:
-    """Delete the connector. What it leaves behind is backed up before, and said."""
+    """Prepare a deletion. The offsets that remain are backed up before, and reported."""
     mine = check_strimzi_ownership(connect, name)
     if mine is not None:
         return PreparedChange(name, (mine,))
@@ -168,8 +172,10 @@ def _describe_remaining_offsets(known: Connector, reader: RestOffsetReader) -> s
 
 
 def infer_target_state(connector: Connector) -> RequestedState:
-    """What it was asked to be, as far as Connect tells: of one that failed or moves just now it
-    does not, and nearly always that is to run.
+    """Return the state that was requested for the connector, as far as Connect shows it.
+
+    It does not for a failed or rebalancing connector; then it is RUNNING, which is nearly always
+    right.
     """
     match connector.state:
         case "paused":
@@ -182,8 +188,10 @@ def infer_target_state(connector: Connector) -> RequestedState:
 def check_worker_versions(
     connect: Connect, needs: tuple[int, int] | None, *, found: WorkerVersions | None = None
 ) -> tuple[ValidationProblem, ...]:
-    """Workers that do not know what is to be asked for, by their addresses: a leader of an older
-    version would refuse it, or take STOPPED for PAUSED. One that gives no answer may be gone.
+    """Return workers older than the request needs, by their addresses.
+
+    A leader of an older version would refuse the request, or take STOPPED for PAUSED. A worker that
+    does not answer may have been removed.
     """
     if needs is None:
         return ()
@@ -212,7 +220,7 @@ def check_worker_versions(
 
 
 def describe_silent_workers(found: WorkerVersions) -> tuple[str, ...]:
-    """Workers that gave no answer: nobody knows their version, should they come back."""
+    """Describe workers that did not answer, whose version is unknown should they come back."""
     return tuple(
         f"the worker at {url} gives no answer ({why}), so its version is unknown"
         for url, why in found.silent
@@ -220,7 +228,7 @@ def describe_silent_workers(found: WorkerVersions) -> tuple[str, ...]:
 
 
 def report_missing_connector(reader: RestOffsetReader, name: str) -> ValidationProblem:
-    """It is not there; what is."""
+    """Return the problem that the connector is missing, with the nearest or existing names."""
     names = reader.connectors()
     meant = find_nearest(name, names)
     right = f"did you mean {meant}?" if meant else f"it has: {format_names(names) or 'none'}"
@@ -229,7 +237,7 @@ def report_missing_connector(reader: RestOffsetReader, name: str) -> ValidationP
 
 
 def build_subject(reader: RestOffsetReader, known: Connector) -> PlanSubject:
-    """What is changed over REST."""
+    """Build the subject of a plan over REST."""
     kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
     return PlanSubject(
         driver="rest",

@@ -1,8 +1,8 @@
-"""Which offsets a log has room for. Pure; called by validation.py.
+"""Checks of offsets against a partition's log range. Pure; called by validation.py.
 
-Two kinds of offset, and they differ by one: a sink's is the NEXT record to read, MirrorMaker's the
-LAST one it has copied (MirrorSourceTask seeks to offset + 1). Past the end of its log a consumer
-starts over by `auto.offset.reset`, which copies all of a topic again, or none of it.
+Two kinds of offset differ by one: a sink's is the NEXT record to read, MirrorMaker's the LAST one
+it has copied (MirrorSourceTask seeks to offset + 1). Past the end of its log a consumer applies
+`auto.offset.reset`, which copies all of a topic again, or none of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class PartitionLogRange(NamedTuple):
-    """One Kafka partition: its name, its first record, and what its next one will be."""
+    """The log range of a Kafka partition: its name, its first offset, and its next offset."""
 
     name: str
     start: int
@@ -19,7 +19,7 @@ class PartitionLogRange(NamedTuple):
 
 
 def check_next_offset(log: PartitionLogRange, value: int) -> tuple[str, str] | None:
-    """Why `value` cannot be the next record to read, and what can; None if it can."""
+    """Return why `value` cannot be the next record to read, and what can; None if it can."""
     if log.start <= value <= log.end:
         return None
     right = (
@@ -32,7 +32,7 @@ def check_next_offset(log: PartitionLogRange, value: int) -> tuple[str, str] | N
 def check_last_offset(
     log: PartitionLogRange, value: int, *, null_is_end: bool
 ) -> tuple[str, str] | None:
-    """Why `value` cannot be the last record that was copied, and what can; None if it can.
+    """Return why `value` cannot be the last record copied, and what can; None if it can.
 
     null_is_end     a partition without an offset is read from its end
     """
@@ -50,7 +50,7 @@ def check_last_offset(
 
 
 def format_range(first: int, last: int) -> str:
-    """Both ends included."""
+    """Format a range that includes both ends."""
     return f"only {first}" if first == last else f"{first} to {last}"
 
 

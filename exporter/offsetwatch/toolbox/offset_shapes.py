@@ -1,7 +1,6 @@
-"""What the partitions and offsets of the connectors we know look like, and what is wrong with one
-that does not. Pure; called by validation.py.
+"""Shapes of the partitions and offsets of known connectors, and checks. Pure.
 
-A type that is not here has its own way: of its offsets only what it wrote itself is known.
+A connector type that is not here has its own format: only the offsets that it wrote are known.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ _FILE = "org.apache.kafka.connect.file."
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One type of connector.
+    """The shape of one connector type's partitions and offsets.
 
-    name        for people
+    name        for users
     partition   the fields of a partition: text, or a whole number that no Kafka partition exceeds
     position    the one field of an offset: a whole number, not negative
-    constant    the offset is 0 in every case, and no task ever reads it
+    constant    the offset is always 0, and no task reads it
     example     a partition, in JSON
     """
 
@@ -86,19 +85,19 @@ _SHAPES_BY_CLASS = {
 
 
 def find_shape(kind: ConnectorKind, class_name: str) -> Shape | None:
-    """By the class; every sink is one, whatever its class."""
+    """Return the shape for the class, or SINK for any sink; None if unknown."""
     return SINK if kind is ConnectorKind.SINK else _SHAPES_BY_CLASS.get(class_name)
 
 
 def parse_fields(text: str | None) -> dict[str, Scalar] | None:
-    """A partition or an offset of a Pair, with its fields; None for null."""
+    """Parse a partition or an offset of a PartitionOffset; None for null."""
     if text is None or text == "null":
         return None
     return msgspec.json.decode(text.encode(), type=dict[str, str | int | float | bool | None])
 
 
 def find_partition_flaws(shape: Shape, fields: Fields | None) -> Iterator[Flaw]:
-    """What is wrong with a partition; Connect would keep it, and no task ever look it up."""
+    """Yield the flaws of a partition; Connect would store it, and no task would ever look it up."""
     if fields is None:
         yield "", f"no partition of a {shape.name} is null", f"like {shape.example}"
         return
@@ -118,7 +117,7 @@ def find_partition_flaws(shape: Shape, fields: Fields | None) -> Iterator[Flaw]:
 
 
 def find_offset_flaws(shape: Shape, fields: Fields) -> Iterator[Flaw]:
-    """What is wrong with an offset that is not null, before any log is asked."""
+    """Yield the flaws of an offset that is not null, without reading any log."""
     example = f'{{"{shape.position}":{0 if shape.constant else 123}}}'
     yield from _check_field_names(shape, fields, (shape.position,), example)
     value = fields.get(shape.position)
@@ -144,7 +143,7 @@ def _check_field_names(
 
 
 def _check_number(name: str, value: Scalar, largest: int | None) -> Iterator[Flaw]:
-    """A long of Java's is an integer without quotes and without a fraction."""
+    """Yield the flaws of a number: a Java long has no quotes and no fraction."""
     if isinstance(value, bool) or not isinstance(value, int):
         meant = _guess_number(value)
         right = "a whole number without quotes" if meant is None else f'"{name}": {meant}'
@@ -161,7 +160,7 @@ def _is_number(value: Scalar, wanted: int) -> bool:
 
 
 def _guess_number(value: Scalar) -> int | None:
-    """The whole number that was probably meant."""
+    """Return the whole number that was probably meant; None if there is none."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit():
@@ -174,12 +173,12 @@ def _format_guess(value: Scalar) -> str:
 
 
 def format_value(value: Scalar) -> str:
-    """As JSON, for people."""
+    """Format a value as JSON, for users."""
     return encode_sorted(value).decode()
 
 
 def describe_type(value: Scalar) -> str:
-    """What kind of value it is to Connect, for people."""
+    """Describe Connect's type of a value, for users."""
     match value:
         case bool():
             return "true or false"

@@ -1,7 +1,7 @@
-"""Offsets for another name: of a connector, or of the cluster that MirrorMaker calls by an alias.
+"""Renaming of connectors, and of MirrorMaker's cluster aliases, in documents of offsets.
 
-Both are inside the keys under which Connect looks offsets up, so a connector that is renamed, or
-made again elsewhere under another alias, starts from scratch unless its offsets are. Pure.
+Both names are part of the keys by which Connect finds offsets: without its renamed offsets, a
+connector that is renamed, or recreated under another alias, starts from scratch. Pure.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _ALIASES = {
 def rename_document(
     document: OffsetsDocument, connectors: Mapping[str, str], aliases: Mapping[str, str]
 ) -> OffsetsDocument | tuple[ValidationProblem, ...]:
-    """The document with new names, or what is wrong with them: a name that is not in it, or two
-    that become one.
+    """Return the document with new names, or the problems.
+
+    A problem is a name that is not in the document, or two names that become one.
     """
     known = set(document.connectors())
     found = [*_find_unknown_names("--rename", connectors, known)]
@@ -84,9 +85,10 @@ def _collect_aliases(document: OffsetsDocument) -> set[str]:
 
 
 def _find_alias_fields(fields: Fields | None) -> tuple[str, ...]:
-    """Return the fields that hold an alias. A document tells no class, and needs none here: the
-    shapes are MirrorMaker's alone. Of a connector of another class, whoever writes the offsets
-    refuses partitions that were never there.
+    """Return the fields that hold an alias.
+
+    A document has no class, and needs none here: the shapes are MirrorMaker's alone. For a
+    connector of another class, the write refuses partitions that never existed.
     """
     return _ALIASES.get(DIALECTS[find_dialect(fields, "")], ())
 

@@ -1,5 +1,7 @@
-"""A connector set back to where it stood at a moment: what that means. Pure, but for the questions
-it is given; which offsets those are, the command line has from the history tables.
+"""Preparation of a connector's return to its offsets of an earlier moment.
+
+The command line reads those offsets from the history tables. Pure, except for queries through the
+store.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from offsetwatch.toolbox.validation import (
 def prepare_rewind(
     store: OffsetStore, request: OffsetsRequest, moment: str, author: Author, *, allow_skip: bool
 ) -> FlowChange:
-    """The change that brings a connector back, checked like any other; of a mirror also what it
-    costs in records. `moment` is for people.
+    """Prepare the change to the earlier offsets, and check it; for a mirror also its costs.
+
+    `moment` is for users.
     """
     name = request.connector
     asked = ConnectorChangeRequest(request=request, verb=f"set {name} back to {moment}")
@@ -55,8 +58,9 @@ def prepare_rewind(
 
 
 def find_forward_moves(changes: Collection[Change]) -> tuple[ValidationProblem, ...]:
-    """Partitions that stood further ahead at that moment than they do now: that is no way back.
-    One without an offset stands at the beginning.
+    """Return partitions whose earlier offset is ahead of the current one, as problems.
+
+    A partition without an offset is at the beginning.
     """
     return tuple(
         ValidationProblem(
@@ -77,7 +81,7 @@ def _describe_position(change: Change) -> str:
 
 
 def describe_unordered_changes(changes: Collection[Change]) -> tuple[str, ...]:
-    """That some partitions may not go back at all."""
+    """Describe how many partitions have no known order, and so may not go back."""
     count_of = sum(
         change.kind is OffsetChangeKind.CHANGED and change.order in {None, Order.UNORDERED}
         for change in changes
@@ -89,7 +93,7 @@ def describe_unordered_changes(changes: Collection[Change]) -> tuple[str, ...]:
 def compute_copy_costs(
     facts: ValidationFacts, present: Collection[PartitionOffset], changes: Collection[Change]
 ) -> tuple[CopyCost, ...]:
-    """What it means in records, of a mirror; nothing of others."""
+    """Compute the costs in records of a mirror; empty for others."""
     if facts.mirror is None:
         return ()
     stored = parse_mirror_pairs(present)
@@ -108,7 +112,10 @@ def compute_copy_costs(
 
 
 def _collect_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[TopicPartition]:
-    """Those of offsets to be removed as well: they are counted from the start of their logs."""
+    """Return the partitions to read, including those of offsets to be removed.
+
+    The costs of removed offsets are counted from the start of their logs.
+    """
     return find_named_partitions(pairs) | frozenset(
         build_upstream_partition(partition) for partition in parse_mirror_pairs(pairs)
     )

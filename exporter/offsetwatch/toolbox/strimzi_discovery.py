@@ -1,9 +1,10 @@
-"""What Strimzi runs in a namespace, as a configuration of ours: Kafka clusters with the addresses
-and the credentials that its resources name, Connect clusters and MirrorMakers with their REST
-addresses, and who owns which connector.
+"""Discovery of a configuration from the Strimzi resources of a namespace.
 
-Pure: resources and secrets are given. Nothing of a
-secret stands in what is made, but the paths of files that hold it.
+It finds Kafka clusters with the addresses and credentials that resources name, Connect clusters and
+MirrorMakers with their REST addresses, and the owner of each connector.
+
+Pure: the caller reads resources and secrets. The configuration has no secrets, only the paths of
+files that hold them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _REST_PORT: Final = 8083
 
 @dataclass(frozen=True, slots=True)
 class NamespaceResources:
-    """Of one namespace, as they were listed."""
+    """The Strimzi resources of one namespace, as they were listed."""
 
     namespace: str
     kafkas: tuple[Json, ...] = ()
@@ -42,7 +43,7 @@ class NamespaceResources:
 
 @dataclass(slots=True)
 class StrimziDiscoveryResult:
-    """The configuration, and what a person should know of it.
+    """The discovered configuration, and notes about it for the user.
 
     files   name of a file -> the parts of secrets that it holds, one after the other
     owners  (Connect cluster, connector) -> kind and name of the resource that owns it
@@ -56,7 +57,7 @@ class StrimziDiscoveryResult:
 
 
 def discover_config(resources: NamespaceResources, *, folder: str) -> StrimziDiscoveryResult:
-    """Everything that can be told; files of secrets are to be in `folder`."""
+    """Discover the configuration; files of secrets are in `folder`."""
     found = StrimziDiscoveryResult()
     for connect in resources.connects:
         _add_connect(resources, connect, found, folder)
@@ -130,7 +131,7 @@ def _add_kafka(
     found: StrimziDiscoveryResult,
     folder: str,
 ) -> str:
-    """The name of the cluster that a client's section reaches; made where it is new."""
+    """Return the name of the cluster that a client section reaches; add it if it is new."""
     bootstrap = ",".join(part.strip() for part in str(client.get("bootstrapServers")).split(","))
     own = next(
         (kafka for kafka in resources.kafkas if bootstrap in _collect_addresses(resources, kafka)),
@@ -147,7 +148,7 @@ def _add_kafka(
 
 
 def _collect_addresses(resources: NamespaceResources, kafka: Json) -> frozenset[str]:
-    """All by which clients reach it: as its status tells, and by its Service."""
+    """Return all client addresses of a cluster, from its status and its Service."""
     listeners = (kafka.get("status") or {}).get("listeners") or ()
     told = {str(listener.get("bootstrapServers")) for listener in listeners}
     service = f"{_read_name(kafka)}-kafka-bootstrap"
@@ -166,7 +167,7 @@ def _list_listeners(kafka: Json) -> Iterable[Json]:
 def _build_properties(
     client: Mapping[str, Any], name: str, found: StrimziDiscoveryResult, folder: str
 ) -> dict[str, str]:
-    """librdkafka's, for what Strimzi says to its own clients."""
+    """Build librdkafka's properties from the client settings in a Strimzi resource."""
     properties: dict[str, str] = {}
     how = client.get("authentication") or {}
     kind, tls = str(how.get("type") or ""), client.get("tls")
@@ -202,7 +203,7 @@ def _build_properties(
 
 
 def _parse_secret_ref(trusted: Mapping[str, Any]) -> SecretKeyRef:
-    """The key of a certificate, or a pattern of keys."""
+    """Return the key of a certificate, or a pattern of keys."""
     return str(trusted.get("secretName")), str(
         trusted.get("certificate") or trusted.get("pattern") or "*.crt"
     )
@@ -216,7 +217,7 @@ def _add_secret_file(
 
 
 def build_file_text(parts: Iterable[SecretKeyRef], secrets: Mapping[str, Json]) -> str:
-    """What a file is to hold. Raises KeyError with what is missing."""
+    """Build the text of a file. Raises KeyError with what is missing."""
     found = []
     for secret, key in parts:
         data = secrets[secret].get("data") or {}
@@ -233,7 +234,7 @@ def build_file_text(parts: Iterable[SecretKeyRef], secrets: Mapping[str, Json]) 
 
 
 def _build_cluster_name(bootstrap: str) -> str:
-    """A name for a cluster that Strimzi does not run here."""
+    """Build a name for a cluster that Strimzi does not run here."""
     first = bootstrap.partition(",")[0].strip()
     address = parse_address(first)
     host = first.partition(":")[0] if address is None else address.host

@@ -1,4 +1,4 @@
-"""Words for people: what was probably meant, and how a list is told. Pure."""
+"""Suggestions for misspelt names, and short lists of names for users. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ CANDIDATES_MAX: Final = 500
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that was probably meant; None if none is near. Of very many, not all are
-    compared: each takes as long as a glance at it.
+    """Return the nearest name in `known`; None if none is near.
+
+    At most CANDIDATES_MAX names of similar length are compared, because each comparison takes long.
     """
     alike = (other for other in known if abs(len(other) - len(name)) <= LENGTHS_APART_MAX)
     found = get_close_matches(name, sorted(islice(alike, CANDIDATES_MAX)), n=1, cutoff=0.6)
@@ -39,7 +40,7 @@ def explain_offsets_name(name: str) -> str:
 
 
 def format_names(names: Iterable[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first names, and how many more there are."""
     listed = sorted(names)
     more = len(listed) - NAMES_LISTED_MAX
     return ", ".join(listed[:NAMES_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")

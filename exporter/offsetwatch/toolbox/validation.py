@@ -1,9 +1,8 @@
-"""Is this request sound? Pure: what is asked for, held against what is known of the world.
+"""Validation of requested offsets against the facts about a connector. Pure.
 
-Connect checks next to nothing of what it is asked to write (a wrong alias, a topic that is not
-there, an offset past the end of its log: all 200), and finds out when the tasks start. So every
-problem is found here first, all of them at once, each with what would be right. What is not known
-is a problem too.
+Connect hardly validates the offsets that it writes (a wrong alias, a missing topic, an offset past
+the end of its log: all 200); the tasks fail when they start. So every problem is found here first,
+all of them at once, each with a correction. An unknown fact is a problem too.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ EXPLANATIONS_MAX: Final = 20  # beyond that nobody reads what was probably meant
 
 @dataclass(frozen=True, slots=True)
 class ValidationProblem:
-    """One thing that is wrong with a request.
+    """A problem of a request.
 
-    where   its place in the document: `name[3].offset.position`
+    where   its position in the document: `name[3].offset.position`
     wrong   what is wrong with it, one clause
-    right   what would be right, or what to do to find out; "" where nobody can say
+    right   the correction, or how to find it; "" if unknown
     """
 
     where: str
@@ -61,11 +60,12 @@ class ValidationProblem:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsRequest:
-    """What one connector's offsets are to be, in the order of the document, each partition once.
+    """The requested offsets of one connector in document order, each partition once.
 
-    where       of the list in its document, for Problem: `name`, or `offsets` of a PATCH body
-    allow_new   source partitions that were never there may be made, and the values of those that
-                nobody here can check be written
+    where       of the list in its document, for ValidationProblem: `name`, or `offsets` of a PATCH
+                body
+    allow_new   source partitions that never existed may be created, and values that cannot be
+                checked may be written
     """
 
     connector: str
@@ -76,7 +76,7 @@ class OffsetsRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReadableRange:
-    """The records a partition holds: those from `start` up to and without `end`.
+    """The offsets of a partition's readable records: from `start` up to, but without, `end`.
 
     end     as the connector's consumer sees it: the last stable offset where it reads committed
             records only, else the high watermark
@@ -88,18 +88,18 @@ class ReadableRange:
 
 @dataclass(frozen=True, slots=True)
 class ValidationFacts:
-    """What is known of one connector and of what it reads.
+    """Facts about one connector and the topics that it reads.
 
-    kind, class_name    UNKNOWN and "" where nobody tells (an offsets file)
+    kind, class_name    UNKNOWN and "" if unknown (an offsets file)
     mirror, sink        its settings, where it is a MirrorSourceConnector, or a sink
-    present             its offsets now, as the place shows them
-    topics              topic -> number of partitions, of the cluster that it reads from; None: not
-                        known
-    logs                of the partitions that the request names, those that could be asked for
-    assigned            what the tasks of a mirror copy; None where that is not known, as of one
-                        that has been stopped
+    present             its current offsets, as its reader returns them
+    topics              topic -> number of partitions, of the cluster that it reads from; None if
+                        unknown
+    logs                of the partitions in the request, those that could be read
+    assigned            what the tasks of a mirror copy; None if unknown, as for a mirror that has
+                        been stopped
     filename            `file` of a FileStreamSourceConnector
-    unknown             why something is not known, each with what to configure
+    unknown             why a fact is unknown, each with what to configure
     """
 
     connector: str
@@ -116,9 +116,7 @@ class ValidationFacts:
 
 
 def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[TopicPartition]:
-    """The Kafka partitions whose log bounds a request needs: of a mirror or of a sink, and only
-    where an offset is given.
-    """
+    """Return the partitions with a requested offset, of a mirror or a sink: their logs are read."""
     found = (
         _parse_topic_partition(parse_fields(pair.partition))
         for pair in pairs
@@ -128,7 +126,7 @@ def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[Topic
 
 
 def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
-    """All that is wrong, in the order of the document; nothing if it can be carried out."""
+    """Return all problems in document order; empty if the request can be executed."""
     request_check = _build_check(request, facts)
     found: list[ValidationProblem] = []
     for index, pair in enumerate(request.pairs):
@@ -143,7 +141,7 @@ def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[Vali
 
 
 def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str, ...]:
-    """What is not wrong, and may still not be what was meant."""
+    """Return notes about what is valid but may be unintended."""
     request_check = _build_check(request, facts)
     remarks: dict[str, list[str]] = {}
     for pair in request.pairs:
@@ -168,7 +166,7 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
 def _report_unreadable_logs(
     request: OffsetsRequest, request_check: _RequestCheck
 ) -> tuple[ValidationProblem, ...]:
-    """Unknown means no: said once, and not for each partition."""
+    """Report unreadable logs as one problem, and not for each partition."""
     unknown = sorted(request_check.unseen(request.pairs))
     if not unknown or request.allow_new:
         return ()
@@ -186,11 +184,11 @@ def _report_unreadable_logs(
 
 @dataclass(frozen=True, slots=True)
 class _RequestCheck:
-    """One request, held against the facts.
+    """The check of one request against the facts.
 
-    there   the partitions that have an offset, and these
+    there   the partitions that have an offset, with their offsets
     listed  those that are listed without one
-    brief   what was meant is not searched for: it takes as long as there are partitions
+    brief   corrections are not searched for: a search takes time in proportion to the partitions
     """
 
     request: OffsetsRequest
@@ -201,7 +199,7 @@ class _RequestCheck:
     brief: bool = False
 
     def flaws(self, pair: PartitionOffset) -> Iterator[Flaw]:
-        """All that is wrong with one pair; fields begin with `partition` or `offset`."""
+        """Yield all flaws of one pair; their fields begin with `partition` or `offset`."""
         present = pair.partition in self.there
         if pair.offset is None and present:
             return  # whatever it is, it is there, and can be removed
@@ -218,7 +216,7 @@ class _RequestCheck:
             yield from _prefix_flaws("offset", self._range_flaws(partition, offset))
 
     def remarks(self, pair: PartitionOffset) -> Iterator[str]:
-        """What a person should know of one pair that is not wrong."""
+        """Yield notes about a valid pair."""
         if pair.offset is None:
             if pair.partition not in self.there:
                 yield "has no offset, so there is nothing to remove"
@@ -232,7 +230,7 @@ class _RequestCheck:
             )
 
     def unseen(self, pairs: tuple[PartitionOffset, ...]) -> Iterator[TopicPartition]:
-        """Partitions that are there, for all that is known, without bounds that are known."""
+        """Yield partitions that exist, or may exist, and whose log bounds are unknown."""
         nameless = self.shape is None and not self.facts.class_name  # it may be a mirror
         if not nameless and not self._has_logs():
             return
@@ -272,7 +270,7 @@ class _RequestCheck:
             yield from self._never_there(fields, pair.partition)
 
     def _never_there(self, fields: Fields | None, partition: str) -> Iterator[Flaw]:
-        """A connector of another type: it knows its partitions, and we know those it has used."""
+        """Yield flaws of a new partition of a connector type whose partitions cannot be checked."""
         if self.request.allow_new:
             if build_connect_key(self.facts.connector, fields) is None:
                 yield "", "the bytes under which Connect looks it up are unknown", ""
@@ -323,7 +321,7 @@ class _RequestCheck:
             yield from self._unread(name, partition)
 
     def _topic_meant(self, topic: str) -> str:
-        """The topic's name upstream, where its name downstream was given; else the nearest."""
+        """Return the upstream name of a topic given by its downstream name; else the nearest."""
         mirror, topics = self.facts.mirror, self.facts.topics or {}
         if mirror is not None:
             upstream = topic.removeprefix(mirror.source + mirror.separator)
@@ -333,7 +331,7 @@ class _RequestCheck:
         return f"did you mean {near}?" if near else "name one that exists"
 
     def _unread(self, name: str, partition: TopicPartition) -> Iterator[Flaw]:
-        """The topic exists, but this connector does not read it: its offset would be dead."""
+        """Yield a flaw if the connector does not read this partition: its offset is never used."""
         assigned, sink = self.facts.assigned, self.facts.sink
         if assigned is not None and partition not in assigned:
             copied = () if self.brief else {other.topic for other in assigned}
@@ -373,7 +371,7 @@ class _RequestCheck:
             yield from self._type_flaws(pair, offset, longs)
 
     def _type_flaws(self, pair: PartitionOffset, offset: Fields, known: set[str]) -> Iterator[Flaw]:
-        """Fields of another type than the connector wrote: it would not be the first to fail."""
+        """Yield fields whose type differs from the connector's own: they can make a task fail."""
         was = self.there.get(pair.partition)
         for name, before in (parse_fields(was) or {}).items():
             after = offset.get(name)
@@ -406,7 +404,7 @@ class _RequestCheck:
             yield self.shape.position, *found
 
     def advice(self) -> str:
-        """What to do about what is not known."""
+        """Return what to do about unknown facts."""
         return "; ".join(self.facts.unknown)
 
 
@@ -439,7 +437,7 @@ def _prefix_flaws(half: str, flaws: Iterable[Flaw]) -> Iterator[Flaw]:
 
 
 def _parse_topic_partition(fields: Fields | None) -> TopicPartition | None:
-    """The Kafka partition that a mirror's or a sink's partition means."""
+    """Return the Kafka partition of a mirror's or a sink's partition; None if it has none."""
     if fields is None:
         return None
     mirror = fields.keys() == MIRROR_SOURCE.partition.keys()

@@ -1,8 +1,8 @@
-"""What a verb that reads prints: the document of a daemon, or the same one of a look of its own.
+"""Documents for the verbs that read: the daemon's, or built from an own inspection of the clusters.
 
-The daemon is asked first. It has watched, so its verdicts are better, and it answers at once. Where
-none answers, or one that watches other clusters, or one that stands still, the look goes on from
-what a daemon remembered in `state_dir`.
+The daemon is asked first: it answers at once, and its verdicts rest on a longer time of watching.
+The clusters are inspected if no daemon answers, or if it watches other clusters, or if its document
+is older than STALE_S. The inspection starts from the state that a daemon left in `state_dir`.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ DIFFERENCES_MAX: Final = 3
 
 
 class ReadOptions(NamedTuple):
-    """How a verb that reads is to read.
+    """Options of a verb that reads.
 
-    config_path    None where only a daemon elsewhere is named
-    url            its read listener
+    config_path    None if only the daemon at `url` is named
+    url            the daemon's read listener
     timeout_s      for the whole command
-    direct         the clusters are asked, and no daemon
+    direct         read the clusters and not the daemon
     """
 
     config_path: Path | None
@@ -53,11 +53,11 @@ class ReadOptions(NamedTuple):
     direct: bool = False
 
     def loaded(self) -> Config | None:
-        """Return the configuration, if one is named. Raises ConfigError."""
+        """Return the configuration; None if no file is named. Raises ConfigError."""
         return None if self.config_path is None else configuration.load(self.config_path)
 
     def required(self) -> Config:
-        """Return the configuration, for a look of one's own. Raises ConfigError."""
+        """Return the configuration, for an own inspection. Raises ConfigError if none is named."""
         found = self.loaded()
         if found is None:
             raise ConfigError(("--config: no daemon answers, and without it nothing can be read",))
@@ -66,9 +66,9 @@ class ReadOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourcedDocument:
-    """A document, and where it is from.
+    """A document and its source.
 
-    look    the look of our own that it was made of; None where a daemon answered
+    look    the own inspection that it was built from; None if a daemon answered
     """
 
     body: bytes
@@ -87,7 +87,7 @@ class _JudgementCluster(msgspec.Struct):
 
 
 class _DocumentHead(msgspec.Struct):
-    """What the documents have in common, as far as it is needed here."""
+    """The fields that all documents have in common, as far as they are needed here."""
 
     at: Moment
     ready: bool | None = None
@@ -102,8 +102,10 @@ class _DocumentHead(msgspec.Struct):
 def open_document(
     reading: ReadOptions, path: str, make: Callable[[Snapshot], bytes]
 ) -> Iterator[SourcedDocument]:
-    """The document at `path` of a daemon, or what `make` makes of an own look. Raises ConfigError,
-    ResponseTimeout where nothing could be read, and ClientError where only a daemon could be asked.
+    """Yield the daemon's document at `path`, or the result of `make` on an own inspection.
+
+    Raises ConfigError; ResponseTimeout if nothing could be read; ClientError if only the daemon
+    could be asked and it failed.
     """
     began = time.monotonic()
     sourced = read_daemon_document(reading, path)
@@ -127,8 +129,9 @@ def open_document(
 
 
 def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | None:
-    """Return the document at `path` of the daemon; None where it is better to look oneself. Raises
-    ClientError where a daemon elsewhere was named and does not answer, and ConfigError.
+    """Return the daemon's document at `path`; None if the clusters should be inspected instead.
+
+    Raises ConfigError, and ClientError if a daemon was named by its address and does not answer.
     """
     if reading.direct:
         return None
@@ -172,7 +175,7 @@ def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | N
 def _is_other_daemon(
     answer: DaemonResponse, config: Config, reading: ReadOptions, listener: ReadListener
 ) -> bool:
-    """Say on standard error that the daemon is about other clusters than the file, if it is."""
+    """Return whether the daemon watches other clusters than the file names; print differences."""
     if answer.clusters is None:
         return False  # of a version that does not say
     other = describe_differences(format_cluster_hashes(config), answer.clusters)
@@ -187,16 +190,19 @@ def _is_other_daemon(
 
 
 def _may_serve(head: _DocumentHead, config: Config, old_s: float) -> bool:
-    """Return whether the daemon of this address can tell: it is about these clusters, is not stuck,
-    and knows anything at all.
+    """Return whether the daemon's document can be used.
+
+    It must be about the clusters of this configuration, be at most STALE_S old, and have a complete
+    snapshot or any verdict.
     """
     knows = head.ready is not False or bool(head.judgements)
     return old_s <= STALE_S and knows and _has_known_clusters(head, config)
 
 
 def _has_known_clusters(head: _DocumentHead, config: Config) -> bool:
-    """Return whether it is about the clusters of this configuration: another daemon may have the
-    address.
+    """Return whether the document is about Connect clusters of this configuration only.
+
+    Another daemon may listen at the address.
     """
     there = {judgement.connect_cluster for judgement in head.judgements}
     if head.connect_cluster is not None:

@@ -14,7 +14,7 @@ from offsetwatch.cli.common.output import escape_controls
 
 
 def configure_logging(level: str, style: str) -> None:
-    """Set up structlog; libraries' own records below WARNING are dropped."""
+    """Set up structlog; drop records of libraries below WARNING."""
     renderers: list[structlog.typing.Processor] = (
         [_escape_event, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         if style == "console"
@@ -41,8 +41,9 @@ def configure_logging(level: str, style: str) -> None:
 
 
 class _TolerantStream(io.TextIOBase):
-    """A stream for a log. What cannot be written is left out: where a log goes the disk may be
-    full, or whoever listened gone, and that is no reason to stop what the log is about.
+    """A text stream that drops what cannot be written, for logs.
+
+    The disk of a log may be full, or its reader gone. Neither may stop the process that logs.
     """
 
     def __init__(self, to: TextIO) -> None:
@@ -61,7 +62,10 @@ class _TolerantStream(io.TextIOBase):
 def _escape_event(
     _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Names in it are written by others. What is no text is shown by its repr, JSON escapes all."""
+    """Escape control characters in the strings of a log event: others choose the names in it.
+
+    Other values are shown by their repr. JSON escapes everything by itself.
+    """
     return {
         key: escape_controls(name) if isinstance(name, str) else name for key, name in event.items()
     }

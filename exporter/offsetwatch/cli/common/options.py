@@ -1,6 +1,6 @@
-"""Options that several verbs share.
+"""Command-line options that several verbs share.
 
-A change of a connector is dry, confirmed and journalled in one way for all.
+The options of a change (dry run, confirmation, state directory) are the same for all verbs.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def is_typed(context: click.Context, name: str) -> bool:
 
 
 def add_config_option(command: str) -> str:
-    """Return a command of ours with the configuration that was typed for this one, so that it runs
-    as it is printed.
+    """Return an offsetwatch command with the `--config` that was typed for this one.
+
+    The command can then be run as it is printed.
     """
     context = click.get_current_context(silent=True)
     if context is None or not is_typed(context, "config_path"):
@@ -64,7 +65,10 @@ def _require_config(context: click.Context, parameter: click.Parameter, value: P
 def _allow_no_config(
     context: click.Context, parameter: click.Parameter, value: Path | None
 ) -> Path | None:
-    """What is typed is processed first: a worker's own file needs no configuration beside it."""
+    """Return None for the configuration if only --worker-config was typed: it needs no other file.
+
+    click processes the options that were typed first.
+    """
     alone = is_typed(context, "worker_config") and not is_typed(context, "kafka")
     return None if alone and not is_typed(context, parameter.name or "") else value
 
@@ -90,27 +94,30 @@ config_option = _build_config_option("The YAML file.", _require_config)
 
 
 def optional_config_option(text: str) -> Callable[[CommandFunction], CommandFunction]:
-    """Of a verb that may be told otherwise where to look."""
+    """Return the `--config` option of a verb that --worker-config can replace."""
     return _build_config_option(text, _allow_no_config)
 
 
 def _require_url_or_config(
     context: click.Context, parameter: click.Parameter, value: Path | None
 ) -> Path | None:
-    """What is typed is processed first: an address that was typed does without."""
+    """Raise MissingParameter if there is neither a configuration nor the address of a daemon.
+
+    click processes the options that were typed first.
+    """
     if value is None and not (is_typed(context, "url") or os.environ.get(READ_URL_VARIABLE)):
         raise click.MissingParameter(_NO_DAEMON, context, parameter)
     return value
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within bounds, called that in messages."""
+    """A whole number within bounds; messages call it "whole number"."""
 
     name = "whole number"
 
 
 class DurationType(click.ParamType[float]):
-    """A duration such as 30s, in seconds inside; a plain number is seconds.
+    """A duration such as 30s, converted to seconds; a plain number is seconds.
 
     minimum, maximum    bounds in seconds, both included
     """
@@ -123,7 +130,7 @@ class DurationType(click.ParamType[float]):
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        """Return the bounds as they are written in help, those that say something."""
+        """Return the bounds as help shows them, without a minimum of 0 or an infinite maximum."""
         from offsetwatch.config.durations import format_duration  # noqa: PLC0415 - heavy
 
         least = (f"at least {format_duration(self._minimum)}",) if self._minimum > 0 else ()
@@ -133,7 +140,7 @@ class DurationType(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the seconds. Raises BadParameter with the value and the right form."""
+        """Return the duration in seconds. Raises BadParameter with the value and the right form."""
         from offsetwatch.config.durations import format_duration, parse_duration  # noqa: PLC0415 - heavy
 
         try:
@@ -159,8 +166,9 @@ def apply_options(
 
 
 def timeout_option(default: str = "30s") -> Callable[[CommandFunction], CommandFunction]:
-    """Return the `--timeout` of a command. A change has a longer default: Strimzi's operator may
-    take two minutes to begin with one.
+    """Return the `--timeout` option of a command.
+
+    A change has a longer default: Strimzi's operator may take two minutes to begin with one.
     """
     return click.option(
         "--timeout",
@@ -173,7 +181,7 @@ def timeout_option(default: str = "30s") -> Callable[[CommandFunction], CommandF
 
 
 def daemon_options(verb: CommandFunction) -> CommandFunction:
-    """How the daemon is asked first, of a verb with a configuration of its own kind."""
+    """Add the options that reach the daemon, for a verb with a `--config` of its own kind."""
     return apply_options(
         verb,
         timeout_option(),
@@ -188,13 +196,14 @@ def daemon_options(verb: CommandFunction) -> CommandFunction:
 
 
 def read_options(verb: CommandFunction) -> CommandFunction:
-    """Those of a verb that asks the daemon first, and otherwise the clusters."""
+    """Add the options of a verb that asks the daemon first, and otherwise the clusters."""
     return _build_config_option("The YAML file.", _require_url_or_config)(daemon_options(verb))
 
 
 def take_read_options(options: dict[str, Any]) -> ReadOptions:
-    """Take out what reading_options say. A configuration that was typed goes before the daemon of
-    the environment.
+    """Remove the options of `read_options` from `options` and return them as ReadOptions.
+
+    A `--config` that was typed overrides the daemon that the environment names.
     """
     from offsetwatch.cli.common.daemon_answer import ReadOptions  # noqa: PLC0415 - heavy
 
@@ -226,7 +235,7 @@ def _choose_output_format(
 
 
 def output_options(verb: CommandFunction) -> CommandFunction:
-    """How a command that lists or shows prints: `output_format`."""
+    """Add the options that choose `output_format`, for a command that lists or shows something."""
     return apply_options(
         verb,
         click.option(
@@ -250,7 +259,7 @@ def output_options(verb: CommandFunction) -> CommandFunction:
 
 
 def watch_options(verb: CommandFunction) -> CommandFunction:
-    """Those of a verb that may be drawn again and again; see `take_watch_options`."""
+    """Add `--watch` and `--interval`; `take_watch_options` reads them."""
     return apply_options(
         verb,
         click.option(
@@ -272,7 +281,10 @@ def watch_options(verb: CommandFunction) -> CommandFunction:
 def take_watch_options(
     options: dict[str, Any], output_format: OutputFormat
 ) -> Callable[[Callable[[], int]], int]:
-    """Take out what watch_options say, and return what runs the verb: once, or until Ctrl-C."""
+    """Remove the options of `watch_options` from `options` and return a runner of the verb.
+
+    It runs the verb once, or with --watch until Ctrl-C.
+    """
     watched, interval_s = options.pop("watch"), options.pop("interval_s")
     if not watched:
         if is_typed(click.get_current_context(), "interval_s"):
@@ -305,7 +317,7 @@ allow_new_option = click.option(
 
 
 def change_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of every verb that changes offsets."""
+    """Add the options of every verb that changes offsets."""
     return apply_options(
         verb,
         allow_new_option,

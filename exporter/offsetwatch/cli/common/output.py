@@ -1,4 +1,4 @@
-"""Tables for people, JSON and YAML for programs."""
+"""Output of the commands: tables for people, JSON and YAML for programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PATH_OF_ERROR: Final = re.compile(r": '(/[^']*)'")
 
 
 class OutputFormat(StrEnum):
-    """What a command prints: tables, or one document of the same."""
+    """Output format of a command: tables, or one document with the same content."""
 
     TABLE = "table"
     JSON = "json"
@@ -40,8 +40,9 @@ class OutputFormat(StrEnum):
 
 
 def escape_controls(text: str) -> str:
-    """Nothing that moves a terminal's cursor or turns its text round: much of what is printed here
-    was written by somebody else.
+    """Return the text with characters escaped that move a terminal's cursor or reverse its text.
+
+    Much of what is printed here was written by others.
     """
     if text.isprintable():
         return text
@@ -51,23 +52,28 @@ def escape_controls(text: str) -> str:
 
 
 def print_error(text: str) -> None:
-    """One line on standard error, without the number and the quotes that Python puts around what
-    the operating system said.
+    """Print one line on standard error.
+
+    Remove the error number and the quotes that Python puts around an operating system's message.
     """
     plain = _PATH_OF_ERROR.sub(r": \1", _ERROR_NUMBER.sub("", text))
     sys.stderr.write(f"{escape_controls(plain)}\n")
 
 
 def format_client_error(failed: ClientError, then: str = "") -> str:
-    """Return what a cluster or server did not do, `then` what became of the command, and what to
-    do about it.
+    """Return one line: what a cluster or server failed to do, `then`, and advice.
+
+    `then` says what became of the command.
     """
     said = ": ".join(filter(None, (failed.reason, str(failed), then)))
     return f"{said}; {failed.advice}" if failed.advice else said
 
 
 def print_client_error(failed: ClientError, then: str = "") -> None:
-    """Print the text of an error (client_text); where nothing was read, a line for each cluster."""
+    """Print the error as format_client_error returns it.
+
+    If nothing was read, print a line for each cluster.
+    """
     if isinstance(failed, NoReadableCluster):
         for line in failed.lines:
             print_error(line)
@@ -79,26 +85,28 @@ def print_client_error(failed: ClientError, then: str = "") -> None:
 
 
 def print_lines(title: str, rows: Iterable[str]) -> None:
-    """Lines that are not broken up, to be copied."""
+    """Print a title and lines without wrapping them, so that they can be copied."""
     sys.stdout.write("".join(f"{escape_controls(line)}\n" for line in (title, *rows)))
 
 
 def escape_unencodable_output() -> None:
-    """Have standard output escape what its encoding (by the locale) cannot hold: a connector's name
-    would otherwise end a command.
+    """Make standard output escape characters that its encoding (from the locale) does not have.
+
+    A connector's name would otherwise end a command.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def is_utf8() -> bool:
-    """Return whether standard output holds every character as it is."""
+    """Return whether the encoding of standard output is UTF-8, which has every character."""
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def print_json(value: Any) -> None:
-    """Print indented JSON; integers of any size stay exact, moments are RFC 3339. ASCII where the
-    locale is not UTF-8.
+    """Print indented JSON, with exact integers of any size and moments in RFC 3339.
+
+    Characters beyond ASCII are escaped if standard output is not UTF-8.
     """
     encoded = documents.encode(value)
     text = msgspec.json.format(encoded, indent=2).decode()
@@ -108,7 +116,7 @@ def print_json(value: Any) -> None:
 
 
 def print_document(output_format: OutputFormat, value: Any) -> None:
-    """Print a value as JSON or YAML; numbers stay as exact as they are."""
+    """Print a value as JSON or YAML; numbers stay exact."""
     if output_format is OutputFormat.YAML:
         from offsetwatch.cli.common.yaml import print_yaml  # noqa: PLC0415 - a tenth of a verb's start
 
@@ -118,8 +126,10 @@ def print_document(output_format: OutputFormat, value: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; a column named with a trailing `#` holds numbers and is aligned right. On a terminal
-    states, verdicts and severities have colours. Without rows there is a title alone.
+    """Print a table; without rows, print the title and "none".
+
+    A column whose name ends in `#` holds numbers and is aligned right. On a terminal, states,
+    verdicts and severities have colours.
     """
     rows = list(rows)
     if not rows:
@@ -156,8 +166,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def print_entry(condition: str, headline: str, details: Iterable[str]) -> None:
-    """A condition with its headline, and its details below, each a line of its own that nothing
-    breaks up: a command among them can be copied from a terminal of any width.
+    """Print a condition with its headline, and its details below, one unwrapped line each.
+
+    A command among the details can be copied from a terminal of any width.
     """
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.text import Text  # noqa: PLC0415
@@ -183,7 +194,7 @@ def _choose_style(column: str, text: str) -> str:
 
 
 def format_age(seconds: float | None) -> str | None:
-    """A span of time in its two largest units."""
+    """Return a time span in seconds in its two largest units; None for None."""
     if seconds is None:
         return None
     minutes, rest = divmod(round(seconds), 60)
@@ -198,7 +209,7 @@ def format_age(seconds: float | None) -> str | None:
 
 
 def format_moment(moment: float | None) -> str | None:
-    """Unix seconds as people on call write them to each other."""
+    """Return Unix seconds as UTC in the form 2030-01-31 12:00:00Z; None for None."""
     if moment is None:
         return None
     return to_utc(moment).strftime("%Y-%m-%d %H:%M:%SZ")

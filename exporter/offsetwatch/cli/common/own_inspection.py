@@ -1,4 +1,4 @@
-"""One look at everything without a listener: what a verb stands on where no daemon answers."""
+"""An own inspection of the clusters, for verbs that find no daemon; it opens no listener."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so
 
 @dataclass(frozen=True, slots=True)
 class OwnInspection:
-    """What could be read, and which clusters could not.
+    """Result of an own inspection: the snapshot, and the clusters that could not be read.
 
-    complete   whether all that was needed could be read
+    complete    whether everything that was needed could be read
     """
 
     snapshot: Snapshot
@@ -51,13 +51,13 @@ class OwnInspection:
 
     @property
     def empty(self) -> bool:
-        """Return whether nothing could be read at all."""
+        """Return whether nothing at all could be read."""
         snapshot = self.snapshot
         known = snapshot.connectors or snapshot.source_partitions or snapshot.mirror_partitions
         return not (snapshot.ready or known)
 
     def failure(self) -> ResponseTimeout:
-        """Return the error that says what is missing."""
+        """Return an error that names what is missing."""
         lines = tuple(cluster.text for cluster in self.unread)
         if self.empty:
             return NoReadableCluster(lines)
@@ -66,9 +66,7 @@ class OwnInspection:
 
 @contextmanager
 def read_complete_snapshot(config: Config, timeout_s: float) -> Iterator[Snapshot]:
-    """A complete snapshot, for what must not rest on a part. Raises ResponseTimeout naming what is
-    missing.
-    """
+    """Yield a complete snapshot. Raises ResponseTimeout that names what is missing."""
     with _inspect_clusters(config, timeout_s) as inspection:
         if not inspection.complete:
             raise inspection.failure()
@@ -79,9 +77,10 @@ def read_complete_snapshot(config: Config, timeout_s: float) -> Iterator[Snapsho
 def inspect_for_connector(
     config: Config, timeout_s: float, key: ConnectorKey
 ) -> Iterator[OwnInspection]:
-    """A snapshot that is complete in what one connector depends on, with the changes of state that
-    its cluster's status topic has, where that is found. Other clusters may be unread. Raises
-    ResponseTimeout naming what is missing.
+    """Yield a snapshot that is complete in all that one connector depends on.
+
+    It has the state changes from the status topic of the connector's cluster, if that topic is
+    found. Other clusters may be unread. Raises ResponseTimeout that names what is missing.
     """
     with _inspect_clusters(config, timeout_s, needed_by=key) as inspection:
         if not inspection.complete:
@@ -91,8 +90,9 @@ def inspect_for_connector(
 
 @contextmanager
 def inspect_clusters(config: Config, timeout_s: float) -> Iterator[OwnInspection]:
-    """What could be seen within `timeout_s`. A cluster that does not answer is not waited for, and
-    the others are, as long as they get on.
+    """Yield what could be read within `timeout_s`.
+
+    A cluster that does not answer is not waited for. Others are, as long as they make progress.
     """
     with _inspect_clusters(config, timeout_s, partly=True) as inspection:
         yield inspection
@@ -137,9 +137,10 @@ def _inspect_clusters(
 def _drop_silent_rest(
     config: Config, reach: ReachabilityProbe, deadline: float
 ) -> tuple[Config, dict[ClusterName, str]]:
-    """Return the configuration without the addresses of Connect clusters that do not answer and
-    whose topics are known, and these clusters. Their topics are read as those of a dedicated
-    MirrorMaker are: nothing else says which connectors there are.
+    """Return the configuration without the URLs of silent Connect clusters, and these clusters.
+
+    Only clusters whose topics are configured are concerned. Their topics are then read as those of
+    a dedicated MirrorMaker: nothing else tells which connectors there are.
     """
     known = {
         ClusterName(CONNECT, cluster.name)
@@ -166,7 +167,7 @@ def _drop_silent_rest(
 def find_unread_clusters(
     snapshot: Snapshot, config: Config, silent: dict[ClusterName, str] | None = None
 ) -> tuple[UnreadCluster, ...]:
-    """Return what is missing of a snapshot, by cluster."""
+    """Return the clusters that inputs of a snapshot are missing of."""
     return collect_unread_clusters(
         list_unread_inputs(snapshot), snapshot.waiting_for, config=config, silent=silent
     )
@@ -196,7 +197,11 @@ def _wait_until_settled(
 def _is_wait_over(
     snapshot: Snapshot, silent: dict[ClusterName, str], config: Config, quiet_s: float
 ) -> bool:
-    """Return whether everything is waited for in vain."""
+    """Return whether no progress can be expected any more.
+
+    `quiet_s` is the time without progress. The limit is UNANSWERED_TIMEOUT_S if every input waits
+    for a silent cluster, and QUIET_S otherwise.
+    """
     waiting = [find_awaited_clusters(text, config) for text in snapshot.waiting_for]
     in_vain = bool(snapshot.at and waiting) and not any(
         asked.isdisjoint(silent) for asked in waiting
@@ -218,7 +223,7 @@ def _is_complete(
     config: Config,
     needed_by: ConnectorKey | None,
 ) -> bool:
-    """Return whether nothing is missing but of clusters that are silent and not needed."""
+    """Return whether the only missing inputs are of silent clusters that are not needed."""
     if snapshot.ready or needed_by is None or not snapshot.at:
         return snapshot.ready
     holding = [find_awaited_clusters(text, config) & {*silent} for text in snapshot.waiting_for]
@@ -229,8 +234,10 @@ def _is_complete(
 def _find_needed_clusters(
     snapshot: Snapshot, config: Config, key: ConnectorKey
 ) -> set[ClusterName]:
-    """Return the clusters that a plan for a connector rests on: its Connect cluster, the Kafka
-    clusters of that one's topics, and those that the connector reads from and writes to.
+    """Return the clusters that a plan for a connector depends on.
+
+    These are its Connect cluster, the Kafka clusters of that cluster's topics, and those that the
+    connector reads from and writes to.
     """
     cluster, _ = key
     topology = snapshot.topology
@@ -251,7 +258,7 @@ def _find_needed_clusters(
 
 
 def _has_topics(config: Config, cluster: str) -> bool:
-    """Return whether topics of a Connect cluster, its status topic too, can be read at all."""
+    """Return whether the topics of a Connect cluster, also its status topic, can be read."""
     return any(
         connect_cluster.name == cluster and connect_cluster.kafka is not None
         for connect_cluster in config.connect

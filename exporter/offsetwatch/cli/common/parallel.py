@@ -1,4 +1,4 @@
-"""Several questions at once, within one bound. What does not answer is left behind."""
+"""Parallel requests within one time limit; a request that does not answer in time is abandoned."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Reply = TypeVar("Reply")
 def ask_all(
     asks: Iterable[tuple[str, Callable[[], Reply]]], timeout_s: float
 ) -> Iterator[tuple[str, Reply | ClientError]]:
-    """Yield the reply of each, or the error that came in its place, in order; ResponseTimeout for
-    one that has none within `timeout_s` of the start of all.
+    """Yield the name and the reply of each request, or the error that it raised, in order.
+
+    A request without a reply `timeout_s` after the start of all yields ResponseTimeout.
     """
     deadline = time.monotonic() + timeout_s
     free = threading.BoundedSemaphore(PARALLEL_MAX)
@@ -38,7 +39,7 @@ def ask_all(
 
 
 class _Question(Generic[Reply]):
-    """A question in a thread that does not keep the process from ending."""
+    """A request in a daemon thread, which does not keep the process from ending."""
 
     def __init__(
         self, name: str, ask: Callable[[], Reply], free: threading.BoundedSemaphore

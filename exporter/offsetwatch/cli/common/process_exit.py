@@ -1,7 +1,7 @@
-"""The end of a process in which threads still wait for a cluster that does not answer.
+"""Exit of a process whose threads still wait for a cluster that does not answer.
 
-Such a wait is in a library written in C, and ends by a timeout of its own; Python would wait for it
-before the process ends, long after everything was printed.
+librdkafka waits in C code until its own timeout. Python would wait for that before the process
+ends, long after everything was printed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ _remaining_threads: list[str] = []
 
 
 def record_remaining_threads(where: str) -> None:
-    """Note that threads of this process may not end by themselves."""
+    """Record that threads of this process may not end by themselves."""
     _remaining_threads.append(where)
 
 
 def exit_if_threads_remain(code: object) -> None:
-    """End the process with this code of a SystemExit if threads were left; return otherwise."""
+    """End the process with the code of a SystemExit if threads remain; otherwise return."""
     if not _remaining_threads:
         return
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for reads that take long; only where a person sees it."""
+"""A progress bar on standard error for long reads, shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class ProgressBar:
-    """See toolbox.place.Progress. Drawn while there is something left to be done."""
+    """A bar that is drawn while work is left; a toolbox.store.reader.ReadProgressCallback."""
 
     def __init__(self, what: str) -> None:
         from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
@@ -21,7 +21,7 @@ class ProgressBar:
         self._task = self._drawn.add_task(what, total=None)
 
     def __call__(self, done: int, of: int | None) -> None:
-        """So many are done, of so many if that is known."""
+        """Draw the number that is done, and the total if it is known."""
         if of is not None and done >= of:
             self.close()
             return
@@ -29,13 +29,13 @@ class ProgressBar:
         self._drawn.update(self._task, completed=done, total=of)
 
     def close(self) -> None:
-        """Nothing of it is left on the terminal; what is said or asked next begins a line."""
+        """Remove the bar from the terminal, so that the next output begins a line."""
         self._drawn.stop()
 
 
 @contextmanager
 def show_progress(what: str) -> Iterator[ProgressBar | None]:
-    """None where nobody would see it."""
+    """Yield a progress bar; None if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -47,7 +47,7 @@ def show_progress(what: str) -> Iterator[ProgressBar | None]:
 
 
 def iterate_with_progress(what: str, items: Iterable[T]) -> Iterator[T]:
-    """The items, with a bar over them."""
+    """Yield the items, and draw a progress bar."""
     listed = tuple(items)
     with show_progress(what) as drawn:
         for number, item in enumerate(listed):

@@ -1,7 +1,7 @@
-"""Which clusters answer at all: one question to each, all at once, beside a look at everything.
+"""A probe that asks every cluster one question at once, to find those that do not answer.
 
-A cluster that does not answer keeps a look from being complete for as long as its clients try. With
-this a verb knows within seconds which one it is, and need not wait for what depends on it.
+An inspection is incomplete until the clients of a silent cluster give up. The probe names that
+cluster within seconds, so that a verb does not wait for what depends on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ SILENT_S: Final = 1.5
 
 
 class ReachabilityProbe:
-    """Asks when it is made. `silent` tells which clusters have not answered, and why."""
+    """Requests to all clusters, one each, sent on construction.
+
+    `silent` returns the clusters without an answer, and why.
+    """
 
     def __init__(self, config: Config) -> None:
         self._began = time.monotonic()
@@ -39,16 +42,16 @@ class ReachabilityProbe:
                 self._ask(ClusterName(CONNECT, connect.name), partial(_read_root, connect))
 
     def answered(self, clusters: Collection[ClusterName]) -> bool:
-        """Return whether all of these have answered, or failed."""
+        """Return whether all of these clusters have answered or failed."""
         return self._answers.keys() >= set(clusters)
 
     @property
     def is_settled(self) -> bool:
-        """Return whether it is known of each cluster if it answers."""
+        """Return whether all clusters have answered or failed, or SILENT_S is over."""
         return self.answered(self._asked) or time.monotonic() - self._began >= SILENT_S
 
     def silent(self, after_s: float = SILENT_S) -> dict[ClusterName, str]:
-        """Return the clusters that failed, or that have not answered for `after_s`."""
+        """Return the clusters that failed or have not answered for `after_s` s, with the reason."""
         late = time.monotonic() - self._began
         found: dict[ClusterName, str] = {}
         for cluster in self._asked:
@@ -61,7 +64,7 @@ class ReachabilityProbe:
         return found
 
     def _trouble(self, cluster: ClusterName) -> str | None:
-        """Return why a Kafka cluster has not answered, where its client has said so."""
+        """Return why a Kafka cluster has not answered; None if its client has reported no error."""
         kafka = self._kafkas.get(cluster)
         error = None if kafka is None or cluster in self._troubles else kafka.trouble()
         if error is not None:

@@ -1,4 +1,4 @@
-"""Moments and spans of time, as people type them."""
+"""Parsers of points in time and time spans on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORMS: Final = "ISO 8601 with a zone, Unix seconds, or how long ago: 10m ago"
 
 
 def parse_time(text: str, now: float, option: str = "--time") -> float:
-    """Unix seconds. Raises ConfigError for what is no time, or none without a zone."""
+    """Return Unix seconds. Raises ConfigError for a text that is no time or has no time zone."""
     bare = text.strip()
     try:
         if bare.endswith("ago"):
@@ -34,7 +34,7 @@ def _parse_moment(text: str) -> float:
 
 
 def parse_span(text: str, option: str) -> float:
-    """Seconds, below 0 unless a + says forward. Raises ConfigError."""
+    """Return seconds: negative, or positive if the text begins with +. Raises ConfigError."""
     bare = text.strip()
     signed = bare[:1] in {"+", "-"}
     try:

@@ -1,4 +1,4 @@
-"""What could not be read, by cluster: which one, at which address, why, and since when."""
+"""Clusters that could not be read: name, address, reason, and time of the last read."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _INPUT_WORDS: Final = {
 
 
 class ClusterName(NamedTuple):
-    """A cluster of the configuration; kind is KAFKA or CONNECT."""
+    """Kind (KAFKA or CONNECT) and name of a cluster of the configuration."""
 
     kind: str
     name: str
 
 
 class UnreadCluster(msgspec.Struct, frozen=True):
-    """A cluster that could not be read, or could not be read whole.
+    """A cluster that could not be read at all or not completely.
 
-    address    None where no configuration tells it
-    since      when it was last read; None: never
-    inputs     what is missing for that
+    address    None if no configuration has it
+    since      time of the last read; None: never read
+    inputs     the inputs that are missing
     """
 
     kind: str
@@ -50,7 +50,7 @@ class UnreadCluster(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return it in one line."""
+        """Return the cluster, reason, last read and missing inputs in one line."""
         where = "" if self.address is None else f" ({self.address})"
         since = (
             "never read" if self.since is None else f"last read {output.format_moment(self.since)}"
@@ -66,7 +66,7 @@ class UnreadCluster(msgspec.Struct, frozen=True):
 
 
 def _describe_input(kind: str, name: str) -> str:
-    """Return what is missing, and which one where its cluster has several."""
+    """Return what is missing, with its name if the cluster has several of the kind."""
     if kind == GROUPS and "/" in name:
         return f"groups of {name.partition('/')[2]}"
     if kind == TAIL:
@@ -81,7 +81,7 @@ def collect_unread_clusters(
     config: Config | None,
     silent: Mapping[ClusterName, str] | None = None,
 ) -> tuple[UnreadCluster, ...]:
-    """Return the clusters that inputs, or those that are waited for, are missing of."""
+    """Return the clusters of unread inputs, of lines of `waiting_for`, and those in `silent`."""
     silent = {} if silent is None else silent
     missing: dict[ClusterName, dict[str, UnreadInput]] = defaultdict(dict)
     for unread_input in (*(_parse_waiting_line(text) for text in waiting_for), *inputs):
@@ -123,13 +123,13 @@ def _build_unread_cluster(
 
 
 def find_awaited_clusters(text: str, config: Config) -> frozenset[ClusterName]:
-    """Return the clusters that have to answer before a line of `waiting_for` goes."""
+    """Return the clusters that must answer before a line of `waiting_for` disappears."""
     unread_input = _parse_waiting_line(text)
     return frozenset(find_input_clusters(unread_input.kind, unread_input.input, config))
 
 
 def _parse_waiting_line(text: str) -> UnreadInput:
-    """Lines of state/readiness.py are `KIND INPUT: waiting for WHAT (ERROR)`."""
+    """Return the input of a line `KIND INPUT: waiting for WHAT (ERROR)` of state/readiness.py."""
     head, _, said = text.partition(": waiting for ")
     kind, _, name = head.partition(" ")
     if kind not in _INPUT_KINDS:
@@ -139,10 +139,10 @@ def _parse_waiting_line(text: str) -> UnreadInput:
 
 
 def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[ClusterName, ...]:
-    """Return the clusters that are asked for an input; the first is the one that it is of.
+    """Return the clusters that are asked for an input; the first is the one that it belongs to.
 
-    Groups of a flow are asked of both of its clusters, of which nothing here tells the upstream: it
-    may be any.
+    The groups of a flow are read from both of its clusters. The upstream cluster is not known here,
+    so every Kafka cluster is returned.
     """
     first = find_input_cluster(kind, name, config)
     if kind != GROUPS or "/" not in name or config is None:
@@ -152,7 +152,7 @@ def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[Cl
 
 
 def find_input_cluster(kind: str, name: str, config: Config | None) -> ClusterName:
-    """Return the cluster that an input is of."""
+    """Return the cluster that an input belongs to."""
     first = name.partition("/")[0]
     homes = {} if config is None else {cluster.name: cluster.kafka for cluster in config.connect}
     match kind:

@@ -1,4 +1,4 @@
-"""`--watch`: a command's output, drawn again at each interval until Ctrl-C."""
+"""The option `--watch`: repeat a command's output at each interval until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def watch(
     output_format: OutputFormat,
     wait: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Draw now and at each interval, and return 0 at Ctrl-C. What does not answer is named, and
-    asked again. A terminal is redrawn in place; elsewhere one output follows the other. Raises what
-    no repetition changes: ConfigError, AccessDenied, SettingsRefused.
+    """Print now and at each interval, and return 0 at Ctrl-C.
+
+    Errors of clients are printed, and the next interval tries again. A terminal is redrawn in
+    place; elsewhere one output follows the other. Raises the errors that no repetition changes:
+    ConfigError, AccessDenied, SettingsRefused.
     """
     try:
         if sys.stdout.isatty():
@@ -60,7 +62,7 @@ def _append_outputs(
 
 
 def _redraw_screen(draw: DrawFunction, every_s: float, wait: Callable[[float], None]) -> NoReturn:
-    """Draw on a screen of its own; the last output stays on the terminal afterwards."""
+    """Draw on the terminal's alternate screen; the last output stays on the terminal afterwards."""
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.live import Live  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -91,7 +93,7 @@ def _redraw_screen(draw: DrawFunction, every_s: float, wait: Callable[[float], N
 
 
 def _capture_output(draw: DrawFunction) -> str:
-    """Return what is printed, errors among it, as for a terminal."""
+    """Return the output of one drawing, with its errors, as for a terminal."""
     frame = _TerminalBuffer()
     with redirect_stdout(frame), redirect_stderr(_ErrorStream(frame)):
         _draw_or_print_error(draw)
@@ -99,14 +101,14 @@ def _capture_output(draw: DrawFunction) -> str:
 
 
 class _TerminalBuffer(io.StringIO):
-    """Standard output on its way to the terminal."""
+    """Standard output in memory that reports itself as a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 class _ErrorStream(io.TextIOBase):
-    """Standard error into the same place, without the progress bars of a terminal."""
+    """Standard error in the same buffer, without the progress bars of a terminal."""
 
     def __init__(self, frame: io.StringIO) -> None:
         self._frame = frame

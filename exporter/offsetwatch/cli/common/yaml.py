@@ -1,4 +1,4 @@
-"""YAML of a value, with numbers as they stand in its JSON. Loaded where YAML is asked for."""
+"""YAML output of a value, with the numbers of its JSON; imported only if YAML is requested."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from offsetwatch.cli.common.output import is_utf8
 
 
 class _Number(str):
-    """A number with a point or an exponent, as it was written."""
+    """A number with a point or an exponent, kept as it was written."""
 
     __slots__ = ()
 
 
 class _Dumper(yaml.SafeDumper):
-    """Keeps numbers as they were written."""
+    """A YAML dumper that writes numbers as they were written."""
 
 
 def _represent_number(dumper: yaml.SafeDumper, number: _Number) -> yaml.Node:
@@ -31,7 +31,7 @@ _Dumper.add_representer(_Number, _represent_number)
 
 
 def print_yaml(value: Any) -> None:
-    """Print a value that can be JSON, with its keys in their order."""
+    """Print a value that JSON can hold as YAML, with its keys in their order."""
     decoder = msgspec.json.Decoder(float_hook=_Number)
     plain = decoder.decode(documents.encode(value))
     yaml.dump(plain, sys.stdout, _Dumper, sort_keys=False, allow_unicode=is_utf8(), width=math.inf)

@@ -1,7 +1,7 @@
-"""`history audit`: a mirror held against what it mirrors.
+"""The verb `history audit`: compare the copies of a MirrorMaker 2 flow with their upstream topics.
 
-What it will read is told before it begins, on standard error; what was found on standard output.
-Exit code 1 if anything is found that nothing explains.
+The number of records to read goes to standard error before the audit begins, the findings to
+standard output. Exit code 1 if a finding is unexplained.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ except ImportError as exc:  # the extra
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """The options, as they were given."""
+    """The options of `history audit` as they were given."""
 
     config_path: Path
     flow: str | None
@@ -68,7 +68,7 @@ class AuditOptions:
 
 
 def print_audit(options: AuditOptions) -> int:
-    """Audit, and tell what was found; the exit code."""
+    """Run the audit, print the findings and return the exit code."""
     loaded = config.load(options.config_path)
     configure_logging(loaded.log.level, loaded.log.format)
     bounds, named = _parse_bounds(options), _parse_copy_topics(options.copy_topics)
@@ -121,7 +121,7 @@ def _parse_bounds(options: AuditOptions) -> AuditBounds:
 
 
 def _parse_copy_topics(options: Sequence[str]) -> dict[str, str]:
-    """What copies are called, from `TOPIC=COPY`."""
+    """Return the names of copies by upstream topic, from `TOPIC=COPY`. Raises ConfigError."""
     found = {}
     for option in options:
         topic, equals, copy = option.partition("=")
@@ -171,7 +171,10 @@ def _build_clusters(flow: MirrorFlow, sides: AuditClients, *, headers: bool) -> 
 
 
 def _read_transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
-    """What may explain a difference; nothing does where the configuration cannot be read."""
+    """Return the transforms that may explain a difference.
+
+    If the connector's configuration cannot be read, only its routers are known.
+    """
     for connect in loaded.connect:
         if connect.name == flow.connect_cluster and connect.worker_urls:
             reader = reader_of(connect, connect.poll.timeout_s)
@@ -192,7 +195,7 @@ def _read_transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
 def _read_skips(
     folder: Path, topology: Topology, flow: MirrorFlow
 ) -> tuple[PlannedReposition, ...]:
-    """Of the journal, if there is one."""
+    """Return the skips that the journal has for the flow; none without a journal."""
     if not (folder / FILE_NAME).exists():
         return ()
     places = {flow.connect_cluster} | {
@@ -205,7 +208,7 @@ def _read_skips(
 
 
 def _describe_cost(pinned: AuditScope) -> Iterator[str]:
-    """What will be read, before it is."""
+    """Yield how many records will be read, and which cannot be compared."""
     flow = pinned.flow
     slices = [of for coverage in pinned.reaches for of in coverage.slices]
     up, down = (sum(of.records[side] for of in slices) for side in (0, 1))
@@ -224,7 +227,10 @@ def _describe_cost(pinned: AuditScope) -> Iterator[str]:
 
 
 def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
-    """Of the upstream offsets that were asked for and are replicated, what was looked at."""
+    """Return the share of requested offsets that was compared; None if there are none.
+
+    Requested offsets that are not replicated yet do not count.
+    """
     asked = sum(
         partition_audit.reach.wanted - partition_audit.reach.pending for partition_audit in found
     )

@@ -1,5 +1,7 @@
-"""`history`: the verbs as they are declared. What they do is in pipeline.py, queries/asof.py,
-queries/timeline.py, queries/failover_report.py and audit.py, which need the extra.
+"""Declarations of the `history` verbs.
+
+They are implemented in pipeline.py, audit.py, queries/asof.py, queries/timeline.py and
+queries/failover_report.py, which need the extra `history`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`history run`, `maintain` and `package`: discover what there is to read, and hand it to Spark."""
+"""The verbs `history run`, `maintain`, `baselines` and `package` of the Spark pipeline."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run_pipeline(
 
 
 def maintain_tables(path: Path, *, output_format: OutputFormat) -> int:
-    """Look after the tables, and print what was done; the exit code."""
+    """Maintain the tables and print what was done; return 1 if bronze has duplicate records."""
     loaded = config.load(path)
     configure_logging(loaded.log.level, loaded.log.format)
     try:
@@ -99,7 +99,7 @@ def maintain_tables(path: Path, *, output_format: OutputFormat) -> int:
 
 
 def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
-    """Learn and publish what is usual, and print it."""
+    """Learn, publish and print the baselines of connectors."""
     loaded = config.load(path)
     configure_logging(loaded.log.level, loaded.log.format)
     try:
@@ -154,7 +154,7 @@ def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
 
 
 def write_package(folder: Path, *, output_format: OutputFormat) -> None:
-    """Write what spark-submit needs, and print how it is given."""
+    """Write what spark-submit needs, and print the command that uses it."""
     try:
         from offsetwatch.history.spark import package as packaging  # noqa: PLC0415 - see `run`
 
@@ -180,7 +180,7 @@ def write_package(folder: Path, *, output_format: OutputFormat) -> None:
 
 
 def read_topic_ids(loaded: config.Config, wanted: Collection[KafkaTopic]) -> dict[KafkaTopic, str]:
-    """Kafka's own identity of each topic to be read."""
+    """Return Kafka's topic id of each topic to be read."""
     found: dict[KafkaTopic, str] = {}
     for kafka in sorted({topic.kafka for topic in wanted}):
         admin = KafkaAdmin(kafka, loaded.kafka[kafka].client_properties())
@@ -191,7 +191,10 @@ def read_topic_ids(loaded: config.Config, wanted: Collection[KafkaTopic]) -> dic
 
 
 def read_cut(path: Path) -> dict[KafkaTopic, dict[int, int]]:
-    """A log end from a file: `{"kafka/topic": {"partition": next offset}}`."""
+    """Return log ends from a file: `{"kafka/topic": {"partition": next offset}}`.
+
+    Raises ConfigError.
+    """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return {

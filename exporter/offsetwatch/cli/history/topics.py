@@ -1,9 +1,8 @@
-"""Which topics beside offsets and syncs the pipeline records: Connect's config and status topics,
-MM2's checkpoints.
+"""Topics that the pipeline records besides offsets and syncs: config, status and checkpoints.
 
-They need not exist, and we need not be allowed to read them: history then tells less, and a run
-goes on. What is found does not depend on how far the edge has come, because a topic that is read
-in one run and not in the next costs a new beginning of the stream.
+They need not exist, and may be unreadable: history then has less, and the run continues. The result
+does not depend on the progress of the cluster monitor: a topic that is read in one run and not in
+the next would restart the stream from the beginning.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ ReaderFactory = Callable[[str], TailReader]
 
 
 def find_readable_topics(loaded: Config, topology: Topology) -> tuple[AuxiliaryTopic, ...]:
-    """Those that there are and that we may read, in a stable order. One that several Connect
-    clusters could mean, or that holds offsets, is left out.
+    """Return the topics that exist and may be read, in a stable order.
+
+    A topic that several Connect clusters could use, or that holds offsets, is left out.
     """
     properties = {name: kafka.client_properties() for name, kafka in loaded.kafka.items()}
     admins = {name: KafkaInspector(name, entry) for name, entry in properties.items()}
@@ -53,7 +53,7 @@ def choose_topics(
     admins: Mapping[str, KafkaInspector],
     open_reader: ReaderFactory,
 ) -> tuple[AuxiliaryTopic, ...]:
-    """The same, of clients that are there."""
+    """Return the same as find_readable_topics, with clients that the caller opened."""
     found = {
         *_find_checkpoints_topics(topology),
         *_find_connect_topics(connects, topology, admins, open_reader),
@@ -80,8 +80,10 @@ def _find_connect_topics(
     admins: Mapping[str, KafkaInspector],
     open_reader: ReaderFactory,
 ) -> Iterator[AuxiliaryTopic]:
-    """The topics that are named; those that are not, by the names that go with the offsets topic's,
-    where keys say that it is so.
+    """Yield the config and status topics of Connect clusters.
+
+    They are named in the configuration, or are named like the offsets topic and have keys of their
+    kind.
     """
     homes = {
         topic.connect_cluster: topic.at
@@ -104,7 +106,10 @@ def _find_connect_topics(
 def _find_sibling_topics(
     home: KafkaTopic, admin: KafkaInspector, open_reader: ReaderFactory
 ) -> dict[str, TopicKind]:
-    """Of two that both look like one, nobody can tell which it is."""
+    """Return the topics beside an offsets topic by name, each with its kind.
+
+    Two topics of the same kind are ambiguous and left out.
+    """
     try:
         found = read_siblings(admin, lambda: open_reader(home.kafka), home.topic, SystemClock())
     except ClientError as exc:

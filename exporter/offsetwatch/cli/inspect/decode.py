@@ -1,4 +1,4 @@
-"""`decode`: records from a file -> what they say. No configuration, no network, no daemon."""
+"""The verb `decode`: decode records of a file without configuration, network or daemon."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*", re.ASCII)
 
 
 class _UnusableError(Exception):
-    """This record of the input is none; the argument says why."""
+    """An entry of the input that is no record; the argument is the reason."""
 
 
 def decode_file(path: str, role: TopicKind, encoding: str | None) -> int:
-    """Decode every record of the file and print one line for each. Returns the exit code."""
+    """Decode every record of the file, print one line for each, and return the exit code."""
     worst = OK
     with click.open_file(path, "rb") as source:
         for place, record in _read_records(source):
@@ -44,7 +44,7 @@ def decode_file(path: str, role: TopicKind, encoding: str | None) -> int:
 
 
 def _read_records(source: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """Each record and where it stands: JSON lines, or one JSON array."""
+    """Yield each record and its place in the file, which holds JSON lines or one JSON array."""
     for number, line in enumerate(source, start=1):
         if not line.strip():
             continue
@@ -64,7 +64,7 @@ def _read_array(text: bytes, line: int) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_json(text: bytes) -> Any:
-    """None is no record, like everything else that is no map."""
+    """Return the value; None if it is not JSON. Only a map is a record."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -72,7 +72,7 @@ def _parse_json(text: bytes) -> Any:
 
 
 def _decode_entry(record: object, role: TopicKind, encoding: str | None) -> dict[str, Any]:
-    """The record's other fields, and its observation or the reason why there is none."""
+    """Return the entry's other fields, with its observation or the reason why there is none."""
     if not isinstance(record, dict):
         raise _UnusableError("not a JSON map")
     for name in ("key", "value"):
@@ -90,7 +90,10 @@ def _decode_entry(record: object, role: TopicKind, encoding: str | None) -> dict
 
 
 def _guess_encoding(key: str | None, value: str | None) -> str:
-    """One for both: a short value in base64 may look like hex, but hardly its key as well."""
+    """Return one encoding for key and value, "hex" or "base64".
+
+    A short value in base64 may look like hex, but its key hardly does as well.
+    """
     texts = [text for text in (key, value) if text is not None]
     return "hex" if all(_HEX.fullmatch(text) for text in texts) else "base64"
 

@@ -1,7 +1,7 @@
-"""What doctor says of what it found: facts in, one line each out. Pure; doctor.py finds the facts.
+"""Checks of `doctor` that turn facts into lines with a verdict. Pure; doctor.py reads the facts.
 
-A line is `ok`; `warn` (it works, and something is missing or will hurt); `fail` (something is not
-watched, or would be watched wrongly); or `unknown` (nobody could tell, which is no finding).
+A line is `ok`; `warn` (it works, but something is missing or will fail); `fail` (something is not
+watched, or would be watched wrongly); or `unknown` (it could not be checked, which is no finding).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CheckVerdict = Literal["ok", "warn", "fail", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One check. `unreachable`: the outside world did not answer at all."""
+    """A line of the report. `unreachable`: the system did not answer at all."""
 
     about: str
     check: str
@@ -76,7 +76,7 @@ _ERROR_ADVICE: Final[tuple[tuple[type[ClientError], str], ...]] = (
 def report_failed_check(
     about: str, check: str, error: ClientError, advice: str | None = None
 ) -> DoctorCheck:
-    """A check that could not be made, because the outside world said no, or nothing."""
+    """Build the line of a check that failed because of an error or a missing answer."""
     away = isinstance(error, (TargetUnreachable, ResponseTimeout))
     if advice is None:
         advice = error.advice
@@ -97,7 +97,7 @@ def report_failed_check(
 
 
 def check_cluster(about: str, facts: ClusterFacts) -> DoctorCheck:
-    """It answers."""
+    """Report that a Kafka cluster answers."""
     found = f"{facts.brokers} broker(s), {len(facts.topics)} topic(s), cluster id"
     return DoctorCheck(
         about, "reachable", "ok", f"{found} {facts.cluster_id or 'cluster id unknown'}"
@@ -105,14 +105,14 @@ def check_cluster(about: str, facts: ClusterFacts) -> DoctorCheck:
 
 
 def check_version(about: str, release: str | None) -> DoctorCheck:
-    """Which release it is, as far as its protocol tells."""
+    """Report the Kafka release, as far as its protocol shows it."""
     if release is None:
         return DoctorCheck(about, "version", "unknown", "cannot be asked with these TLS settings")
     return DoctorCheck(about, "version", "ok", f"Kafka {release}, by its protocol")
 
 
 def check_topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> DoctorCheck:
-    """Does it give topics an identity (KIP-516)?"""
+    """Check whether the cluster gives topics an id (KIP-516)."""
     seen = [shape for shape in shapes.values() if isinstance(shape, TopicShape)]
     if not seen:
         return DoctorCheck(about, "topic ids", "unknown", "no topic that offsetwatch may describe")
@@ -134,8 +134,9 @@ def check_permissions(
     groups: Mapping[str, frozenset[str] | ClientError | None],
     there: Collection[str] = (),
 ) -> Iterator[DoctorCheck]:
-    """What we may do with the topics and groups that we need. `shapes` are those we must read;
-    `there` are the names of topics to suggest one from.
+    """Check the rights on the topics and groups that are needed.
+
+    `shapes` are the topics to be read. `there` are topic names to suggest one from.
     """
     missing: dict[str, list[str]] = {}
     silent = False
@@ -221,14 +222,14 @@ def _format_names(names: list[str]) -> str:
 
 
 def check_worker(about: str, found: ConnectRoot) -> DoctorCheck:
-    """It answers."""
+    """Report that a worker answers."""
     return DoctorCheck(about, "reachable", "ok", f"Connect {found.version}")
 
 
 def check_mapping(
     about: str, configured: str, worker_says: str | None, ids: Mapping[str, str | None]
 ) -> DoctorCheck:
-    """Is `kafka:` of this Connect cluster the one that its workers use?"""
+    """Check whether `kafka:` of a Connect cluster is the Kafka cluster that its workers use."""
     expected = ids.get(configured)
     if worker_says is None or expected is None:
         who = "the worker" if worker_says is None else configured
@@ -248,7 +249,7 @@ def check_mapping(
 
 
 def check_connectors(about: str, connectors: Collection[Connector]) -> DoctorCheck:
-    """There is something to watch."""
+    """Check whether the Connect cluster has connectors."""
     if not connectors:
         return DoctorCheck(about, "connectors", "warn", "it has none", "there is nothing to watch")
     kinds = sorted({connector.kind.value for connector in connectors})
@@ -259,7 +260,7 @@ def check_connectors(about: str, connectors: Collection[Connector]) -> DoctorChe
 
 
 def check_offsets_endpoint(about: str, error: ClientError | None) -> DoctorCheck:
-    """GET /connectors/{c}/offsets works."""
+    """Check whether GET /connectors/{c}/offsets works."""
     if error is None:
         return DoctorCheck(about, "REST offsets", "ok", "answered")
     if isinstance(error, NotFound):
@@ -283,7 +284,7 @@ def check_offsets_endpoint(about: str, error: ClientError | None) -> DoctorCheck
 def check_addresses(
     about: str, connector: Connector, configured: Mapping[str, frozenset[str]]
 ) -> DoctorCheck | None:
-    """Is the Kafka cluster that a connector names one of ours? None if it names none."""
+    """Check whether the Kafka cluster that a connector names is configured; None without a name."""
     if connector.mirror is not None:
         wanted, what = connector.mirror.source_addresses, "upstream"
     elif connector.sink is not None and connector.sink.addresses:
@@ -312,7 +313,7 @@ def check_addresses(
 def check_worker_clock(
     about: str, theirs: float | None, before: float, after: float
 ) -> DoctorCheck:
-    """A worker's clock against ours; its Date header is cut to the second."""
+    """Compare a worker's clock with this machine's; its Date header is cut to the second."""
     if theirs is None:
         return DoctorCheck(about, "clock", "unknown", "the worker's answer has no time")
     skew = max(0.0, theirs - after, before - (theirs + 1.0))
@@ -329,7 +330,7 @@ def check_worker_clock(
 
 
 def check_record_clock(newest: float | None, now: float) -> DoctorCheck:
-    """Records from the future: somebody's clock is wrong. From the past they may just be old."""
+    """Check for records from the future, which show a wrong clock. Old records prove nothing."""
     if newest is None:
         return DoctorCheck("clock", "records", "unknown", "no record was read")
     if newest - now <= SKEW_S_MAX:
@@ -344,7 +345,7 @@ def check_record_clock(newest: float | None, now: float) -> DoctorCheck:
 
 
 def check_disk(path: str, *, writable: bool, free_bytes: int) -> DoctorCheck:
-    """Can the pipeline write its tables?"""
+    """Check whether the history pipeline can write its tables."""
     free = f"{free_bytes / 2**30:.1f} GiB free"
     if not writable:
         return DoctorCheck(
@@ -358,7 +359,7 @@ def check_disk(path: str, *, writable: bool, free_bytes: int) -> DoctorCheck:
 
 
 def check_history_extra(*, spark: bool, java: bool) -> DoctorCheck:
-    """Is the pipeline installed, and can it run?"""
+    """Check whether the history pipeline is installed and can run."""
     if not spark:
         return DoctorCheck(
             "history",
@@ -392,7 +393,7 @@ _ADVICE: Final = {
 def check_internal_topics(
     about: str, facts: Collection[TopicFacts], problems: Iterable[TopicProblem]
 ) -> Iterator[DoctorCheck]:
-    """What the rules on internal topics say."""
+    """Report the problems of internal topics, and what could not be checked."""
     sound = True
     for problem in problems:
         sound = False
@@ -432,9 +433,10 @@ def check_internal_topics(
 
 
 def check_status_topic(connect_cluster: str, topology: Topology) -> Iterator[DoctorCheck]:
-    """Warn of a Connect cluster whose status topic cannot be found: its name is derived from that
-    of the offsets topic, which sinks alone do not lead to. A task that fails between two polls is
-    then not counted.
+    """Warn about a Connect cluster whose status topic cannot be found.
+
+    The name is derived from the offsets topic's, which sinks alone do not lead to. A task that
+    fails between two polls is then not counted.
     """
     found = {status.connect_cluster for status in topology.statuses}
     found |= {topic.connect_cluster for topic in topology.offsets_topics if topic.connector is None}
@@ -451,11 +453,12 @@ def check_status_topic(connect_cluster: str, topology: Topology) -> Iterator[Doc
 def check_copies(
     flow: MirrorFlow, topics: Collection[str], there: Collection[str]
 ) -> Iterator[DoctorCheck]:
-    """Warn of names of copies (`flows[].copies`) that the connector's own settings contradict, or
-    that no topic has.
+    """Warn about entries of `flows[].copies` that the connector's configuration contradicts.
 
-    topics    upstream ones that the flow copies
-    there     the topics of the target; empty where they are not known
+    Also warn about those that name a topic that does not exist.
+
+    topics    upstream topics that the flow copies
+    there     topics of the target; empty if they are unknown
     """
     about, check = f"connect {flow.connect_cluster}", f"copies of {flow.connector}"
     for topic in sorted(topics):

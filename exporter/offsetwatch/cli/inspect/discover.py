@@ -1,7 +1,7 @@
-"""The verb `discover`: what Strimzi runs in a namespace, printed as a configuration of ours.
+"""The verb `discover`: print a configuration of the Strimzi resources in a namespace.
 
-The configuration goes to standard output, who owns which connector and all there is to say to
-standard error. Secrets are read only where files are asked for, and go nowhere else.
+The configuration goes to standard output. The owners of connectors and all notes go to standard
+error. Secrets are read only if files are requested, and are written nowhere else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ SECRETS_FOLDER: Final = "secrets"
 
 
 def discover_strimzi(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> int:
-    """Raises ConfigError, ClientError."""
+    """Print the configuration, write secrets if requested, and return the exit code.
+
+    Raises ConfigError and ClientError.
+    """
     reader = KubeReader(find_kubernetes_access(kubeconfig))
     resources = NamespaceResources(
         namespace,
@@ -66,7 +69,7 @@ def _print_notes(found: StrimziDiscoveryResult, *, written: bool) -> None:
 def _write_secrets(
     reader: KubeReader, namespace: str, found: StrimziDiscoveryResult, folder: Path
 ) -> None:
-    """All of them, or none."""
+    """Write the files of all secrets; write none if one cannot be read."""
     secrets = {}
     for parts in found.files.values():
         for name, _ in parts:

@@ -1,8 +1,8 @@
-"""`doctor`: reach everything that the configuration names, read-only, and say what is fine and what
-is not. Nothing is written, no group is joined, no topic is created.
+"""The verb `doctor`: check everything that the configuration names, read-only, and print results.
 
-Finds facts and hands them to diagnosis.py, line by line. Every question is bounded in time, and one
-that fails is a line of its own: it never hides the others.
+Nothing is written, no group is joined, no topic is created. Facts are read here and judged by
+diagnosis.py, line by line. Every request has a time limit. One that fails becomes a line of its own
+and hides no other.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CheckFunction = Callable[[], Iterable[DoctorCheck]]
 
 
 def run_doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> int:
-    """Print one line for each check. Raises ConfigError; then there is nothing to reach."""
+    """Print one line for each check and return the exit code. Raises ConfigError."""
     loaded = config.load(path)
     configure_logging("error", "console")
     with _show_spinner("asking clusters and workers"):
@@ -80,7 +80,7 @@ def run_doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> 
 
 
 def format_report(title: str, lines: Collection[DoctorCheck]) -> str:
-    """Return the checks as text of at most WIDTH columns, what failed first."""
+    """Return the checks as text of at most WIDTH columns, failures first."""
     counts = Counter(line.verdict for line in lines)
     counted = ", ".join(
         f"{counts[verdict]} {verdict}" for verdict in _VERDICT_ORDER if counts[verdict]
@@ -107,13 +107,13 @@ def _wrap_text(first: str, text: str) -> list[str]:
 
 
 def find_worst_verdict(lines: Collection[DoctorCheck]) -> str:
-    """The verdict on all of it. What could not be found out is no finding."""
+    """Return "fail", "warn" or "ok" for all lines; `unknown` counts as ok."""
     verdicts = {line.verdict for line in lines}
     return "fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "ok"
 
 
 def compute_exit_code(lines: Collection[DoctorCheck]) -> int:
-    """What did not answer outweighs what was found."""
+    """Return the exit code; a system that did not answer outweighs all findings."""
     if any(line.unreachable for line in lines):
         return UNREACHABLE
     return OK if find_worst_verdict(lines) == "ok" else FINDINGS
@@ -139,7 +139,7 @@ def _show_spinner(text: str) -> AbstractContextManager[object]:
 
 
 class Doctor:
-    """One examination. Facts are kept for the checks that need those of several systems."""
+    """A run of all checks; facts are retained for checks that need those of several systems."""
 
     def __init__(self, loaded: Config, timeout_s: float) -> None:
         self._config = loaded
@@ -151,7 +151,7 @@ class Doctor:
         self._listed: dict[str, tuple[Connector, ...]] = {}
 
     def lines(self) -> tuple[DoctorCheck, ...]:
-        """Everything, in the order of the configuration: clusters, workers, the rest."""
+        """Return all lines in the order of the configuration: clusters, workers, the rest."""
         kafkas, connects = self._config.kafka, self._config.connect
         found = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
         lines = [DoctorCheck("configuration", "loads", "ok", found)]
@@ -175,7 +175,10 @@ class Doctor:
         return tuple(lines)
 
     def _seen(self) -> list[DoctorCheck]:
-        """What the daemon would see. It does not start with a property that librdkafka refuses."""
+        """Return the lines on what the daemon would read.
+
+        The daemon does not start if librdkafka refuses a property.
+        """
         try:
             with inspect_clusters(self._config, self._left_s(_INSPECTION_PART)) as inspection:
                 snapshot = inspection.snapshot
@@ -189,7 +192,7 @@ class Doctor:
         return lines
 
     def _all(self, asks: list[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
-        """All at once, each for as long as it may take."""
+        """Run checks in parallel, each within its time limit, and yield their lines."""
         for about, found in ask_all(
             ((about, partial(_run_check, about, ask)) for about, ask in asks),
             self._left_s(_PHASE_PART),
@@ -208,11 +211,11 @@ class Doctor:
                 yield from found
 
     def _left_s(self, part: float) -> float:
-        """Return a part of the time that is left, for what still has others to come after it."""
+        """Return a part of the remaining time in seconds, at least 1, since other checks follow."""
         return max(1.0, part * (self._deadline - time.monotonic()))
 
     def _of_remedies(self) -> list[tuple[str, CheckFunction]]:
-        """What remedies rest on, and nobody else."""
+        """Return the checks of what only remediation depends on."""
         asks: list[tuple[str, CheckFunction]] = []
         settings = build_replica_settings(self._config)
         if settings is not None:
@@ -337,8 +340,10 @@ class Doctor:
                 )
 
     def _addresses(self) -> Iterator[DoctorCheck]:
-        """Configured bootstrap servers, and what the brokers call themselves, against what
-        connectors name. A flow that the configuration spells out needs no such match.
+        """Check the addresses that connectors name against the known ones.
+
+        Known are the configured bootstrap servers and the addresses that brokers advertise. A flow
+        of the configuration needs no such match.
         """
         spelt_out = {(self._config.connect_of(flow), flow.connector) for flow in self._config.flows}
         known = {
@@ -396,7 +401,7 @@ class Doctor:
 
 
 def _run_check(about: str, ask: CheckFunction) -> list[DoctorCheck]:
-    """The lines up to the question that failed, and one for that."""
+    """Return the lines up to the request that failed, and one for the failure."""
     lines: list[DoctorCheck] = []
     try:
         for line in ask():
@@ -427,7 +432,7 @@ def _read_worker_time(connect: Connect, url: str) -> float | None:
 
 
 def _suggest_url(error: ClientError) -> str | None:
-    """What to do where something answers that is no worker."""
+    """Return advice if what answers is not a worker; None for other errors."""
     if not isinstance(error, MalformedResponse | NotFound):
         return None
     return (
@@ -437,7 +442,7 @@ def _suggest_url(error: ClientError) -> str | None:
 
 
 def _find_newest_timestamp(snapshot: Snapshot) -> float | None:
-    """The newest record timestamp that was read."""
+    """Return the newest record timestamp that was read; None if there is none."""
     times = [
         partition.committed_at
         for partition in snapshot.source_partitions
@@ -447,7 +452,7 @@ def _find_newest_timestamp(snapshot: Snapshot) -> float | None:
 
 
 def _check_disk(path: Path) -> DoctorCheck:
-    """Where the tables would be made: the nearest folder that exists."""
+    """Check the nearest existing folder above the tables."""
     place = path.resolve()
     while not place.exists():
         place = place.parent
@@ -459,7 +464,7 @@ def _check_disk(path: Path) -> DoctorCheck:
 
 
 def _is_installed(module: str) -> bool:
-    """Looked for, not imported: that would take a second."""
+    """Return whether a module is installed, without importing it, which would take a second."""
     return importlib.util.find_spec(module) is not None
 
 

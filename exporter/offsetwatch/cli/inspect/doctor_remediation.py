@@ -1,5 +1,6 @@
-"""What doctor looks at where remedies are made: the journal that replicas share, and the resources
-of Strimzi that entries are linked to. Changes nothing. Raises ClientError.
+"""Checks of `doctor` for remediation: the shared journal topic, and the linked Strimzi resources.
+
+Nothing is changed. The checks raise ClientError.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from offsetwatch.remedy.replicas.replica import ReplicaSettings
 
 
 def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
-    """Whether the topic is there, and fit to be a journal."""
+    """Check whether the journal topic exists and meets the requirements."""
     about = f"journal {settings.kafka}/{settings.wanted.topic}"
     found = read_journal_topic(settings.kafka, settings.properties, settings.wanted.topic)
     if found is None:
@@ -43,7 +44,10 @@ def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
 
 
 def check_strimzi(connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
-    """Whether connectors can be changed through their resources; `acts`: remedies would."""
+    """Check whether connectors can be changed through their Strimzi resources.
+
+    `acts`: remediation is configured to change connectors.
+    """
     assert connect.strimzi is not None, "only of entries that are linked"
     yield from _check_resource(build_kube_reader(connect.strimzi), connect, acts=acts)
 

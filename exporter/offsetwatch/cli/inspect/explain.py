@@ -1,4 +1,4 @@
-"""`explain`: everything known of one connector in one answer (serve.explain makes it)."""
+"""The verb `explain`: all that is known about a connector; serve/documents/explain.py builds it."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ OK, FINDINGS = 0, 1
 def explain_connector(
     reading: ReadOptions, name: str, cluster: str | None, *, output_format: OutputFormat
 ) -> int:
-    """Print all that is known of one connector; of its inputs, what could not be read is named
-    beside it. Raises ConfigError if there is no such connector, or several, and ResponseTimeout
-    where there may be one in what could not be read.
+    """Print everything known about one connector, and name the inputs that could not be read.
+
+    Raises ConfigError if there is no such connector, or several. Raises ResponseTimeout if it may
+    be in what could not be read.
     """
     configure_logging("error", "console")
     ours = None if reading.url is not None else reading.loaded()
@@ -99,7 +100,7 @@ def explain_connector(
 
 
 def _build_explanation(snapshot: Snapshot, *, name: str, cluster: str | None) -> bytes:
-    """Return the document; nothing where the connector may be in what was not read."""
+    """Return the document; empty if the connector may be in what was not read."""
     try:
         return encode_explain(snapshot, name, cluster)
     except ConfigError:
@@ -118,7 +119,7 @@ def _decode_explanation(answered: SourcedDocument) -> ExplainBody:
 
 
 def _find_missing_clusters(found: ExplainBody, answered: SourcedDocument) -> list[UnreadCluster]:
-    """Return the clusters that could not be read, of those that the connector rests on."""
+    """Return the unread clusters that the connector depends on."""
     rests_on = {
         cluster
         for each in found["inputs"]
@@ -248,7 +249,7 @@ def _describe_router(router: RouterRow) -> str:
 
 
 def _print_raw_keys(rows: list[SourcePartition]) -> None:
-    """Print what a task looks up where that is not the key of a HashMap, or not known."""
+    """Print the raw keys that tasks look up, where they differ from a HashMap's or are unknown."""
     found: list[tuple[str, str, msgspec.Raw]] = []
     for row in rows:
         if isinstance(row.raw_key, str):
@@ -289,7 +290,7 @@ def _print_flow(rows: list[ExplainedMirrorPartition]) -> None:
 
 
 def _format_headroom(at: ExplainedMirrorPartition) -> str | None:
-    """In records, and in time where retention comes closer."""
+    """Return the headroom in records, with the time if retention comes closer."""
     records, seconds = at["headroom_records"], at["headroom_seconds"]
     if records is None:
         return None

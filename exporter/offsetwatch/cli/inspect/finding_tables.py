@@ -1,4 +1,4 @@
-"""Findings and verdicts as tables."""
+"""Tables of findings and verdicts."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _QUIET_SEVERITIES: Final = frozenset({Severity.INFO})
 
 
 def is_loud(finding: FindingRow) -> bool:
-    """Return whether a command ends with exit code 1 for it, as for an unknown severity."""
+    """Return whether the finding makes the exit code 1; an unknown severity does."""
     return finding.severity not in _QUIET_SEVERITIES
 
 
 def print_findings(found: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
-    """What is wrong, the worst first, each with what to run next and what shows it."""
+    """Print the findings, the worst first, each with its evidence and the next command to run."""
     output.print_lines(f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}", ())
     for finding in found:
         since = output.format_moment(finding.since)
@@ -39,12 +39,12 @@ def print_findings(found: Sequence[FindingRow], by: str, left_out: int = 0) -> N
 
 
 def format_evidence(shown: Evidence) -> str:
-    """On one line."""
+    """Return the evidence in one line."""
     return "; ".join(map(format_item, shown))
 
 
 def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
-    """Of one connector: how it goes, by which law, and what that rests on."""
+    """Print the verdicts of one connector, with the rule and the evidence of each."""
     output.print_table(
         f"Verdicts, by {by}",
         ("of", "verdict", "since", "rule#", "why", "evidence"),
@@ -65,7 +65,7 @@ def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
 
 
 def index_verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:
-    """(scope, Connect cluster, connector, subject) -> the verdict, for a column of a table."""
+    """Return the verdicts by (scope, Connect cluster, connector, subject), for a table's column."""
     return {
         (
             judgement.scope,

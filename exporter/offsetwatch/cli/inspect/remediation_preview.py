@@ -1,7 +1,7 @@
-"""What remedy would do about a connector if it were asked now, and what every guard says of that.
+"""Preview of remediation for one connector: the plan as of now, and every guard's answer.
 
-One look, by a process that has only just started: what takes two moments to tell is told by the
-daemon alone, and the guard that holds a fresh start back is left out. Nothing is written.
+The process has only just started. What takes two observations to detect, only the daemon reports;
+the guard against a fresh start is left out. Nothing is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _OUTCOME_WORDS: Final = {
 
 
 class RemediationPreview(NamedTuple):
-    """Of one incident. plan: in words, None where none can be made, and `said` is why."""
+    """Preview for one incident.
+
+    plan    in words; None if none can be made, for the reason in `said`
+    """
 
     incident: Incident
     action: str
@@ -49,7 +52,7 @@ class RemediationPreview(NamedTuple):
 def preview_remediation(
     config: Config, snapshot: Snapshot, cluster: str, connector: str
 ) -> tuple[RemediationPreview, ...]:
-    """Nothing where nothing is wrong, or no daemon has kept a journal yet."""
+    """Return one preview for each incident; none if no daemon has written a journal yet."""
     folder = Path(config.state_dir)
     stop_on = frozenset(config.remedy.stop_on)
     found = [
@@ -87,7 +90,7 @@ def _preview_incident(planner: Planner, incident: Incident) -> RemediationPrevie
 
 
 def build_preview_documents(found: tuple[RemediationPreview, ...]) -> list[Mapping[str, Any]]:
-    """As JSON."""
+    """Return the previews as JSON documents."""
     return [
         {
             "incident": preview.incident.key,
@@ -105,7 +108,7 @@ def build_preview_documents(found: tuple[RemediationPreview, ...]) -> list[Mappi
 
 
 def print_previews(found: tuple[RemediationPreview, ...]) -> None:
-    """The same, as tables."""
+    """Print the previews as tables."""
     for preview in found:
         if preview.plan is None:
             output.print_lines(

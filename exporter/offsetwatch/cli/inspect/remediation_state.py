@@ -1,5 +1,6 @@
-"""What remedy has to say of one connector, for `explain`: the trouble it sees, what it would do,
-and each guard's answer. From the journal that the daemon keeps; nothing is asked of the world.
+"""State of remediation for one connector, for `explain`: incidents, plans and guard answers.
+
+All of it is read from the daemon's journal; no cluster is asked.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ _LIVE_STATES = OPEN_STATES | {PlanState.PROPOSED, PlanState.APPROVED}
 
 
 class LastGuardEvaluation(NamedTuple):
-    """Which guards were against it when the daemon looked last. would: none was, and the mode is to
-    observe. recommend: what a person may do instead.
+    """Answers of the guards when the daemon last evaluated an action.
+
+    would        no guard denied it, and the mode is observe
+    recommend    what a person may do instead
     """
 
     at: Moment
@@ -54,7 +57,11 @@ class LastGuardEvaluation(NamedTuple):
 
 
 class ConnectorRemediation(NamedTuple):
-    """See the module. plans: those that are not over; stopped_since: by a plan of ours."""
+    """Mode, pause, breakers, incidents, guard answers and plans of one connector.
+
+    plans            those that are not over
+    stopped_since    Unix seconds of the stop by one of our plans; None if there is none
+    """
 
     mode: Mode
     pause: RemediationPause | None
@@ -68,7 +75,7 @@ class ConnectorRemediation(NamedTuple):
 def read_connector_remediation(
     config: Config, cluster: str, connector: str, now: float
 ) -> ConnectorRemediation | None:
-    """None where no daemon has kept a journal yet, or it cannot be read, which is said."""
+    """Return the state; None if there is no journal yet, or if it is damaged, which is printed."""
     folder = Path(config.state_dir)
     if not (folder / FILE_NAME).exists():
         return None
@@ -133,7 +140,7 @@ def _build_evaluation(held: Held) -> LastGuardEvaluation:
 
 
 def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[str, Any] | None:
-    """As JSON."""
+    """Return the state as a JSON document; None for None."""
     if found is None:
         return None
     return {
@@ -154,7 +161,7 @@ def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[st
 
 
 def print_connector_remediation(found: ConnectorRemediation | None) -> None:
-    """The same, as tables."""
+    """Print the state as tables; nothing for None."""
     if found is None:
         return
     facts: list[tuple[str, str | None]] = [

@@ -1,4 +1,4 @@
-"""What the read verbs do: load the configuration, make one call, print."""
+"""The verbs `status`, `connectors status`, `metrics` and `healthcheck`: make one call and print."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class _TaskRow(msgspec.Struct):
 
 
 class ConnectorRow(msgspec.Struct):
-    """A connector of /api/v1/connectors, as far as it is printed."""
+    """A connector of /api/v1/connectors, with the fields that are printed."""
 
     connect_cluster: str
     name: str
@@ -105,7 +105,7 @@ class ConnectorRow(msgspec.Struct):
 
     @property
     def tasks_in_words(self) -> str:
-        """Return number and state of each."""
+        """Return number and state of each task."""
         return " ".join(f"{task.task}:{task.state}" for task in self.tasks) or "none"
 
     @property
@@ -115,7 +115,7 @@ class ConnectorRow(msgspec.Struct):
 
     @property
     def failed(self) -> bool:
-        """Return whether it, or a task, has failed."""
+        """Return whether the connector or a task has failed."""
         return self.worst_state == "failed"
 
 
@@ -147,7 +147,7 @@ class _Flows(msgspec.Struct):
 
 
 class StatusDocument(msgspec.Struct):
-    """/api/v1/status, as far as it is printed."""
+    """The document of /api/v1/status, with the fields that are printed."""
 
     at: Moment
     ready: bool
@@ -161,7 +161,7 @@ class StatusDocument(msgspec.Struct):
 
     @property
     def told(self) -> Told:
-        """Return the findings and verdicts in it."""
+        """Return the findings and verdicts of the document."""
         return Told(
             at=self.at,
             ready=self.ready,
@@ -179,13 +179,13 @@ class _Parts(msgspec.Struct):
 
 @contextmanager
 def open_status(reading: ReadOptions) -> Iterator[tuple[StatusDocument, SourcedDocument]]:
-    """/api/v1/status of the daemon, or of an own look. Raises as answers.answer."""
+    """Yield /api/v1/status of the daemon or of an own inspection. Raises as open_document."""
     with open_document(reading, "/api/v1/status", status_of) as found:
         yield parse_status(found), found
 
 
 def parse_status(found: SourcedDocument) -> StatusDocument:
-    """Return the document in it. Raises MalformedResponse."""
+    """Return the parsed document. Raises MalformedResponse."""
     try:
         return documents.decode(found.body, StatusDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -193,8 +193,9 @@ def parse_status(found: SourcedDocument) -> StatusDocument:
 
 
 def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
-    """Print what is wrong, then everything that is known; what could not be read is named beside
-    it. Raises ResponseTimeout where nothing could be read.
+    """Print what is wrong, then everything known; name what could not be read.
+
+    Raises ResponseTimeout if nothing could be read.
     """
     configure_logging("error", "console")
     with open_status(reading) as (status, found):
@@ -350,8 +351,9 @@ def _format_label(source: str, mirror: _MirrorRow) -> str:
 def print_connectors_status(
     reading: ReadOptions, name: str | None, *, output_format: OutputFormat
 ) -> int:
-    """Print states: the daemon's, or of one REST call to each Connect cluster. A cluster that
-    cannot be read is named, and the others are printed.
+    """Print states from the daemon, or from one REST call to each Connect cluster.
+
+    A cluster that cannot be read is named, and the others are printed.
     """
     known, by, missing = _read_states(reading)
     rows = [connector for connector in known if name in {None, connector.name}]
@@ -461,8 +463,9 @@ def _list_connectors(connect: config.Connect) -> tuple[ConnectorRow, ...]:
 def read_rest_offsets(
     connect: config.Connect, connector: str
 ) -> tuple[tuple[tuple[str, str | None], ...], MalformedResponse | None]:
-    """What Connect would hand to a task now: (source partition, offset or None), both as JSON; and
-    what is to be said of entries of another shape.
+    """Return the offsets that Connect would hand to a task now, and an error for malformed entries.
+
+    An offset is (source partition, offset or None), both as JSON.
     """
     reader = reader_of(connect, OFFSETS_TIMEOUT_S)
     try:
@@ -474,7 +477,7 @@ def read_rest_offsets(
 
 
 def print_metrics(*, output_format: OutputFormat) -> None:
-    """The catalogue: the documentation page is this output."""
+    """Print the metric catalogue, which is also the documentation page."""
     rows = catalog.describe_metrics()
     if output_format is not OutputFormat.TABLE:
         output.print_document(
@@ -493,7 +496,7 @@ def print_metrics(*, output_format: OutputFormat) -> None:
 
 
 def check_health(path: Path) -> int:
-    """Ask the daemon that this file configures."""
+    """Return the exit code of a health request to the daemon that this file configures."""
     loaded = config.load(path)
     try:
         answer = own_daemon.request_document(loaded, "/-/healthy", HEALTH_S)

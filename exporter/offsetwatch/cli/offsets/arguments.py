@@ -1,4 +1,4 @@
-"""What the options of the toolbox's verbs say, as it was given."""
+"""Arguments of the `offsets` verbs, as they were typed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class OffsetStoreOptions:
-    """One Connect cluster over REST, the storage that a worker's properties file names, or the
-    resources of Strimzi.
+    """Options that name an offset store.
 
-    kafka   the configured cluster as which the storage is reached, if not as that file says
-    flow    `A->B`: of a MirrorMaker's file that has several
-    strimzi `NAMESPACE/NAME` of a KafkaConnect or KafkaMirrorMaker2: through the operator
+    It is a Connect cluster over REST, the storage of a worker's properties file, or Strimzi
+    resources.
+
+    kafka    the configured Kafka cluster of the storage; None: as the worker's file has it
+    flow     `A->B`, for a MirrorMaker's file that has several
+    strimzi  `NAMESPACE/NAME` of a KafkaConnect or KafkaMirrorMaker2: through the operator
     """
 
     connect: str | None
@@ -28,12 +30,12 @@ class OffsetStoreOptions:
 
     @property
     def one_place(self) -> bool:
-        """Whether one place was named."""
+        """Return whether one store was named, and not all Connect clusters of the configuration."""
         return not (self.connect is None and self.worker_config is None and self.strimzi is None)
 
     @property
     def options(self) -> str:
-        """To be added to a command that is to reach the same."""
+        """Return the options that a further command needs to reach the same store."""
         named = (
             ("--connect", self.connect),
             ("--config", self.config_path),
@@ -50,10 +52,10 @@ class OffsetStoreOptions:
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """A document, and how it is to be read.
+    """A document of offsets, and how to read it.
 
-    document    its path, `-` or None for standard input
-    connectors  only these, by their new names
+    document    its path; `-` or None for standard input
+    connectors  only these, by their new names; None for all
     """
 
     document: Path | None
@@ -63,13 +65,13 @@ class DocumentOptions:
 
     @property
     def from_stdin(self) -> bool:
-        """Then nothing can be typed there."""
+        """Return whether standard input has the document, so that nothing can be typed there."""
         return self.document is None or str(self.document) == "-"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeOptions:
-    """How a change is to be made. See `--help` of any."""
+    """Options of a change of offsets; `--help` of the verbs describes them."""
 
     dry_run: bool
     yes: bool
@@ -80,12 +82,14 @@ class ChangeOptions:
 
 @dataclass(frozen=True, slots=True)
 class FlowResetOptions:
-    """Where a replication flow is to go on, as it was typed; at most one of the three, none for the
-    start of each log.
+    """Target of a flow reset as it was typed.
+
+    At most one of to_offset, to_time and by is set; with none the flow restarts at each log's
+    start.
 
     flow        `A->B`
     topics      upstream; None for all
-    more        the first option that was given beside --flow, for a message
+    more        the first option that was given besides --flow, for a message
     """
 
     flow: str

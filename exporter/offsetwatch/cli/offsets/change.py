@@ -1,7 +1,7 @@
-"""`offsets import`, `alter` and `reset`: a wish is prepared, shown, confirmed and carried out.
+"""The verbs `offsets import`, `alter` and `reset`: prepare, show, confirm and carry out a change.
 
-Several connectors are several plans, one after the other; all are checked before the first is
-begun. One that does not end as asked ends them all: whoever is there then decides.
+Each connector has a plan of its own, and plans run one after the other. All are checked before the
+first begins. One that does not succeed ends the run: the operator decides how to continue.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
 def import_offsets(
     where: OffsetStoreOptions, options: DocumentOptions, changing: ChangeOptions
 ) -> int:
-    """Set what a document names, of all its connectors or of those that are wanted."""
+    """Set the offsets of a document, for all its connectors or for the chosen ones."""
     document = read_document(options)
     sections = _choose_sections(document, options)
     asked = tuple(
@@ -85,7 +85,7 @@ def alter_offsets(
     options: DocumentOptions,
     changing: ChangeOptions,
 ) -> int:
-    """Set pairs of one connector, from the command line or from a document."""
+    """Set offsets of one connector, from the command line or from a document."""
     section = (
         _parse_pairs(connector, given) if given else _require_single_section(connector, options)
     )
@@ -96,7 +96,7 @@ def alter_offsets(
 
 
 def _parse_pairs(connector: str, given: tuple[tuple[str, str], ...]) -> OffsetsSection:
-    """Raises ConfigError with all that is wrong with them."""
+    """Return the pairs as a section. Raises ConfigError with all their mistakes."""
     found: list[PartitionOffset] = []
     problems: list[ValidationProblem] = []
     for index, (partition, offset) in enumerate(given):
@@ -112,7 +112,7 @@ def _parse_pairs(connector: str, given: tuple[tuple[str, str], ...]) -> OffsetsS
 
 
 def _require_single_section(connector: str, options: DocumentOptions) -> OffsetsSection:
-    """Raises ConfigError for a document that is not about this connector alone."""
+    """Return the only section. Raises ConfigError if there are other connectors or none."""
     document = read_document(options, patch_of=connector)
     others = [name for name in document.connectors() if name != connector]
     if others or not document.sections:
@@ -124,7 +124,7 @@ def _require_single_section(connector: str, options: DocumentOptions) -> Offsets
 
 
 def reset_offsets(where: OffsetStoreOptions, connector: str, changing: ChangeOptions) -> int:
-    """Leave no offset of a connector."""
+    """Remove all offsets of a connector."""
     request = OffsetsRequest(connector, (), connector, allow_new=changing.allow_new)
     asked = ConnectorChangeRequest(request, f"reset offsets of {connector}", whole=True)
     return change_offsets(where, (asked,), changing, typed=True)
@@ -146,7 +146,7 @@ def change_offsets(
     *,
     typed: bool,
 ) -> int:
-    """What is asked for, of one connector each; see changed."""
+    """Change the offsets of each connector in `asked`, as run_changes does."""
     names = tuple(one.request.connector for one in asked)
 
     def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
@@ -158,8 +158,10 @@ def change_offsets(
 
 
 def _prepare_or_report(way: AnyOffsetStore, request: ConnectorChangeRequest) -> PreparedChange:
-    """Return the change of one connector among several. Where it cannot be read, that is its
-    problem: those of the others are found as well before all of them are refused.
+    """Return the change of one connector among several.
+
+    If it cannot be read, the change has that as its problem. Problems of the other connectors are
+    found as well before all changes are refused.
     """
     name = request.request.connector
     try:
@@ -181,7 +183,7 @@ def run_changes(
     *,
     typed: bool,
 ) -> int:
-    """Finish what an earlier run left, prepare, show, have confirmed, carry out; the exit code.
+    """Finish an earlier run, prepare, show, confirm and carry out; return the exit code.
 
     connectors  all that may be changed
     typed       standard input is free for a person to type there
@@ -224,8 +226,9 @@ def run_changes(
 def _drop_finished(
     prepared: list[PreparedChange], earlier: dict[str, Plan]
 ) -> list[PreparedChange]:
-    """Without what an earlier run of the same command was cut off in, and has come to its end just
-    now: a flow that is set back a second time copies a second time.
+    """Return the changes without those that an interrupted earlier run has just completed.
+
+    A flow that is reset twice copies records twice.
     """
     left = []
     for one in prepared:
@@ -255,8 +258,10 @@ def _is_same_change(plan: Plan, before: Plan) -> bool:
 def _finish_earlier_plans(
     where: OffsetStoreOptions, connectors: tuple[str, ...], how: execute.ExecutionOptions
 ) -> dict[str, Plan] | int:
-    """The plans that came to the end they were made for, by connector; the exit code if a person
-    must decide first. A journal that is not there is not made.
+    """Return the earlier plans that have now succeeded, by connector.
+
+    Return the exit code instead if a person must decide first. A journal that does not exist is not
+    created.
     """
     done: dict[str, Plan] = {}
     if not (how.folder / FILE_NAME).exists():
@@ -282,8 +287,9 @@ def _finish_earlier_plans(
 
 
 def _print_prepared(prepared: list[PreparedChange], *, dry_run: bool) -> int | None:
-    """Say all there is to say; the exit code if that is all. A rehearsal shows what would change
-    although the change itself would be refused.
+    """Print problems, notes and changes; return the exit code if nothing remains to be done.
+
+    A dry run prints the changes even if the change itself would be refused.
     """
     rows = [(one.connector, change) for one in prepared for change in one.changes]
     problems = [(one.connector, problem) for one in prepared for problem in one.problems]
@@ -338,7 +344,7 @@ def _confirm_all(
 
 
 def _carry_out_all(plans: list[PreparedChange], how: execute.ExecutionOptions) -> int:
-    """One after the other, until one does not end as asked."""
+    """Carry out the plans one after the other until one does not succeed; return the exit code."""
     code = OK
     ended: dict[str, tuple[str, str | None]]
     ended = {one.connector: ("not begun", None) for one in plans}

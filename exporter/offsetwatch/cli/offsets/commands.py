@@ -1,4 +1,4 @@
-"""The declarations of the `offsets` verbs. Heavy imports wait until a verb needs them."""
+"""Declarations of the `offsets` verbs; heavy imports wait until a verb needs them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _apply_in_order(function: F, options: tuple[Callable[[F], F], ...]) -> F:
 
 
 def store_options(function: F) -> F:
-    """Where offsets are: one Connect cluster over REST, or a worker's storage."""
+    """Add the options that name an offset store: Connect over REST, or a worker's storage."""
     return _apply_in_order(
         function,
         (
@@ -76,7 +76,7 @@ def store_options(function: F) -> F:
 
 
 def flow_options(function: F) -> F:
-    """Where a replication flow is to go on."""
+    """Add the options for the target of a flow reset."""
     return _apply_in_order(
         function,
         (
@@ -116,7 +116,7 @@ allow_skip_option = click.option(
 
 
 def rename_options(function: F) -> F:
-    """Names that are others where the offsets go."""
+    """Add the options for connectors and aliases that have other names at the destination."""
     return _apply_in_order(
         function,
         (
@@ -134,9 +134,9 @@ def rename_options(function: F) -> F:
 
 
 def take_store_options(options: dict[str, Any], *, everywhere: bool = False) -> OffsetStoreOptions:
-    """Takes its options out; a usage error if they do not go together.
+    """Remove the store's options from `options` and return them. Raises UsageError on conflicts.
 
-    everywhere  without a place, all Connect clusters of the configuration are meant
+    everywhere  without a store, all Connect clusters of the configuration are meant
     """
     where = OffsetStoreOptions(
         connect=options.pop("connect"),
@@ -186,8 +186,9 @@ def _check_strimzi_options(where: OffsetStoreOptions) -> OffsetStoreOptions:
 
 
 def parse_aliases(flow: str) -> tuple[str, str]:
-    """The aliases in `A->B`; a usage error for anything else. An alias may be empty, as where
-    source.cluster.alias is so that topics keep their names.
+    """Return the aliases of `A->B`. Raises UsageError for anything else.
+
+    One alias may be empty, as source.cluster.alias is where topics keep their names.
     """
     source, arrow, target = flow.partition("->")
     if not arrow or not (source or target):
@@ -196,7 +197,7 @@ def parse_aliases(flow: str) -> tuple[str, str]:
 
 
 def take_change_options(options: dict[str, Any]) -> ChangeOptions:
-    """Takes the options of a change out."""
+    """Remove the options of a change from `options` and return them."""
     return ChangeOptions(
         dry_run=options.pop("dry_run"),
         yes=options.pop("yes"),
@@ -207,7 +208,7 @@ def take_change_options(options: dict[str, Any]) -> ChangeOptions:
 
 
 def _parse_names(connectors: str | None) -> frozenset[str] | None:
-    r"""Names between commas; a comma in a name is written as `\,`."""
+    r"""Return names separated by commas; a comma in a name is written as `\,`."""
     if connectors is None:
         return None
     parts = re.split(r"(?<!\\),", connectors)
@@ -217,7 +218,7 @@ def _parse_names(connectors: str | None) -> frozenset[str] | None:
 def _parse_renames(
     option: str, key: tuple[str, ...], *, empty: bool = False
 ) -> tuple[tuple[str, str], ...]:
-    """Names and their new names; with `empty` one of them may be no text at all."""
+    """Return pairs of old and new names; with `empty` one of the two may be empty."""
     found: dict[str, str] = {}
     for text in key:
         old, equals, new = text.partition("=")
@@ -396,7 +397,10 @@ def offsets_reset(connector: str | None, **options: Any) -> None:
 def _take_flow_options(
     where: OffsetStoreOptions, options: dict[str, Any]
 ) -> FlowResetOptions | None:
-    """Takes the options of a flow out; None where no flow is named and none is given."""
+    """Remove the options of a flow from `options` and return them; None if no flow is named.
+
+    Raises UsageError if options conflict, or are given without a flow.
+    """
     given = {
         "--to-offset": options.pop("to_offset"),
         "--to-time": options.pop("to_time"),

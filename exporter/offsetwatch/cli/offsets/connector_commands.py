@@ -1,4 +1,4 @@
-"""`connectors`: the verbs as they are declared. What they do is in connectors.py."""
+"""Declarations of the `connectors` verbs, which connectors.py implements."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def connectors() -> None:
 
 
 def _lifecycle_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Of verbs that change no offset."""
+    """Add the options of verbs that change a connector and none of its offsets."""
     return config_option(_shared_lifecycle_options(verb))
 
 
 def _shared_lifecycle_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The same, without the configuration."""
+    """Add the same options without the configuration."""
     return apply_options(
         verb,
         change_timeout_option,

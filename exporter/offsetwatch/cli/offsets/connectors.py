@@ -1,4 +1,7 @@
-"""What the verbs of connectors do: find the cluster, prepare, have it carried out."""
+"""The verbs `connectors stop`, `pause`, `resume`, `restart`, `delete` and `create`.
+
+Each finds the Connect cluster, prepares a plan and has it carried out.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ INEFFECTIVE = 1
 
 @dataclass(frozen=True, slots=True)
 class ConnectorChangeOptions:
-    """The options, as they were given."""
+    """The options of a `connectors` verb as they were given."""
 
     name: str
     config_path: Path
@@ -40,7 +43,7 @@ class ConnectorChangeOptions:
 
 @dataclass(frozen=True, slots=True)
 class NewConnectorFiles:
-    """Of a connector that is to be created: its configuration, and its first offsets."""
+    """Files of a connector to be created: its configuration and its initial offsets."""
 
     config: Path
     offsets: Path | None
@@ -48,7 +51,7 @@ class NewConnectorFiles:
 
 @dataclass(frozen=True, slots=True)
 class ConnectTarget:
-    """The Connect cluster, and the Kafka cluster of its topics."""
+    """A Connect cluster, and the Kafka cluster of its topics."""
 
     loaded: config.Config
     connect: config.Connect
@@ -56,7 +59,7 @@ class ConnectTarget:
 
 
 def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarget:
-    """The Connect cluster that was named, or the only one that can be asked. Raises ConfigError."""
+    """Return the named Connect cluster, or the only one with a URL. Raises ConfigError."""
     loaded = config.load(path)
     known = {cluster.name: cluster for cluster in loaded.connect if cluster.worker_urls}
     if connect_cluster is None and len(known) != 1:
@@ -69,7 +72,7 @@ def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarge
 
 
 def change_state(options: ConnectorChangeOptions, state: str, *, watch_s: float = 0.0) -> int:
-    """Stop, pause or resume; the exit code."""
+    """Stop, pause or resume the connector; return the exit code."""
     target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
@@ -87,7 +90,7 @@ def change_state(options: ConnectorChangeOptions, state: str, *, watch_s: float 
 
 
 def restart_connector(options: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
-    """Restart the connector and its tasks, and watch them; the exit code."""
+    """Restart the connector and its tasks, and watch them; return the exit code."""
     target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
@@ -105,7 +108,7 @@ def restart_connector(options: ConnectorChangeOptions, *, only_failed: bool, wat
 
 
 def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
-    """Say where its error is if it did not keep running."""
+    """Print the command that shows the error if the connector did not keep running."""
     if code == INEFFECTIVE:
         command = add_config_option(format_connector_command("explain", options.name))
         output.print_error(f"its error, and what remediation would do: {command}")
@@ -113,7 +116,7 @@ def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
 
 
 def delete_connector(options: ConnectorChangeOptions) -> int:
-    """Delete the connector; the exit code."""
+    """Delete the connector; return the exit code."""
     target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
@@ -157,7 +160,7 @@ def create_connector(
     initial_state: str | None,
     allow_new: bool,
 ) -> int:
-    """Create the connector, with its offsets if there are any; the exit code."""
+    """Create the connector, with initial offsets if given; return the exit code."""
     target = find_connect_target(options.config_path, options.connect_cluster)
     request = creation.parse_request(options.name, _read_file(files.config, "--config-file"))
     if not isinstance(request, creation.CreationRequest):

@@ -1,6 +1,6 @@
-"""`offsets list`, `export` and `diff`: what is there, as tables, as JSON, or against a document.
+"""The verbs `offsets list`, `export` and `diff`: offsets as tables, JSON, or against a document.
 
-What is asked for goes to standard output, and all there is to say about it to standard error.
+Results go to standard output, and notes to standard error.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # a million partitions; a mistake
 
 
 class OffsetRow(NamedTuple):
-    """An offset of a connector; kind is source or sink, source is what told it."""
+    """An offset of a connector.
+
+    kind      source or sink
+    source    the input that it was read from: storage, rest, topic or group
+    """
 
     place: str
     connector: str
@@ -60,8 +64,9 @@ class OffsetRow(NamedTuple):
 def print_offsets(
     where: OffsetStoreOptions, connectors: frozenset[str] | None, *, output_format: OutputFormat
 ) -> int:
-    """What a task would be handed now, by one place. Exit code 1 where some of it could not be
-    read.
+    """Print the offsets that tasks would receive now from one store.
+
+    Exit code 1 if some of them could not be read.
     """
     unread: list[ClientError] = []
     rows = [*read_rows(where, connectors, unread)]
@@ -72,7 +77,7 @@ def print_offsets(
 
 
 def print_rows(rows: list[OffsetRow], by: str, *, output_format: OutputFormat) -> None:
-    """As a table, or as JSON by place."""
+    """Print the offsets as a table, or as a document by store."""
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, _group_by_store(rows))
         return
@@ -93,7 +98,10 @@ def read_rows(
     *,
     alone: bool = True,
 ) -> Iterator[OffsetRow]:
-    """Yield what a place tells. alone: it was named, so it must have all connectors."""
+    """Yield the offsets of a store.
+
+    `alone`: the store was named, so it must have all requested connectors.
+    """
     source = "storage" if where.worker_config is not None else "rest"
     with open_offset_store(where) as way:
         place = way.place
@@ -109,7 +117,7 @@ def read_rows(
 def _read_pairs(
     reader: OffsetReader, names: Iterable[str], unread: list[ClientError]
 ) -> Iterator[tuple[str, tuple[PartitionOffset, ...]]]:
-    """The pairs of each connector. One that cannot be read is named, and the others are read."""
+    """Yield the pairs of each connector; name one that cannot be read, and continue."""
     for name in _iterate_names(reader, names):
         with _report_failure(name, unread):
             pairs, notes = reader.pairs(name), reader.notes(name)
@@ -120,8 +128,9 @@ def _read_pairs(
 
 @contextmanager
 def _report_failure(name: str, unread: list[ClientError]) -> Iterator[None]:
-    """Name a connector whose reading fails inside, and go on. Raises TargetUnreachable, which is
-    not about one connector.
+    """Report a connector whose offsets cannot be read inside the block, and continue.
+
+    Raises TargetUnreachable, which is not about one connector.
     """
     try:
         yield
@@ -137,7 +146,10 @@ def _print_unread(said: str, error: ClientError, unread: list[ClientError]) -> N
 
 
 def _iterate_names(reader: OffsetReader, names: Iterable[str]) -> Iterator[str]:
-    """Over REST each connector is asked for; a storage is read once, with a bar of its own."""
+    """Yield the names, with a progress bar if each of them is a request.
+
+    A worker's storage is read once, with a bar of its own.
+    """
     rest = isinstance(reader, RestOffsetReader | StrimziOffsetReader)
     return iterate_with_progress("asking for offsets", names) if rest else iter(tuple(names))
 
@@ -151,7 +163,7 @@ def _read_settings(place: OffsetReader, connector: str) -> Connector | Connector
 
 
 def _find_class_name(reader: OffsetReader, connector: str) -> str:
-    """Return the class of a connector, "" where nothing tells: it says what its offsets mean."""
+    """Return the class of a connector, which tells what its offsets mean; "" if it is unknown."""
     known = _read_settings(reader, connector)
     return "" if known is None else known.class_name
 
@@ -165,7 +177,7 @@ def _find_kind(reader: OffsetReader, connector: str) -> str:
 def _group_by_store(
     rows: Iterable[OffsetRow],
 ) -> dict[str, dict[str, list[dict[str, msgspec.Raw]]]]:
-    """Place -> connector -> entries, the inner part as KIP-199."""
+    """Return store -> connector -> entries, which have the form of KIP-199."""
     found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
     for row in rows:
         entries = found.setdefault(row.place, {}).setdefault(row.connector, [])
@@ -174,7 +186,7 @@ def _group_by_store(
 
 
 def choose_connectors(reader: OffsetReader, wanted: Collection[str] | None) -> tuple[str, ...]:
-    """The connectors of a place that are wanted. Raises ConfigError for one that is not there."""
+    """Return the wanted connectors of a store. Raises ConfigError if one does not exist."""
     there = reader.connectors()
     if wanted is None:
         return there
@@ -207,8 +219,9 @@ def export_offsets(
     from_beginning: bool,
     into: Path | None,
 ) -> int:
-    """KIP-199 JSON of what is there, or of all that ever was and still can be read. Exit code 1
-    where a connector could not be read: it is named, and is not in the document.
+    """Write the current offsets, or all past ones that can still be read, as KIP-199 JSON.
+
+    Exit code 1 if a connector could not be read: it is named, and is not in the document.
     """
     unread: list[ClientError] = []
     with open_offset_store(where) as way:
@@ -231,7 +244,7 @@ def export_offsets(
 def _read_present_offsets(
     reader: OffsetReader, names: tuple[str, ...], unread: list[ClientError]
 ) -> list[tuple[str, list[PartitionOffset]]]:
-    """Without partitions that have no offset: put back, they would be removed."""
+    """Return the offsets without partitions that have none: an import would remove those."""
     return [
         (name, [pair for pair in pairs if pair.offset is not None])
         for name, pairs in _read_pairs(reader, names, unread)
@@ -253,7 +266,7 @@ def _read_past_offsets(
 
 
 def _write_file(path: Path, text: str) -> None:
-    """The file is there when it is complete, and as it was before."""
+    """Write the file atomically: it is replaced once the new content is complete."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
@@ -273,7 +286,7 @@ def _write_file(path: Path, text: str) -> None:
 
 
 def read_document(options: DocumentOptions, *, patch_of: str | None = None) -> OffsetsDocument:
-    """The document, with its new names. Raises ConfigError with all that is wrong with it."""
+    """Return the document with its renames applied. Raises ConfigError with all its mistakes."""
     raw = _read_raw_document(options)
     document = parse_document(raw, patch_of=patch_of)
     if isinstance(document, OffsetsDocument):
@@ -301,8 +314,10 @@ def _read_raw_document(options: DocumentOptions) -> bytes:
 def print_diff(
     where: OffsetStoreOptions, options: DocumentOptions, *, output_format: OutputFormat
 ) -> int:
-    """Compare what is there with a document, of the connectors that it names. Exit code 1 where
-    something differs, or where a connector could not be read: it is named and not compared.
+    """Print the differences between current offsets and a document, for the document's connectors.
+
+    Exit code 1 if something differs, or if a connector could not be read: it is named and not
+    compared.
     """
     document = read_document(options)
     found: list[tuple[str, Change]] = []
@@ -355,7 +370,7 @@ def _build_change_document(connector: str, change: Change) -> dict[str, object]:
 
 
 def print_changes(title: str, changes: Iterable[tuple[str, Change]], *, after: str) -> None:
-    """A table of what differs, and how far it lies apart where that is a number."""
+    """Print a table of changes, with their distance if it is a number."""
     listed = [*changes]
     counted = Counter(change.kind.value for _, change in listed)
     sums = ", ".join(f"{count} {kind}" for kind, count in sorted(counted.items()))

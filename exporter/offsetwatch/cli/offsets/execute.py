@@ -1,8 +1,7 @@
-"""What every verb that changes a connector does with what was prepared: show it, have it confirmed,
-carry it out under the journal, and say how it ended.
+"""Execution of prepared changes: show them, confirm them, carry them out with a journal, report.
 
-Progress goes to standard error. Exit codes: 0 as asked, or nothing to do; 3 denied; 4 the world
-changed; 5 a person must decide; 6 unauthorised; 7 unreachable.
+Progress goes to standard error. Exit codes: 0 as requested, or nothing to do; 3 denied; 4 the state
+of the cluster changed; 5 a person must decide; 6 unauthorised; 7 unreachable.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ _NO_DAEMON_RAN = (
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOptions:
-    """How a change is to be made.
+    """Options for the execution of a change.
 
     folder      of journal and backups
-    options     what a person adds to our commands to reach the same place
+    options     what a person adds to our commands to reach the same store
     """
 
     folder: Path
@@ -63,7 +62,10 @@ class ExecutionOptions:
 
 
 def find_state_folder(path: Path | None, loaded: Config | None) -> Path:
-    """Where journal and backups are: as asked, as configured, or the user's own folder."""
+    """Return the folder of journal and backups: as given, as configured, or the user's own.
+
+    Raises ConfigError for a user without a home folder.
+    """
     if path is not None:
         return path.resolve()
     if loaded is not None:
@@ -77,8 +79,9 @@ def find_state_folder(path: Path | None, loaded: Config | None) -> Path:
 
 
 def require_used_folder(folder: Path) -> Path:
-    """Return the folder itself. Raises ConfigError where nothing was ever kept in it: an empty list
-    would say that there is nothing, of a place where nobody has looked.
+    """Return the folder. Raises ConfigError if it is missing or empty.
+
+    An empty list would say that there is nothing, of a folder that no daemon has used.
     """
     try:
         used = any(folder.iterdir())
@@ -92,7 +95,7 @@ def require_used_folder(folder: Path) -> Path:
 
 
 def _describe_missing_daemon() -> str:
-    """Say how a daemon is named, by the options that the command has."""
+    """Return how to name a daemon with the options that the current command has."""
     context = click.get_current_context(silent=True)
     if context is not None and any(param.name == "url" for param in context.command.params):
         return f"{_NO_DAEMON_RAN}, --url a daemon elsewhere"
@@ -100,7 +103,7 @@ def _describe_missing_daemon() -> str:
 
 
 def require_journal_folder(folder: Path) -> Path:
-    """Return the folder itself. Raises ConfigError where it has no journal."""
+    """Return the folder. Raises ConfigError if it has no journal."""
     if not (require_used_folder(folder) / FILE_NAME).exists():
         raise ConfigError(
             (f"state_dir {folder}: there is no journal in it: {_describe_missing_daemon()}",)
@@ -109,7 +112,7 @@ def require_journal_folder(folder: Path) -> Path:
 
 
 def create_author(clock: UnixClock | None = None) -> Author:
-    """Who asks, now."""
+    """Return the author of a new plan: a plan id, the current time and the user's name."""
     now = (SystemClock() if clock is None else clock).now()
     try:
         name = getpass.getuser()
@@ -127,9 +130,10 @@ def change_connector(
     prepare: Callable[[], PreparedChange],
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
-    """One connector: first what an earlier run left unfinished, then what `prepare` says; the exit
-    code. `driver` is what an earlier plan for the same place and connector is recovered with;
-    `was_it` tells a plan that, once it has succeeded, leaves nothing to be asked for again.
+    """Finish an earlier plan for the connector, then carry out what `prepare` returns.
+
+    Returns the exit code. `driver` recovers an earlier plan for the same place and connector.
+    `was_it` returns whether an earlier plan that succeeded leaves nothing to do.
     """
     if how.dry_run:
         return print_rehearsal(prepare())
@@ -160,7 +164,10 @@ def _finish_earlier_plan(
     driver: Driver,
     was_it: Callable[[Plan], bool],
 ) -> int | None:
-    """The exit code if that is all. A journal that is not there is not made."""
+    """Finish an earlier plan; return the exit code if nothing remains to be done.
+
+    A journal that does not exist is not created.
+    """
     if not (how.folder / FILE_NAME).exists():
         return None
     with closing(Journal(how.folder)) as journal:
@@ -175,8 +182,9 @@ def _finish_earlier_plan(
 
 
 def refuse_daemon_plan(journal: Journal, plan_id: str | None, options: str) -> None:
-    """A remedy that is open has steps of its own, and whoever is to go on with it says so. Raises
-    Unfinished.
+    """Raise PlanUnfinished if the open plan is a remediation of the daemon.
+
+    Such a plan has steps of its own, and a person must name it to continue it.
     """
     if plan_id is None:
         return
@@ -192,7 +200,7 @@ def refuse_daemon_plan(journal: Journal, plan_id: str | None, options: str) -> N
 
 
 def print_prepared(prepared: PreparedChange) -> int | None:
-    """Say what there is to say; the exit code if that is all."""
+    """Print problems, notes and changes; return the exit code if nothing remains to be done."""
     for problem in prepared.problems:
         output.print_error(str(problem))
     if prepared.problems:
@@ -206,7 +214,7 @@ def print_prepared(prepared: PreparedChange) -> int | None:
 
 
 def print_rehearsal(prepared: PreparedChange) -> int:
-    """Every step that would be done, on standard output."""
+    """Print every step that would be done on standard output; return the exit code."""
     code = print_prepared(prepared)
     if code is not None:
         return code
@@ -217,14 +225,14 @@ def print_rehearsal(prepared: PreparedChange) -> int:
 
 
 def describe_steps(plan: Plan) -> tuple[str, ...]:
-    """In words, in order."""
+    """Return the steps in words, in order."""
     return tuple(
         f"{number}. {describe_step(step)}" for number, step in enumerate(plan.steps, start=1)
     )
 
 
 def confirm_by_name(name: str, *, yes: bool, of: str = "connector") -> bool:
-    """Whether a person agrees: with --yes, or by typing the name of what it is about."""
+    """Return whether a person agrees, by --yes or by typing the name."""
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -239,7 +247,7 @@ def confirm_by_name(name: str, *, yes: bool, of: str = "connector") -> bool:
 
 
 def carry_out_plan(how: ExecutionOptions, journal: Journal, prepared: PreparedChange) -> PlanResult:
-    """Run the plan; say how it ended."""
+    """Run the plan, print how it ended and return the result."""
     assert prepared.plan is not None
     assert prepared.driver is not None
     with interrupt_on_signals():
@@ -250,8 +258,10 @@ def carry_out_plan(how: ExecutionOptions, journal: Journal, prepared: PreparedCh
 
 @contextmanager
 def interrupt_on_signals() -> Iterator[None]:
-    """A terminal that is closed and a request to end are a Ctrl-C: the runner then comes to a safe
-    end, where dying at once would leave the connector stopped until somebody recovers the plan.
+    """Treat SIGTERM and SIGHUP as Ctrl-C inside the block.
+
+    The runner then ends safely. An immediate exit would leave the connector stopped until the plan
+    is recovered.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are not for threads
@@ -267,7 +277,7 @@ def interrupt_on_signals() -> Iterator[None]:
 
 
 def build_runner(how: ExecutionOptions, journal: Journal, driver: Driver) -> Runner:
-    """On this journal, telling on standard error."""
+    """Build a runner on this journal that reports on standard error."""
     return Runner(
         journal=journal,
         driver=driver,

@@ -1,6 +1,4 @@
-"""`offsets list` of Connect clusters: what the daemon has in memory, else what Connect says, else,
-where Connect does not answer, what the topics say.
-"""
+"""The verb `offsets list` for Connect clusters: read the daemon, else Connect, else its topics."""
 
 from __future__ import annotations
 
@@ -42,8 +40,10 @@ def print_cluster_offsets(
     *,
     output_format: OutputFormat,
 ) -> int:
-    """Print the offsets of one Connect cluster, or of all. Exit code 1 where some of it could not
-    be read: it is named. Raises ClientError where nothing could be.
+    """Print the offsets of one Connect cluster, or of all.
+
+    Exit code 1 if some could not be read: these are named. Raises ClientError if nothing could be
+    read.
     """
     configure_logging("error", "console")
     began = time.monotonic()
@@ -60,7 +60,7 @@ def print_cluster_offsets(
 
 
 class _OffsetListing:
-    """Rows by Connect cluster, and what could not be read."""
+    """Offsets by Connect cluster, and what could not be read."""
 
     def __init__(self, connect: str | None, connectors: frozenset[str] | None) -> None:
         self._connect = connect
@@ -76,7 +76,10 @@ class _OffsetListing:
     def take(
         self, status: StatusDocument, missing: tuple[UnreadCluster, ...], config: Config | None
     ) -> None:
-        """Take the clusters that the daemon reads whole. What it cannot read may be read here."""
+        """Take the offsets of clusters that the daemon reads completely.
+
+        Offsets of other clusters may be read later.
+        """
         named = {connector.connect_cluster for connector in status.connectors.connectors}
         self._names |= {
             connector.name
@@ -115,7 +118,10 @@ class _OffsetListing:
             self._unread += (connect_cluster.text for connect_cluster in missing)
 
     def ask_connect(self, config: Config, reading: ReadOptions) -> None:
-        """Ask the Connect clusters that are not known yet, but for those that do not answer."""
+        """Read the offsets of the remaining Connect clusters over REST.
+
+        Clusters that do not answer remain.
+        """
         if self._connect is not None:
             wanted = [find_connect(config, self._connect)]
         else:
@@ -150,7 +156,7 @@ class _OffsetListing:
                     self._left.append(connect)
 
     def read_topics(self, config: Config, timeout_s: float) -> None:
-        """Read the topics of the clusters that are left, unless the daemon has read them."""
+        """Read the topics of the clusters that remain, unless the daemon has read them."""
         for connect in self._left:
             if self._partly.get(connect.name):
                 self._rows[connect.name] = self._partly[connect.name]
@@ -174,7 +180,7 @@ class _OffsetListing:
         self.by.append("their topics, just now")
 
     def print(self, *, output_format: OutputFormat) -> int:
-        """Print the rows, and what is missing; the exit code."""
+        """Print the offsets and what is missing; return the exit code."""
         rows = [row for of in self._rows.values() for row in of]
         if self._failed and not self._rows:
             denied = (error for error in self._failed if isinstance(error, AccessDenied))

@@ -1,5 +1,7 @@
-"""`offsets reset --flow`: a replication flow is set back, or on, and what that costs in records is
-counted and shown before anything is done. See toolbox/mirror/flow_reset.py.
+"""The verb `offsets reset --flow`: move a replication flow back or forward.
+
+The records that are copied again or skipped are counted and shown before anything is changed.
+toolbox/mirror/flow_reset.py prepares the change.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from offsetwatch.toolbox.validation import ValidationProblem
 
 
 def reset_flow(where: OffsetStoreOptions, options: FlowResetOptions, how: ChangeOptions) -> int:
-    """Every connector that copies the flow, each its own plan; the exit code."""
+    """Reset every connector that copies the flow, with one plan each; return the exit code."""
     to = _build_target(options)
     if where.worker_config is not None and not has_flows(where.worker_config):
         where = replace(where, flow=None)  # a worker's storage is one, whatever its connectors copy
@@ -74,7 +76,7 @@ def _build_target(options: FlowResetOptions) -> FlowResetTarget:
 
 
 def _find_connectors(way: AnyOffsetStore, options: FlowResetOptions) -> tuple[str, ...]:
-    """Raises ConfigError where no connector copies the flow."""
+    """Return the connectors that copy the flow. Raises ConfigError if there is none."""
     source, target = options.aliases
     listed = {name: way.settings(name) for name in way.place.connectors()}
     known = {name: connector for name, connector in listed.items() if connector is not None}
@@ -106,7 +108,10 @@ def _prepare_connector(
 def _plan_clearing(
     way: AnyOffsetStore, where: OffsetStoreOptions, connector: str
 ) -> SyncTopicDeletion:
-    """Who else uses its topic is looked for in the whole configuration, and in the storage."""
+    """Plan the deletion of the flow's offset-syncs topic.
+
+    Other users of the topic are searched in all configured Connect clusters and in the storage.
+    """
     settings = way.settings(connector)
     assert settings is not None  # it copies the flow
     assert settings.mirror is not None
@@ -141,7 +146,7 @@ def _find_home(found: tuple[ConnectClusterInventory, ...], connect: str) -> str 
 def _is_same_cluster(
     store: WorkerOffsetStore, connect_cluster_inventory: ConnectClusterInventory
 ) -> bool:
-    """Is this Connect cluster of the configuration the one whose storage is written?"""
+    """Return whether a configured Connect cluster is the one whose storage is written."""
     _, _, topic = store.place.name.rpartition("/")
     if connect_cluster_inventory.offsets_topic != topic or connect_cluster_inventory.home is None:
         return False
@@ -153,7 +158,10 @@ def _is_same_cluster(
 
 
 def _build_own_cluster(store: WorkerOffsetStore) -> ConnectClusterInventory:
-    """The processes that keep their offsets there: none of them runs, or nothing is written."""
+    """Build the Connect cluster of the storage, with every connector stopped.
+
+    None of its processes runs, or nothing is written.
+    """
     listed = {name: store.settings(name) for name in store.place.connectors()}
     return ConnectClusterInventory(
         name=store.place.name,
@@ -181,7 +189,7 @@ def _build_stopped_connector(name: str, connector: ConnectorSettings) -> Connect
 
 
 def print_counts(rows: list[tuple[str, CopyCost]]) -> None:
-    """What is copied again or left out, partition by partition; nothing if nothing is."""
+    """Print the records copied again or skipped, by partition; nothing if there are none."""
     concerned = [
         (name, copy_cost) for name, copy_cost in rows if copy_cost.again or copy_cost.skipped
     ]

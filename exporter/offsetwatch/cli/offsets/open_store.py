@@ -1,4 +1,4 @@
-"""Where the toolbox's verbs read: a place is opened as the options say."""
+"""Openers of the offset store that the options of an `offsets` verb name."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ AnyOffsetStore = RestOffsetStore | WorkerOffsetStore | StrimziOffsetStore
 
 
 def load_optional_config(where: OffsetStoreOptions) -> Config | None:
-    """The configuration, if one was named. Raises ConfigError."""
+    """Return the configuration; None if no file is named. Raises ConfigError."""
     return None if where.config_path is None else config.load(where.config_path)
 
 
 def find_connect(loaded: Config, name: str) -> Connect:
-    """Raises ConfigError with the names there are."""
+    """Return the Connect cluster of this name. Raises ConfigError with the known names."""
     names = [connect.name for connect in loaded.connect]
     for connect in loaded.connect:
         if connect.name == name:
@@ -45,7 +45,10 @@ def find_connect(loaded: Config, name: str) -> Connect:
 def open_offset_store(
     where: OffsetStoreOptions, *, wait_s: float = OPERATION_S
 ) -> Iterator[AnyOffsetStore]:
-    """The way that the options name; `wait_s` is for Strimzi's operator. Raises ConfigError."""
+    """Yield the offset store that the options name. Raises ConfigError.
+
+    `wait_s` is the time limit for Strimzi's operator.
+    """
     found = load_optional_config(where)
     if where.strimzi is not None:
         with closing(_open_strimzi_store(where, found, wait_s)) as through:
@@ -88,7 +91,7 @@ def _open_strimzi_store(
 
 
 def find_linked_connect(found: Config, namespace: str, name: str) -> Connect | None:
-    """The entry that says that this resource of Strimzi runs it."""
+    """Return the entry under connect that names this Strimzi resource; None if there is none."""
     for connect in found.connect:
         strimzi = connect.strimzi
         if strimzi is not None and (strimzi.namespace, strimzi.name) == (namespace, name):

@@ -1,5 +1,6 @@
-"""`offsets rewind`: a connector is set back to where it stood at a moment, from the history tables;
-then as any other change. See toolbox/rewind.py.
+"""The verb `offsets rewind`: restore a connector's past offsets from the history tables.
+
+toolbox/rewind.py prepares the change, and it is carried out as any other.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from offsetwatch.toolbox.validation import OffsetsRequest
 def rewind_connector(
     where: OffsetStoreOptions, connector: str, moment: str, how: ChangeOptions, *, allow_skip: bool
 ) -> int:
-    """What was not recorded is not guessed: then nothing is done."""
+    """Restore the offsets; return the exit code.
+
+    If the tables do not have all of them, nothing is changed.
+    """
     config = load_optional_config(where)
     assert config is not None  # the declarations see to it
     assert where.connect is not None

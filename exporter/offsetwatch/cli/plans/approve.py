@@ -1,6 +1,6 @@
-"""`plan approve`, `reject` and `abort`: what a person decides at remedy's desk, shown before and
-after. Exit codes as everywhere: 3 denied, 4 another plan than the one that was looked at, or too
-late for it, 6 not allowed.
+"""The verbs `plan approve`, `reject` and `abort`, which show a plan and send the decision.
+
+Exit codes: 3 denied; 4 the plan has another hash, or it is too late; 6 not allowed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ UNAUTHORISED: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class ApprovalOptions:
-    """What is approved: the plan of this hash, None for the one that is shown."""
+    """Options of an approval.
+
+    sha256    hash of the plan to approve; None: the plan that is shown
+    """
 
     plan_id: str
     sha256: str | None = None
@@ -42,7 +45,7 @@ class ApprovalOptions:
 def approve_plan(
     access: ServiceAccess, options: ApprovalOptions, *, pause: SleepFunction | None = None
 ) -> int:
-    """Show the plan, have the connector's name typed, let it be carried out, and follow it."""
+    """Show the plan, have the connector's name typed, approve the plan and follow it."""
     with open_service(access) as session:
         plan_details = _read_plan(session, options.plan_id)
         row = plan_details.row
@@ -91,7 +94,7 @@ def approve_plan(
 
 
 def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
-    """Nobody is to carry it out."""
+    """Reject a plan that has not begun; return the exit code."""
     with open_service(access) as session:
         plan_details = _read_plan(session, plan_id)
         answer = session.desk.reject(plan_id, session.by, because)
@@ -108,9 +111,7 @@ def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
 
 
 def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
-    """Whatever it takes to have it not done: one that has not begun is rejected, one that has is
-    asked to go back.
-    """
+    """Reject a plan that has not begun, or have one that has begun rolled back."""
     with open_service(access) as session:
         plan_details = _read_plan(session, plan_id)
         if isinstance(session.desk.reject(plan_id, session.by, because), ChangeRecorded):
@@ -143,7 +144,7 @@ def _read_plan(session: ServiceSession, plan_id: str) -> PlanDetails:
 
 
 def build_unknown_plan_error(plan_id: str) -> ConfigError:
-    """Of a plan that nobody has heard of."""
+    """Build the error for a plan that the journal does not have."""
     return ConfigError((f"the journal has no plan {plan_id}: see plan list",))
 
 

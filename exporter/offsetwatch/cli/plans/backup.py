@@ -1,4 +1,4 @@
-"""The verb `backup`: what was kept before changes, and one more, now."""
+"""The verbs `backup create`, `list` and `show` for backups of offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
 
 def create_backup(home: JournalOptions, connector: str) -> int:
-    """Keep every offset that a connector has now."""
+    """Back up every offset that a connector has now, and print the path."""
     with open_offset_store(home.where) as way:
         known = way.place.connectors()
         if connector not in known:
@@ -44,7 +44,7 @@ def create_backup(home: JournalOptions, connector: str) -> int:
 
 
 def list_backups(home: JournalOptions, *, output_format: OutputFormat) -> int:
-    """All backups, oldest first."""
+    """Print all backups, oldest first."""
     found = backups.list_backups(execute.require_used_folder(home.folder))
     if output_format is not OutputFormat.TABLE:
         output.print_document(
@@ -74,7 +74,7 @@ def list_backups(home: JournalOptions, *, output_format: OutputFormat) -> int:
 
 
 def show_backup(home: JournalOptions, file: Path, *, output_format: OutputFormat) -> int:
-    """What a backup holds; with JSON the file itself, to be imported."""
+    """Print the offsets of a backup; with JSON or YAML the file itself, to be imported."""
     path = file if file.exists() else home.folder / backups.FOLDER / file
     try:
         body = path.read_bytes()

@@ -1,6 +1,4 @@
-"""`plan`, `journal` and `backup` on the command line: declarations only. Heavy imports wait until a
-verb needs them.
-"""
+"""Declarations of the `plan`, `journal` and `backup` verbs; heavy imports wait for a verb."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def _store_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that reach the place of a plan; the verb that makes plans has the same."""
+    """Add the options that reach a plan's offset store, as in the verb that made the plan."""
     return apply_options(
         verb,
         click.option("--flow", help="The flow, if a MirrorMaker's file has several."),

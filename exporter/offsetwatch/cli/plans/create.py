@@ -1,4 +1,4 @@
-"""`plan create` and `restore`: a wish becomes a plan, for somebody else to approve."""
+"""The verbs `plan create` and `restore`: request a plan, for another operator to approve."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from offsetwatch.toolbox.suggestions import suggest_name
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """A plan, as it was asked for on the command line.
+    """A plan as it was requested on the command line.
 
-    connector   "" for the one that the backup is of
+    connector   "" for the connector of the backup
     connect     None for the only Connect cluster of the configuration
-    pair        of a skip, as it was typed: partition and offset
-    backup      of a restore: a path, or a name among the backups
-    key         the caller's own word for it; None: asked again, it is another plan
+    pair        for a skip: partition and offset as they were typed
+    backup      for a restore: a path, or a name among the backups
+    key         the idempotency key; None: a repeated request makes another plan
     """
 
     wish: Wish
@@ -64,7 +64,7 @@ class PlanOptions:
 def create_plan(
     access: ServiceAccess, options: PlanOptions, *, dry_run: bool, output_format: OutputFormat
 ) -> int:
-    """Have a plan made, for somebody else to approve."""
+    """Request a plan, for another operator to approve; return the exit code."""
     request = _build_request(access, options)
     if dry_run and access.listener is not None:
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
@@ -103,8 +103,10 @@ def create_plan(
 
 
 def create_restart_plan(access: ServiceAccess, options: PlanOptions, *, yes: bool) -> int:
-    """Have a plan made that restarts what has failed, approve it and follow it: the restart of a
-    person who is not on the daemon's host. Where another operator has to approve, the plan waits.
+    """Request a plan that restarts what has failed, approve it and follow it.
+
+    This is the restart for a person who is not on the daemon's host. If another operator has to
+    approve, the plan waits.
     """
     request = _build_request(access, options)
     with open_service(access) as session:
@@ -130,14 +132,14 @@ def create_restart_plan(access: ServiceAccess, options: PlanOptions, *, yes: boo
 
 
 def _format_denying_guards(plan_details: PlanDetails) -> str:
-    """The guards that would not let it begin, as they answered just now."""
+    """Return the names of the guards that would not let the plan begin now."""
     return ", ".join(answer.guard for answer in select_denying_guards(plan_details.guards))
 
 
 def create_restore_plan(
     access: ServiceAccess, options: PlanOptions, *, dry_run: bool, output_format: OutputFormat
 ) -> int:
-    """The same, of a backup, which may name its connector itself."""
+    """Request a plan that restores a backup; without a connector, that of the backup."""
     assert options.backup is not None
     if options.connector:
         return create_plan(access, options, dry_run=dry_run, output_format=output_format)
@@ -167,7 +169,7 @@ def _build_request(access: ServiceAccess, options: PlanOptions) -> PlanRequest:
 
 
 def _find_configured_cluster(access: ServiceAccess) -> str:
-    """Return the only Connect cluster of the configuration; "" where only the daemon knows them."""
+    """Return the only Connect cluster of the configuration; "" if only the daemon knows it."""
     if access.listener is not None:
         return ""
     loaded = access.loaded
@@ -196,8 +198,9 @@ def _parse_skip_pair(partition: str, offset: str) -> PartitionOffset:
 
 
 def _require_backup_name(access: ServiceAccess, backup: Path) -> str:
-    """A plan restores what the daemon itself keeps: a file elsewhere may be another one by the time
-    it is approved.
+    """Return the name of a backup in the daemon's own folder. Raises ConfigError for other files.
+
+    A file elsewhere may change before the plan is approved.
     """
     if backup.name == str(backup):
         return backup.name
@@ -228,7 +231,7 @@ def _report_refusal(
 
 
 def _suggest_connector(request: PlanRequest, api: OperatorApi) -> str:
-    """Return what was probably meant: a connector of this cluster, or the cluster."""
+    """Return a hint with a similar connector or Connect cluster; "" if there is none."""
     try:
         known = api.inventory()
     except ClientError:  # an older daemon does not list them

@@ -1,5 +1,7 @@
-"""`journal create`: the topic that several replicas keep one journal in. What is found here of a
-daemon that acted alone goes before everything else, so that nothing it has skipped is forgotten.
+"""The verb `journal create`: create the topic in which several replicas share a journal.
+
+The records of a daemon that acted alone here are written to the topic first, so that no skip is
+forgotten.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _LINES_PER_WRITE: Final = 200  # lines in a transaction
 
 
 def create_journal(config_path: Path) -> int:
-    """Exit code 0 once the topic is there and fit, 1 if there is one that is not."""
+    """Create the topic; return 0 if it now exists and is fit, 1 if an existing one is not."""
     loaded = config.load(config_path)
     settings = build_replica_settings(loaded)
     if settings is None:
@@ -61,7 +63,7 @@ def create_journal(config_path: Path) -> int:
 
 
 def _count_local_records(folder: Path) -> int:
-    """How many records a daemon has left here that acted alone."""
+    """Return how many records a daemon that acted alone has left here."""
     if not (folder / FILE_NAME).exists():
         return 0
     with closing(Journal(folder)) as journal:

@@ -1,5 +1,6 @@
-"""Following a plan that was approved, until it is over or a person is needed: the daemon carries it
-out, and here is told what its journal says.
+"""Progress of an approved plan, printed until the plan is over or a person is needed.
+
+The daemon carries the plan out. Its progress is read from the journal.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ SleepFunction = Callable[[float], None]
 
 
 def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction = time.sleep) -> int:
-    """Until then; the exit code. Ctrl-C stops the looking, and not the plan."""
+    """Print the plan's progress until it is over or a person is needed; return the exit code.
+
+    Ctrl-C ends the printing, and not the plan.
+    """
     known: set[str] = set()
     try:
         while True:
@@ -58,7 +62,7 @@ def _is_daemon_missing(session: ServiceSession) -> bool:
 
 
 def _describe_progress(plan_details: PlanDetails) -> list[str]:
-    """All there is to say by now; what was said before is not repeated."""
+    """Return all lines on the current progress; the caller does not repeat printed ones."""
     found = [
         f"{number}. {plan_step.step}: {plan_step.standing}"
         for number, plan_step in enumerate(plan_details.steps, start=1)
@@ -85,7 +89,7 @@ def _report_end(row: PlanRow, options: str) -> int:
 
 
 def compute_exit_code(row: PlanRow) -> int:
-    """What a plan that was approved has come to, as an exit code."""
+    """Return the exit code of an approved plan by its state."""
     match row.state:
         case PlanState.REJECTED:
             return CHANGED

@@ -1,5 +1,6 @@
-"""The verbs `plan` and `journal`: what is wanted, what was changed, by which steps, what is still
-open, and how a person closes it. Tables and JSON go to standard output, all else to standard error.
+"""The verbs `plan list`, `show`, `recover` and `resolve`, and `journal tail` and `verify`.
+
+Tables and JSON go to standard output, all else to standard error.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ _STATES_BEFORE_START = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JournalOptions:
-    """Where a journal and its backups are, and how the places of its plans are reached."""
+    """Location of a journal with its backups, and the options for its plans' offset stores."""
 
     state_dir: Path | None
     where: OffsetStoreOptions
 
     @property
     def folder(self) -> Path:
-        """See carrying.state_folder."""
+        """Return the state folder as execute.find_state_folder chooses it."""
         path = self.where.config_path
         return execute.find_state_folder(
             self.state_dir, None if path is None else config.load(path)
@@ -91,7 +92,7 @@ def _read_plan_history(journal: Journal, plan_id: str) -> PlanHistory:
 
 
 def list_plans(access: ServiceAccess, *, output_format: OutputFormat) -> int:
-    """All plans, oldest first. Exit code 5 if one is open that nobody works on."""
+    """Print all plans, oldest first. Exit code 5 if one is open and no process works on it."""
     with open_service(access) as session:
         told = [(row, describe_status(session, row)) for row in reversed(session.desk.plans())]
     rows = [build_plan_document(row, standing) for row, standing in told]
@@ -119,12 +120,18 @@ def list_plans(access: ServiceAccess, *, output_format: OutputFormat) -> int:
 
 
 def _is_abandoned(row: PlanRow, standing: str) -> bool:
-    """Open, and nobody works on it. From elsewhere that a daemon does is taken for granted."""
+    """Return whether the plan is open and no process works on it.
+
+    A running plan of a remote daemon counts as being worked on.
+    """
     return row.state in IS_OPEN and standing not in {AT_WORK, PlanState.RUNNING.value}
 
 
 def describe_status(session: ServiceSession, row: PlanRow) -> str:
-    """How a plan stands; on its own host also whether anybody works on it."""
+    """Return the plan's state.
+
+    On the daemon's host it also tells for an open plan whether a process works on it.
+    """
     if session.office is None or row.state not in IS_OPEN:
         return row.state.value
     if session.office.busy(row):
@@ -135,8 +142,9 @@ def describe_status(session: ServiceSession, row: PlanRow) -> str:
 def show_plan(
     access: ServiceAccess, where: OffsetStoreOptions, plan_id: str, *, output_format: OutputFormat
 ) -> int:
-    """All of a plan: what it is to do, what the guards say, what was done, and what a person must
-    decide. Exit code 5 if it is open and nobody works on it.
+    """Print a plan with its guards, its records and the next commands.
+
+    Exit code 5 if it is open and no process works on it.
     """
     with open_service(access) as session:
         plan_details = session.desk.plan(plan_id)
@@ -173,7 +181,7 @@ def show_plan(
 
 
 def read_records(session: ServiceSession, plan_id: str) -> tuple[JournalEntry, ...]:
-    """What the journal has of a plan; nothing where we are not allowed to read it."""
+    """Return the journal records of a plan; none if they may not be read."""
     if session.office is not None:
         return session.office.entries(plan_id)
     try:
@@ -184,7 +192,7 @@ def read_records(session: ServiceSession, plan_id: str) -> tuple[JournalEntry, .
 
 
 def _read_journal_from(session: ServiceSession, seq: int) -> Iterator[JournalEntry]:
-    """Every record of the journal from this one on."""
+    """Yield every record of the journal from this sequence number on."""
     while lines := session.desk.journal(seq, LINES_MAX):
         seq = lines[-1].seq + 1
         for line in lines:
@@ -198,7 +206,7 @@ def _suggest_commands(
     entries: tuple[JournalEntry, ...],
     where: OffsetStoreOptions,
 ) -> str:
-    """What to do about it, with the commands for that."""
+    """Return what can be done about the plan, with the commands."""
     if standing == AT_WORK:
         return f"a process works on it. {describe_next_step(row, session.options)}"
     if row.state in _STATES_BEFORE_START or session.office is None:
@@ -231,14 +239,17 @@ def _get_kind(record: AnyRecord) -> str:
 
 
 def _build_record_document(entry: JournalEntry) -> dict[str, Any]:
-    """Return a record of the journal as a document: there its moments are numbers."""
+    """Return a record of the journal as a document, with its moments as Moment.
+
+    In the journal they are numbers.
+    """
     shown = msgspec.json.decode(documents.encode(entry.record))
     moments = {name: moment_of(shown[name]) for name in _MOMENT_FIELDS if name in shown}
     return {"seq": entry.seq, "plan_id": entry.plan_id, "record": {**shown, **moments}}
 
 
 def recover_plan(home: JournalOptions, plan_id: str, *, timeout_s: float) -> int:
-    """Go on with a plan that is open. Exit code 0 once it is over, however it ended."""
+    """Continue an open plan. Exit code 0 once it is over, however it ended."""
     how = execute.ExecutionOptions(home.folder, options=home.where.options, timeout_s=timeout_s)
     with _open_journal(home) as journal:
         found = _read_plan_history(journal, plan_id)
@@ -257,8 +268,9 @@ def recover_plan(home: JournalOptions, plan_id: str, *, timeout_s: float) -> int
 
 @contextmanager
 def open_driver(plan: Plan, home: JournalOptions) -> Iterator[Driver]:
-    """A driver for a plan that is in the journal. Raises ConfigError saying which option is missing
-    to reach its place.
+    """Yield a driver for a plan of the journal.
+
+    Raises ConfigError that names the missing option.
     """
     subject, where = plan.subject, home.where
     if subject.driver == "rest" or plan.remedy is not None:
@@ -287,7 +299,10 @@ def open_driver(plan: Plan, home: JournalOptions) -> Iterator[Driver]:
 
 
 def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions:
-    """The resource is named by an option, by the entry that is linked to it, or is the place."""
+    """Return the options with the plan's Strimzi resource.
+
+    It is named by --strimzi, by the linked entry under connect, or by the plan itself.
+    """
     named = where.strimzi
     if named is None and where.config_path is not None:
         for connect in config.load(where.config_path).connect:
@@ -300,7 +315,7 @@ def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions
 
 
 def resolve_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
-    """Close an open plan and leave everything as it is."""
+    """Close an open plan and change nothing else."""
     with open_service(access) as session:
         answer = session.desk.resolve(plan_id, session.by, because)
         plan_details = session.desk.plan(plan_id)
@@ -322,7 +337,7 @@ def resolve_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
 
 
 def print_journal_tail(access: ServiceAccess, *, count: int, output_format: OutputFormat) -> int:
-    """The newest records of all plans."""
+    """Print the newest records of all plans."""
     with open_service(access) as session:
         health = session.desk.verify()
         if isinstance(health, JournalCheckFailed):
@@ -336,9 +351,9 @@ def print_journal_tail(access: ServiceAccess, *, count: int, output_format: Outp
 
 
 def verify_journal(access: ServiceAccess) -> int:
-    """Whether the journal and the backups it names are what was written; JournalDamaged says where
-    the journal is not. Exit code 1 if a backup is not. From elsewhere the journal alone is looked
-    at.
+    """Verify the journal and the backups that it names. Exit code 1 if a backup is damaged.
+
+    Raises JournalDamaged that locates the damage. Of a remote daemon only the journal is verified.
     """
     with open_service(access) as session:
         health = session.desk.verify()

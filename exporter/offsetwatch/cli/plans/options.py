@@ -1,4 +1,4 @@
-"""Options of the verbs that ask remedy's desk; see service_access.py. Nothing heavy is imported."""
+"""Options of the verbs that use the remediation service (service_access.py); no heavy imports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _build_file_option(name: str, text: str) -> Callable[..., Any]:
 
 
 def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Those that reach a daemon elsewhere."""
+    """Add the options that reach the control listener of a remote daemon."""
     return apply_options(
         verb,
         _build_file_option("--key-file", "The key of --cert-file, if not in it."),
@@ -56,7 +56,7 @@ def listener_options(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def service_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Those that reach a desk, here or elsewhere."""
+    """Add the options that reach the remediation service, here or elsewhere."""
     return apply_options(verb, listener_options, state_dir_option, journal_config_option)
 
 
@@ -67,9 +67,10 @@ def build_service_access(
     url: str | None = None,
     **shown: Path | None,
 ) -> ServiceAccess:
-    """Return what the options above say together; `shown` are those of the listener. What is typed
-    goes before the environment, and --url of the environment before its --config. Raises
-    UsageError.
+    """Return the access that these options describe; `shown` are those of the listener.
+
+    Typed options override the environment, and the --url of the environment overrides its --config.
+    Raises UsageError.
     """
     from offsetwatch.cli.plans.service_access import ServiceAccess  # noqa: PLC0415 - heavy
     from offsetwatch.cli.remote.control_client import ControlEndpoint  # noqa: PLC0415
@@ -126,7 +127,7 @@ def _check_key(
 
 
 def plan_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of every verb that has a plan made; see wish."""
+    """Add the options of every verb that requests a plan; `request_plan` reads them."""
     return apply_options(
         verb,
         output_options,
@@ -151,7 +152,7 @@ def request_plan(
     pair: tuple[str, str] | None = None,
     backup: Path | None = None,
 ) -> int:
-    """Have a plan made; `more` are plan_options. The exit code."""
+    """Request a plan with the options of plan_options in `more`; return the exit code."""
     from offsetwatch.cli.plans import create  # noqa: PLC0415 - heavy
     from offsetwatch.remedy.model.service_api import Wish  # noqa: PLC0415
 

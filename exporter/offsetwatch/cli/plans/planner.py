@@ -1,5 +1,6 @@
-"""What a person's plan is made of on the daemon's host: one look at everything, and the planner
-that the daemon has. Elsewhere the daemon plans by itself.
+"""The planner for plans that are requested on the daemon's host, with an own inspection.
+
+A remote daemon plans by itself.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from offsetwatch.state.trend_marks import ConnectorKey
 def open_plan_inputs(
     access: ServiceAccess, timeout_s: float, key: ConnectorKey
 ) -> Iterator[ServiceCallbacks | None]:
-    """What a plan for a connector is made with; None where the daemon is asked. Clusters that it
-    does not rest on and that do not answer are named on standard error. Raises ConfigError, and
-    ResponseTimeout naming what is missing.
+    """Yield the inputs of a plan for a connector; None if a remote daemon plans.
+
+    Silent clusters that the plan does not depend on are named on standard error. Raises
+    ConfigError, and ResponseTimeout that names what is missing.
     """
     if access.listener is not None:
         yield None

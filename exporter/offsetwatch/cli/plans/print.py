@@ -1,5 +1,6 @@
-"""A plan as people see it before they decide: what it is for, what the guards say, and the exact
-requests. Tables go to standard output.
+"""Tables of a plan for the person who decides: facts, steps, guards and exact requests.
+
+Tables go to standard output.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ OPEN_STATES: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.I
 
 
 def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
-    """A row as JSON. open: it has its connector, so that no other plan of it begins."""
+    """Return a plan row as a document.
+
+    open    it holds its connector, so that no other plan for it begins
+    """
     return {
         "plan_id": row.plan_id,
         "created_at": row.created_at,
@@ -46,7 +50,7 @@ def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
 def print_plan(
     plan_details: PlanDetails, stands: str, *more: tuple[str, str | None], brief: bool = False
 ) -> None:
-    """All of it, `more` being further facts; briefly, without what guards say that let it pass."""
+    """Print a plan, with `more` as further facts. `brief` omits the reasons of guards that pass."""
     row, plan = plan_details.row, plan_details.plan
     subject = plan.subject
     facts: list[tuple[str, str | None]] = [
@@ -78,7 +82,7 @@ def print_plan(
 
 
 def _describe_approval(plan_details: PlanDetails) -> str | None:
-    """Return who may approve it; None where nobody has to any more."""
+    """Return who may approve the plan; None if it no longer waits for approval."""
     if plan_details.row.state is not PlanState.PROPOSED:
         return None
     if plan_details.second_person:
@@ -96,8 +100,9 @@ def _describe_states(plan: Plan) -> str:
 
 
 def _print_steps(plan_details: PlanDetails) -> None:
-    """The steps of a way back come after those of the plan, and have no offsets of their own. The
-    requests are not in the table, which would break them up.
+    """Print the steps as a table, and their requests below, which a table would wrap.
+
+    Steps of a rollback follow those of the plan, and have no offsets of their own.
     """
     pairs = [_format_pairs(format_pairs(step)) for step in plan_details.plan.steps]
     rows = (
@@ -133,8 +138,9 @@ def _cut_request(request: str) -> str:
 
 
 def print_guards(title: str, guards: tuple[GuardAnswerRow, ...], *, brief: bool = False) -> None:
-    """Those that speak against it first, then those that want a person's approval, and those that
-    let it pass: briefly, by name alone.
+    """Print guards: those that deny, then those that ask for approval, then those that pass.
+
+    `brief` prints only the names of guards that pass.
     """
     rows = [
         (_rank_guard(guard), guard)
@@ -173,19 +179,19 @@ def _rank_guard(answer: GuardAnswerRow) -> int:
 
 
 def select_denying_guards(guards: tuple[GuardAnswerRow, ...]) -> tuple[GuardAnswerRow, ...]:
-    """Those that hold a plan back whoever approves it."""
+    """Return the guards that hold a plan back even if an operator approves it."""
     return tuple(guard for guard in guards if _rank_guard(guard) == _DENIES)
 
 
 def print_refusal(found: ProposalRefused) -> None:
-    """Why there is no plan."""
+    """Print why there is no plan."""
     if select_denying_guards(found.guards):
         print_guards("Guards that do not let it", select_denying_guards(found.guards))
     output.print_error(found.said)
 
 
 def describe_next_step(row: PlanRow, options: str) -> str:
-    """What can be done about a plan that has not begun, or is at work."""
+    """Return what can be done about a plan, by its state."""
     on = f" {options}" if options else ""
     reject = f'`{COMMAND} plan reject {row.plan_id} --because "..."{on}`'
     begins = (

@@ -1,7 +1,7 @@
-"""The verb `quarantine`: records that were copied before they were skipped. What a record holds is
-shown only where that is asked for.
+"""The verbs `quarantine list`, `get` and `replay` for records copied before they were skipped.
 
-Tables and JSON go to standard output, all else to standard error.
+The content of a record is shown only on request. Tables and JSON go to standard output, all else to
+standard error.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ NAMED_MAX = 20  # of the copies that an id may mean
 
 @dataclass(frozen=True, slots=True)
 class QuarantineOptions:
-    """Where copies are: files under the state directory, and the topic of the configuration."""
+    """Location of the copies: files under the state directory, and the configured topic."""
 
     config_path: Path | None
     state_dir: Path | None
 
     def loaded(self) -> Config | None:
-        """Raises ConfigError."""
+        """Return the configuration; None if no file is named. Raises ConfigError."""
         return None if self.config_path is None else config.load(self.config_path)
 
 
@@ -82,7 +82,7 @@ def _open_store(home: QuarantineOptions) -> tuple[CombinedQuarantine, Path]:
 def list_copies(
     home: QuarantineOptions, *, output_format: OutputFormat, store: CombinedQuarantine | None = None
 ) -> int:
-    """Every copy, oldest first. Exit code 1 if one is damaged, or the topic would be refused."""
+    """Print every copy, oldest first. Exit code 1 if one is damaged or the topic is unfit."""
     configured, folder = _open_store(home)
     store = configured if store is None else store
     replays_of = _read_replays(folder)
@@ -108,7 +108,7 @@ def list_copies(
 
 
 def _select_newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of copies of the same record for the same skip the newest; every damaged one."""
+    """Yield every damaged copy, and the newest copy of each record and skip."""
     sound: dict[str, dict[str, Any]] = {}
     for row in rows:
         if row["problem"] is not None:
@@ -119,7 +119,7 @@ def _select_newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _read_replays(folder: Path) -> dict[str, tuple[RecordReplayed, ...]]:
-    """When each record was written back, or may have been, as far as the journal here tells."""
+    """Return when each record was, or may have been, written back, as the local journal has it."""
     if not (folder / JOURNAL).exists():
         return {}
     with closing(Journal(folder)) as journal:
@@ -200,7 +200,7 @@ def _format_reason(row: dict[str, Any]) -> str:
 
 
 def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy, QuarantinedRecord]:
-    """The copy of this id. Raises ConfigError if it is none, or not one only."""
+    """Return the copy of this id. Raises ConfigError for none, several or a damaged one."""
     found: dict[str, tuple[QuarantinedCopy, QuarantinedRecord]] = {}
     damaged: list[QuarantinedCopy] = []
     for kept, held in store.kept():
@@ -226,8 +226,9 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
 def print_copy(
     home: QuarantineOptions, prefix: str, *, to: Path | None, raw: bool, output_format: OutputFormat
 ) -> int:
-    """What is told of one copy; with `raw` its value, with `to` all of it, as a file of its own.
-    Exit code 1 if it has no value to be printed.
+    """Print facts about one copy; with `raw` its value; with `to` write all of it to a file.
+
+    Exit code 1 if it has no value to print.
     """
     store, folder = _open_store(home)
     kept, found = _find_copy(store, prefix)
@@ -251,7 +252,7 @@ def print_copy(
 
 
 def _describe_record(record: RawRecord) -> dict[str, Any]:
-    """Lengths and names; null where there is nothing."""
+    """Return lengths and names of a record's parts; None for a part that is null."""
     return {
         "key_bytes": _count_bytes(record.key),
         "value_bytes": _count_bytes(record.value),
@@ -302,7 +303,7 @@ def _write_value(record: RawRecord, to: Path | None) -> int:
 
 @contextmanager
 def _report_file_errors(path: Path) -> Iterator[None]:
-    """One that cannot be made is a mistake of whoever named it."""
+    """Raise ConfigError for a file that cannot be created."""
     try:
         yield
     except OSError as exc:
@@ -314,7 +315,7 @@ def _report_file_errors(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineReplayOptions:
-    """A record to be written back. See `--help`."""
+    """Options of `quarantine replay`; `--help` describes them."""
 
     prefix: str
     topic: str | None
@@ -330,7 +331,7 @@ def replay_copy(
     options: QuarantineReplayOptions,
     opened: Callable[[str, Kafka], RecordReplayTarget] = build_replay_target,
 ) -> int:
-    """Show what would be written, have it confirmed, write it down, write it, read it back."""
+    """Show what would be written, confirm it, note it in the journal, write it and read it back."""
     loaded = home.loaded()
     assert loaded is not None  # the declaration sees to it
     store, folder = _open_store(home)
@@ -366,7 +367,10 @@ def replay_copy(
 
 
 def _print_earlier_replays(times: Sequence[RecordReplayed]) -> None:
-    """It is noted before it is tried: after an error the record may be there or not."""
+    """Print earlier replays.
+
+    Each was recorded before the attempt: after an error the record may have been written or not.
+    """
     for each in times:
         when = output.format_moment(each.at)
         output.print_error(

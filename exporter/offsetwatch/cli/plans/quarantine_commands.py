@@ -1,6 +1,4 @@
-"""`quarantine` on the command line: declarations only. Heavy imports wait until a verb needs
-them.
-"""
+"""Declarations of the `quarantine` verbs; heavy imports wait until a verb needs them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""How remedy's desk is reached: on the daemon's host by its journal, from elsewhere by its control
-listener. The same nouns either way.
+"""Access to the remediation service: by the local journal, or by a remote control listener.
+
+Both have the same interface.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NO_LOGIN_UID: Final = 2**32 - 1  # where nobody has logged in
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccess:
-    """What the options say."""
+    """Options that name a remediation service."""
 
     config_path: Path | None = None
     state_dir: Path | None = None
@@ -43,7 +44,7 @@ class ServiceAccess:
 
     @property
     def options(self) -> str:
-        """To be added to a command that is to reach the same."""
+        """Return the options that a further command needs to reach the same service."""
         endpoint = self.listener
         named: tuple[tuple[str, object], ...]
         if endpoint is None:
@@ -62,21 +63,21 @@ class ServiceAccess:
 
     @property
     def loaded(self) -> Config | None:
-        """The configuration, if one was named. Raises ConfigError."""
+        """Return the configuration; None if no file is named. Raises ConfigError."""
         return None if self.config_path is None else config.load(self.config_path)
 
     @property
     def folder(self) -> Path:
-        """Of journal and backups, on this host."""
+        """Return the folder of journal and backups on this host."""
         return execute.find_state_folder(self.state_dir, self.loaded)
 
 
 class ServiceSession(NamedTuple):
-    """A desk, and who stands at it.
+    """An open remediation service, and the operator who uses it.
 
-    by          who asks, on this host; elsewhere the listener knows
-    options     see Access
-    office      the desk itself where it is the journal of this host
+    by          the operator's name on this host; "" elsewhere, where the listener knows it
+    options     ServiceAccess.options
+    office      the service itself if it uses this host's journal; else None
     """
 
     desk: OperatorApi
@@ -89,8 +90,9 @@ class ServiceSession(NamedTuple):
 def open_service(
     access: ServiceAccess, world: ServiceCallbacks | None = None
 ) -> Iterator[ServiceSession]:
-    """The desk that the options name. `world` is what plans are made of, for a verb that wants one.
-    Raises ConfigError where there is no journal: whoever decides in another one decides nothing.
+    """Yield the service that the options name; `world` provides inputs for plans.
+
+    Raises ConfigError if there is no journal: a decision in an empty one would have no effect.
     """
     if access.listener is not None:
         with closing(RemoteRemediationService(access.listener)) as remote:
@@ -114,8 +116,9 @@ def open_service(
 
 
 def _build_inputs_without_plans() -> ServiceCallbacks:
-    """A person's process has no thread to wake and no picture of the connectors: the daemon, which
-    reads the same journal, has both.
+    """Build callbacks that cannot plan, wake a thread or list connectors.
+
+    The daemon, which reads the same journal, does all of that.
     """
 
     def plan_for(
@@ -128,8 +131,9 @@ def _build_inputs_without_plans() -> ServiceCallbacks:
 
 
 def find_operator_name() -> str:
-    """Who is at the keyboard: whoever has logged in, also once they have become another user, so
-    that two people who share one are two all the same; else the user that this process is of.
+    """Return the user who logged in, even after a change of user; else the user of this process.
+
+    Two people who become the same user thus remain two operators.
     """
     number = os.getuid()
     try:

@@ -1,5 +1,6 @@
-"""`restore`, `mode`, `pause`, `unpause` and `breaker` on the command line: declarations only. Heavy
-imports wait until a verb needs them.
+"""Declarations of the verbs `restore`, `mode`, `pause`, `unpause` and `breaker`.
+
+Heavy imports wait until a verb needs them.
 """
 
 from __future__ import annotations

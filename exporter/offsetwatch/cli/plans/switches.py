@@ -1,4 +1,4 @@
-"""The switches that are a person's alone: `mode`, `pause`, `unpause` and `breaker`."""
+"""The verbs `mode`, `pause`, `unpause` and `breaker`: switches that only an operator sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODE_MEANINGS: Final = {
 
 
 def show_mode(access: ServiceAccess, *, output_format: OutputFormat) -> int:
-    """Mode, pause and open breakers, as they are now."""
+    """Print mode, pause and open breakers as of now."""
     with open_service(access) as session:
         found = session.desk.switches()
     if output_format is not OutputFormat.TABLE:
@@ -50,7 +50,7 @@ def _print_switches(found: Switches) -> None:
 
 
 def describe_pause(held: RemediationPause) -> str:
-    """Until when, and by whom."""
+    """Return until when remediation is paused, by whom, since when and why."""
     until = (
         "until an operator ends it"
         if held.until is None
@@ -60,7 +60,7 @@ def describe_pause(held: RemediationPause) -> str:
 
 
 def set_mode(access: ServiceAccess, mode: Mode, *, because: str) -> int:
-    """From now on. Never above what is configured, which is said where it makes a difference."""
+    """Set the mode until further notice; print if the configuration allows only a lower one."""
     with open_service(access) as session:
         session.desk.set_mode(mode, session.by, because)
         now = session.desk.switches().mode
@@ -80,8 +80,9 @@ def pause_remediation(
     because: str,
     clock: UnixClock | None = None,
 ) -> int:
-    """Begin nothing new for that long, until then, or (with neither) until somebody says so. What
-    is under way comes to a safe end.
+    """Begin no new plan for `span_s` seconds, or until a moment, or else until further notice.
+
+    A running plan ends safely.
     """
     now = (SystemClock() if clock is None else clock).now()
     end: float | None = None
@@ -99,7 +100,7 @@ def pause_remediation(
 
 
 def end_pause(access: ServiceAccess, *, because: str) -> int:
-    """Go on."""
+    """End the pause."""
     with open_service(access) as session:
         held = session.desk.switches().pause
         session.desk.unpause(session.by, because)
@@ -108,7 +109,7 @@ def end_pause(access: ServiceAccess, *, because: str) -> int:
 
 
 def list_breakers(access: ServiceAccess, *, output_format: OutputFormat) -> int:
-    """What is open. Exit code 1 if anything is."""
+    """Print the open breakers. Exit code 1 if there are any."""
     with open_service(access) as session:
         found = session.desk.switches().breakers
     if output_format is not OutputFormat.TABLE:
@@ -128,7 +129,7 @@ def _print_breakers(found: tuple[BreakerRow, ...]) -> None:
 
 
 def ack_breaker(access: ServiceAccess, scope: str, *, because: str) -> int:
-    """Close it: a person has looked."""
+    """Close a breaker after an operator has inspected its cause."""
     with open_service(access) as session:
         answer = session.desk.ack_breaker(scope, session.by, because)
         if isinstance(answer, RequestTargetNotFound):

@@ -1,5 +1,6 @@
-"""A control listener, asked over HTTP: one request at a time, each sent once, bounded in time and
-size, errors translated. Who we are is told by a token or a certificate.
+"""An HTTP client of a daemon's control listener, authenticated by a token or a certificate.
+
+It sends one request at a time, each once, with limits of time and size, and translates errors.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ DocumentType = TypeVar("DocumentType")
 
 @dataclass(frozen=True, slots=True)
 class ControlEndpoint:
-    """Where a control listener is, and how we are known there.
+    """Address of a control listener, and the credentials for it.
 
     token    instead of a file with it
-    ca_file  whom we trust beside the system's authorities
+    ca_file  authorities to trust besides the system's
     """
 
     url: str
@@ -65,19 +66,19 @@ class ControlEndpoint:
 
 
 class ControlClientReply(NamedTuple):
-    """What was answered; `fine` where that is a yes."""
+    """Status and body of a response."""
 
     status: int
     body: bytes
 
     @property
     def fine(self) -> bool:
-        """Any 2xx."""
+        """Return whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 class ControlProblem(msgspec.Struct):
-    """Why not, as the listener says it."""
+    """An error document of the control listener."""
 
     error: str
     message: str = ""
@@ -89,7 +90,7 @@ class ControlProblem(msgspec.Struct):
 
 
 class ControlClient:
-    """See the module."""
+    """An open connection to one control listener."""
 
     def __init__(self, listener: ControlEndpoint) -> None:
         self._url = listener.url
@@ -101,7 +102,7 @@ class ControlClient:
         )
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._client.close()
 
     def ask(
@@ -114,7 +115,7 @@ class ControlClient:
         headers: dict[str, str] | None = None,
         params: dict[str, str] | None = None,
     ) -> ControlClientReply:
-        """An answer that says yes, or one of `also`. Raises ClientError, JournalDamaged."""
+        """Return a response of status 2xx or one of `also`. Raises ClientError, JournalDamaged."""
         content = None if body is None else documents.encode(body)
         kind = {} if content is None else {"Content-Type": "application/json"}
         try:
@@ -149,7 +150,7 @@ class ControlClient:
         return body
 
     def strange(self, answer: ControlClientReply) -> Exception:
-        """What an answer means that is none of those that were asked for."""
+        """Return the error for a response with an unexpected status."""
         status = answer.status
         try:
             problem = documents.decode(answer.body, ControlProblem)
@@ -169,11 +170,11 @@ class ControlClient:
         return RemoteRefusal(self._url, said)
 
     def read(self, answer: ControlClientReply, kind: type[DocumentType]) -> DocumentType:
-        """The document in it. Raises MalformedResponse."""
+        """Return the document of a response. Raises MalformedResponse."""
         return self.decoded(answer.body, kind)
 
     def decoded(self, body: bytes, kind: type[DocumentType]) -> DocumentType:
-        """The same, of a part of it."""
+        """Return the document of a part of a body. Raises MalformedResponse."""
         try:
             return documents.decode(body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -182,7 +183,7 @@ class ControlClient:
 
 
 def _check_base_url(listener: ControlEndpoint) -> str:
-    """Raises ConfigError for what is no address, or would show a token to everybody."""
+    """Return the base URL. Raises ConfigError for an invalid one, or a token over plain HTTP."""
     try:
         parts = urlsplit(listener.url)
         host = parts.hostname

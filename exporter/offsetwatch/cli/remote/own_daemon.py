@@ -1,9 +1,8 @@
-"""The daemon of a configuration, asked on this machine as that configuration says it can be.
+"""An HTTP client of the daemon of a configuration on this machine.
 
-Where its web config file has TLS, only the certificate
-that this file names is trusted, unless own_access names an authority: a command on this machine
-goes by an address that stands in no certificate, and one that has expired must not have a daemon
-that works taken for dead. Nothing is sent before the certificate was looked at.
+If its web config file has TLS, only the certificate that this file names is trusted, unless
+own_access names an authority. The address of a local command is in no certificate, and a daemon
+with an expired certificate must not appear dead. Nothing is sent before the certificate is checked.
 """
 
 from __future__ import annotations
@@ -29,7 +28,10 @@ _CERTIFICATE_END: Final = "-----END CERTIFICATE-----"
 
 
 class DaemonResponse(NamedTuple):
-    """What came back. clusters: which ones the daemon is about (config/identity.py)."""
+    """Response of a daemon.
+
+    clusters    hashes of the clusters that it watches (config/identity.py); None if it sends none
+    """
 
     status: int
     body: bytes
@@ -37,7 +39,7 @@ class DaemonResponse(NamedTuple):
 
 
 def find_daemon_address(config: Config) -> str:
-    """Where the daemon of this configuration answers on this machine."""
+    """Return the address at which the daemon of this configuration listens on this machine."""
     host, _, port = config.listen.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if bare in {"", "0.0.0.0", "*"}:  # noqa: S104 - compared only
@@ -46,8 +48,9 @@ def find_daemon_address(config: Config) -> str:
 
 
 def request_document(config: Config, path: str, timeout_s: float) -> DaemonResponse:
-    """One GET. Raises TargetUnreachable, SizeLimitExceeded, and ConfigError where a file cannot be
-    used.
+    """Return the response to one GET.
+
+    Raises TargetUnreachable, SizeLimitExceeded, and ConfigError if a file cannot be used.
     """
     where = find_daemon_address(config)
     access = config.own_access if config.own_access is not None else OwnAccess()
@@ -77,7 +80,7 @@ def request_document(config: Config, path: str, timeout_s: float) -> DaemonRespo
 def _build_connection(
     config: Config, access: OwnAccess, where: str, timeout_s: float
 ) -> tuple[http.client.HTTPConnection, bytes | None]:
-    """Not connected yet; and the certificate that has to be shown there, if it is to be one."""
+    """Return an unconnected connection, and the certificate to expect; None if none is pinned."""
     host, _, port = where.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     file = config.web_config_file
@@ -101,7 +104,7 @@ def _build_connection(
 
 
 def _cut_first_certificate(pem: str) -> str:
-    """The listener's own one, before those of its chain."""
+    """Return the first certificate of a chain, which is the listener's own."""
     begin, end = pem.find("-----BEGIN CERTIFICATE-----"), pem.find(_CERTIFICATE_END)
     if begin < 0 or end < begin:
         raise ValueError("it holds no certificate in PEM")

@@ -1,5 +1,6 @@
-"""A daemon's read listener, asked before anything else: it has in memory what a look of one's own
-takes seconds to find out.
+"""An HTTP client of a daemon's read listener, which verbs ask before they inspect clusters.
+
+The daemon has in memory what an own inspection takes seconds to read.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ REQUEST_TIMEOUT_S: Final = 2.0
 
 
 class ReadListener(NamedTuple):
-    """Where a read listener is: at an address that was given, or as the configuration says.
+    """A read listener, at a given URL or at the address of the configuration.
 
     url    None for the daemon of `config` on this machine
     """
@@ -44,15 +45,16 @@ class ReadListener(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Return the address, for people."""
+        """Return the address for messages."""
         if self.url is not None:
             return self.url
         assert self.config is not None  # the options see to it
         return own_daemon.find_daemon_address(self.config)
 
     def get(self, path: str, timeout_s: float = REQUEST_TIMEOUT_S) -> DaemonResponse:
-        """Return the answer to one GET. Raises ClientError, and ConfigError for settings that are
-        of no use.
+        """Return the response to one GET.
+
+        Raises ClientError, and ConfigError for unusable settings.
         """
         if self.url is None:
             assert self.config is not None  # the options see to it
@@ -64,8 +66,9 @@ class ReadListener(NamedTuple):
 def fetch_document(
     listener: ReadListener, path: str, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> DaemonResponse | None:
-    """Return what is answered; None where there is no such document. Raises ClientError where
-    nothing can be had, and ConfigError.
+    """Return the response; None if there is no such document.
+
+    Raises ClientError if no document can be read, and ConfigError.
     """
     answer = listener.get(path, timeout_s)
     refusals: dict[int, Callable[[str, str], ClientError]] = {

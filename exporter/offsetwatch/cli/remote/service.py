@@ -1,7 +1,7 @@
-"""The desk of a daemon elsewhere, asked through its control listener.
+"""The remediation service of a remote daemon, used through its control listener.
 
-Who asks is known by the token or the certificate: `by` is not sent, and cannot be. A request is
-sent once. One without an answer may have been taken down: looking again tells.
+The token or the certificate identifies the operator: `by` is not sent. A request is sent once. One
+without a response may have been recorded: read the state again to find out.
 """
 
 from __future__ import annotations
@@ -74,32 +74,33 @@ class _JournalVerification(msgspec.Struct):
 
 
 class RemoteRemediationService:
-    """An OperatorApi. Raises ClientError where the listener cannot be asked, or does not allow
-    it.
+    """An OperatorApi over HTTP.
+
+    Raises ClientError if the listener does not answer or denies the request.
     """
 
     def __init__(self, listener: ControlEndpoint) -> None:
         self._asking = ControlClient(listener)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         self._asking.close()
 
     def inventory(self) -> frozenset[tuple[str, str]]:
-        """See Desk."""
+        """See OperatorApi."""
         found = self._asking.read(self._asking.ask("GET", "/connectors"), _Connectors).connectors
         return frozenset((connector.connect_cluster, connector.connector) for connector in found)
 
     # --- plans -----------------------------------------------------------------------------------
 
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
-        """See Desk."""
+        """See OperatorApi."""
         query = {} if state is None else {"state": state.value}
         answer = self._asking.ask("GET", "/plans", params=query)
         return self._asking.read(answer, _Plans).plans
 
     def plan(self, plan_id: str) -> PlanDetails | None:
-        """See Desk."""
+        """See OperatorApi."""
         answer = self._asking.ask("GET", _format_plan_path(plan_id), also=frozenset({404}))
         return (
             None
@@ -110,7 +111,7 @@ class RemoteRemediationService:
     def propose(
         self, request: service_api.PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | service_api.ProposalRefused | RequestTargetNotFound:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         body: dict[str, Any] = {
             "action": request.wish.value,
@@ -143,7 +144,7 @@ class RemoteRemediationService:
         | SelfApproval
         | AlreadyDecided
     ):
-        """See Desk."""
+        """See OperatorApi."""
         del by
         body = {"plan_sha256": sha256, "because": because}
         answer = self._asking.ask(
@@ -166,21 +167,21 @@ class RemoteRemediationService:
     def reject(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         return self._decide(plan_id, "reject", because)
 
     def abort(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         return self._decide(plan_id, "abort", because)
 
     def resolve(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         return self._decide(plan_id, "resolve", because)
 
@@ -203,7 +204,7 @@ class RemoteRemediationService:
     def ack_breaker(
         self, scope: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         body = {"scope": scope, "because": because}
         answer = self._asking.ask("POST", "/breakers/ack", body, also=frozenset({404}))
@@ -212,17 +213,17 @@ class RemoteRemediationService:
         )
 
     def switches(self) -> Switches:
-        """See Desk."""
+        """See OperatorApi."""
         return self._asking.read(self._asking.ask("GET", "/mode"), Switches)
 
     def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         self._asking.ask("PUT", "/mode", {"mode": mode.value, "because": because})
         return ChangeRecorded()
 
     def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         how: dict[str, Any]
         how = {"indefinite": True} if until is None else {"until": Moment(until)}
@@ -230,7 +231,7 @@ class RemoteRemediationService:
         return ChangeRecorded()
 
     def unpause(self, by: str, because: str) -> ChangeRecorded:
-        """See Desk."""
+        """See OperatorApi."""
         del by
         self._asking.ask("POST", "/unpause", {"because": because})
         return ChangeRecorded()
@@ -238,13 +239,13 @@ class RemoteRemediationService:
     # --- what is kept ----------------------------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
-        """See Desk."""
+        """See OperatorApi."""
         answer = self._asking.ask("GET", "/journal", params={"from_seq": str(from_seq)})
         lines = answer.body.splitlines()[:count_max]
         return tuple(self._asking.decoded(line, JournalLine) for line in lines)
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
-        """See Desk."""
+        """See OperatorApi."""
         found = self._asking.read(self._asking.ask("GET", "/journal/verify"), _JournalVerification)
         return (
             JournalCheckPassed(records=found.records)
@@ -253,11 +254,11 @@ class RemoteRemediationService:
         )
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
-        """See Desk."""
+        """See OperatorApi."""
         return self._asking.read(self._asking.ask("GET", "/quarantine"), _QuarantineRows).quarantine
 
     def backups(self) -> tuple[BackupRow, ...]:
-        """See Desk."""
+        """See OperatorApi."""
         return self._asking.read(self._asking.ask("GET", "/backups"), _Backups).backups
 
     def _no(

@@ -1,4 +1,4 @@
-"""A Connect worker's clock, by the Date header that every HTTP answer carries, refusals too."""
+"""Clock of a Connect worker, from the Date header of every HTTP answer, errors included."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def read_worker_clock(
     verify: ssl.SSLContext | bool = True,
     transport: httpx.BaseTransport | None = None,
 ) -> float | None:
-    """Unix seconds, cut to the second; None if it does not say. Who we are is not told.
+    """Return the worker's time in whole Unix seconds; None if the answer has no date.
 
-    `transport` is the seam for tests.
+    The request carries no credentials. `transport` is a parameter for tests.
     """
     try:
         with (

@@ -1,7 +1,7 @@
-"""One HTTP connection that is kept, for many GETs to one server.
+"""Persistent HTTP connection for many GETs to one server.
 
-Raises what httpx raises of the same trouble, so that `wire.translated` knows
-what it means. Nothing is followed that leads elsewhere.
+It raises the same errors as httpx, so `exchange.translate_http_errors` applies. It follows no
+redirect.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ IDLE_CHECK_AFTER_S: Final = 0.5  # no server is tired of waiting sooner
 
 
 class KeepAliveConnection:
-    """GETs, one at a time, over one connection for as long as both sides keep it.
+    """GETs one at a time over one connection, for as long as both sides keep it open.
 
-    For one asyncio loop. A question that is cancelled closes the connection: its answer would be
-    taken for that of the next one.
+    For one asyncio loop. A cancelled request closes the connection: otherwise its answer would be
+    taken for that of the next request.
     """
 
     def __init__(
@@ -37,9 +37,11 @@ class KeepAliveConnection:
         context: Callable[[], ssl.SSLContext],
         large: asyncio.Lock,
     ) -> None:
-        """A path of `url` stays before each question's. `connect_s` bounds the making of a
-        connection, TLS included; `context` is for https, and what it raises passes through. Who
-        reads a large answer holds `large`: twenty of them at once would be half a gigabyte.
+        """Configure the connection; the first request opens it.
+
+        A path in `url` is prepended to each path. `connect_s` limits the time to connect, TLS
+        included. `context` is for https; its errors pass through. `large` is held while reading a
+        large answer: twenty of them at once would take half a gigabyte.
         """
         self._url = httpx.URL(url)
         self._prefix = self._url.raw_path.rstrip(b"/")
@@ -57,8 +59,10 @@ class KeepAliveConnection:
     async def get(
         self, path: str, headers: Mapping[str, str], bytes_max: Callable[[int], int]
     ) -> tuple[int, bytes]:
-        """(status, body). Of a body longer than `bytes_max(status)` only the beginning, which is
-        longer too. Raises httpx.TransportError, httpx.DecodingError or OSError.
+        """Return (status, body).
+
+        Of a body longer than `bytes_max(status)` only the beginning is returned, which is longer
+        than that, too. Raises httpx.TransportError, httpx.DecodingError or OSError.
         """
         target = self._prefix + path.encode("ascii")
         request = h11.Request(
@@ -77,13 +81,13 @@ class KeepAliveConnection:
         return found
 
     def close(self) -> None:
-        """At once; the next question makes a new connection."""
+        """Close at once; the next request opens a new connection."""
         if self._streams is not None:
             self._streams[1].transport.abort()
             self._streams = None
 
     def _like_last(self, headers: Mapping[str, str]) -> h11.Request:
-        """A request with these headers, which take as long to check as all the rest."""
+        """Return a request with these headers, cached: checking them takes as long as the rest."""
         if self._like is None or self._like[0] != headers:
             fixed = {"Host": self._url.netloc.decode("ascii"), **REQUEST_HEADERS}
             every = [*fixed.items(), *headers.items()]
@@ -94,8 +98,9 @@ class KeepAliveConnection:
     async def _again(
         self, request: h11.Request, bytes_max: Callable[[int], int]
     ) -> tuple[int, bytes] | None:
-        """Over the connection of the last answer. None: it was closed while nobody asked, which
-        says nothing of this question.
+        """Send the request over the connection of the last answer.
+
+        None if it was closed while idle, which says nothing of this request.
         """
         if self._streams is None:
             return None
@@ -159,7 +164,7 @@ class KeepAliveConnection:
         return status, body.end()
 
     async def _response(self) -> h11.Response:
-        """Of the answer that is one: a server may say before that it goes on."""
+        """Return the final response; a server may send informational ones (1xx) before."""
         event = await self._event()
         while isinstance(event, h11.InformationalResponse):
             event = await self._event()
@@ -183,7 +188,7 @@ class KeepAliveConnection:
             self._protocol.receive_data(received)
 
     def _keep(self) -> None:
-        """For the next question, if the other side wants that too and sent nothing beyond."""
+        """Keep the connection for the next request if the server keeps it and sent nothing more."""
         done = (self._protocol.our_state, self._protocol.their_state) == (h11.DONE, h11.DONE)
         if done and not self._protocol.trailing_data[0]:
             self._protocol.start_next_cycle()

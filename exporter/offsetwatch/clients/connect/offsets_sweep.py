@@ -1,11 +1,11 @@
-"""`GET /connectors/{c}/offsets` of every connector of a Connect cluster, over all its workers.
+"""Sweep of `GET /connectors/{c}/offsets` for all connectors of a Connect cluster, over all workers.
 
-Every worker is asked a few
-questions at once, whoever is done takes the next, and a worker that hangs delays nobody: when no
-other question is left, those that it holds are asked elsewhere too.
+Every worker gets a few requests at once; a free worker takes the next one. A hanging worker delays
+none: when no other request is left, its requests are sent to other workers too.
 
-One thread and one asyncio loop, as twenty threads would have the daemon's loop wait in line for the
-interpreter twenty times. What blocks (decoding, the daemon's queue) is called in a second thread.
+One thread and one asyncio loop do this, because the daemon's loop would have to wait for the
+interpreter twenty times for twenty threads. Blocking calls (decoding, the daemon's queue) run in a
+second thread.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class OffsetsSweepListener:
-    """Who wants the answers. Called from one thread, never at once; each may block.
+    """Callbacks of a sweep. Called from one thread, never concurrently; each may block.
 
-    announce    These are about to be asked for. False: then they are not.
-    take        Answers, each once.
-    stopped     Give up?
+    announce    requests for these connectors are about to be sent; False cancels them
+    take        answers, each once
+    stopped     whether to give up
     """
 
     announce: Callable[[Sequence[str]], bool]
@@ -82,7 +82,7 @@ class OffsetsSweepListener:
 
 
 class ConnectSweep:
-    """How one Connect cluster is swept. It keeps nothing from one sweep to the next."""
+    """Sweep of one Connect cluster, without state between two sweeps."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ConnectSweep:
         auth: Auth | None = None,
         tls: Tls | None = None,
     ) -> None:
-        """`timeout_s` bounds a whole answer of one worker."""
+        """Configure the sweep. `timeout_s` limits a whole answer of one worker."""
         assert urls
         self.name = name
         self.urls = urls
@@ -104,9 +104,10 @@ class ConnectSweep:
     def offsets(
         self, connectors: Sequence[str], listener: OffsetsSweepListener
     ) -> dict[str, ClientError]:
-        """Ask for all of them; those that do not exist have no answer. Return why there is none of
-        others. Raises an error where no worker is left to ask, or nothing but errors came, after
-        all answers that came before it were taken.
+        """Request the offsets of all connectors; return the errors of those without an answer.
+
+        Connectors that do not exist have neither. Raises an error if no worker is left, or if only
+        errors came; answers that came before are taken first.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="sweep") as aside:
             swept = _Sweep(self, connectors, listener, aside)
@@ -124,7 +125,7 @@ class _ConnectorRequest:
 
 
 class _Sweep:
-    """One sweep under way. Workers are numbers, as their URLs may repeat."""
+    """Running sweep. Workers are identified by number, as their URLs may repeat."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class _Sweep:
         self._last: dict[int, ClientError] = {}  # failure of each worker
 
     async def run(self) -> None:
-        """Until nothing is open, or an error or a stop ends it."""
+        """Run until no request is open, or an error or a stop ends the sweep."""
         if not self._open:
             return
         async with asyncio.TaskGroup() as group:
@@ -199,7 +200,7 @@ class _Sweep:
             connection.close()
 
     async def _next(self, worker: int) -> _ConnectorRequest | None:
-        """What this worker is to be asked; None: nothing now."""
+        """Return the next request for this worker; None if there is none now."""
         if len(self._answers) >= ANSWERS_MAX or self._answers_bytes >= ANSWERS_BYTES_MAX:
             return None
         for question in self._again:
@@ -217,7 +218,7 @@ class _Sweep:
         return None
 
     async def _fresh(self) -> _ConnectorRequest | None:
-        """One that was asked nowhere yet, and announced before."""
+        """Return a request that was announced and has not been sent to any worker."""
         async with self._announcing:
             if not self._announced or time.monotonic() - self._announced_at > ANNOUNCEMENT_TTL_S:
                 while self._unannounced and len(self._announced) < ANNOUNCEMENT_SIZE_MAX:
@@ -272,7 +273,7 @@ class _Sweep:
         return validate_response(name, status, body)
 
     def _waits(self, worker: int, retry_after: str | None) -> bool:
-        """Leave a worker alone that says so. False where that takes too long."""
+        """Pause requests to a worker as its answer 429 says; return False if that is too long."""
         told_s = parse_retry_after_s(retry_after)
         wait_s = RETRY_AFTER_S if told_s is None else max(told_s, IDLE_S)
         until = time.monotonic() + wait_s
@@ -284,7 +285,7 @@ class _Sweep:
         return True
 
     def _put_back(self, question: _ConnectorRequest) -> None:
-        """Ask again, of whichever worker is free first."""
+        """Queue the request again, for whichever worker is free first."""
         if not question.done and not question.at:
             self._asked.pop(question, None)
             self._again.append(question)
@@ -310,7 +311,7 @@ class _Sweep:
             )
 
     def _refuse(self, question: _ConnectorRequest, error: ClientError) -> None:
-        """Give up on one connector. On all of them where none was answered for so far."""
+        """Give up on one connector; after REFUSALS_MAX of them without any answer, on all."""
         self.refused[question.connector] = error
         self._close(question)
         if len(self.refused) >= REFUSALS_MAX and not self._answered:
@@ -320,7 +321,7 @@ class _Sweep:
         return {index for index, count in enumerate(self._strikes) if count < STRIKES_MAX}
 
     def _give_up(self, failed: _ConnectorRequest) -> None:
-        """Those that no worker is left for; and all, if none is left at all."""
+        """Give up on requests that no worker is left for; on all if no worker is left at all."""
         alive = self._alive()
         for question in [
             connector_request
@@ -370,12 +371,12 @@ class _Sweep:
         await self._aside(partial(self._listener.take, answers))
 
     async def _aside(self, call: Callable[[], R]) -> R:
-        """What may block must not keep the answers of others from being heard."""
+        """Run a blocking call in the second thread, so that other answers are read meanwhile."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
 
 def sweep_of(connect: Connect, timeout_s: float) -> ConnectSweep:
-    """All workers of a Connect cluster, as the configuration says to ask them."""
+    """Build the sweep over all workers of a configured Connect cluster."""
     return ConnectSweep(
         connect.name, connect.worker_urls, timeout_s, auth=connect.auth, tls=connect.tls
     )

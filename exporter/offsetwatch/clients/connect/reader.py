@@ -1,6 +1,6 @@
-"""GETs to the Connect REST API with httpx: bounded in time and size, errors translated.
+"""GET requests to the Connect REST API with httpx: bounded in time and size, errors translated.
 
-Anything that changes a Connect cluster lives elsewhere, on purpose.
+Requests that change a Connect cluster are elsewhere (clients/write), on purpose.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ERROR_BYTES_MAX = 64 * 1024  # only looked into for who says that something is n
 
 
 class _RouteNotFound(NotFound):
-    """A 404 that is not about a connector: a worker that is starting answers every path so."""
+    """Error 404 that is about no connector: a starting worker answers so to every path."""
 
 
 REBALANCE_MESSAGE: Final = "Request cannot be completed because a rebalance is expected"
@@ -80,10 +80,10 @@ _ERROR_PRECEDENCE: Final = (
 
 
 class ConnectReader:
-    """One Connect cluster, asked over the worker that answered last.
+    """Reader of one Connect cluster, over the worker that answered last.
 
-    Thread-safe: every request has its own connection. At one request in some seconds a connection
-    that is kept would have been closed by the other side more often than not.
+    Thread-safe: every request has its own connection. At one request in some seconds the server
+    would close a persistent connection more often than not.
     """
 
     def __init__(
@@ -97,8 +97,10 @@ class ConnectReader:
         transport: Transport | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`timeout_s` bounds a whole answer of one worker, and how long a Retry-After is waited
-        for; `transport` and `pause` are the seams for tests.
+        """Configure the reader.
+
+        `timeout_s` limits a whole answer of one worker, and the wait for a Retry-After. `transport`
+        and `pause` are parameters for tests.
         """
         assert urls
         self._pause = pause
@@ -113,51 +115,55 @@ class ConnectReader:
         self.server_time: float | None = None  # by the Date of the newest answer, Unix seconds
 
     def root(self) -> bytes:
-        """`GET /`: version, commit and the id of the Kafka cluster."""
+        """Read `GET /`: version, commit and the id of the Kafka cluster."""
         return self._get("/")
 
     def connectors(self) -> bytes:
-        """`GET /connectors?expand=status&expand=info`: answered from a worker's memory."""
+        """Read `GET /connectors?expand=status&expand=info`, which a worker has in memory."""
         return self._get("/connectors?expand=status&expand=info")
 
     def connector_names(self) -> bytes:
-        """`GET /connectors`: the names alone, of those without a status too."""
+        """Read `GET /connectors`: names only, including connectors without a status."""
         return self._get("/connectors")
 
     def connector_infos(self) -> bytes:
-        """`GET /connectors?expand=info`: configurations, of those without a status too."""
+        """Read `GET /connectors?expand=info`: configurations, including those without a status."""
         return self._get("/connectors?expand=info")
 
     def connector(self, connector: str) -> bytes:
-        """`GET /connectors/{c}`: configuration, tasks and type, as one entry of `expand=info`."""
+        """Read `GET /connectors/{c}`: configuration, tasks, type, as one entry of `expand=info`."""
         return self._get(build_connector_path(connector), connector)
 
     def status(self, connector: str) -> bytes:
-        """`GET /connectors/{c}/status`: answered from a worker's memory."""
+        """Read `GET /connectors/{c}/status`, which a worker has in memory."""
         return self._get(build_connector_path(connector, "status"), connector)
 
     def connector_config(self, connector: str) -> bytes:
-        """`GET /connectors/{c}/config`: may hold secrets, so look at it and let it go."""
+        """Read `GET /connectors/{c}/config`: it may contain secrets, so do not keep it."""
         return self._get(build_connector_path(connector, "config"), connector)
 
     def plugins(self) -> bytes:
-        """`GET /connector-plugins`: the classes of connectors that the worker has."""
+        """Read `GET /connector-plugins`: the connector classes that the worker has."""
         return self._get("/connector-plugins")
 
     def tasks(self, connector: str) -> bytes:
-        """`GET /connectors/{c}/tasks`: the tasks' configurations."""
+        """Read `GET /connectors/{c}/tasks`: the configurations of the tasks."""
         return self._get(build_connector_path(connector, "tasks"), connector)
 
     def offsets(self, connector: str) -> bytes:
-        """`GET /connectors/{c}/offsets` (KIP-875, Kafka 3.5): makes the worker read the topic."""
+        """Read `GET /connectors/{c}/offsets` (KIP-875, Kafka 3.5).
+
+        The worker reads its offsets topic to the end for it.
+        """
         return self._get(offsets_path(connector), connector)
 
     def close(self) -> None:
-        """Nothing stays open between requests; here so that callers need not know."""
+        """Close nothing: no connection stays open between requests. Callers need not know that."""
 
     def _get(self, path: str, connector: str | None = None) -> bytes:
-        """The first good answer, asked for once more after a Retry-After that is short enough.
-        Raises the most telling error when no worker gives one.
+        """Return the first good answer; retry once after a short enough Retry-After.
+
+        Raises the most informative error if no worker gives one.
         """
         try:
             return self._first_good(path, connector)
@@ -189,7 +195,7 @@ class ConnectReader:
         )
 
     def _ask(self, url: str, path: str) -> bytes:
-        """One worker's answer. Raises errors whose detail says nothing of worker and path."""
+        """Return one worker's answer. Raises errors whose detail has neither worker nor path."""
         return validate_response(self.name, *self._exchange(url, path))
 
     def _exchange(self, url: str, path: str) -> tuple[int, bytes]:
@@ -203,8 +209,9 @@ class ConnectReader:
     async def _answer(
         self, url: str, path: str, transport: httpx.AsyncBaseTransport | None
     ) -> tuple[int, bytes]:
-        """(status, body); of a 401, 403, 404 and 500 the beginning of the body, of other errors
-        nothing.
+        """Return (status, body).
+
+        For 401, 403, 404 and 500 the body is its beginning, for other errors it is empty.
         """
         client = build_async_client(
             url,
@@ -230,21 +237,19 @@ class ConnectReader:
 
 
 def offsets_path(connector: str) -> str:
-    """Where the source offsets of a connector are."""
+    """Return the path of a connector's offsets."""
     return build_connector_path(connector, "offsets")
 
 
 def body_bytes_max(status: int) -> int:
-    """How much of an answer with this status is read, give or take a part of it."""
+    """Return how many bytes to read of an answer with this status, give or take a chunk."""
     if status in _STATUSES_WITH_ERROR_BODY:
         return ERROR_BYTES_MAX
     return BODY_BYTES_MAX if status == httpx.codes.OK else 0
 
 
 def check_redirect(name: str, status: int, location: str | None) -> None:
-    """Raise MalformedResponse for an answer that leads elsewhere. It is not followed, for what is
-    sent there tells who we are.
-    """
+    """Raise MalformedResponse for a redirect, which would send our credentials elsewhere."""
     where = describe_redirect(status, location)
     if where is not None:
         raise MalformedResponse(
@@ -253,9 +258,7 @@ def check_redirect(name: str, status: int, location: str | None) -> None:
 
 
 def validate_response(name: str, status: int, body: bytes) -> bytes:
-    """The body of an answer that is one. Raises errors whose detail says nothing of worker and
-    path.
-    """
+    """Return the body of a valid answer. Raises errors whose detail has neither worker nor path."""
     if status != httpx.codes.OK:
         raise _build_response_error(name, status, body)
     if len(body) > BODY_BYTES_MAX:
@@ -280,8 +283,9 @@ def combine_worker_errors(
     of: int,
     connector: str | None = None,
 ) -> ClientError:
-    """The most telling error of the workers (their URLs) that were asked; there are `of` them.
-    Where it is about a connector whose name no path can carry, it says so.
+    """Return the most informative error of the requested workers (by URL), of `of` workers in all.
+
+    If it is about a connector whose name a path cannot contain, the detail says so.
     """
     last = failures[-1][1]
     kind = type(last)
@@ -305,7 +309,7 @@ def _format_origin(url: str) -> str:
 
 
 def _build_response_error(name: str, status: int, body: bytes) -> ClientError:
-    """The body is left out of the message: Connect's errors may quote configurations."""
+    """Return the error of an answer, without its body: Connect's errors may quote configs."""
     detail = f"HTTP {status}"
     classes: dict[int, type[ClientError]] = {
         401: AccessDenied,
@@ -328,7 +332,7 @@ def _build_response_error(name: str, status: int, body: bytes) -> ClientError:
 
 
 class _ConnectError(msgspec.Struct):
-    """How Connect itself says no; its web server says it in HTML, or of a path."""
+    """Error body of Connect itself; its web server sends HTML, or an error about a path."""
 
     error_code: int
     message: str
@@ -339,7 +343,7 @@ def _is_about_connector(body: bytes) -> bool:
 
 
 def _parse_error_message(body: bytes) -> str | None:
-    """Connect's own words; None where something else answered."""
+    """Return Connect's own message; None if something else answered."""
     try:
         return msgspec.json.decode(body, type=_ConnectError).message
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -349,7 +353,7 @@ def _parse_error_message(body: bytes) -> str | None:
 def reader_of(
     connect: Connect, timeout_s: float, *, transport: Transport | None = None
 ) -> ConnectReader:
-    """All workers of a Connect cluster, as the configuration says to ask them."""
+    """Build the reader of a configured Connect cluster, over all its workers."""
     return ConnectReader(
         connect.name,
         connect.worker_urls,

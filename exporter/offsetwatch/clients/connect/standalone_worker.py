@@ -1,8 +1,8 @@
-"""An offsets file, and whether a standalone worker is about that would write it over.
+"""Offsets file of a standalone worker, and detection of a running worker that would overwrite it.
 
-Such a worker opens its file only for the moments in which it reads or writes it, so that an open
-file is not the only sign: its process names its properties file, and its REST API answers. Called
-by remedy's storage drivers and by places. Nothing here writes.
+Such a worker opens its file only while it reads or writes it, so an open file is not the only sign:
+its process names its properties file, and its REST API answers. Used by the offset stores
+(remedy/drivers/storage/stores.py). Nothing here writes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _PROC: Final = Path("/proc")
 
 
 def read_offsets_entries(path: Path) -> OffsetsFileEntries:
-    """What the file holds. Raises NotFound if it is not there, MalformedResponse if it is none:
-    half a file may be one that is being written, and is never taken for an empty one.
+    """Return the entries of the file.
+
+    Raises NotFound if it does not exist, AccessDenied if it cannot be read, MalformedResponse if it
+    is no offsets file. A truncated file may be one that is being written; it never counts as empty.
     """
     found: OffsetsFileEntries | Undecodable = Undecodable("truncated")
     for attempt in range(_ATTEMPTS_MAX):
@@ -49,9 +51,9 @@ def read_offsets_entries(path: Path) -> OffsetsFileEntries:
 
 
 def find_worker_evidence(path: Path, properties: Path, urls: tuple[str, ...]) -> tuple[str, ...]:
-    """What speaks for a worker that uses this file; nothing if none can be about.
+    """Return signs of a running worker that uses this file; empty without any.
 
-    Raises TargetUnreachable where processes cannot be looked at.
+    Raises TargetUnreachable if processes cannot be inspected.
     """
     if not _PROC.joinpath("self", "fd").is_dir():
         raise TargetUnreachable(str(path), "cannot see who has it open: there is no /proc")
@@ -72,7 +74,7 @@ def _find_processes(path: Path, properties: Path) -> Iterator[str]:
 
 
 def _is_worker_with_properties(process: Path, properties: Path) -> bool:
-    """Is its command that of a standalone worker with this properties file?"""
+    """Check whether the process is a standalone worker with this properties file."""
     try:
         arguments = process.joinpath("cmdline").read_bytes().split(b"\0")
     except OSError:  # it has ended
@@ -109,8 +111,9 @@ def _read_file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def _is_listening(url: str) -> bool:
-    """Does anything listen there? Only a closed door is a no: a worker that starts accepts before
-    it answers.
+    """Check whether a server listens there.
+
+    Only a refused connection means no: a starting worker accepts connections before it answers.
     """
     parts = urlsplit(url)
     try:

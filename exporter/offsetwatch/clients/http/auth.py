@@ -1,7 +1,6 @@
-"""Who we are to a server: an `Authorization` header and a TLS context.
+"""Credentials for HTTP servers: the `Authorization` header and the TLS context.
 
-Files are read when they are needed, as secrets and
-certificates rotate. No error repeats what a file holds.
+Files are read at each use, because secrets and certificates rotate. No error quotes a file.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from offsetwatch.config.files import describe_file_error, read_file_stamp, read_
 
 
 class UnusableCredentials(Exception):
-    """A secret or a certificate cannot be used as it is now; the message says which and why."""
+    """Secret or certificate that cannot be used now; the message says which and why."""
 
 
 def build_authorization_headers(auth: Auth | None) -> dict[str, str]:
-    """The headers that say who asks. Raises UnusableCredentials."""
+    """Return the headers that authenticate us. Raises UnusableCredentials."""
     if auth is None:
         return {}
     if auth.username is None:
@@ -35,25 +34,28 @@ def build_authorization_headers(auth: Auth | None) -> dict[str, str]:
 
 
 class TlsContext:
-    """The context for https, made anew when one of its files has changed."""
+    """TLS context for https, built again when one of its files has changed."""
 
     def __init__(self, tls: Tls | None) -> None:
         self._tls = tls
         self._made: tuple[object, ssl.SSLContext] | None = None
 
     def get(self) -> ssl.SSLContext:
-        """The context of now. Raises UnusableCredentials."""
+        """Return the current context. Raises UnusableCredentials."""
         stamp = self._stamp()
         if self._made is None or self._made[0] != stamp:
             self._made = (stamp, _build_context(self._tls if self._tls is not None else Tls()))
         return self._made[1]
 
     def get_for(self, url: str) -> ssl.SSLContext:
-        """For plain HTTP an empty one, which trusts nobody: the real one takes a while to make."""
+        """Return the context for this URL; for plain HTTP an empty one, which is faster to build.
+
+        The empty one trusts no certificate.
+        """
         return self.get() if url.startswith("https:") else _build_empty_context()
 
     def _stamp(self) -> object:
-        """What changes when a file is written or replaced; a missing file changes it too."""
+        """Return a value that changes when a file is written, replaced or deleted."""
         tls = self._tls
         if tls is None:
             return None
@@ -62,7 +64,7 @@ class TlsContext:
 
 
 def find_tls_problems(tls: Tls) -> tuple[str, ...]:
-    """Return why these files make no TLS context: empty if they do."""
+    """Return why these files make no TLS context; empty if they do."""
     try:
         _build_context(tls)
     except UnusableCredentials as exc:
@@ -103,7 +105,7 @@ def _read_secret_value(value: SecretStr | None, path: Path | None, name: str) ->
 
 
 def _validate_token(token: str, name: str) -> str:
-    """A header with a line break in it is refused by httpx with a message that quotes it."""
+    """Return the token; raise if a header cannot carry it, as httpx's error would quote it."""
     if not token or not token.isascii() or not token.isprintable():
         raise UnusableCredentials(f"auth.{name}: empty, or characters that a header cannot carry")
     return token

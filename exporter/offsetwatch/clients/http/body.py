@@ -22,10 +22,10 @@ _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
 
 
 class BoundedBody:
-    """Decoded body up to `bytes_max` bytes, or one byte more where the answer is longer."""
+    """Decoded body of up to `bytes_max` bytes, or one byte more if the answer is longer."""
 
     def __init__(self, codings: Sequence[str], bytes_max: int) -> None:
-        """`codings`: values of all Content-Encoding headers. Raises httpx.DecodingError."""
+        """Take the values of all Content-Encoding headers. Raises httpx.DecodingError."""
         named = [coding.strip().lower() for value in codings for coding in value.split(",")]
         applied = [coding for coding in named if coding not in {"", "identity"}]
         if len(applied) > 1 or not _GZIP.issuperset(applied):
@@ -37,12 +37,12 @@ class BoundedBody:
 
     @property
     def size(self) -> int:
-        """Return how many bytes are held."""
+        """Return the number of bytes so far."""
         return len(self._body)
 
     @property
     def is_full(self) -> bool:
-        """Return True once nothing more is taken."""
+        """Return True once nothing more is added."""
         return len(self._body) >= self._room or self._received >= self._room
 
     def add(self, part: bytes) -> None:
@@ -58,14 +58,14 @@ class BoundedBody:
                 raise httpx.DecodingError("its gzip is broken") from exc
 
     def end(self) -> bytes:
-        """Return the body. Raises httpx.DecodingError where gzip ends too early."""
+        """Return the body. Raises httpx.DecodingError if gzip ends too early."""
         if self._gzip is not None and self._received and not (self._gzip.eof or self.is_full):
             raise httpx.DecodingError("its gzip ends too early")
         return bytes(self._body)
 
 
 async def read_body(response: httpx.Response, bytes_max: int) -> bytes:
-    """Return the body as BoundedBody does; what follows is not read. Raises what httpx raises."""
+    """Return the body as BoundedBody does; the rest is not read. Raises the errors of httpx."""
     body = _build_bounded_body(response, bytes_max)
     assert isinstance(response.stream, httpx.AsyncByteStream)
     # Not aiter_bytes(), which decodes each part without a bound.
@@ -77,7 +77,7 @@ async def read_body(response: httpx.Response, bytes_max: int) -> bytes:
 
 
 def read_body_blocking(response: httpx.Response, bytes_max: int) -> bytes:
-    """Return the same of a client without a loop."""
+    """Return the body as `read_body` does, for a client without an event loop."""
     body = _build_bounded_body(response, bytes_max)
     assert isinstance(response.stream, httpx.SyncByteStream)
     for part in response.stream:
@@ -88,9 +88,9 @@ def read_body_blocking(response: httpx.Response, bytes_max: int) -> bytes:
 
 
 def has_too_many_values(body: bytes) -> bool:
-    """Return True where JSON would be decoded into more than VALUES_MAX objects.
+    """Return True if JSON would be decoded into more than VALUES_MAX objects.
 
-    Counts what can begin a value, in texts too: three passes in C, 10 ms for 32 MiB.
+    Counts characters that can begin a value, in strings too: three passes in C, 10 ms for 32 MiB.
     """
     return sum(body.count(mark) for mark in (b"{", b"[", b",")) > VALUES_MAX
 

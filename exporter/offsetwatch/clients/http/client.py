@@ -1,8 +1,8 @@
-"""HTTP clients of httpx, all alike: no cookies, no redirect followed, no proxy of the environment.
+"""HTTP clients of httpx, configured alike: no cookies, no redirects, no proxy of the environment.
 
-A redirect would lead our credentials elsewhere. Cookies are refused before they are parsed: nothing
-that is asked here needs a session, and the standard library prints a trace to stderr for an
-`expires` that no clock can hold.
+A redirect would send our credentials elsewhere. Cookies are rejected before they are parsed: no
+request here needs a session, and the standard library prints a trace to stderr for an `expires`
+that no clock can hold.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ HTML_PAGE: Final = "an HTML page, as of a login or a proxy"
 
 
 class EmptyCookieJar(CookieJar):
-    """Jar that stays empty."""
+    """Cookie jar that stays empty."""
 
     def extract_cookies(self, response: Any, request: Any) -> None:
-        """Leave the answer's cookies alone."""
+        """Ignore the cookies of the answer."""
 
 
 def build_async_client(
@@ -38,7 +38,7 @@ def build_async_client(
     verify: ssl.SSLContext | bool,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> httpx.AsyncClient:
-    """Return a client for one exchange with `url`. `transport` is the seam for tests."""
+    """Return a client for one exchange with `url`. `transport` is a parameter for tests."""
     return httpx.AsyncClient(
         base_url=url,
         timeout=timeout,
@@ -59,7 +59,7 @@ def build_blocking_client(
     verify: ssl.SSLContext | bool,
     transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
-    """Return the same without a loop."""
+    """Return a client like `build_async_client`, without an event loop."""
     return httpx.Client(
         base_url=url,
         timeout=timeout_s,
@@ -73,8 +73,10 @@ def build_blocking_client(
 
 
 def describe_redirect(status: int, location: str | None, *, host_only: bool = False) -> str | None:
-    """Describe where an answer leads, without user, query and fragment, which may be secret; None
-    where it leads nowhere. `host_only`: the path may be secret too.
+    """Describe the target of a redirect; None for an answer that is no redirect.
+
+    User, query and fragment are left out, because they may be secret. With `host_only` the path is
+    left out too.
     """
     if location is None or not httpx.codes.is_redirect(status):
         return None
@@ -83,7 +85,7 @@ def describe_redirect(status: int, location: str | None, *, host_only: bool = Fa
 
 
 def is_html(body: bytes) -> bool:
-    """Return True for what a login page or a proxy answers in place of JSON."""
+    """Return True for an HTML body, as a login page or a proxy sends instead of JSON."""
     return body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
 
 
@@ -102,5 +104,5 @@ def _describe_location(location: str, *, host_only: bool) -> str:
 
 
 def _strip_path_parameters(path: str) -> str:
-    """Cut off parameters such as `;jsessionid=`."""
+    """Remove parameters such as `;jsessionid=`."""
     return path.partition(";")[0]

@@ -1,4 +1,4 @@
-"""Headers of an HTTP answer that name a moment: Date and Retry-After. Both may hold any text."""
+"""Parsers of the HTTP headers with a time: Date and Retry-After. Both may contain any text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 
 def parse_server_time(date: str | None) -> float | None:
-    """Return Unix seconds; None without a date that is one.
+    """Return Unix seconds; None without a valid date.
 
     parsedate_to_datetime raises OverflowError for a year of 20 digits, and so does timestamp().
     """
@@ -18,7 +18,7 @@ def parse_server_time(date: str | None) -> float | None:
 
 
 def parse_retry_after_s(value: str | None) -> float | None:
-    """Return how many seconds to wait, from a number or a date (RFC 9110, 10.2.3); None without."""
+    """Return how many seconds to wait, by a number or date (RFC 9110, 10.2.3); None without one."""
     if value is None:
         return None
     digits = value.strip()

@@ -1,7 +1,7 @@
-"""One HTTP exchange, bounded in time and brought to an end, and what its failures mean.
+"""HTTP exchange, bounded in time and always ended, with its failures translated to ClientError.
 
-They say what to send and what to make of
-the answer; whatever httpx, asyncio and OpenSSL raise on the way is translated here.
+Callers define the request and check the answer. All errors of httpx, asyncio and OpenSSL are
+translated here.
 """
 
 from __future__ import annotations
@@ -48,13 +48,18 @@ _ERRORS_BY_STATUS: Final[Mapping[int, type[ClientError]]] = {
 
 
 class InMemoryTransport(Protocol):
-    """A world without sockets, which a simulation asks by the million: it answers at once."""
+    """In-memory server without sockets, for simulations of millions of requests.
+
+    It answers at once.
+    """
 
     def exchange(
         self, method: str, url: str, path: str, body: bytes | None, timeout_s: float
     ) -> tuple[int, bytes]:
-        """(status, body). Raises what httpx raises of a connection or an answer that fails, or of
-        an answer that takes longer.
+        """Return (status, body).
+
+        Raises the httpx error of a failed connection, of a failed answer, or of one that is too
+        late.
         """
 
 
@@ -63,8 +68,9 @@ Transport = httpx.AsyncBaseTransport | InMemoryTransport
 
 
 def build_timeout(timeout_s: float) -> httpx.Timeout:
-    """For a client whose whole call is bounded by `run_exchange`. A handshake needs a bound of its
-    own that ends first: httpx leaves the socket of one that is cancelled open.
+    """Return the timeouts of a client whose whole call is bounded by `run_exchange`.
+
+    A handshake needs a shorter timeout of its own: httpx leaves the socket of a cancelled one open.
     """
     return httpx.Timeout(None, connect=timeout_s * CONNECT_TIMEOUT_SHARE)
 
@@ -72,8 +78,9 @@ def build_timeout(timeout_s: float) -> httpx.Timeout:
 def run_exchange(
     name: str, exchange: Coroutine[None, None, tuple[int, bytes]], timeout_s: float
 ) -> tuple[int, bytes]:
-    """(status, body) of an exchange. Raises ClientError with `name` as the target; its detail says
-    nothing of the address.
+    """Run an exchange and return (status, body).
+
+    Raises ClientError with `name` as the target; its detail does not contain the address.
     """
     try:
         with translate_http_errors(name, timeout_s):
@@ -86,14 +93,15 @@ def run_exchange(
 def exchange_in_memory(
     world: InMemoryTransport, name: str, key: tuple[str, str, str, bytes | None], timeout_s: float
 ) -> tuple[int, bytes]:
-    """The same of a world in memory: (method, url, path, body) is `asked` of it."""
+    """Return (status, body) of an in-memory exchange; `key` is (method, url, path, body)."""
     with translate_http_errors(name, timeout_s):
         return world.exchange(*key, timeout_s)
 
 
 def build_status_error(name: str, status: int, detail: str) -> ClientError:
-    """What a status that is no success means. One that leads elsewhere is not followed: it would
-    lead our credentials there.
+    """Return the error for a status that is no success.
+
+    A redirect is an error too: following it would send our credentials elsewhere.
     """
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:
         return ServerError(name, detail)
@@ -103,9 +111,11 @@ def build_status_error(name: str, status: int, detail: str) -> ClientError:
 
 
 def forget_locals(error: BaseException) -> None:
-    """Where it was raised, and its causes. The loop and its task hold on to an error that holds on
-    to them, and so to what had been read of an answer, 32 MiB at most: until Python looks for
-    cycles, which it seldom does (daemon/tuning.py).
+    """Clear the local variables of the frames in the tracebacks of an error and its causes.
+
+    The loop and its task refer to an error that refers to them, and so to what had been read of an
+    answer, 32 MiB at most. They stay until Python looks for cycles, which is rare
+    (daemon/tuning.py).
     """
     for cause in _iterate_causes(error):
         traceback.clear_frames(cause.__traceback__)
@@ -113,7 +123,7 @@ def forget_locals(error: BaseException) -> None:
 
 @contextmanager
 def translate_http_errors(name: str, timeout_s: float) -> Iterator[None]:
-    """What is raised of a connection or an answer becomes a ClientError, as in `run_exchange`."""
+    """Translate errors of a connection or an answer to ClientError, as in `run_exchange`."""
     try:
         yield
     except UnusableCredentials as exc:
@@ -131,9 +141,9 @@ def translate_http_errors(name: str, timeout_s: float) -> Iterator[None]:
 
 
 def run_in_own_loop(work: Coroutine[None, None, R], timeout_s: float | None) -> R:
-    """Run it in a loop of its own and leave nothing of it behind.
+    """Run a coroutine in an event loop of its own and clean everything up.
 
-    Not asyncio.run: that would wait for a name server that does not answer.
+    asyncio.run is not used: it would wait for a name server that does not answer.
     """
 
     async def bounded() -> R:
@@ -153,8 +163,9 @@ def run_in_own_loop(work: Coroutine[None, None, R], timeout_s: float | None) -> 
 
 
 async def _end_generators() -> None:
-    """Wait for the ends of generators that were left in the middle of an answer: each is a task,
-    and begins that of the generator below it.
+    """Wait for the ends of generators that were abandoned in the middle of an answer.
+
+    Each end is a task and starts that of the generator below it.
     """
     for _ in range(GENERATORS_MAX):
         await asyncio.sleep(0)
@@ -165,7 +176,7 @@ async def _end_generators() -> None:
 
 
 def _build_connection_error(name: str, error: Exception) -> ClientError:
-    """Before an answer or in the middle of it, and why, from the error that came first."""
+    """Return the error of a failed connection or an incomplete answer, from its first cause."""
     before = isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol | httpx.InvalidURL)
     kind: type[ClientError] = TargetUnreachable if before else IncompleteResponse
     for cause in _iterate_causes(error):
@@ -190,7 +201,7 @@ def _build_connection_error(name: str, error: Exception) -> ClientError:
 
 
 def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error, what it came from, and so on; of several at once the first."""
+    """Yield the error, its cause and so on; of an exception group the first one."""
     at: BaseException | None = error
     while at is not None:
         yield at

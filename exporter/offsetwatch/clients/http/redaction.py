@@ -1,4 +1,4 @@
-"""Messages of other programs, made fit to be logged and shown: short, one line, no secrets."""
+"""Redaction of messages of other programs for logs and pages: short, one line, no secrets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _URL_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
 
 
 def redact_secrets(message: str) -> str:
-    """One short line of a message that is not ours: what looks like a secret is left out."""
+    """Return one short line of a foreign message, without what looks like a secret."""
     line = _UNPRINTABLE.sub(" ", message.split("\n", 1)[0]).strip()
     if len(line) > SCANNED_CHARS_MAX:
         # Between two words: half of what stands before the @ of an address is not known for that.

@@ -1,7 +1,6 @@
-"""JSON to somebody else's HTTP endpoint: one POST, bounded in time and size, errors translated.
+"""Webhook client: POST of JSON to an HTTP endpoint, bounded in time and size, errors translated.
 
-Such an address is often a secret itself, so no error says more than the name that
-the configuration gives it.
+Its address is often a secret, so errors contain only the name that the configuration gives it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ _HTML_STARTS: Final = (b"<!doctype html", b"<html")
 
 
 class WebhookClient:
-    """One endpoint. `url` is asked for at each call, as it may stand in a file; it may raise
-    UnusableCredentials. Thread-safe: every call has its own connection.
+    """Client of one endpoint. Thread-safe: every call has its own connection.
+
+    `url` is called at each request, as the address may be in a file; it may raise
+    UnusableCredentials.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class WebhookClient:
         self._tls = TlsContext(tls)
 
     def post(self, body: bytes) -> None:
-        """Done once the endpoint has said 2xx. Raises ClientError; after AmbiguousOutcome it may
-        have taken it all the same.
+        """Send the body; return once the endpoint has answered 2xx.
+
+        Raises ClientError; after AmbiguousOutcome the endpoint may have received the body.
         """
         status, answer = run_exchange(self.name, self._exchange(body), self._timeout_s)
         if not httpx.codes.is_success(status):
@@ -58,9 +60,10 @@ class WebhookClient:
             )
 
     async def _exchange(self, body: bytes) -> tuple[int, bytes]:
-        """Return (status, the beginning of an HTML answer or where it leads). None of it is
-        repeated: it may quote what was sent. Of an address only the host is named, for the path may
-        be the secret.
+        """Return (status, the beginning of an HTML answer or the target of a redirect).
+
+        The text of the answer is not repeated, because it may quote the request. Of a redirect only
+        the host is returned, because the path may be the secret.
         """
         url = self._url()
         client = build_async_client(
@@ -90,5 +93,5 @@ def _describe_response(status: int, answer: bytes) -> str:
 
 
 def _is_page(answer: bytes) -> bool:
-    """Return True for a whole document: frameworks call a bare `ok` text/html, too."""
+    """Return True for a whole HTML document: frameworks also send a bare `ok` as text/html."""
     return answer.removeprefix(b"\xef\xbb\xbf").lstrip()[:14].lower().startswith(_HTML_STARTS)

@@ -1,4 +1,4 @@
-"""confluent-kafka: what we ask brokers, and how we follow a topic.
+"""Kafka clients of confluent-kafka: KafkaAdmin for requests, TailReader to follow a topic.
 
 Nothing here writes to a cluster, joins a group or commits an offset.
 """
@@ -58,8 +58,9 @@ silent_logger.propagate = False
 
 
 class ReadableEnd(NamedTuple):
-    """`stable`: the last stable offset; `high`: the high watermark. Between them lie transactions
-    that are still open, and whatever was written after they began.
+    """End of a partition: `stable` is the last stable offset, `high` the high watermark.
+
+    Between them are open transactions, and whatever was written after they began.
     """
 
     stable: int
@@ -67,8 +68,10 @@ class ReadableEnd(NamedTuple):
 
 
 def create_client(name: str, client: Callable[[dict[str, Any]], C], settings: dict[str, Any]) -> C:
-    """A client. librdkafka refuses settings it does not know, and waits for an `oauth_cb`, which it
-    calls from a thread of its own, ten seconds for its first token.
+    """Create a client of librdkafka; raise ClientError if it refuses the settings.
+
+    It refuses unknown settings. For an `oauth_cb`, which it calls from a thread of its own, it
+    waits up to ten seconds for the first token.
     """
     try:
         return client(settings)
@@ -94,7 +97,7 @@ def _error_class_of(code: int) -> type[ClientError]:
 
 
 def _find_missing_file(settings: Mapping[str, Any], said: str) -> str | None:
-    """The file that librdkafka speaks of, which OpenSSL calls by the number of its error."""
+    """Describe the missing file of an error, for which OpenSSL gives only an error number."""
     for key, value in settings.items():
         if key in said and key.endswith(".location") and not Path(str(value)).exists():
             return f"{key}: there is no file {value}"
@@ -102,8 +105,9 @@ def _find_missing_file(settings: Mapping[str, Any], said: str) -> str | None:
 
 
 def find_refused_settings(name: str, properties: Mapping[str, str]) -> tuple[SettingsRefused, ...]:
-    """Return everything that librdkafka refuses, a property each. Nothing is sent: the clients know
-    no server, and need no token.
+    """Return everything that librdkafka refuses, one error per property.
+
+    Nothing is sent: the clients know no server, and need no token.
     """
     left = {key: value for key, value in properties.items() if key != "bootstrap.servers"}
     found: list[SettingsRefused] = []
@@ -141,7 +145,7 @@ def _list_broker_addresses(found: ck_admin.ClusterMetadata) -> frozenset[str]:
 
 
 class KafkaAdmin:
-    """Questions to one Kafka cluster. Thread-safe, as librdkafka's handle is."""
+    """Admin client of one Kafka cluster. Thread-safe, as librdkafka's handle is."""
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
@@ -161,24 +165,24 @@ class KafkaAdmin:
 
     @property
     def _client(self) -> ck_admin.AdminClient:
-        """The client. Raises AccessDenied while there is no token to make it with."""
+        """Return the client. Raises AccessDenied while there is no token to create it with."""
         if self._made is None:
             self._made = create_client(self.name, ck_admin.AdminClient, self._settings)
         return self._made
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
-        """(topic -> number of partitions, the brokers' `host:port` addresses)."""
+        """Return (topic -> number of partitions, the brokers' `host:port` addresses)."""
         with self._translated():
             found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         topics = {name: len(topic.partitions) for name, topic in found.topics.items()}
         return topics, _list_broker_addresses(found)
 
     def addresses(self) -> frozenset[str]:
-        """Return the brokers' `host:port` addresses. Raises LeaderNotAvailable while the broker
-        that answers knows none.
+        """Return the brokers' `host:port` addresses.
 
-        Not by `describe_cluster`: librdkafka 2.16.1 aborts the process when such a broker answers
-        it (rd_kafka_DescribeClusterResponse_parse gives neither a result nor an error).
+        Raises LeaderNotAvailable while the answering broker knows none. `describe_cluster` is not
+        used: librdkafka 2.16.1 aborts the process when such a broker answers it
+        (rd_kafka_DescribeClusterResponse_parse gives neither a result nor an error).
         """
         with self._translated():
             found = self._logs.metadata(REQUEST_TIMEOUT_S)
@@ -187,7 +191,7 @@ class KafkaAdmin:
         return _list_broker_addresses(found)
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
-        """Those of `topics` whose cleanup.policy includes compact."""
+        """Return those of `topics` whose cleanup.policy includes compact."""
         wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
         if not wanted:
             return frozenset()
@@ -204,16 +208,16 @@ class KafkaAdmin:
         return frozenset(found)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
-        """Topic -> topic id (KIP-516), by which a re-created topic is told from the old one."""
+        """Return topic -> topic id (KIP-516), which distinguishes a recreated topic."""
         names = sorted(topics)
         if not names:
             return {}
         return {name: extract_topic_id(found) for name, found in self._describe(names).items()}
 
     def shape(self, topic: str) -> tuple[str, int]:
-        """(topic id, number of partitions): while both stay, the topic is the one it was.
+        """Return (topic id, number of partitions): a topic is the same while both are.
 
-        Raises for a missing topic; asking does not create it.
+        Raises NotFound for a missing topic; the request does not create it.
         """
         try:
             found = self._describe([topic])[topic]
@@ -228,11 +232,11 @@ class KafkaAdmin:
         stable: bool,
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, LogBounds]:
-        """Log start and ends of many partitions, batched: one request per broker and kind.
+        """Return log start and ends of many partitions, batched: one request per broker and kind.
 
-        Partitions that do not exist, have no leader just now or are refused are left out: one of
-        them must not take the others' lag away; `refused` as in log_offsets. Without `stable` the
-        last stable offset is not asked for and `stable_end` repeats the high watermark.
+        Partitions that do not exist, have no leader or are refused are left out: one of them must
+        not hide the lag of the others. `refused` works as in log_offsets. Without `stable` the last
+        stable offset is not requested and `stable_end` repeats the high watermark.
         """
         topic_partition = tuple(partitions)
         starts = self.log_offsets(topic_partition, EARLIEST, committed=False, refused=refused)
@@ -256,9 +260,11 @@ class KafkaAdmin:
         committed: bool,
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> list[int | None]:
-        """Of each partition where its log begins or ends: EARLIEST or LATEST, `committed` for the
-        last stable offset. None of those that have none just now; `refused` takes up those of them
-        that exist and are led, and why. Without it that is raised where it is all of them.
+        """Return the log start (EARLIEST) or end (LATEST) of each partition.
+
+        With `committed` the end is the last stable offset. None for a partition without one.
+        `refused` receives the errors of those that exist and have a leader. Without `refused` such
+        an error is raised if no partition has an offset.
         """
         found = self._told(partitions, offset, committed=committed)
         answers = [item if isinstance(item, int) else None for item in found]
@@ -286,8 +292,9 @@ class KafkaAdmin:
         *,
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, ReadableEnd]:
-        """How far readers of committed records, and of all, can get. Partitions that have no end
-        just now are put into `refused` with the reason; without it the first of these is raised.
+        """Return how far readers of committed records, and of all records, can read.
+
+        `refused` receives the errors of partitions without an end; without it the first is raised.
         """
         topic_partition = tuple(partitions)
         stable = self._told(topic_partition, LATEST, committed=True)
@@ -312,8 +319,9 @@ class KafkaAdmin:
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, int]:
         """Return the offsets (NEXT record) that a consumer group has committed in these partitions.
-        What is not in there was not committed, but for partitions of which nobody can tell: these
-        are put into `refused` with the reason. Without it the first of those is raised.
+
+        A missing partition has no committed offset, unless it failed. `refused` receives the errors
+        of those that failed; without it the first is raised.
         """
         if not partitions:
             return {}
@@ -351,17 +359,17 @@ class KafkaAdmin:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Translate what librdkafka raises while a question is put or answered."""
+        """Translate exceptions that librdkafka raises while a request is sent or answered."""
         try:
             yield
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
 
     def trouble(self) -> ClientError | None:
-        """Return why there is no connection, as far as librdkafka has said so yet, and forget it.
+        """Return why there is no connection, as far as librdkafka has reported it, and forget it.
 
-        For who does not wait for the answer of a question that is under way: a refused connection
-        is known at once, and librdkafka goes on trying until the question's own end.
+        It is for callers that do not wait for a pending answer: a refused connection is known at
+        once, but librdkafka retries until the request's own timeout.
         """
         if self._made is None:
             return None
@@ -373,10 +381,10 @@ class KafkaAdmin:
         return self._reason(client_error_from(self.name, error))
 
     def _reason(self, found: ClientError) -> ClientError:
-        """The error of a question, or of the connection if that is why there was no answer.
+        """Return the error of a request, or of the connection if that is its cause.
 
-        A wrong password or certificate fails a question as a broker that is away does; what it was
-        librdkafka tells beside it, and only to those who poll. The newest counts.
+        A wrong password or certificate fails a request just like an unavailable broker. librdkafka
+        reports the cause apart from it, and only to callers of poll. The newest counts.
         """
         if not isinstance(found, ResponseTimeout | TargetUnreachable):
             return found
@@ -386,7 +394,7 @@ class KafkaAdmin:
 
 
 def read_cleanup_policy(config: Mapping[str, Any]) -> str | None:
-    """Return the cleanup.policy in a topic's configuration; None where the broker left it out."""
+    """Return the cleanup.policy in a topic's configuration; None if the broker omitted it."""
     entry = config.get("cleanup.policy")
     return None if entry is None or entry.value is None else str(entry.value)
 
@@ -398,7 +406,7 @@ CONSUME_WAIT_S: Final = (
 
 
 class TailReader:
-    """Reads one topic, without a group; committed records only, unless told otherwise."""
+    """Reader of partitions without a group; of committed records only unless `committed=False`."""
 
     def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool = True) -> None:
         self.name = name
@@ -431,10 +439,10 @@ class TailReader:
             self._consumer.assign(wanted)
 
     def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
-        """Up to `records_max` messages, end-of-partition events among them: what comes within
-        GATHERED_S of the first, for which it waits `timeout_s`.
+        """Return up to `records_max` messages, end-of-partition events included.
 
-        Raises the error librdkafka reported since the last call, if any.
+        Waits `timeout_s` for the first message, and CONSUME_WAIT_S for the others. Raises the error
+        that librdkafka reported since the last call, if no message came.
         """
         with translate_kafka_errors(self.name):
             first = self._consumer.poll(timeout_s)
@@ -449,9 +457,10 @@ class TailReader:
         return messages
 
     def reopen(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Fetch these partitions anew, from these offsets; the others go on. After an error that
-        is not of the log, such as a question for its start that failed, librdkafka fetches a
-        partition no more.
+        """Fetch these partitions again from these offsets; the others continue.
+
+        librdkafka stops fetching a partition after an error that is not about the log, such as a
+        failed request for its start.
         """
         wanted = [
             ck.TopicPartition(partition.topic, partition.partition, offset)
@@ -462,8 +471,10 @@ class TailReader:
             self._consumer.incremental_assign(wanted)
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:
-        """Partition -> offset after the last record that `read` returned, and after the markers of
-        transactions that follow it; without those never read.
+        """Return partition -> offset after the last record that `read` returned.
+
+        Markers of transactions that follow the record are passed. Partitions that were never read
+        are missing.
         """
         wanted = [
             ck.TopicPartition(partition.topic, partition.partition) for partition in partitions
@@ -475,7 +486,7 @@ class TailReader:
         }
 
     def close(self) -> None:
-        """Leave; no commit is made."""
+        """Close the consumer; nothing is committed."""
         self._consumer.close()
 
 
@@ -484,18 +495,19 @@ def _is_group_error(error: ck.KafkaError | None) -> bool:
 
 
 def timestamp_of(message: ck.Message) -> float | None:
-    """Return a record's timestamp in Unix seconds; None of a record without one: Kafka writes -1,
-    and librdkafka hands that on as a time of creation.
+    """Return a record's timestamp in Unix seconds; None without one.
+
+    Kafka writes -1 for none, and librdkafka reports that as a creation time.
     """
     kind, stamp = message.timestamp()
     return None if kind == ck.TIMESTAMP_NOT_AVAILABLE or stamp < 0 else stamp / 1000
 
 
 def parse_end_of_partition(message: ck.Message) -> int | None:
-    """The position that an end-of-partition event reports; None for a record.
+    """Return the position that an end-of-partition event reports; None for a record.
 
-    Control batches have been passed by then, so this, not the last record, tells that the end is
-    reached. Raises for any other event that stands in place of a record.
+    At the event all control batches are passed, so it, and not the last record, shows that the end
+    is reached. Raises ClientError for any other event.
     """
     error = message.error()
     if error is None:

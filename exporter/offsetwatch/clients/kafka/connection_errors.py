@@ -1,4 +1,4 @@
-"""Why a connection to a broker failed, in an operator's words, from what librdkafka says of it.
+"""Connection errors of librdkafka, translated to an operator's words with advice.
 
 librdkafka 2.x reports one text for each failed connection, such as `ssl://b:9092/bootstrap: SSL
 handshake failed: ... (after 2ms in state SSL_HANDSHAKE)`. The texts are those of rdkafka_broker.c,
@@ -17,7 +17,7 @@ _TLS_ALERTS: Final = range(0x15030000, 0x15040000)  # a TLS alert, read as the s
 
 
 class ConnectionFailure(NamedTuple):
-    """What went wrong with a connection, and what to do about it.
+    """Failure of a connection, and what to do about it.
 
     detail  one sentence without times, so that the same failure has the same text
     advice  names the property, or what else to change
@@ -29,7 +29,7 @@ class ConnectionFailure(NamedTuple):
 
 
 class _Cause(NamedTuple):
-    """`detail` has the address and the named groups of `text` in braces."""
+    """Pattern of a failure; `detail` has placeholders for the address and the groups of `text`."""
 
     text: str
     kind: type[ClientError]
@@ -38,7 +38,7 @@ class _Cause(NamedTuple):
 
 
 def explain_failure(text: str) -> ConnectionFailure | None:
-    """Return what a text of librdkafka says of a connection; None if it is about something else."""
+    """Return the connection failure in a text of librdkafka; None if it is about something else."""
     found = _BROKER_ADDRESS.match(text)
     if found is None:
         return None
@@ -56,7 +56,7 @@ def explain_failure(text: str) -> ConnectionFailure | None:
 
 
 def _refine_cause(cause: _Cause, groups: dict[str, str]) -> _Cause:
-    """Return the cause that the groups tell from this one."""
+    """Return the more specific cause that the matched groups indicate."""
     if cause is _SASL and not groups["offered"]:
         return _NO_SASL
     if cause is _UNTRUSTED and not groups["reason"]:

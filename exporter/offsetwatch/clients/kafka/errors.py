@@ -1,4 +1,4 @@
-"""Errors of librdkafka -> errors of ours, which say what to do."""
+"""Translation of librdkafka's errors to ClientError."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ _UNREACHABLE_CODES = {
 
 
 def build_no_brokers_error(target: str) -> LeaderNotAvailable:
-    """Return the error of a broker that is fenced, as all others are, or that just starts."""
+    """Return the error of a broker that is starting, or is fenced like all others."""
     return LeaderNotAvailable(target, "the broker that answers knows no broker of its cluster")
 
 
 def client_error_from(target: str, error: ck.KafkaError) -> ClientError:
-    """The error of ours that says what to do about this one of librdkafka's."""
+    """Return the ClientError for an error of librdkafka."""
     code, detail = error.code(), _DURATION.sub("", error.str())
     failure = explain_failure(detail)
     if failure is not None:
@@ -98,8 +98,10 @@ def client_error_from(target: str, error: ck.KafkaError) -> ClientError:
 
 
 class ConnectionErrors(logging.Handler):
-    """The newest failures of one client's connections, told by librdkafka beside the question that
-    fails by them: in its error callback, and some only in its log. Bounded; thread-safe.
+    """Newest connection failures of one client; bounded and thread-safe.
+
+    librdkafka reports them apart from the failing request: in its error callback, and some only in
+    its log.
     """
 
     def __init__(self) -> None:
@@ -111,24 +113,24 @@ class ConnectionErrors(logging.Handler):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Properties for the client whose failures these are."""
+        """Return the client properties that direct its failures here."""
         return {"error_cb": self.add, "logger": self._logger}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take a line of the client's log."""
+        """Add a line of the client's log."""
         line = record.getMessage()
         if line.startswith("FAIL "):
             self._failures.append((time.monotonic(), line))
 
     def add(self, error: ck.KafkaError) -> None:
-        """Take an error that is of no question."""
+        """Add an error that belongs to no request."""
         if error.code() != ck.KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group nobody joins
             self._errors.append((time.monotonic(), error))
 
     def pop(self, target: str) -> ClientError | None:
-        """Return why there is no connection, or None if nothing says so; and forget it all.
+        """Return why there is no connection, None if no error says so; forget all errors.
 
-        What is older than a minute is of another failure; of the others the newest counts.
+        Errors older than a minute belong to another failure; of the others the newest counts.
         """
         since = time.monotonic() - _ERROR_AGE_MAX_S
         errors = [error for told_at, error in self._errors if told_at >= since]
@@ -144,7 +146,7 @@ class ConnectionErrors(logging.Handler):
         return None
 
     def clear(self) -> None:
-        """Forget what was told so far."""
+        """Forget all errors."""
         self._errors.clear()
         self._failures.clear()
 
@@ -154,7 +156,7 @@ class ConnectionErrors(logging.Handler):
 
 @contextmanager
 def translate_kafka_errors(target: str) -> Iterator[None]:
-    """Exceptions of librdkafka end here."""
+    """Translate exceptions of librdkafka to ClientError."""
     try:
         yield
     except ck.KafkaException as exc:

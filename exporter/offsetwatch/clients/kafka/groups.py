@@ -1,9 +1,9 @@
-"""Committed offsets of consumer groups, asked for as a consumer of the group asks, without joining.
+"""Committed offsets of consumer groups, requested as a consumer would, without joining the group.
 
-Not over the admin API, which could do it with one client for all: once ListConsumerGroupOffsets has
-timed out, as it does while a coordinator is away, librdkafka may abort the whole process
-(confluentinc/librdkafka issues 3663 and 4605). OffsetFetch wants a client for each group, so they
-are bounded.
+The admin API could do it with one client for all groups, but librdkafka may abort the process once
+ListConsumerGroupOffsets has timed out, as it does while a coordinator is unavailable
+(confluentinc/librdkafka issues 3663 and 4605). OffsetFetch needs a client for each group, so their
+number is limited.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class GroupReaders:
     def committed(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
     ) -> dict[TopicPartition, int | ck.KafkaError]:
-        """Return the committed offsets (NEXT record) among these partitions, and the error of each
-        for which the broker gave one instead.
+        """Return the committed offsets (NEXT record) in these partitions, or the partition's error.
+
+        Partitions without either are left out.
         """
         wanted = [
             ck.TopicPartition(partition.topic, partition.partition) for partition in partitions

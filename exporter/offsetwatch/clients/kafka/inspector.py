@@ -1,7 +1,7 @@
-"""What a Kafka cluster is, how its topics are made and what we may do there: rare questions.
+"""Inspector of a Kafka cluster: its release, topic settings and our permissions; rare requests.
 
-Nothing here writes, joins a group or creates a topic: topics
-are described by name, which no broker takes for a wish to have them.
+Nothing here writes, joins a group or creates a topic: topics are described by name, which makes no
+broker create them.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _TLS_FILES: Final = {"ssl.ca.location", "ssl.certificate.location", "ssl.key.loc
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """One Kafka cluster.
+    """Facts about one Kafka cluster.
 
     topics      name -> number of partitions
-    addresses   `host:port` of the brokers, as they call themselves
+    addresses   `host:port` of the brokers, as they advertise themselves
     """
 
     cluster_id: str | None
@@ -73,7 +73,10 @@ class ClusterFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """One topic. `operations` are those that the broker lets us do, None if it does not say."""
+    """Id, partitions and replication of one topic.
+
+    `operations` are those that the broker permits us, None if it does not say.
+    """
 
     topic_id: str | None
     partitions: int
@@ -81,17 +84,17 @@ class TopicShape:
     operations: frozenset[str] | None
 
     def may(self, operation: str) -> bool:
-        """May we, as far as the broker says?"""
+        """Check whether the operation is permitted, or the broker does not say."""
         return self.operations is None or bool({operation, "ALL"} & self.operations)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """How a topic is made. Times are in milliseconds, -1 for without end.
+    """Settings of one topic. Times are in milliseconds, -1 for unlimited.
 
     topic_id                "" if the broker knows no ids (before Kafka 2.8)
-    replication             the least of all its partitions
-    appended                timestamps are the broker's
+    replication             the minimum of all its partitions
+    appended                timestamps are the broker's (LogAppendTime)
     """
 
     topic_id: str
@@ -116,10 +119,10 @@ _TOPIC_SETTING_NAMES: Final = (
 
 
 class KafkaInspector(KafkaAdmin):
-    """More questions to one Kafka cluster. Thread-safe like its parent."""
+    """Admin client of one Kafka cluster with further requests; thread-safe like its parent."""
 
     def cluster(self) -> ClusterFacts:
-        """Its id, its brokers and the topics that we may see."""
+        """Return the cluster's id, its brokers and the topics that are visible to us."""
         with self._translated():
             found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
         return ClusterFacts(
@@ -132,8 +135,9 @@ class KafkaInspector(KafkaAdmin):
         )
 
     def shapes(self, topics: Collection[str]) -> dict[str, TopicShape | ClientError]:
-        """Each topic, or why it cannot be described (NotFound may also mean that an ACL hides
-        it).
+        """Return each topic, or the error why it cannot be described.
+
+        NotFound may also mean that an ACL hides the topic.
         """
         if not topics:
             return {}
@@ -149,12 +153,13 @@ class KafkaInspector(KafkaAdmin):
         }
 
     def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
-        """Topic -> topic id, as of `identities_now`."""
+        """Return topic -> topic id, like `identities_now`."""
         return {name: topic_id for name, (topic_id, _) in self.identities_now(topics).items()}
 
     def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:
-        """Topic -> topic id and number of partitions of those that there are, as far as they can be
-        had; the id is None where the broker knows no ids (before Kafka 2.8).
+        """Return topic -> topic id and number of partitions of the existing topics, if available.
+
+        The id is None if the broker knows no ids (before Kafka 2.8).
         """
         if not topics:
             return {}
@@ -165,9 +170,9 @@ class KafkaInspector(KafkaAdmin):
         }
 
     def topic_id_now(self, topic: str) -> str | None:
-        """Return the id of the topic of this name; None where the broker knows no ids (before Kafka
-        2.8). Raises NotFound where there is no such topic, and another ClientError where that is
-        not known.
+        """Return the id of a topic; None if the broker knows no ids (before Kafka 2.8).
+
+        Raises NotFound if the topic does not exist, and another ClientError if that is not known.
         """
         found = self._descriptions([topic])[topic]
         if isinstance(found, ClientError):
@@ -184,8 +189,9 @@ class KafkaInspector(KafkaAdmin):
     def offsets_at(
         self, moments: Mapping[TopicPartition, float]
     ) -> dict[TopicPartition, int | None]:
-        """Where each partition's first record of this moment (Unix seconds) or later is, by the
-        timestamps of its records; None where all are earlier. Raises if one cannot be told.
+        """Return the offset of each partition's first record at or after a moment (Unix seconds).
+
+        Record timestamps decide; None if all are earlier. Raises if one offset is not available.
         """
         if not moments:
             return {}
@@ -210,8 +216,10 @@ class KafkaInspector(KafkaAdmin):
         return found
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
-        """The cleanup.policy of each topic; None without DescribeConfigs, or while its broker
-        fails. Raises the broker's error where that is all of them.
+        """Return the cleanup.policy of each topic.
+
+        None without the permission DescribeConfigs, or while its broker fails. Raises the broker's
+        error if all requests fail so.
         """
         wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
         if not wanted:
@@ -230,7 +238,7 @@ class KafkaInspector(KafkaAdmin):
         }
 
     def message_bytes_max(self, topic: str) -> int | None:
-        """max.message.bytes of a topic; None where we may not DescribeConfigs."""
+        """Return max.message.bytes of a topic; None without the permission DescribeConfigs."""
         config_resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
         with self._translated():
             futures = self._client.describe_configs(
@@ -243,8 +251,9 @@ class KafkaInspector(KafkaAdmin):
         return int(_read_setting(self.name, found, "max.message.bytes"))
 
     def settings(self, topic: str) -> TopicSettings | None:
-        """Return how a topic is made; None if no topic of this name is visible. Raises
-        ClientError.
+        """Return the settings of a topic; None if no topic of this name is visible.
+
+        Raises ClientError.
         """
         shape = self.shapes([topic])[topic]
         if isinstance(shape, NotFound):
@@ -272,7 +281,7 @@ class KafkaInspector(KafkaAdmin):
     def group_operations(
         self, groups: Collection[str]
     ) -> dict[str, frozenset[str] | ClientError | None]:
-        """What we may do with each consumer group, None if the broker does not say."""
+        """Return the operations permitted on each group; None if the broker does not say."""
         if not groups:
             return {}
         return {
@@ -283,12 +292,12 @@ class KafkaInspector(KafkaAdmin):
         }
 
     def _described(self, groups: Collection[str], **options: bool) -> dict[str, Any]:
-        """What the coordinator of each group says of it, or why it says nothing.
+        """Return the description of each group by its coordinator, or the error.
 
-        Asked by a client that asks nothing else and ends with its question. One that lives on may
-        wait for ever for a coordinator that librdkafka has let go of when no broker was left
-        (confluentinc/librdkafka issue 5511). And it is we who give up, not librdkafka, which takes
-        an hour at most: of an answer that comes after it gave up it aborts (3663, 4605).
+        Each request uses a client of its own. A long-lived client may wait forever for a
+        coordinator that librdkafka dropped when no broker was left (confluentinc/librdkafka issue
+        5511). The timeout is ours and not librdkafka's, which is set to its maximum of an hour:
+        librdkafka aborts the process if an answer comes after its own timeout (3663, 4605).
         """
         client = create_client(self.name, ck_admin.AdminClient, self._settings)
         with self._translated():
@@ -314,7 +323,7 @@ class KafkaInspector(KafkaAdmin):
 
 
 def _read_setting(name: str, config: Mapping[str, Any], setting: str) -> str:
-    """Return what a topic's configuration says. Raises MalformedResponse where it does not."""
+    """Return one value of a topic's configuration. Raises MalformedResponse if it is missing."""
     entry = config.get(setting)
     if entry is None or entry.value is None:
         raise MalformedResponse(name, f"the broker's answer has no {setting}")
@@ -343,10 +352,10 @@ def _list_operation_names(found: Iterable[Any] | None) -> frozenset[str] | None:
 
 
 def detect_release(name: str, properties: Mapping[str, str]) -> str | None:
-    """Which Kafka release the first broker that answers may be, as far as its protocol tells.
+    """Return the Kafka release of the first broker that answers, as far as its protocol tells.
 
-    librdkafka keeps this to itself, so it is asked over a socket of our own. None if the cluster
-    wants TLS settings that only librdkafka understands.
+    librdkafka does not expose this, so it is requested over a socket of our own. None if the
+    cluster needs TLS settings that only librdkafka understands.
     """
     context = _build_tls_context(properties)
     if context is None and _read_security_protocol(properties).endswith("ssl"):
@@ -366,7 +375,7 @@ def detect_release(name: str, properties: Mapping[str, str]) -> str | None:
 
 
 def release_of_fetch_version(fetch_version: int) -> str:
-    """The releases whose newest Fetch is this one."""
+    """Return the releases whose newest Fetch version is this one."""
     for version, text in _RELEASE_BY_FETCH:
         if fetch_version >= version:
             return text
@@ -399,7 +408,7 @@ def _build_tls_context(properties: Mapping[str, str]) -> ssl.SSLContext | None:
 def _request_api_versions(
     name: str, address: tuple[str, int], context: ssl.SSLContext | None
 ) -> dict[int, int]:
-    """Request -> newest version that the broker understands."""
+    """Return request key -> newest version that the broker understands."""
     header = struct.pack(">hhih", API_VERSIONS_KEY, 0, 1, -1)  # version 0, correlation 1, no client
     try:
         with (
@@ -430,7 +439,10 @@ def _receive(name: str, connection: socket.socket, size: int) -> bytes:
 
 
 def parse_api_versions(name: str, body: bytes) -> dict[int, int]:
-    """An ApiVersionsResponse of version 0: correlation id, error code, (key, oldest, newest)..."""
+    """Parse an ApiVersionsResponse of version 0 into request key -> newest version.
+
+    It consists of correlation id, error code, (key, oldest, newest)...
+    """
     try:
         correlation, error, count = struct.unpack_from(">ihi", body)
         entries = [struct.unpack_from(">hhh", body, 10 + 6 * number) for number in range(count)]

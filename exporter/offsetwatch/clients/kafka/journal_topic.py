@@ -1,5 +1,6 @@
-"""The topic that several replicas share one journal in: its requirements, reading it, and the
-election of the replica that leads. Writing it is clients.write.journal's.
+"""Journal topic that several replicas share: requirements, reader and leader election.
+
+clients/write/journal.py writes it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RECORD_BYTES_MAX: Final = 16 * 1024 * 1024  # all offsets of a large connector a
 
 
 class JournalTopicRequirements(NamedTuple):
-    """What the topic must be, at the least."""
+    """Minimum requirements of the journal topic."""
 
     topic: str
     replication_factor: int
@@ -29,14 +30,17 @@ class JournalTopicRequirements(NamedTuple):
 def read_journal_topic(
     name: str, properties: Mapping[str, Any], topic: str
 ) -> TopicSettings | None:
-    """How it is made; None if there is none of this name that we may see. Raises ClientError."""
+    """Return the settings of the topic; None if no topic of this name is visible.
+
+    Raises ClientError.
+    """
     return KafkaInspector(name, properties).settings(topic)
 
 
 def find_unmet_requirements(
     found: TopicSettings, requirements: JournalTopicRequirements
 ) -> Iterator[str]:
-    """Why the topic is not fit to be a journal."""
+    """Yield the reasons why the topic cannot hold a journal."""
     if found.partitions != 1:
         yield f"it has {found.partitions} partitions, and a journal is one line: 1 is needed"
     if found.compacted:
@@ -64,10 +68,10 @@ def find_unmet_requirements(
 
 
 class LeaderElection:
-    """Which replica is to lead: the one that a consumer group gives the journal's partition to.
+    """Election of the leader: the replica that a consumer group assigns the journal's partition.
 
-    It only chooses. Two may take themselves for chosen for as long as a session lasts; that one of
-    them writes is for the broker to say (JournalWriter).
+    It only elects. Two replicas may believe that they lead for as long as a session lasts; the
+    broker ensures that one of them writes (JournalWriter).
     """
 
     def __init__(
@@ -95,7 +99,10 @@ class LeaderElection:
             )
 
     def chosen(self, wait_s: float) -> bool:
-        """Whether this one is, as far as it knows. Raises ClientError where it may not stand."""
+        """Return whether this replica is elected, as far as it knows.
+
+        Raises ClientError if it may not take part.
+        """
         with translate_kafka_errors(self._name):
             message = self._consumer.poll(wait_s)
         error = None if message is None else message.error()
@@ -106,7 +113,7 @@ class LeaderElection:
         return self._chosen
 
     def leave(self) -> None:
-        """Let another one be chosen at once."""
+        """Leave the group, so that another replica is elected at once."""
         self._chosen = False
         self._consumer.close()
 
@@ -119,7 +126,7 @@ class LeaderElection:
 
 
 class JournalReader(TailReader):
-    """Reads the topic: what was committed, in order."""
+    """Reader of the journal topic: committed records, in order."""
 
     def __init__(self, name: str, properties: Mapping[str, Any], topic: str, start: int) -> None:
         super().__init__(name, properties)
@@ -128,5 +135,5 @@ class JournalReader(TailReader):
 
     @property
     def position(self) -> int | None:
-        """The offset behind what was read, as far as that is known."""
+        """Return the offset after what was read; None if it is not known."""
         return self.positions([self.at]).get(0)

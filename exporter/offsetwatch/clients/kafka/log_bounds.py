@@ -1,7 +1,7 @@
-"""Where logs begin and end, asked for as a consumer asks (ListOffsets), without reading.
+"""Log starts and ends of partitions, requested by a consumer (ListOffsets), without reading.
 
-Not over the admin API: of 10,000 partitions that took three times the processor time, for Futures
-and objects that nobody needs.
+The admin API is not used: it took three times the processor time for 10,000 partitions, because of
+Futures and objects.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ _CLUSTER_ERROR_CODES: Final = {
 
 
 class _ListOffsetsBatch(NamedTuple):
-    """Some of the partitions, and the same as librdkafka is asked for them."""
+    """Batch of partitions, and the same partitions as arguments of librdkafka."""
 
     of: Sequence[TopicPartition]
     wanted: list[ck.TopicPartition]
 
 
 class LogBoundsReader:
-    """A client for each isolation level, made when it is first needed. Any thread.
+    """Reader of log bounds, with one client for each isolation level, created at first use.
 
-    `made` makes a consumer of such settings, and raises AccessDenied while there is no token.
-    Errors of connections go where `error_cb` of the settings says, when `poll` is called.
+    Thread-safe. `made` creates a consumer of such settings, and raises AccessDenied while there is
+    no token. Connection errors go to `error_cb` of the settings when `poll` is called.
     """
 
     def __init__(
@@ -90,9 +90,10 @@ class LogBoundsReader:
     def ask(
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
     ) -> list[OffsetOrError]:
-        """Of each partition its LATEST or EARLIEST offset, or why it has none: NotFound, Unsettled
-        while nobody leads it, or what its broker says of it. Raises KafkaException or ClientError
-        where no broker answers, or the cluster refuses us.
+        """Return the LATEST or EARLIEST offset of each partition, or its error.
+
+        The error is NotFound, LeaderNotAvailable without a leader, or the broker's. Raises
+        KafkaException or ClientError if no broker answers, or the cluster denies access.
         """
         reader = self._reader(committed=committed)
         until = time.monotonic() + ASK_S_MAX
@@ -143,8 +144,10 @@ class LogBoundsReader:
         return questions
 
     def metadata(self, timeout_s: float) -> ClusterMetadata:
-        """Return the brokers, with the topic whose log ends were read last, as one topic is the
-        least that can be requested; with all topics before there was one. Raises KafkaException.
+        """Return the metadata of the brokers and of one topic, the least that can be requested.
+
+        It is the topic whose log ends were read last; before there is one, all topics are
+        requested. Raises KafkaException.
         """
         partitions = self._last[0]
         topic = partitions[0].topic if partitions else None
@@ -152,7 +155,7 @@ class LogBoundsReader:
         return found
 
     def poll(self) -> None:
-        """Have errors of connections told."""
+        """Deliver connection errors to the callbacks."""
         for reader in list(self._readers.values()):
             reader.poll(0)
 
@@ -165,7 +168,7 @@ class LogBoundsReader:
 
     @staticmethod
     def _leaders(reader: ck.Consumer, until: float) -> dict[TopicPartition, int]:
-        """The broker that leads each partition; negative for none."""
+        """Return the leader of each partition; negative for none."""
         found = reader.list_topics(timeout=_compute_remaining_s(until))
         return {
             TopicPartition(name, partition.id): partition.leader
@@ -196,7 +199,7 @@ class LogBoundsReader:
         silent: set[int],
         until: float,
     ) -> list[OffsetOrError]:
-        """Ask each broker for what it leads, so that one that hangs takes only its own along."""
+        """Request offsets from each leader apart: a hanging broker fails only its partitions."""
         places: dict[int, list[int]] = {}
         for place, partition in enumerate(some.of):
             places.setdefault(leaders.get(partition, -1), []).append(place)
@@ -226,7 +229,7 @@ class LogBoundsReader:
         idle: Mapping[TopicPartition, ClientError],
         limit_s: float,
     ) -> list[OffsetOrError]:
-        """Ask for those that are not `idle`, of which the answer is known."""
+        """Request the partitions that are not in `idle`, whose errors are known."""
         if not idle or idle.keys().isdisjoint(some.of):  # an empty one would look at each, too
             return self._asked(reader, some.wanted, limit_s)
         led = [partition not in idle for partition in some.of]
@@ -251,8 +254,9 @@ class LogBoundsReader:
         return [self._one(partition) for partition in found]
 
     def _one(self, partition: ck.TopicPartition) -> OffsetOrError:
-        """An offset that is one: while a broker goes or comes, librdkafka may answer with a
-        negative number and without an error.
+        """Return a partition's offset or error.
+
+        While a broker starts or stops, librdkafka may return a negative offset without an error.
         """
         if partition.error is not None:
             return self._why_not(partition.error)
@@ -268,7 +272,7 @@ class LogBoundsReader:
         limit_s: float,
         error: ck.KafkaError,
     ) -> list[OffsetOrError]:
-        """A question that was refused as a whole need not be about all partitions in it."""
+        """Return offsets after a refused request, which need not concern all its partitions."""
         why = self._why_not(error)
         if isinstance(
             why, NotFound | LeaderNotAvailable

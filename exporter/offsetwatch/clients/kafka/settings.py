@@ -1,7 +1,7 @@
-"""What librdkafka refuses among a cluster's properties: which one, and what to write instead.
+"""Explanation of properties that librdkafka refuses: which one, and what to write instead.
 
-People copy properties from Java clients. librdkafka reports the first that it refuses, in words
-that name neither the property nor the way out.
+Users copy properties from Java clients. librdkafka reports the first that it refuses, in words that
+name neither the property nor a correction.
 """
 
 from __future__ import annotations
@@ -125,14 +125,14 @@ _MECHANISM: Final = re.compile(r"(?:SASL mechanism:?|mechanism) (?P<mechanism>[\
 
 
 class RefusedProperty(NamedTuple):
-    """One property that librdkafka refuses; `detail` says why and what to write, without values."""
+    """Property that librdkafka refuses; `detail` says why and what to write, without values."""
 
     name: str
     detail: str
 
 
 def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty | None:
-    """Return which property librdkafka refuses with these words; None where they do not tell."""
+    """Return the property that librdkafka refuses with this message; None if it names none."""
     said = _CREATION_PREFIX.sub("", said)
     unknown = _UNKNOWN_PROPERTY.search(said)
     if unknown is not None:

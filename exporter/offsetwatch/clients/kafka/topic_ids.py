@@ -1,8 +1,7 @@
-"""The ids of topics out of librdkafka's descriptions, and of each the reference that its binding
-keeps for ever.
+"""Topic ids from librdkafka's descriptions, without the memory leak of its Python binding.
 
-confluent-kafka (2.16) makes the id of every description with a reference that nobody owns, so that
-none is ever freed: of a thousand topics, asked once in three minutes, fifty megabytes a day.
+confluent-kafka (2.16) creates the id of every description with one reference too many, so that none
+is ever freed: fifty megabytes a day for a thousand topics requested once in three minutes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from confluent_kafka import admin as ck_admin
 
 
 def extract_topic_id(described: ck_admin.TopicDescription) -> str:
-    """A topic's id, which thereby loses the reference that nobody owns, if it has one."""
+    """Return a topic's id and release the leaked reference, if there is one."""
     text = str(described.topic_id)
     # One that is counted, not one that is believed in: a later binding may well be mended.
     if (

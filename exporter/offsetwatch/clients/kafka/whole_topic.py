@@ -1,4 +1,4 @@
-"""A topic from its first record to its end, once; and who is in a group of Connect workers.
+"""Reader of a topic from its first record to its end, once; and members of Connect worker groups.
 
 Nothing here writes, joins a group or commits.
 """
@@ -44,10 +44,10 @@ ProgressCallback = Callable[[int, int | None], None]
 
 
 class LogRecord(NamedTuple):
-    """One record as it lies in the log.
+    """Record as it is in the log.
 
-    at      Unix seconds, as its writer's clock said; None if it did not
-    ours    it has a header of ours
+    at      Unix seconds, by its writer's clock; None if it has none
+    ours    it has the header of offsetwatch
     """
 
     kpartition: int
@@ -59,10 +59,10 @@ class LogRecord(NamedTuple):
 
 
 class TopicEnds(NamedTuple):
-    """A topic that was looked at.
+    """Ends of a topic at one moment.
 
     ends    partition -> high watermark
-    held    partitions in which a transaction is open
+    held    partitions with an open transaction
     """
 
     topic_id: str
@@ -72,15 +72,16 @@ class TopicEnds(NamedTuple):
 
 
 class StorageAdmin(KafkaInspector):
-    """What a change of an offsets topic asks a Kafka cluster. Thread-safe like its parent."""
+    """Admin client for changes of an offsets topic. Thread-safe like its parent."""
 
     def cluster_id(self) -> str | None:
-        """By which the cluster is known whatever it is called."""
+        """Return the Kafka cluster id, which does not depend on the configured name."""
         return self.cluster().cluster_id
 
     def members(self, group: str) -> tuple[str, ...]:
-        """Who is in a group of whatever protocol, as `client id at host`; nobody if there is no
-        such group. Raises AccessDenied if we may not know.
+        """Return the members of a group of any protocol, as `client id at host`.
+
+        Empty if there is no such group. Raises AccessDenied without permission.
         """
         found = self._described([group])[group]
         if not isinstance(found, ClientError):
@@ -94,8 +95,9 @@ class StorageAdmin(KafkaInspector):
         return self._listed(group)
 
     def _listed(self, group: str) -> tuple[str, ...]:
-        """The way to ask that knows other groups than those of consumers. That it exists is known
-        by now, so to see nothing is not to see that nobody is there.
+        """Return the members of a group that is not of consumers, by librdkafka's `list_groups`.
+
+        The group is known to exist, so an answer without it does not mean that it has no members.
         """
         try:
             with warnings.catch_warnings():
@@ -117,14 +119,15 @@ class StorageAdmin(KafkaInspector):
 
 
 def _is_other_protocol_error(error: ClientError) -> bool:
-    """Said by librdkafka, of the workers of Connect."""
+    """Check for librdkafka's error about groups of another protocol, such as Connect workers."""
     cause = error.__cause__
     return isinstance(cause, ck.KafkaException) and cause.args[0].code() == _OTHER_PROTOCOL_CODE
 
 
 def read_topic_ends(admin: KafkaAdmin, topic: str) -> TopicEnds:
-    """Where the topic ends now. Raises NotFound, and LeaderNotAvailable while a partition has no
-    leader.
+    """Return the current ends of the topic.
+
+    Raises NotFound, and LeaderNotAvailable while a partition has no leader.
     """
     topic_id, count = admin.shape(topic)
     partitions = [TopicPartition(topic, number) for number in range(count)]
@@ -149,8 +152,9 @@ def read_whole_topic(
     until: TopicEnds | None = None,
     progress: ProgressCallback | None = None,
 ) -> Iterator[LogRecord]:
-    """Every committed record up to the ends of now, or those that were seen; each partition in the
-    order of its log. Raises ResponseTimeout where an end is not reached.
+    """Yield every committed record up to the current ends, or to `until`.
+
+    Each partition is in the order of its log. Raises ResponseTimeout if an end is not reached.
     """
     ends = read_topic_ends(admin, topic) if until is None else until
     topic_partition = [TopicPartition(topic, number) for number in sorted(ends.ends)]
@@ -229,7 +233,7 @@ def _build_log_record(message: ck.Message) -> LogRecord:
 
 
 def is_written_by_offsetwatch(message: ck.Message) -> bool:
-    """Return whether offsetwatch wrote the record."""
+    """Check whether offsetwatch wrote the record."""
     headers: Any = message.headers()  # None for nearly all
     return headers is not None and any(name == OWN_RECORD_HEADER for name, _ in headers)
 

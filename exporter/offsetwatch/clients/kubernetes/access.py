@@ -1,8 +1,8 @@
-"""Where a Kubernetes API server is and who we are to it, and one bounded exchange with it.
+"""Access to a Kubernetes API server: its address, our credentials, and one bounded request.
 
-Either as a pod is told (the folder of its service account, whose token is read again at each
-request, as it rotates), or as a kubeconfig file says. Programs that a kubeconfig wants run for a
-token (`exec`) are not run.
+Both come from the pod (the folder of its service account, whose token is read at each request,
+because it rotates), or from a kubeconfig file. Programs that a kubeconfig names for tokens (`exec`)
+are not run.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KubernetesAccess:
-    """See the module.
+    """Address of an API server, and the credentials for it.
 
     url         of the API server
-    namespace   the one that is meant where none is named
+    namespace   the default namespace
     ca          PEM of the authorities to trust; None for the operating system's
-    token       as it is; or token_file, read at each request
-    cert, key   PEM of a client certificate, where that is how we are known
+    token       the token itself; or token_file, read at each request
+    cert, key   PEM of a client certificate, if it authenticates us
     """
 
     url: str
@@ -66,14 +66,14 @@ class KubernetesAccess:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Return the name for messages."""
         try:
             return f"Kubernetes at {urlsplit(self.url).netloc}"
         except ValueError:  # of brackets that do not match
             return "Kubernetes at an address that is none"
 
     def headers(self) -> dict[str, str]:
-        """Who asks. Raises UnusableCredentials."""
+        """Return the headers that authenticate us. Raises UnusableCredentials."""
         token = self.token
         if self.token_file is not None:
             try:
@@ -87,7 +87,10 @@ class KubernetesAccess:
         return {"Authorization": f"Bearer {token}"}
 
     def context(self) -> ssl.SSLContext:
-        """Whom we trust, and what we show. Raises UnusableCredentials."""
+        """Return the TLS context with trusted authorities and client certificate.
+
+        Raises UnusableCredentials.
+        """
         if not self.url.startswith("https:"):
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
@@ -100,7 +103,7 @@ class KubernetesAccess:
 
 
 def _load_client_certificate(context: ssl.SSLContext, cert: str, key: str) -> None:
-    """OpenSSL takes a certificate from files alone: this one is there for a moment, for us only."""
+    """Load the certificate through a short-lived private file: OpenSSL reads only files."""
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # mode 0600
         file.write(f"{cert}\n{key}\n")
         file.flush()
@@ -120,8 +123,9 @@ def find_kubernetes_access(
     environment: Mapping[str, str] | None = None,
     account: Path = SERVICE_ACCOUNT_DIR,
 ) -> KubernetesAccess:
-    """As the file says; without one as a pod is told, or as kubectl would find it ($KUBECONFIG,
-    ~/.kube/config). Raises ConfigError.
+    """Return the access of the file; without one, that of the pod or of kubectl.
+
+    kubectl's file is $KUBECONFIG or ~/.kube/config. Raises ConfigError.
     """
     environ = os.environ if environment is None else environment
     if kubeconfig is not None:
@@ -138,7 +142,7 @@ def find_kubernetes_access(
 
 
 def _is_existing_path(path: Path) -> bool:
-    """Return whether there is such a file. Raises ConfigError where nobody may look."""
+    """Check whether there is such a file. Raises ConfigError if that cannot be determined."""
     try:
         return path.exists()
     except OSError as exc:
@@ -148,7 +152,7 @@ def _is_existing_path(path: Path) -> bool:
 def access_from_pod(
     environment: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR
 ) -> KubernetesAccess:
-    """As every pod with a service account is told. Raises ConfigError."""
+    """Return the access of a pod's service account. Raises ConfigError."""
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.get("KUBERNETES_SERVICE_PORT", "443")
     try:
@@ -166,7 +170,7 @@ def access_from_pod(
 
 
 def access_from_kubeconfig(path: Path) -> KubernetesAccess:
-    """Its current context. Raises ConfigError."""
+    """Return the access of a kubeconfig's current context. Raises ConfigError."""
     try:
         document = yaml.safe_load(path.read_text())
     except (OSError, ValueError) as exc:
@@ -192,7 +196,10 @@ def access_from_kubeconfig(path: Path) -> KubernetesAccess:
 
 
 def _refuse_unsupported_settings(cluster: Json, user: Json, path: Path) -> None:
-    """Who believes to be somebody else, or to be protected, must not be left in it."""
+    """Raise ConfigError for settings that would otherwise be ignored.
+
+    A user must not wrongly believe that another identity or a protection is in use.
+    """
     for name in ("exec", "auth-provider"):
         if user.get(name):
             said = (
@@ -219,7 +226,7 @@ def _find_entry(document: Json, section: str, one: str, name: object, path: Path
 
 
 def _read_pem(section: Json, name: str, path: Path) -> str | None:
-    """From `NAME-data`, base64, or from the file `NAME`, relative to the kubeconfig."""
+    """Return PEM from `NAME-data`, base64, or from the file `NAME`, relative to the kubeconfig."""
     data, file = section.get(f"{name}-data"), section.get(name)
     try:
         if data is not None:
@@ -233,7 +240,7 @@ def _read_pem(section: Json, name: str, path: Path) -> str | None:
 
 
 class _Status(msgspec.Struct):
-    """How Kubernetes says no."""
+    """Error body of Kubernetes."""
 
     message: str = ""
 
@@ -248,7 +255,7 @@ def send_kubernetes_request(
     timeout_s: float = TIMEOUT_S,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Json:
-    """One request, once; the object that was answered. Raises ClientError."""
+    """Send one request, once; return the object in the answer. Raises ClientError."""
     what = f"{method} {path.partition('?')[0]}"
 
     async def answer() -> tuple[int, bytes]:
@@ -285,7 +292,7 @@ def send_kubernetes_request(
 
 
 def _build_response_error(name: str, what: str, status: int, body: bytes) -> ClientError:
-    """In the server's own words: it names resources and fields, never what stands in a secret."""
+    """Return the error with the server's message, which names resources, never secret values."""
     try:
         said = redact_secrets(msgspec.json.decode(body, type=_Status).message)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,6 +1,6 @@
-"""What is looked up in Kubernetes: GETs, paged and bounded, and what we may do there.
+"""Reader of Kubernetes resources: GETs, paged and bounded, and checks of our permissions.
 
-What changes anything is in clients.write.
+clients/write/kubernetes.py changes resources.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Answer = TypeVar("_Answer")
 
 
 class KubeReader:
-    """One API server. Thread-safe. `transport` is the seam for tests."""
+    """Reader of one API server. Thread-safe. `transport` is a parameter for tests."""
 
     def __init__(
         self, access: KubernetesAccess, *, transport: httpx.AsyncBaseTransport | None = None
@@ -40,12 +40,13 @@ class KubeReader:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Return the name for messages."""
         return self.access.name
 
     def strimzi_version(self) -> str:
-        """The newest version of Strimzi's resources that is served and that we know. Raises
-        NotFound where there is none.
+        """Return the newest API version of Strimzi's resources that is served and known.
+
+        Raises NotFound if there is none.
         """
         if self._version is None:
             try:
@@ -66,20 +67,21 @@ class KubeReader:
         return self._version
 
     def resource(self, plural: str, namespace: str, name: str) -> Json:
-        """One of Strimzi's. Raises NotFound."""
+        """Return one Strimzi resource. Raises NotFound."""
         return self._of_strimzi(
             lambda version: self.get(strimzi_path(version, plural, namespace, name))
         )
 
     def resources(self, plural: str, namespace: str, *, label: str | None = None) -> list[Json]:
-        """All of Strimzi's of one kind in a namespace; `label` selects, as `a=b`."""
+        """Return all Strimzi resources of one kind in a namespace; `label` selects, as `a=b`."""
         return self._of_strimzi(
             lambda version: self.all(strimzi_path(version, plural, namespace), label=label)
         )
 
     def _of_strimzi(self, ask: Callable[[str], _Answer]) -> _Answer:
-        """Return what is answered in the version that is served; an upgrade may have ended the one
-        that was found before.
+        """Return the answer in the API version that is served.
+
+        An upgrade may have removed the version that was found before; then the request is repeated.
         """
         before = self._version
         try:
@@ -91,16 +93,16 @@ class KubeReader:
         return ask(self.strimzi_version())
 
     def config_map(self, namespace: str, name: str) -> Json:
-        """Raises NotFound."""
+        """Return a ConfigMap. Raises NotFound."""
         return self.get(config_map_path(namespace, name))
 
     def secret(self, namespace: str, name: str) -> Json:
-        """Its values must not be told. Raises NotFound."""
+        """Return a Secret, whose values must not be shown. Raises NotFound."""
         space = quote(namespace, safe="")
         return self.get(f"/api/v1/namespaces/{space}/secrets/{quote(name, safe='')}")
 
     def may(self, verb: str, group: str, plural: str, namespace: str, name: str = "") -> bool:
-        """Whether whoever we are may do this (a SelfSubjectAccessReview, which nothing keeps)."""
+        """Check whether we may do this (a SelfSubjectAccessReview, which is not stored)."""
         asked = {
             "verb": verb,
             "group": group,
@@ -123,14 +125,15 @@ class KubeReader:
         return mapping_or_empty(found.get("status")).get("allowed") is True
 
     def get(self, path: str) -> Json:
-        """Whatever is there. Raises MalformedResponse for what is no object of Kubernetes."""
+        """Return the object at a path. Raises MalformedResponse if it is no Kubernetes object."""
         found = send_kubernetes_request(self.access, "GET", path, transport=self._transport)
         self._check(path, found)
         return found
 
     def _check(self, path: str, found: object) -> None:
-        """Raise MalformedResponse unless the parts that every object may have are maps, if they are
-        there: what stands in them is the API server's to check.
+        """Raise MalformedResponse unless the common parts of an object are maps, if present.
+
+        Their contents are the API server's to check.
         """
         if not isinstance(found, dict):
             raise MalformedResponse(
@@ -148,7 +151,7 @@ class KubeReader:
                 )
 
     def all(self, path: str, *, label: str | None = None) -> list[Json]:
-        """A list, page by page."""
+        """Return all items of a list, page by page."""
         found: list[Json] = []
         after = ""
         while True:
@@ -175,12 +178,12 @@ def mapping_or_empty(found: object) -> Json:
 
 
 def strimzi_path(version: str, plural: str, namespace: str, name: str | None = None) -> str:
-    """Where one of Strimzi's resources lives, or all of its kind."""
+    """Return the path of one Strimzi resource, or of all of its kind."""
     path = f"/apis/{STRIMZI}/{version}/namespaces/{quote(namespace, safe='')}/{plural}"
     return path if name is None else f"{path}/{quote(name, safe='')}"
 
 
 def config_map_path(namespace: str, name: str | None = None) -> str:
-    """Where a ConfigMap lives, or all of them."""
+    """Return the path of a ConfigMap, or of all of them."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
     return path if name is None else f"{path}/{quote(name, safe='')}"

@@ -1,11 +1,13 @@
-"""The check of a stretch of a log by its checksums, in a process of its own.
+"""Checksum verification of a range of a log, in a child process.
 
-librdkafka finds a batch that fails its sum, tells it, and goes on at a wrong place of the broker's
-answer. What it takes that for is chance: seen with 2.16 were a jump to another offset and an
-assertion that ends the process. The daemon must not end by what it is to find. So a child reads the
-stretch again, one batch at a time, and says how far it got. If it dies on the way, it may have been
-over the batch behind, which was fetched before the child could say that this one is fine: others
-are asked for this place alone, and only where they all die, there it was.
+librdkafka finds a batch with a wrong checksum, reports it, and continues at a wrong position of the
+broker's answer. The result is random: with 2.16, a jump to another offset and an assertion that
+ends the process were observed. The daemon must survive what it searches for.
+
+So a child reads the range again, one batch at a time, and reports how far it got. If it dies, the
+cause may be the following batch, which was fetched before the child could report that the current
+one is sound. Other children then read the current offset alone. Only if all of them die, its batch
+is corrupt.
 """
 
 from __future__ import annotations
@@ -44,22 +46,23 @@ _BAD_BATCH_CODES: Final = {
 
 
 class ChecksumResult(NamedTuple):
-    """How far the stretch is known to be sound, and whether what comes next is known not to be."""
+    """Offset up to which the range is known to be sound, and whether the next batch is corrupt."""
 
     sound_to: int
     corrupt: bool
 
 
 def is_bad_batch(error: ck.KafkaError) -> bool:
-    """Whether this event is about a batch that fails its sum or cannot be decoded."""
+    """Check whether an error is about a batch with a wrong checksum or that cannot be decoded."""
     return error.code() in _BAD_BATCH_CODES
 
 
 def verify_checksums(
     settings: Mapping[str, Any], partition: TopicPartition, start: int, end: int, timeout_s: float
 ) -> ChecksumResult:
-    """Read from `start` to before `end`, both offsets of the log, with checksums. `settings` are a
-    consumer's.
+    """Read from `start` to before `end`, both log offsets, with checksums.
+
+    `settings` are those of a consumer.
     """
     deadline = time.monotonic() + timeout_s
     asked: dict[str, Any] = {
@@ -84,7 +87,7 @@ def verify_checksums(
 
 
 class ChecksumChildOutcome(Enum):
-    """How a child did: all was fine, a batch was bad, it died, or nothing is known."""
+    """Outcome of a child: all was sound, a batch was bad, it died, or unknown."""
 
     FINE = "fine"
     BAD = "bad"
@@ -93,7 +96,10 @@ class ChecksumChildOutcome(Enum):
 
 
 class ChecksumRange(NamedTuple):
-    """From one offset to before another. alone: that is one place, and another child died there."""
+    """Range from one offset to before another.
+
+    alone: it is a single offset, and another child died there.
+    """
 
     start: int
     end: int
@@ -101,7 +107,7 @@ class ChecksumRange(NamedTuple):
 
 
 class ChecksumChildResult(NamedTuple):
-    """How a child ended, and what it got to; everything before that is sound."""
+    """Outcome of a child, and the offset before which everything is sound."""
 
     ended: ChecksumChildOutcome
     reached: int
@@ -110,7 +116,7 @@ class ChecksumChildResult(NamedTuple):
 def verify_range(
     read: Callable[[ChecksumRange], ChecksumChildResult], start: int, end: int
 ) -> ChecksumResult:
-    """What is to be said of a stretch; `read` has a child read one."""
+    """Return the result for a range; `read` lets a child read a part of it."""
     position, deaths = start, 0
     while position < end:
         checksum_range = (
@@ -167,7 +173,7 @@ def _format_hook_name(hook: Any) -> str:
 
 
 def _parse_reached_offset(told: str, start: int) -> int:
-    """By its last whole line."""
+    """Return the offset in the last complete line of a child's output."""
     lines = told.split("\n")[:-1]
     return max(start, int(lines[-1])) if lines else start
 
@@ -176,7 +182,7 @@ def _parse_reached_offset(told: str, start: int) -> int:
 
 
 def main(asked: dict[str, Any]) -> None:
-    """Read what is asked for; one line for each position that was reached."""
+    """Read the requested range in the child; print a line for each offset reached."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # records are nobody's business
     settings = {
         **asked["settings"],

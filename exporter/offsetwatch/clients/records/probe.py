@@ -1,8 +1,7 @@
-"""The first readable record at or after an offset, of many partitions at once.
+"""Reader of the first readable record at or after an offset, for many partitions at once.
 
-Only a read tells a record from a transaction marker, or from an offset that
-compaction left empty, and what the timestamp of a record is. Nothing here joins a group, commits,
-or keeps what a record holds.
+Only a read distinguishes a record from a transaction marker or an offset that compaction emptied,
+and gives a record's timestamp. Nothing here joins a group, commits, or keeps a record's contents.
 """
 
 from __future__ import annotations
@@ -35,7 +34,10 @@ ProbeAnswer = FirstRecord | NoRecordBefore | ClientError
 
 
 class ProbeReader:
-    """Reads single records of one Kafka cluster; committed ones only, or all. For one thread."""
+    """Reader of single records of one Kafka cluster, committed ones only or all.
+
+    Not thread-safe.
+    """
 
     def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool) -> None:
         self.name = name
@@ -66,10 +68,10 @@ class ProbeReader:
         timeout_s: float,
         stopped: Callable[[], bool] = lambda: False,
     ) -> dict[TopicPartition, ProbeAnswer]:
-        """What stands first at or after these offsets. Partitions that gave no answer within
-        `timeout_s` are left out.
+        """Return the first record at or after each offset.
 
-        Raises the error of the cluster if not one partition answered.
+        Partitions without an answer within `timeout_s` are left out. Raises the error of the
+        cluster if no partition answered.
         """
         found: dict[TopicPartition, ProbeAnswer] = {}
         self._errors.clear()
@@ -95,7 +97,7 @@ class ProbeReader:
         return found
 
     def close(self) -> None:
-        """Leave; no commit is made."""
+        """Close the consumer; nothing is committed."""
         self._consumer.close()
 
     def _take(

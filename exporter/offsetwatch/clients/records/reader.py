@@ -1,12 +1,12 @@
-"""Records of one partition, bytes exactly as they are: what quarantine keeps and a search decodes.
+"""Reader of a range of records of one partition, with their exact bytes.
 
-Partitions are assigned: nothing here joins a group,
-commits, writes, or creates a topic.
+Quarantine stores them and a search decodes them. Partitions are assigned: nothing here joins a
+group, commits, writes, or creates a topic.
 
-Sums are checked elsewhere (clients.records_check). A batch whose sum is right and whose records are
-cut short is passed over in silence: such a read runs out of time, as one does that is too slow. It
-raises IncompleteRead, and so does every read that got less far than was asked for: a window that is
-returned is never short of records.
+Checksums are verified in clients/records/checksum.py. A batch with a right checksum but truncated
+records is skipped silently: such a read times out, as does one that is too slow. It raises
+IncompleteRead, like every read that did not reach its requested end: a returned window never lacks
+records.
 
 A header's name ends at its first NUL, in librdkafka as in what is read here.
 """
@@ -50,10 +50,12 @@ _headers_of: Final = methodcaller("headers")
 
 
 class RecordReader:
-    """Reads records of one Kafka cluster; committed ones only, or all. For one thread.
+    """Reader of records of one Kafka cluster, committed ones only or all.
 
-    check_crcs  whether what was read is checked by its sums, which takes another process half a
-                second; without, the bytes of a bad batch come as far as they can be told apart
+    Not thread-safe.
+
+    check_crcs  whether to verify checksums of what was read, which takes another process half a
+                second; without, the bytes of a bad batch are returned as far as they can be decoded
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class RecordReader:
         self.close()
 
     def close(self) -> None:
-        """Leave; no commit is made."""
+        """Close the consumer; nothing is committed."""
         if self._made is not None:
             self._made.close()
             self._made = None
@@ -110,14 +112,16 @@ class RecordReader:
         bytes_max: int,
         timeout_s: float,
     ) -> LogWindow:
-        """Read from `start` up to the end, to `until` (without it), or to the bounds: so many
-        records, so many bytes (one record may be larger). Where the log begins later by now, it is
-        read from there. `timeout_s` is for the read, and again for the check of its sums.
+        """Read from `start` to the end, to before `until`, or to a limit.
 
-        Raises NotFound for a partition that is not there, TopicChanged where the log ends before
-        `start`, IncompleteRead where time ran out on the way, ResponseTimeout or TargetUnreachable
-        if nobody answers, LeaderNotAvailable where the broker names no end of the log,
-        MalformedResponse for a record whose headers cannot be told.
+        The limits are a number of records and of bytes (one record may be larger). If the log start
+        is later by now, the window begins there. `timeout_s` is for the read, and again for the
+        checksums.
+
+        Raises NotFound for a missing partition, TopicChanged if the log ends before `start`,
+        IncompleteRead if time ran out on the way, ResponseTimeout or TargetUnreachable if no broker
+        answers, LeaderNotAvailable if the broker gives no log end, MalformedResponse for a record
+        whose headers cannot be decoded.
         """
         deadline = time.monotonic() + timeout_s
         self._errors.clear()
@@ -141,7 +145,7 @@ class RecordReader:
         return window
 
     def _read(self, partition: TopicPartition, found: _WindowBuilder, deadline: float) -> None:
-        """Let the window grow until it is done, or until the deadline (monotonic)."""
+        """Extend the window until it is complete, or until the deadline (monotonic)."""
         consumer = self._consumer
         try:
             consumer.assign(
@@ -207,10 +211,9 @@ class RecordReader:
 
 
 class _WindowBuilder:
-    """A window that grows.
+    """Window under construction.
 
-    last    where it is to end, unless a bound ends it before: the end of the log as it was when the
-            read began, or `until`
+    last    its end unless a limit ends it before: the log end when the read began, or `until`
     """
 
     def __init__(
@@ -227,12 +230,17 @@ class _WindowBuilder:
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether nothing is missing. That a log ends before `start`, only the broker says."""
+        """Check whether no record is missing.
+
+        Only the broker reports that a log ends before `start`.
+        """
         return self.done or self.start <= self.last <= self.position
 
     def ended(self, offset: int | None) -> None:
-        """Note that nothing more is there; markers of transactions have been passed by then. A
-        replica that is behind its leader says so before the end, and has more later.
+        """Note the end of the partition; transaction markers are passed by then.
+
+        A replica that is behind its leader reports an end that is too early, and has more records
+        later.
         """
         self.position = max(self.position, offset or 0)
         if self._until is not None:
@@ -240,7 +248,7 @@ class _WindowBuilder:
         self.done = self.position >= self.last
 
     def corrupted(self, offset: int | None) -> None:
-        """A batch that begins here, or began before what was asked for."""
+        """Note a corrupt batch that begins at this offset, or before the requested range."""
         if self._until is None or (offset or 0) < self._until:
             self.corrupt_at = self.position = max(self.position, offset or 0)
         else:
@@ -248,21 +256,21 @@ class _WindowBuilder:
         self.done = True
 
     def cut(self, checked: ChecksumResult) -> None:
-        """Keep what is known to be sound."""
+        """Drop records that are not known to be sound."""
         if checked.sound_to < self.position:
             self.records = [record for record in self.records if record.offset < checked.sound_to]
             self.position = checked.sound_to
             self.corrupt_at = checked.sound_to if checked.corrupt else None
 
     def wants(self, offset: int | None) -> bool:
-        """Whether the record at this offset is within what was asked for."""
+        """Check whether the record at this offset is within the requested range."""
         if self._until is not None and (offset or 0) >= self._until:
             self.position = self._until
             self.done = True
         return not self.done
 
     def take(self, record: RawRecord) -> None:
-        """The next one, if there is room for it."""
+        """Add the next record if the limits permit it."""
         self._bytes_left -= record.size_bytes
         if self._bytes_left < 0 and self.records:
             self.done = True

@@ -1,7 +1,7 @@
-"""Requests that change a Connect cluster.
+"""Writer to a Connect cluster: requests that change connectors, each sent once.
 
-Each is sent once: Connect has no way to tell a repeated request from a second one, and says 500
-while the work goes on. What an answer is worth is for the driver to say.
+Connect cannot distinguish a repeated request from a second one, and answers 500 while it still
+works on it. The driver judges the answer.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ _WORD = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class ConnectReply(NamedTuple):
-    """What a worker answered. `said` is its own message, short and without secrets; None where it
-    gave none, or where something else answered (a proxy, a web server). `other` describes an answer
-    that cannot be Connect's: a redirect, an HTML page.
+    """Answer of a worker.
+
+    `said` is its own message, short and without secrets; None if it gave none, or if something else
+    answered (a proxy, a web server). `other` describes an answer that cannot be Connect's: a
+    redirect, an HTML page.
     """
 
     status: int
@@ -55,7 +57,7 @@ class ConnectReply(NamedTuple):
 
 
 class ConnectWriter:
-    """One Connect cluster. Thread-safe: every request has its own connection."""
+    """Writer to one Connect cluster. Thread-safe: every request has its own connection."""
 
     def __init__(
         self,
@@ -68,9 +70,11 @@ class ConnectWriter:
         transport: Transport | None = None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`timeout_s` bounds a whole answer of one worker; `transport` is the seam for tests.
-        `check` is called before each request is sent, as late as can be: it raises
-        TargetUnreachable if that is not to be done any more.
+        """Configure the writer.
+
+        `timeout_s` limits a whole answer of one worker; `transport` is a parameter for tests.
+        `check` is called as late as possible before each request is sent: it raises
+        TargetUnreachable if the request must not be sent any more.
         """
         assert urls
         self._check = check
@@ -82,7 +86,7 @@ class ConnectWriter:
         self._transport = transport
 
     def send(self, method: str, path: str, body: bytes | None = None) -> ConnectReply:
-        """One request. Raises TargetUnreachable, AmbiguousOutcome."""
+        """Send one request. Raises TargetUnreachable, AmbiguousOutcome."""
         status, answer = self._ask(method, path, body)
         message = _parse_message(status, answer)
         said = None if message is None else redact_secrets(message)
@@ -91,9 +95,10 @@ class ConnectWriter:
     def create(
         self, connector: str, config: Mapping[str, Any], *, initial_state: str | None
     ) -> ConnectReply:
-        """`POST /connectors`: 201. `initial_state` (KIP-980) where the worker knows it, Kafka 3.7.
+        """Send `POST /connectors`, answered with 201.
 
-        Connect's refusal quotes what it refuses; of it the names of our own settings are said.
+        `initial_state` (KIP-980) requires Kafka 3.7. Connect's refusal quotes the refused
+        configuration; the reply contains only the names of settings.
         """
         wanted: dict[str, Any] = {"name": connector, "config": config}
         if initial_state is not None:
@@ -107,8 +112,10 @@ class ConnectWriter:
         return ConnectReply(status, _describe_named_settings(message, frozenset(config)))
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        """One worker's answer. Another worker is asked only where no connection was made: nothing
-        has happened then. Raises TargetUnreachable, AmbiguousOutcome.
+        """Return one worker's answer.
+
+        Another worker is tried only if no connection was made, because nothing has happened then.
+        Raises TargetUnreachable, AmbiguousOutcome.
         """
         failures: list[TargetUnreachable] = []
         for url in self._urls:
@@ -165,7 +172,7 @@ async def _send_request(
 
 
 def _describe_foreign_answer(status: int, body: bytes) -> str | None:
-    """Describe an answer that Connect does not give. Of a redirect the body is its description."""
+    """Describe an answer that is not Connect's; the body of a redirect is its description."""
     if httpx.codes.is_redirect(status) and body.startswith(REDIRECT_PREFIX.encode()):
         return body.decode()
     return HTML_PAGE if is_html(body) else None
@@ -177,7 +184,7 @@ def writer_of(
     transport: Transport | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> ConnectWriter:
-    """All workers of a Connect cluster, as the configuration says to ask them."""
+    """Build the writer to a configured Connect cluster, over all its workers."""
     return ConnectWriter(
         connect.name,
         connect.worker_urls,
@@ -189,7 +196,7 @@ def writer_of(
 
 
 class _Message(msgspec.Struct):
-    """Connect's `Message`, and its `ErrorMessage`, which repeats the status code."""
+    """Body of Connect's `Message`, or of its `ErrorMessage`, which repeats the status code."""
 
     message: str
     error_code: int | None = None
@@ -205,7 +212,7 @@ def _parse_message(status: int, body: bytes) -> str | None:
 
 
 def _describe_named_settings(message: str, known: frozenset[str]) -> str | None:
-    """Which settings a refusal is about, by their names alone."""
+    """Name the settings that a refusal is about, without values; None if it names none."""
     missing = re.findall(r'Missing required configuration "([\w.-]{1,100})"', message)
     words = {word.rstrip(".") for word in _WORD.findall(message)}
     named = sorted((words & known - {"name"}) | set(missing))

@@ -1,7 +1,8 @@
-"""Creating the journal's topic, and the one producer that may write to it.
+"""Writer of the journal topic: its creation, and the one transactional producer.
 
-The producer that was given the topic's transactional.id last is the one: the broker rejects records
-of earlier producers with that id, and aborts their open transactions (KIP-98, producer epochs).
+Only the producer that initialized the topic's transactional.id last can write. The broker rejects
+records of earlier producers with that id, and aborts their open transactions (KIP-98, producer
+epochs).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _TIMED_OUT_CODES: Final = {
 def create_journal_topic(
     name: str, properties: Mapping[str, Any], requirements: JournalTopicRequirements
 ) -> None:
-    """Make the topic; that it was there already is no error. Raises ClientError."""
+    """Create the topic; it is no error if it exists. Raises ClientError."""
     RecordWriter(name, properties).create(
         requirements.topic,
         partitions=1,
@@ -56,7 +57,7 @@ def create_journal_topic(
 
 
 class JournalWriter:
-    """The one producer, for as long as it is the last one that was made."""
+    """Transactional producer of the journal, valid until another one is initialized."""
 
     def __init__(
         self, name: str, properties: Mapping[str, Any], topic: str, *, write_s: float = WRITE_S
@@ -83,15 +84,17 @@ class JournalWriter:
         self._producer: ck.Producer = create_client(name, ck.Producer, settings)
 
     def begin(self) -> None:
-        """Be the one. What others had begun is over when this returns. Raises ClientError."""
+        """Fence other producers; their transactions have ended on return. Raises ClientError."""
         try:
             self._producer.init_transactions(INIT_S)
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
 
     def write(self, values: Sequence[bytes]) -> None:
-        """All of them, or none. Raises ProducerFenced if another one was made since; any other
-        ClientError leaves open whether they are there. After an error nothing more may be written.
+        """Write all values, or none.
+
+        Raises ProducerFenced if another producer was initialized since. After any other ClientError
+        the values may have been written. After an error nothing more may be written.
         """
         deadline = time.monotonic() + self._write_s
 

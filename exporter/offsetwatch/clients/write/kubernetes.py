@@ -1,7 +1,7 @@
-"""Requests that change what Kubernetes holds.
+"""Writer of Kubernetes resources: requests that change them, each sent once.
 
-Each is sent once, and names the version of the object that it was made for: where somebody else
-was there first, the server refuses it (Conflict) and nothing has happened.
+A request names the resourceVersion that it was made for. If another client has changed the object,
+the server refuses the request (Conflict) and nothing has happened.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ PatchOperation = dict[str, Any]
 
 
 class KubeWriter:
-    """One API server. Thread-safe. `transport` is the seam for tests; `check` is called before each
-    request, as of ConnectWriter.
+    """Writer to one API server. Thread-safe.
+
+    `transport` is a parameter for tests; `check` is called before each request, as in
+    ConnectWriter.
     """
 
     def __init__(
@@ -38,15 +40,16 @@ class KubeWriter:
         self._transport = transport
 
     def patch(self, path: str, version: str, ops: list[PatchOperation]) -> Json:
-        """A JSON patch of the object that had this resourceVersion; what it is then. Raises
-        Conflict where it has another by now, and all that `exchange` raises.
+        """Patch the object that has this resourceVersion (JSON patch); return the new object.
+
+        Raises Conflict if it has another one by now, and the errors of `send_kubernetes_request`.
         """
         only_if = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
         body = msgspec.json.encode([only_if, *ops])
         return self._send("PATCH", path, body, JSON_PATCH)
 
     def create(self, path: str, document: Json) -> Json:
-        """A new object. Raises Conflict where there is one of its name."""
+        """Create an object. Raises Conflict if one of its name exists."""
         return self._send("POST", path, msgspec.json.encode(document), "application/json")
 
     def _send(self, method: str, path: str, body: bytes, content_type: str) -> Json:

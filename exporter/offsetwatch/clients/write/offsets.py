@@ -1,8 +1,8 @@
-"""Writing records of offsets topics, and offsets files.
+"""Writer of offsets topics' records and of offsets files.
 
-Every record says in a header who wrote it, which Connect does not look at. A topic is written by an
-idempotent producer with all acknowledgements, each record into a partition that the caller names; a
-file is replaced at once, and what it was stays beside it.
+Every record carries a header of offsetwatch, which Connect ignores. An idempotent producer writes a
+topic with acks=all, each record to the partition that the caller names. A file is replaced
+atomically, and its old content stays beside it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOT_WRITTEN_ERRORS: Final = (
 
 
 class OutgoingOffsetRecord(NamedTuple):
-    """One record to write; a value of None is a tombstone."""
+    """Record to write; a value of None is a tombstone."""
 
     kpartition: int
     key: bytes
@@ -41,11 +41,11 @@ class OutgoingOffsetRecord(NamedTuple):
 
 
 class OffsetsWriteResult(NamedTuple):
-    """What became of a write.
+    """Result of a write.
 
-    acknowledged    records that all replicas in sync have
+    acknowledged    number of records that all in-sync replicas have
     failed          the first error, None if there was none
-    certain         of a failure: none of the records is there, nor will one come
+    certain         after a failure: none of the records is written, nor will be
     """
 
     acknowledged: int
@@ -56,7 +56,7 @@ class OffsetsWriteResult(NamedTuple):
 def write_records(
     name: str, properties: Mapping[str, Any], topic: str, records: Sequence[OutgoingOffsetRecord]
 ) -> OffsetsWriteResult:
-    """Write them all and wait for each. Raises ClientError only if no producer could be made."""
+    """Write all records and wait for each. Raises ClientError only if no producer can be made."""
     producer = create_client(name, ck.Producer, _build_producer_settings(properties))
     errors: list[ck.KafkaError] = []
     acknowledged = 0
@@ -86,7 +86,7 @@ def write_records(
 def _enqueue_record(
     producer: ck.Producer, topic: str, record: OutgoingOffsetRecord, told: Any
 ) -> None:
-    """Into the producer's queue, once there is room: what is in it is sent, or times out."""
+    """Add a record to the producer's queue, once earlier ones were sent or timed out."""
     while True:
         try:
             producer.produce(
@@ -122,8 +122,10 @@ def _build_producer_settings(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[None]:
-    """Hold the file while it is replaced. Raises Conflict if somebody else does; a file that is not
-    there is nobody's.
+    """Lock the file while it is replaced; a missing file needs no lock.
+
+    Raises Conflict if another process holds a lock on it, and AccessDenied if it cannot be opened
+    for writing.
     """
     try:
         handle = path.open("rb+")
@@ -142,9 +144,10 @@ def lock_file(path: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, entries: OffsetsFileEntries) -> Path | None:
-    """Put these entries in place of what the file holds; returns where that is kept, None if there
-    was no file. Either all of it happens or nothing that a reader of the file could see. One at a
-    time: what an earlier one that was killed left unfinished is written over.
+    """Replace the contents of the file; return the path of its backup, None without an old file.
+
+    The replacement is atomic for readers. Do not run it concurrently: a temporary file left by a
+    killed run is overwritten.
     """
     new = write_offsets_file(entries)
     try:
@@ -163,7 +166,7 @@ def replace_file(path: Path, entries: OffsetsFileEntries) -> Path | None:
 
 
 def _back_up_file(path: Path) -> Path | None:
-    """The same content under another name, which says what it is: twice is once."""
+    """Copy the file to a name with its content's hash, so a repeated backup changes nothing."""
     try:
         old = path.read_bytes()
     except FileNotFoundError:
@@ -177,7 +180,7 @@ def _back_up_file(path: Path) -> Path | None:
 
 
 def _write_file(path: Path, content: bytes, *, like: Path | None) -> None:
-    """A file with this content, on the disk, with the mode and owner of another one."""
+    """Write a file to disk, with the mode and owner of another one."""
     with path.open("wb") as handle:
         if like is not None:
             found = like.stat()

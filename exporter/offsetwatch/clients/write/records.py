@@ -1,7 +1,7 @@
-"""Writing single records, and creating the topic they are kept in.
+"""Writer of single records, and of the topic that holds them.
 
-A record is written by an idempotent producer with all acknowledgements, into a partition that the
-caller names, of a topic that is there: a producer would have one made by asking for it.
+An idempotent producer writes a record with acks=all, to the partition that the caller names. The
+topic must exist: a producer's request could make the broker create it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NOT_WRITTEN_ERRORS: Final = (AccessDenied, NotFound)
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRecord:
-    """A record to be written; without a timestamp it is given that of now."""
+    """Record to write; without a timestamp it gets the current time."""
 
     topic: str
     partition: int
@@ -62,12 +62,12 @@ class OutgoingRecord:
 
     @property
     def size_bytes(self) -> int:
-        """See model.records."""
+        """Return the size as `compute_size_bytes` of model/records does."""
         return compute_size_bytes(self.key, self.value, self.headers)
 
 
 class RecordWriter(KafkaInspector):
-    """Writes single records to one Kafka cluster, and creates topics in it."""
+    """Writer of single records to one Kafka cluster, and creator of topics in it."""
 
     def __init__(
         self,
@@ -92,14 +92,16 @@ class RecordWriter(KafkaInspector):
         }
 
     def brokers(self) -> int:
-        """How many there are."""
+        """Return the number of brokers."""
         return self.cluster().brokers
 
     def create(
         self, topic: str, *, partitions: int, replication: int, config: Mapping[str, str]
     ) -> None:
-        """Make a topic, and wait until it is seen. That it was there already is no error. Raises
-        Refused if the broker will not have it, ResponseTimeout if it is not seen.
+        """Create a topic and wait until it is visible; it is no error if it exists.
+
+        Raises RemoteRefusal if the broker refuses, ResponseTimeout if the topic does not become
+        visible.
         """
         kafka_topic = ck_admin.NewTopic(
             topic,
@@ -130,10 +132,10 @@ class RecordWriter(KafkaInspector):
         raise ResponseTimeout(self.name, f"{topic} was made, and is not seen")
 
     def write(self, record: OutgoingRecord) -> int:
-        """Write one record and wait for it; the offset it was given.
+        """Write one record, wait for it and return its offset.
 
-        Raises SizeLimitExceeded, MalformedResponse and RemoteRefusal where it was not written and
-        never will be; after an AmbiguousOutcome error it may be there, or come yet.
+        Raises SizeLimitExceeded, MalformedResponse and RemoteRefusal if it was not and never will
+        be written. After an AmbiguousOutcome error it may be written now or later.
         """
         target = f"{self.name}/{record.topic}-{record.partition}"
         if record.size_bytes > REQUEST_BYTES_MAX:
@@ -166,8 +168,9 @@ class RecordWriter(KafkaInspector):
 
 
 def _check_sendable(record: OutgoingRecord, target: str) -> None:
-    """What would be sent otherwise than it is; a name that is no text would even end the process,
-    inside librdkafka's binding.
+    """Raise MalformedResponse for a record that would be changed when sent.
+
+    A header name that is no text would even end the process, in librdkafka's binding.
     """
     if record.timestamp_ms == 0:
         raise MalformedResponse(target, "a timestamp of 0 would become that of now")

@@ -1,4 +1,4 @@
-"""Deleting a topic."""
+"""Deletion of topics."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _REFUSAL_CODES: Final = {
 
 
 class TopicDeleter(KafkaInspector):
-    """Deletes topics of one Kafka cluster, and can tell which one it would delete."""
+    """Deleter of topics of one Kafka cluster, which also returns the id of the topic to delete."""
 
     def topic_id(self, topic: str) -> str | None:
-        """The id of the topic of this name; "" if the broker knows no ids (before Kafka 2.8), None
-        if there is no such topic.
+        """Return the id of a topic; None if it does not exist.
+
+        "" if the broker knows no ids (before Kafka 2.8).
         """
         found = self.shapes([topic])[topic]
         if isinstance(found, NotFound):
@@ -33,8 +34,10 @@ class TopicDeleter(KafkaInspector):
         return found.topic_id or ""
 
     def delete(self, topic: str) -> None:
-        """Delete the topic of this name. Raises RemoteRefusal where nothing happened: NotFound
-        among others; after any other ClientError it may be gone, or go yet.
+        """Delete the topic of this name.
+
+        Raises RemoteRefusal, such as NotFound, if nothing happened. After any other ClientError the
+        topic may be deleted now or later.
         """
         try:
             with self._translated():

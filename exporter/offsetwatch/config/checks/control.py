@@ -1,6 +1,6 @@
-"""What is wrong between the settings of the control listener.
+"""Checks between the settings of the control listener, on the raw document.
 
-As there, on the raw document, and what has the wrong shape is passed over.
+Values of the wrong shape are ignored here, since they are reported already.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOOK_ROLE: Final = "hook"
 
 
 def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
-    """Every contradiction under control:, each with its path."""
+    """Yield every contradiction under control:, each with its path."""
     if document.get("control") is None:
         return
     control = as_mapping(document["control"])

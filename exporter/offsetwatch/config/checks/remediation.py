@@ -1,4 +1,4 @@
-"""What one part of `remedy:` cannot know of another."""
+"""Checks between the settings of `remedy:`, on the raw document."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BUDGET_ORDER = (
 
 
 def check_remedy(document: dict[Any, Any]) -> Iterator[str]:
-    """Every contradiction, each with its path."""
+    """Yield every contradiction, each with its path."""
     remedy = as_mapping(document.get("remedy"))
     connects = iterate_mappings(document.get("connect"), "connect")
     names = [entry["name"] for _, entry in connects if isinstance(entry.get("name"), str)]
@@ -75,7 +75,7 @@ def _check_selectors(path: str, rule: dict[Any, Any]) -> Iterator[str]:
 
 
 def _check_journal(journal: dict[Any, Any], quarantine: dict[Any, Any]) -> Iterator[str]:
-    """What replicas must share."""
+    """Yield mistakes in the settings that replicas share."""
     if not journal:
         return
     if quarantine.get("kafka") is None:
@@ -105,7 +105,10 @@ def _check_safe_sinks(remedy: dict[Any, Any]) -> Iterator[str]:
 
 
 def _check_budgets(budgets: dict[Any, Any]) -> Iterator[str]:
-    """A bound that a narrower one never lets anybody reach was meant to be another."""
+    """Yield limits that can never be reached.
+
+    A lower limit holds for a longer period, or for all connectors.
+    """
     for shorter, longer in _BUDGET_ORDER:
         less = budgets.get(shorter, _DEFAULT_BUDGETS[shorter])
         more = budgets.get(longer, _DEFAULT_BUDGETS[longer])

@@ -1,7 +1,7 @@
-"""What one section cannot know of another, and the secrets that Kafka's properties take from files.
+"""Checks between sections of the configuration, and secret files of Kafka properties.
 
-Works on the raw document, so that these mistakes are reported together with those of shape; what
-has the wrong shape is passed over here, as it is a mistake already.
+They work on the raw document, so that these mistakes are reported together with those of the
+schema. Values of the wrong shape are ignored here, since they are reported already.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AUTH_KEYS = ("username", "password", "password_file", "bearer_token", "bearer_t
 
 
 def check_sections(document: dict[str, Any], folder: Path) -> list[str]:
-    """Every contradiction in the file, each with its path."""
+    """Return every contradiction in the file, each with its path."""
     kafkas = tuple(str(name) for name in as_mapping(document.get("kafka")))
     connects = tuple(iterate_mappings(document.get("connect"), "connect"))
     mistakes: list[str] = []
@@ -74,7 +74,10 @@ def check_sections(document: dict[str, Any], folder: Path) -> list[str]:
 def _check_unused_properties(
     path: str, kafka: dict[Any, Any], properties: dict[Any, Any]
 ) -> Iterator[str]:
-    """Properties that librdkafka takes and does not use, so that the brokers refuse us later."""
+    """Yield properties that librdkafka accepts and ignores.
+
+    The brokers would refuse the client later.
+    """
     names = sorted(name for name in properties if isinstance(name, str))
     protocol = str(properties.get("security.protocol", "plaintext")).upper()
     for pattern, able in ((_SASL_PROPERTY, _SASL_PROTOCOLS), (_TLS_PROPERTY, _TLS_PROTOCOLS)):
@@ -98,7 +101,7 @@ def _check_unused_properties(
 
 
 def _check_own_access(document: dict[Any, Any]) -> Iterator[str]:
-    """Who our own commands are to our own listener."""
+    """Yield mistakes in the credentials of our commands for our own listener."""
     own = as_mapping(document.get("own_access"))
     yield from _check_server_access("own_access", own)
     auth = as_mapping(own.get("auth"))
@@ -109,8 +112,9 @@ def _check_own_access(document: dict[Any, Any]) -> Iterator[str]:
 
 
 def fill_from_files(document: dict[str, Any], folder: Path, mistakes: list[str]) -> dict[str, Any]:
-    """The document with every property KEY_file of a Kafka cluster replaced by KEY and the file's
-    text.
+    """Return the document with the secret files of Kafka properties filled in.
+
+    Each property KEY_file of a Kafka cluster is replaced by KEY and the file's text.
     """
     kafkas = document.get("kafka")
     if not isinstance(kafkas, dict):
@@ -178,7 +182,10 @@ def _check_notify(notify: dict[Any, Any]) -> Iterator[str]:
 
 
 def _parse_seconds(notify: dict[Any, Any], name: str) -> float | None:
-    """Return a duration, or its default; None for what is none, which is a mistake of its own."""
+    """Return a duration in seconds, or its default; None for an invalid one.
+
+    An invalid duration is reported by the schema.
+    """
     value = notify.get(name, NotifyConfig.model_fields[name].default)
     try:
         return parse_duration(value) if isinstance(value, str) else float(value)
@@ -187,7 +194,7 @@ def _parse_seconds(notify: dict[Any, Any], name: str) -> float | None:
 
 
 def _check_server_access(path: str, server: dict[Any, Any]) -> Iterator[str]:
-    """Who we are to a server, and whom we trust."""
+    """Yield mistakes in the credentials and TLS settings for a server."""
     auth = server.get("auth")
     if isinstance(auth, dict):
         yield from _check_auth(f"{path}.auth", auth)

@@ -1,6 +1,6 @@
-"""Why certificates and keys in PEM cannot be used, in words for the author of a configuration.
+"""Descriptions of PEM files that cannot be used, for the author of a configuration.
 
-OpenSSL names the problem by a constant; nothing that a file holds is part of an error.
+OpenSSL names the problem by a constant; no error repeats what a file holds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _REASON_WORDS: Final = {
 
 
 def describe_tls_error(error: OSError | ValueError, *, authorities: bool = False) -> str:
-    """Return why a file of certificates, or a certificate and its key, cannot be used.
+    """Return why a file of certificates, or a certificate with its key, cannot be used.
 
-    `authorities`: the file has certificates to trust, and no key belongs to it.
+    `authorities`: the file has certificates to trust, and has no key.
     """
     if not isinstance(error, ssl.SSLError):
         return describe_file_error(error)

@@ -1,6 +1,6 @@
-"""Web config files that the configuration names, and what has to stand in them.
+"""Checks of the web config files that the configuration names, on the raw document.
 
-As there, on the raw document, and what has the wrong shape is passed over.
+Values of the wrong shape are ignored here, since they are reported already.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FILE_KEY: Final = "web_config_file"
 
 
 def check_web_configs(document: dict[str, Any], folder: Path) -> Iterator[str]:
-    """Every mistake in these files, each with the key that names the file."""
+    """Yield every mistake in these files, each with the key that names the file."""
     yield from _read_web_config(document.get(_FILE_KEY), folder, _FILE_KEY)[1]
     control = as_mapping(document.get("control"))
     path = f"control.{_FILE_KEY}"

@@ -1,4 +1,4 @@
-"""The control listener's section: where it listens, and who may ask for what."""
+"""Schema of the section `control`: the control listener's address, TLS and clients."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the YAML file may say of remedies. Read by root.py.
+"""Schema of the section `remedy`, which root.py includes.
 
-What is not here is fixed (exporter/offsetwatch/remedy/model/policy.py and its guards): a knob is a
-promise that somebody needs another value, and that any value of it is safe.
+All else is fixed (exporter/offsetwatch/remedy/model/policy.py and the guards): a setting promises
+that some users need another value, and that any value of it is safe.
 """
 
 from __future__ import annotations

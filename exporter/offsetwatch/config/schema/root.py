@@ -1,9 +1,9 @@
-"""What the YAML file may hold. Strict: an unknown key is a mistake.
+"""Schema of the configuration file. Strict: an unknown key is a mistake.
 
-Keys that end in `_s` are durations: text such as 5m, or a number of seconds, which they are inside.
-Defaults that follow Connect's own rhythm assume its
-default `offset.flush.interval.ms` of 60 s or less. A path is relative to the configuration
-file's folder; no message about one repeats what stands there.
+Keys that end in `_s` are durations: text such as 5m or a number of seconds, converted to seconds.
+Defaults that depend on Connect's commit interval assume its default `offset.flush.interval.ms` of
+60 s or less. A path is relative to the configuration file's folder; no message about a file repeats
+its content.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Kafka(ConfigSection):
 
     @property
     def addresses(self) -> frozenset[str]:
-        """The bootstrap servers, one by one, as addresses are compared."""
+        """Return the bootstrap servers, each normalized for comparison."""
         return frozenset(normalize_address(address) for address in self.bootstrap.split(","))
 
     def client_properties(self) -> dict[str, Any]:
-        """Settings for a librdkafka client: strings, and under `oauth_cb` the hook if any."""
+        """Return properties for a librdkafka client: strings, and any hook as `oauth_cb`."""
         hook = {} if self.oauth_hook is None else {"oauth_cb": import_function(self.oauth_hook)}
         return {**self.properties, **hook, "bootstrap.servers": self.bootstrap}
 
@@ -185,13 +185,13 @@ class Connect(ConfigSection):
 
     @property
     def home(self) -> str:
-        """The name of the cluster that holds its topics, where one is named."""
+        """Return the name of the cluster that holds its topics; `kafka` must be set."""
         assert self.kafka is not None
         return self.kafka
 
     @property
     def worker_urls(self) -> tuple[str, ...]:
-        """Every REST address; empty where only topics are read."""
+        """Return every REST address; empty if only topics are read."""
         return tuple(self.urls) if self.urls else () if self.url is None else (self.url,)
 
 
@@ -403,7 +403,7 @@ class Config(ConfigSection):
     """Remediation of findings."""
 
     def tls_settings(self) -> Iterator[tuple[str, Tls]]:
-        """Return the TLS settings of each server that we ask over HTTP, each with its path."""
+        """Yield the TLS settings of each server that is asked over HTTP, each with its path."""
         servers: tuple[
             tuple[str, Connect | Alertmanager | WebhookConfig | OwnAccess | None], ...
         ] = (
@@ -423,11 +423,11 @@ class Config(ConfigSection):
                 yield path, server.tls
 
     def kafka_of(self, connect: Connect) -> Kafka | None:
-        """Return the cluster that holds its topics, if one is named."""
+        """Return the Kafka cluster that holds its topics; None if none is named."""
         return None if connect.kafka is None else self.kafka.get(connect.kafka)
 
     def connect_of(self, flow: Flow) -> str:
-        """The Connect cluster that runs a flow, named or the only one that can."""
+        """Return the Connect cluster that runs a flow: the named one, or the only possible one."""
         if flow.connect is not None:
             return flow.connect
         (found,) = (

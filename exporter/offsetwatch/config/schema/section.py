@@ -1,4 +1,4 @@
-"""What every section of the YAML file is made of, and the one that several use."""
+"""Base class of all sections of the configuration file, and the section of name patterns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Patterns(ConfigSection):
     """Patterns to exclude; they win over include."""
 
     def allows(self, name: str) -> bool:
-        """Whether a name is wanted."""
+        """Return whether the patterns include a name."""
         if any(pattern.fullmatch(name) for pattern in self.exclude):
             return False
         return not self.include or any(pattern.fullmatch(name) for pattern in self.include)

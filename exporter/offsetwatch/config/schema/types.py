@@ -1,6 +1,6 @@
-"""Single values of the YAML file: addresses, names, patterns, files.
+"""Types of single values in the configuration file: addresses, names, patterns, files, durations.
 
-No message repeats what stands in a file that a value names.
+No message repeats the content of a file that a value names.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ def _build_error(text: str) -> PydanticCustomError:
 
 
 def require_form(pattern: str, expected: str) -> AfterValidator:
-    """Return a check that a text has a form. Its message says the form in words and repeats
-    nothing, where pydantic's would show the pattern.
+    """Return a validator that a text has a form. Its message repeats nothing of the text.
+
+    The message describes the form in words; pydantic's would show the pattern.
     """
     compiled = re.compile(pattern)
 
@@ -70,8 +71,9 @@ def require_form(pattern: str, expected: str) -> AfterValidator:
 
 
 def check_addresses(value: str) -> str:
-    """Return the addresses without blanks between them, if each is one. Nothing is repeated of what
-    is none: it may hold a password.
+    """Return the addresses without blanks between them; raise an error if one is invalid.
+
+    The error does not repeat an invalid address, which may hold a password.
     """
     found = [part.strip() for part in value.split(",")]
     for number, text in enumerate(found, start=1):
@@ -109,7 +111,7 @@ def _describe_bad_address(text: str) -> str | None:
 
 
 def _check_listen(value: str) -> str:
-    """An address to bind."""
+    """Return an address to bind; raise an error if it is none."""
     if parse_address(value) is not None:
         return value
     host, colon, port = value.rpartition(":")
@@ -125,7 +127,10 @@ def _check_listen(value: str) -> str:
 
 
 def _check_url(value: str) -> str:
-    """An address of http or https, its scheme in lower case. Nothing of it is repeated."""
+    """Return an http or https address with its scheme in lower case.
+
+    Errors repeat nothing of it.
+    """
     match = _URL.fullmatch(value)
     if match is None or match["scheme"].lower() not in {"http", "https"}:
         raise _build_error("expected http://host:port or https://host:port")
@@ -151,7 +156,10 @@ def _check_url(value: str) -> str:
 
 
 def _check_base_url(value: str) -> str:
-    """An address to which paths are appended."""
+    """Return an address to which paths are appended.
+
+    Raise an error if it has a query or a fragment.
+    """
     found = _check_url(value)
     if "?" in found or "#" in found:
         raise _build_error("leave out what follows ? or #: paths are appended to this address")
@@ -159,14 +167,17 @@ def _check_base_url(value: str) -> str:
 
 
 def _check_path(value: str) -> str:
-    """Not relative to a home folder, which only shells know."""
+    """Return the path; raise an error if it begins with ~, which only shells expand."""
     if value.startswith("~"):
         raise _build_error("~ is not expanded here: write the whole path")
     return value
 
 
 def _check_folder(value: str, info: ValidationInfo) -> str:
-    """Not a URI: it would be taken for a folder of that name, here. It need not exist yet."""
+    """Return the folder, which need not exist yet; raise an error for a file or a URI.
+
+    A URI would be taken for a relative folder of that name.
+    """
     if _SCHEME.match(value):
         raise _build_error("a folder, mounted wherever it is needed; not a URI")
     found = Path((info.context or {}).get(FOLDER_KEY, ".")) / _check_path(value)
@@ -176,7 +187,7 @@ def _check_folder(value: str, info: ValidationInfo) -> str:
 
 
 def _check_alertmanager(value: str) -> str:
-    """The address of an Alertmanager, to which the path of its API is appended."""
+    """Return the address of an Alertmanager, to which the path of its API is appended."""
     found = _check_base_url(value)
     if re.search("/api/v[12](/|$)", found):
         raise _build_error(
@@ -198,14 +209,17 @@ def _compile_regex(value: object) -> object:
 
 
 def _check_copy_name(value: str) -> str:
-    """The name of a topic, in which {topic} may stand for another one."""
+    """Return a topic name, in which {topic} may stand once for the upstream topic."""
     if not re.fullmatch(_TOPIC_NAME, value.replace("{topic}", "t", 1)):
         raise _build_error("the name of a topic, in which {topic} once is the upstream one")
     return value
 
 
 def _check_selector(value: str) -> str:
-    """Not a regular expression: one that is not anchored means more than it seems to."""
+    """Return the selector; raise an error for a regular expression.
+
+    An expression without anchors matches more than it seems to.
+    """
     if value == ".*" or value.startswith("^") or value.endswith("$"):
         raise _build_error(
             "a whole name in which * stands for any characters; not a regular expression"
@@ -214,12 +228,15 @@ def _check_selector(value: str) -> str:
 
 
 def is_match_all(selector: str) -> bool:
-    """Whether nothing in it names anything."""
+    """Return whether the selector has no character but *."""
     return not selector.replace("*", "")
 
 
 def _check_time_of_day(value: object) -> object:
-    """YAML takes 22:00 without quotes for a number."""
+    """Return a time of day as text.
+
+    Raise an error for 22:00 without quotes, which YAML reads as a number.
+    """
     if isinstance(value, str) and _TIME_OF_DAY.fullmatch(value):
         return value
     raise _build_error('a time of day as "22:00", in quotes')
@@ -234,7 +251,7 @@ def _check_zone(value: str) -> str:
 
 
 def _check_file(path: Path, info: ValidationInfo) -> Path:
-    """The file, absolute; a mistake if it cannot be read now."""
+    """Return the absolute path of the file; raise an error if it cannot be read now."""
     _check_path(str(path))
     found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
     try:
@@ -245,7 +262,7 @@ def _check_file(path: Path, info: ValidationInfo) -> Path:
 
 
 def _check_token_file(path: Path, info: ValidationInfo) -> Path:
-    """The file, absolute; a mistake if others can read it, or if what it holds is no token."""
+    """Return the absolute path; raise an error if others may read the file or it holds no token."""
     found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
     try:
         parse_tokens(read_private_file(found))
@@ -255,7 +272,7 @@ def _check_token_file(path: Path, info: ValidationInfo) -> Path:
 
 
 def _check_worker_file(path: Path, info: ValidationInfo) -> Path:
-    """The file, absolute; a mistake if it is not what a worker is started with."""
+    """Return the absolute path; raise an error if the file is no worker's properties file."""
     found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
     try:
         settings = properties.read_properties(found)
@@ -267,7 +284,7 @@ def _check_worker_file(path: Path, info: ValidationInfo) -> Path:
 
 
 def _parse_moment(value: object) -> object:
-    """YAML makes a time of what stands without quotes."""
+    """Return the moment with its zone; YAML parses one without quotes to a datetime."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
@@ -278,7 +295,7 @@ def _parse_moment(value: object) -> object:
 
 
 def _read_duration(value: object) -> float:
-    """Seconds; a plain number is a number of them."""
+    """Return seconds; a plain number is a number of seconds."""
     return (
         _parse_duration_text(value)
         if isinstance(value, str)
@@ -287,7 +304,7 @@ def _read_duration(value: object) -> float:
 
 
 def _read_days(value: object) -> float:
-    """Days; a plain number is a number of them."""
+    """Return days; a plain number is a number of days."""
     if isinstance(value, str) and not _PLAIN_NUMBER.fullmatch(value):
         return _parse_duration_text(value, _DAYS_FORMS) / DAY_S
     return _check_finite(float(value) if isinstance(value, str) else value, _DAYS_FORMS)
@@ -315,7 +332,7 @@ def _check_finite(value: object, forms: str) -> float:
 
 
 def is_loopback(listen: str) -> bool:
-    """Whether only this machine can reach an address `host:port`."""
+    """Return whether only this machine can reach an address `host:port`."""
     host = listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -324,7 +341,7 @@ def is_loopback(listen: str) -> bool:
 
 
 def _check_hook(value: str) -> str:
-    """The name itself, once it is known to lead to a function."""
+    """Return the name; raise an error if it cannot be imported as a function."""
     module, _, function = value.partition(":")
     try:
         usable = callable(import_function(value))
@@ -342,7 +359,7 @@ def _check_hook(value: str) -> str:
 
 
 def import_function(name: str) -> Any:
-    """What `module:function` names. Raises whatever importing it raises."""
+    """Return the function that `module:function` names. Raises all that the import raises."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)
 

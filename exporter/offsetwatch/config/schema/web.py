@@ -1,9 +1,10 @@
-"""A web config file: TLS, passwords and headers of a listener, in the shape that Prometheus and
-its exporters share (exporter-toolkit), so that one file serves several of them.
+"""Schema of a web config file: TLS, passwords and headers of a listener.
 
-Named by web_config_file. It is read here when the configuration is checked, and again by
-serve/web when it has changed. Strict: an unknown key is a mistake. Nothing is taken from the
-environment, as a hash is full of dollar signs. No message repeats a user, a password or a hash.
+The format is that of Prometheus and its exporters (exporter-toolkit), so that one file serves
+several of them. web_config_file names it. It is read when the configuration is checked, and again
+by serve/web_config when it has changed. Strict: an unknown key is a mistake. Environment variables
+are not replaced, since hashes contain dollar signs. No message repeats a user, a password or a
+hash.
 """
 
 from __future__ import annotations
@@ -103,17 +104,17 @@ class WebTls(ConfigSection):
 
     @property
     def verifies(self) -> bool:
-        """Whether a certificate that a client shows is looked at."""
+        """Return whether a certificate that a client shows is verified."""
         return self.client_auth_type in _VERIFYING_AUTH_TYPES
 
     @property
     def demands(self) -> bool:
-        """Whether nobody is let in without one."""
+        """Return whether a client without a certificate is rejected."""
         return self.client_auth_type in _REQUIRING_AUTH_TYPES
 
     @property
     def tls13_only(self) -> bool:
-        """Whether what it names leaves nothing that older versions could use."""
+        """Return whether the settings allow TLS 1.3 only."""
         named = self.cipher_suites
         return self.min_version == "TLS13" or (bool(named) and set(named) <= set(_TLS13_CIPHERS))
 
@@ -148,7 +149,7 @@ class WebConfig(ConfigSection):
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """To be sent with every answer."""
+        """Return the headers to send with every response."""
         found = self.http_server_config.headers.model_dump(by_alias=True)
         return tuple((name, value) for name, value in found.items() if value)
 
@@ -174,8 +175,9 @@ def load_web_config(path: Path) -> WebConfig:
 
 
 def _format_mistake(error: dict[str, Any], document: dict[Any, Any]) -> str:
-    """As for the configuration; of users by their number, as one may have been taken for the
-    other.
+    """Return one line as config/document.py does, with a user's number in place of the name.
+
+    User and hash may have been exchanged, so a name may be a hash.
     """
     where = error["loc"]
     if len(where) > 1 and where[0] == USERS_KEY:
@@ -186,7 +188,7 @@ def _format_mistake(error: dict[str, Any], document: dict[Any, Any]) -> str:
 
 
 def _check_tls(tls: dict[Any, Any]) -> Iterator[str]:
-    """What one key cannot know of another; on the raw document, as in config/checks/sections.py."""
+    """Yield contradictions between keys of the raw document, as config/checks/sections.py does."""
     path = "tls_server_config"
     kind = tls.get("client_auth_type", "NoClientCert")
     if kind in _VERIFYING_AUTH_TYPES and tls.get("client_ca_file") is None:

@@ -1,4 +1,4 @@
-"""Configuration -> objects. No thread is started here and nothing is asked."""
+"""Constructors of the monitor's inputs from the configuration; they start and request nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ BATCH_S = 300.0  # for a batch or a computation that is under way
 
 
 def build_book(config: Config) -> Book:
-    """State, with the age at which each kind of input goes stale: a few missed attempts."""
+    """Build the state, with the age in seconds at which each kind of input becomes stale.
+
+    That is a few missed attempts.
+    """
     slowest_state_s = max(connect.poll.state_s for connect in config.connect)
     slowest_offsets_s = max(connect.poll.rest_offsets_s for connect in config.connect)
     slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
@@ -65,7 +68,7 @@ def _status_topic(connect: Connect) -> KafkaTopic | None:
 
 
 def build_judge(config: Config) -> SnapshotJudge:
-    """Verdicts and findings, at the configured rhythm."""
+    """Build the judge of verdicts and findings, with the configured interval."""
     return SnapshotJudge(
         JudgeSettings(
             interval_s=config.judge.interval_s,
@@ -83,7 +86,7 @@ def build_judge(config: Config) -> SnapshotJudge:
 
 
 def build_named_flows(config: Config) -> tuple[MirrorFlow, ...]:
-    """The flows that the file names."""
+    """Build the flows that the configuration file names."""
     return tuple(
         MirrorFlow(
             connect_cluster=config.connect_of(flow),
@@ -102,7 +105,7 @@ def build_named_flows(config: Config) -> tuple[MirrorFlow, ...]:
 
 
 def build_connect_readers(config: Config) -> dict[str, ConnectReader]:
-    """How to ask each Connect cluster that has a REST API."""
+    """Build a reader for each Connect cluster that has a REST API."""
     return {
         connect.name: reader_of(connect, connect.poll.timeout_s)
         for connect in config.connect
@@ -111,7 +114,7 @@ def build_connect_readers(config: Config) -> dict[str, ConnectReader]:
 
 
 def build_sweeps(config: Config) -> dict[str, ConnectSweep]:
-    """How to ask each of them for the offsets of all its connectors."""
+    """Build a sweep of all connectors' offsets for each Connect cluster that has a REST API."""
     return {
         connect.name: sweep_of(connect, connect.poll.timeout_s)
         for connect in config.connect
@@ -120,5 +123,8 @@ def build_sweeps(config: Config) -> dict[str, ConnectSweep]:
 
 
 def count_worker_threads(config: Config) -> int:
-    """One slow input must not hold up the others: a thread for each poll that can block."""
+    """Return the number of poll threads: one for each poll that can block.
+
+    So one slow input does not delay the others.
+    """
     return 4 + 6 * len(config.connect) + 4 * len(config.kafka)

@@ -1,7 +1,6 @@
-"""The readers of single records, one per Kafka cluster and isolation level, kept between rounds.
+"""Readers of single records, one per Kafka cluster and isolation level, kept between polls.
 
-A reader is made when it
-is first needed, so nothing connects to a cluster that nobody lags behind on.
+A reader is created when it is first needed, so a cluster without lag gets no connection.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from offsetwatch.state.snapshot import Snapshot
 
 
 class RecordAgeProbes:
-    """See the module. `stopped` is looked at while reading."""
+    """Reads of record ages on all Kafka clusters; `stopped` is checked while reading."""
 
     def __init__(self, config: Config, clock: UnixClock, stopped: Callable[[], bool]) -> None:
         self._config = config
@@ -28,8 +27,9 @@ class RecordAgeProbes:
         self._readers: dict[tuple[str, bool], ProbeReader] = {}
 
     def round(self, kafka: str, snapshot: Snapshot) -> Batch:
-        """What one round of reads on this cluster came to; nothing if there is nothing to read, or
-        if log ends were not asked for anew since the last one.
+        """Return the observations of one poll of this Kafka cluster.
+
+        Empty if there is nothing to read, or before log ends are due again since the last poll.
         """
         config, now = self._config.probes, self._clock.now()
         if not config.enabled or 0 < self._due_at[kafka] - now <= self._config.ends_s:
@@ -48,7 +48,7 @@ class RecordAgeProbes:
         return found
 
     def close(self) -> None:
-        """After the last round."""
+        """Close all readers, after the last poll."""
         for reader in self._readers.values():
             reader.close()
 

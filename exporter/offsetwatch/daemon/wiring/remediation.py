@@ -1,5 +1,6 @@
-"""What plans are made with and carried out by, out of one configuration. For one thread each: the
-loop's, and the one in which people's wishes are answered.
+"""Constructors of the remediation planner, its readers and drivers, from one configuration.
+
+Each set of parts belongs to one thread: that of remediation, or one that answers a request.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from offsetwatch.state.snapshot import Snapshot
 
 
 class RemediationParts(NamedTuple):
-    """See the module."""
+    """Journal, planner, policy and Kafka connections of remediation."""
 
     ledger: JournalIndex
     planner: Planner
@@ -46,8 +47,9 @@ def open_remediation_parts(
     pause: Callable[[float], None],
     publish: LinePublisher | None = None,
 ) -> Iterator[RemediationParts]:
-    """Made now and closed afterwards; `publish` of a journal that replicas share. Raises
-    JournalDamaged.
+    """Open the parts and close them afterwards.
+
+    `publish` writes a journal that replicas share. Raises JournalDamaged.
     """
     policy = build_policy(config.remedy)
     with ExitStack() as stack:
@@ -82,26 +84,26 @@ def open_remediation_parts(
 
 
 class ConnectStateReaders:
-    """One Sight for each Connect cluster, made when it is first asked for. For one thread."""
+    """Clients of Connect clusters, one each, created at first use; not thread-safe."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._made: dict[str, ConnectClient] = {}
 
     def of(self, connect: str) -> ConnectClient:
-        """Raises RemoteRefusal where none is configured."""
+        """Return the client of a Connect cluster. Raises RemoteRefusal if it is not configured."""
         if connect not in self._made:
             self._made[connect] = ConnectClient(find_connect_cluster(self._config, connect))
         return self._made[connect]
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         for client in self._made.values():
             client.close()
 
 
 class ConfiguredDrivers:
-    """Who carries plans out: over REST, by the configuration. `check`: see ConnectWriter."""
+    """Drivers that execute plans over REST by the configuration. `check`: see ConnectWriter."""
 
     def __init__(
         self, config: Config, folder: Path, check: Callable[[], None] = lambda: None
@@ -111,5 +113,5 @@ class ConfiguredDrivers:
         self._folder = folder
 
     def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
-        """See agent.Drivers."""
+        """Open the driver that executes this plan."""
         return open_remediation_driver(plan, self._config, self._folder, check=self._check)

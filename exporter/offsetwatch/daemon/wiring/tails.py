@@ -1,4 +1,4 @@
-"""Which topics are followed: a tail for each that the topology names, and none for any other."""
+"""Running tails: one for each topic that the topology names, and none for any other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ StartTail = Callable[[KafkaTopic, Callable[[], TopicReader], threading.Event], t
 
 @dataclass(frozen=True, slots=True)
 class _RunningTail:
-    """A tail under way, and the Connect clusters whose offsets it was started for."""
+    """Running tail, and the Connect clusters whose offsets it was started for."""
 
     readers: frozenset[str]
     stopped: threading.Event
@@ -27,8 +27,9 @@ class _RunningTail:
 
 
 class Tails:
-    """See the module. `start` starts one; `put` hands a batch to the loop and says whether it was
-    taken.
+    """Running tails of the topology's topics.
+
+    `start` starts one; `put` hands a batch to the loop and returns whether it was taken.
     """
 
     def __init__(self, start: StartTail, put: Callable[[Batch], bool]) -> None:
@@ -38,10 +39,10 @@ class Tails:
         self._retiring: set[InputId] = set()
 
     def follow(self, topology: Topology) -> None:
-        """Follow what is named here and leave what is not.
+        """Start the tails of new topics and stop those of topics that are no longer named.
 
-        A topic that another Connect cluster begins to keep offsets in is read from its start again:
-        what was read of it went to the first one alone.
+        A topic is read from its beginning again if another Connect cluster starts to use it for
+        offsets: what was read went to the first one alone.
         """
         wanted = {topic: _find_reading_clusters(topology, topic) for topic in topology.tailed()}
         for topic, following in sorted(self._following.items(), key=lambda item: item[0]):
@@ -58,7 +59,7 @@ class Tails:
                 self._following[topic] = _RunningTail(wanted[topic], stopped, thread)
 
     def stop(self) -> None:
-        """Tell all of them to stop; does not wait."""
+        """Signal all tails to stop; do not wait."""
         for following in tuple(self._following.values()):
             following.stopped.set()
 

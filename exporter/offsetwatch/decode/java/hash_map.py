@@ -1,8 +1,8 @@
-"""How Connect itself would write a map: java.util.HashMap order and Jackson's JSON text.
+"""Order of java.util.HashMap and Jackson's JSON text: the bytes that Connect writes for a map.
 
-Needed because Connect finds a stored offset by the BYTES of its key: it serialises the wanted
-source partition again and looks those bytes up (OffsetStorageReaderImpl). What passes through REST
-is a HashMap; a task's own map may have any order (state/connect/raw_keys.py).
+Connect finds a stored offset by the BYTES of its key: it serialises the requested source partition
+again and looks those bytes up (OffsetStorageReaderImpl). A map that comes through REST is a
+HashMap; a task's own map may have any order (state/connect/raw_keys.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHORT_ESCAPES = {
 
 
 def compute_string_hash(text: str) -> int:
-    """Java's String.hashCode as an unsigned 32-bit number (over UTF-16 code units)."""
+    """Return Java's String.hashCode as an unsigned 32-bit number (over UTF-16 code units)."""
     result = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -40,8 +40,9 @@ def compute_string_hash(text: str) -> int:
 
 @lru_cache(maxsize=1024)  # a connector class has one set of names, and each key asks again
 def compute_hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The iteration order of a HashMap filled in the given order (capacity 16, load factor
-    0.75).
+    """Return the iteration order of a HashMap that is filled in the given order.
+
+    Capacity is 16 and the load factor 0.75, as by default.
     """
     capacity = 16
     while len(names) > capacity * 3 // 4:
@@ -55,7 +56,10 @@ def compute_hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def format_json_string(text: str) -> str:
-    r"""A JSON string as Jackson writes it: BMP characters raw, others as \uXXXX in upper case."""
+    r"""Return a JSON string as Jackson writes it.
+
+    BMP characters are raw, others \uXXXX in upper case.
+    """
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
     out = ['"']
@@ -79,11 +83,11 @@ _format_name = lru_cache(maxsize=1024)(format_json_string)
 
 
 def format_json_scalar(value: Scalar) -> str | None:
-    """One primitive as Jackson writes it.
+    """Return a primitive as Jackson writes it.
 
     None for an integer of more than 64 bits, which Connect wraps as it reads it, and for a float
-    whose Java text we do not vouch for: Double.toString changed with Java 19 (JDK-4511638). Whole
-    numbers below ten million read `7.0` before and after.
+    whose Java text is uncertain: Double.toString changed with Java 19 (JDK-4511638). Whole numbers
+    below ten million read `7.0` before and after.
     """
     match value:
         case None:
@@ -100,11 +104,13 @@ def format_json_scalar(value: Scalar) -> str | None:
 
 
 def build_connect_key(connector: str, partition: Mapping[str, Scalar] | None) -> bytes | None:
-    """The key bytes under which Connect looks this source partition up over REST, and a task whose
-    map is a HashMap; a connector without partitions has the partition None.
+    """Return the key bytes under which Connect looks up a source partition over REST.
 
-    None where that cannot be told: some floats, an integer of more than 64 bits, or text that UTF-8
-    cannot carry.
+    A task whose map is a HashMap looks up the same bytes. A connector without partitions has the
+    partition None.
+
+    None where the bytes are uncertain: some floats, an integer of more than 64 bits, or text that
+    UTF-8 cannot carry.
     """
     if partition is not None:
         return build_ordered_key(connector, partition, compute_hash_map_order(tuple(partition)))
@@ -115,16 +121,17 @@ def build_connect_key(connector: str, partition: Mapping[str, Scalar] | None) ->
 
 
 def build_connect_key_from_json(connector: str, identity: str) -> bytes | None:
-    """Return `build_connect_key` of a source partition that is given as JSON
-    (SourceKey.identity).
-    """
+    """Return `build_connect_key` of a source partition in JSON (SourceKey.identity)."""
     return build_connect_key(connector, msgspec.json.decode(identity))
 
 
 def build_ordered_key(
     connector: str, partition: Mapping[str, Scalar], order: tuple[str, ...]
 ) -> bytes | None:
-    """The key bytes of a task whose map has its fields in this order; None as of connect_key."""
+    """Return the key bytes of a task whose map has its fields in this order.
+
+    None in the cases of `build_connect_key`.
+    """
     text = _format_json_map(partition, order)
     try:
         return None if text is None else f"[{_format_name(connector)},{text}]".encode()
@@ -143,15 +150,13 @@ def _format_json_map(fields: Mapping[str, Scalar], order: tuple[str, ...]) -> st
 
 
 class _JavaFloat(str):
-    """The text of a float as it stands in a key: Java's own is not known for sure."""
+    """Text of a float as a key has it: Java's own text of the number is uncertain."""
 
     __slots__ = ()
 
 
 def is_canonical(raw: bytes, connector: str) -> bool:
-    """Return whether a worker may have written this key of a flat map, whatever order its fields
-    have.
-    """
+    """Check whether a worker may have written this key of a flat map, in whichever field order."""
     try:
         parsed = json.loads(raw, parse_float=_JavaFloat)
     except (ValueError, RecursionError):

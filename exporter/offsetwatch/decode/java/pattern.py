@@ -1,9 +1,9 @@
-"""Pattern of java.util.regex in somebody's configuration, matched in linear time.
+"""Java regular expressions (java.util.regex) of configurations, matched in linear time by RE2.
 
-Whoever may create a connector writes `topics.regex`, `topics` or `groups`. A backtracking engine
-takes 19 s for `(a|a)*b` and 26 characters, and each more doubles it. RE2 takes time in proportion
-to pattern and text. What it cannot express, and what it reads otherwise than Java, is not matched:
-the answer is None, unknown.
+Any user with the right to create a connector writes `topics.regex`, `topics` or `groups`. A
+backtracking engine takes 19 s for `(a|a)*b` and 26 characters, and each more doubles it. RE2 takes
+time in proportion to pattern and text. A pattern that it cannot express, or reads otherwise than
+Java, is not matched: the answer is None, unknown.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class JavaPattern:
 
     @property
     def is_known(self) -> bool:
-        """Return True where RE2 means what Java means."""
+        """Check whether RE2 reads this pattern as Java does."""
         return self._program is not None
 
     def matches(self, name: str) -> bool | None:
-        """Return whether Java would match; None where that is not known."""
+        """Check whether Java would match a name; None if that is unknown."""
         if self._program is None or len(name) > TEXT_CHARS_MAX or _LINE_ENDS.search(name):
             return None
         if not name.isascii() and _VERSION_DEPENDENT.search(self._text):
@@ -69,8 +69,9 @@ class JavaPattern:
             return None
 
     def first_match(self, name: str) -> Any | None:
-        """Return the first match in a name, as Matcher.find() has it, with its groups; None where
-        there is none, or where Java may have other groups.
+        """Return the first match in a name with its groups, as Matcher.find() has it.
+
+        None if there is none, or if Java may have other groups.
         """
         if (
             self.matches(name) is None
@@ -95,7 +96,7 @@ def _compile_program(text: str) -> Any | None:
 
 
 def _is_portable(text: str) -> bool:
-    """Return True where every token is one that Java and RE2 read alike."""
+    """Check whether Java and RE2 read every token of a pattern alike."""
     if _IGNORES_CASE.search(text) and not text.isascii():
         return False  # RE2 takes the sign of Kelvin for a k
     position = 0
@@ -113,8 +114,9 @@ def _is_portable(text: str) -> bool:
 
 
 def _find_class_end(text: str, start: int) -> int:
-    """Return where the class that begins here ends; negative where RE2 would read another one, as
-    it does of Java's unions and intersections.
+    """Return the position after the character class that begins here.
+
+    Negative where RE2 would read another class, as for Java's unions and intersections.
     """
     position = start + 1 + text.startswith("^", start + 1)
     first = position

@@ -1,7 +1,7 @@
-"""Single values of a configuration, as Kafka's ConfigDef.parseType reads them.
+"""Values of a configuration as Kafka's ConfigDef.parseType reads them.
 
-ConfigDef trims every text before it takes it for a word, a truth value, a class or a list. What a
-plugin is configured with (`originals`) is as it was written, and goes past this module.
+ConfigDef trims every text before it parses it as a word, a truth value, a class or a list. The
+values that a plugin gets (`originals`) are untrimmed, and do not pass this module.
 """
 
 from __future__ import annotations

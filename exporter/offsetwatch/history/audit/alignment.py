@@ -1,11 +1,10 @@
-"""Two sequences brought together: what of the one stands, in the same order, in the other. Pure.
+"""Alignment of two sequences of hashes: matching runs and the gaps between them. Pure.
 
-What is
-found is always a common subsequence. It is the longest one wherever what is left between unique
+The matches always form a common subsequence. It is the longest one wherever the part between unique
 items is small; elsewhere, among very many repeated items, it may be a little shorter.
 
 Items that occur once on both sides are matched first, as many as keep their order (Bram Cohen's
-patience diff): they cannot be mistaken for one another, which items that repeat can.
+patience diff): they cannot be mistaken for one another, and repeated items can.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ CELLS_MAX: Final = 1_000_000
 
 
 class MatchingRun(NamedTuple):
-    """So many items in a row, from these two places on, are the same."""
+    """`length` equal items in a row, from index `up` of one sequence and `down` of the other."""
 
     up: int
     down: int
@@ -28,7 +27,7 @@ class MatchingRun(NamedTuple):
 
 
 class AlignmentGap(NamedTuple):
-    """What lies between two runs: [up, up_end) of the one and [down, down_end) of the other."""
+    """Items between two runs: [up, up_end) of one sequence and [down, down_end) of the other."""
 
     up: int
     up_end: int
@@ -37,7 +36,7 @@ class AlignmentGap(NamedTuple):
 
 
 def align_sequences(up: Sequence[int], down: Sequence[int]) -> tuple[MatchingRun, ...]:
-    """The runs, in order."""
+    """Return the matching runs, in order."""
     matches: list[tuple[int, int]] = []
     todo = [AlignmentGap(0, len(up), 0, len(down))]
     while todo:
@@ -58,7 +57,7 @@ def align_sequences(up: Sequence[int], down: Sequence[int]) -> tuple[MatchingRun
 def find_gaps(
     runs: Sequence[MatchingRun], up_length: int, down_length: int
 ) -> Iterator[AlignmentGap]:
-    """What the runs leave, in order; at least one side of each is not empty."""
+    """Yield the gaps between the runs, in order; at least one side of each is not empty."""
     at_up = at_down = 0
     for run in (*runs, MatchingRun(up_length, down_length, 0)):
         if run.up > at_up or run.down > at_down:
@@ -69,7 +68,7 @@ def find_gaps(
 def _trim_matches(
     up: Sequence[int], down: Sequence[int], gap: AlignmentGap, matches: list[tuple[int, int]]
 ) -> AlignmentGap:
-    """Without what is the same at its beginning and at its end."""
+    """Return the gap without equal items at its beginning and its end; add those to `matches`."""
     first_up, end_up, first_down, end_down = gap
     while first_up < end_up and first_down < end_down and up[first_up] == down[first_down]:
         matches.append((first_up, first_down))
@@ -83,7 +82,7 @@ def _trim_matches(
 def _pair_unique_items(
     up: Sequence[int], down: Sequence[int], gap: AlignmentGap
 ) -> list[tuple[int, int]]:
-    """Pairs of what occurs exactly once on each side, in the order of `up`."""
+    """Return pairs of items that occur exactly once on each side, in the order of `up`."""
     ups = _index_items(up, gap.up, gap.up_end)
     downs = _index_items(down, gap.down, gap.down_end)
     return [
@@ -96,7 +95,7 @@ def _pair_unique_items(
 def _pair_items_in_order(
     up: Sequence[int], down: Sequence[int], gap: AlignmentGap
 ) -> list[tuple[int, int]]:
-    """Of every item the first with the first, the second with the second; in the order of `up`."""
+    """Return pairs of equal items: first with first, second with second; in the order of `up`."""
     ups = _index_items(up, gap.up, gap.up_end)
     downs = _index_items(down, gap.down, gap.down_end)
     return sorted(
@@ -114,7 +113,7 @@ def _index_items(items: Sequence[int], first: int, end: int) -> dict[int, list[i
 
 
 def _select_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As many of the pairs as rise on both sides; they come in the order of the first."""
+    """Return as many of the pairs as increase on both sides. They arrive in the order of `up`."""
     tops: list[int] = []  # the lowest end of a rising row of each length
     ends: list[int] = []  # which pair that is
     before: list[int] = []
@@ -145,7 +144,7 @@ def _split_gap(anchors: Sequence[tuple[int, int]], gap: AlignmentGap) -> Iterato
 def _match_longest(
     up: Sequence[int], down: Sequence[int], gap: AlignmentGap
 ) -> list[tuple[int, int]]:
-    """The longest common subsequence, by the usual table, filled from its end."""
+    """Return the longest common subsequence, by the usual table, filled from its end."""
     width = gap.down_end - gap.down
     table = [[0] * (width + 1)]
     for number in range(gap.up_end - 1, gap.up - 1, -1):

@@ -1,12 +1,13 @@
-"""Records in their order made into blocks that are known by one number each. No Spark in here.
+"""Blocks of consecutive records with one digest each, by which both sides are compared. No Spark.
 
-Where a block ends is told by its records alone, so that one record more or less changes the block
-that it is in and no other: the two sides need no common offsets. A block ends with a record whose
-hash has SIZE's lowest bits all zero, if it has MIN records by then, and in any case with MAX.
+The records alone decide where a block ends, so one record more or less changes only the block that
+it is in: the two sides need no common offsets. A block ends with a record whose hash has its lowest
+bits all zero (`hash % BLOCK_RECORDS_MEAN == 0`), if it has BLOCK_RECORDS_MIN records by then, and
+in any case with BLOCK_RECORDS_MAX.
 
-The number is a sum, wrapping in 64 bits, of each record's hash mixed with its place in the block
+The digest is a sum, wrapping in 64 bits, of each record's hash mixed with its index in the block
 (the finalizer of splitmix64): records in another order give another sum. Two different blocks have
-the same number once in 2^64.
+the same digest once in 2^64.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PLACES: Final = (np.arange(BLOCK_RECORDS_MAX, dtype=np.uint64) + np.uint64(1)) 
 
 
 class Block(NamedTuple):
-    """Records in a row: their first and last offset, how many they are, their number."""
+    """Consecutive records: their first and last offset, their count, their digest."""
 
     first: int
     last: int
@@ -42,14 +43,14 @@ class Block(NamedTuple):
 
 
 class BlockBuilder:
-    """Takes the records of one log in their order, in parts of any size, and gives its blocks."""
+    """Builder of the blocks of one log; it takes the records in order, in parts of any size."""
 
     def __init__(self) -> None:
         self._first = self._last = self._records = 0
         self._digest = np.uint64(0)
 
     def take(self, offsets: npt.NDArray[np.int64], hashes: _Longs) -> Iterator[Block]:
-        """The blocks that end within these records."""
+        """Yield the blocks that end within these records."""
         ends = np.flatnonzero((hashes & np.uint64(BLOCK_RECORDS_MEAN - 1)) == 0)
         position = 0
         while position < len(hashes):
@@ -60,12 +61,12 @@ class BlockBuilder:
             position = end
 
     def rest(self) -> Iterator[Block]:
-        """The block that the log's end ends, if there is one."""
+        """Yield the last block, which the end of the log ends, if it has records."""
         if self._records:
             yield self._made()
 
     def _end(self, ends: npt.NDArray[np.intp], position: int, length: int) -> tuple[int, bool]:
-        """Up to where the block at work goes, and whether it is whole then."""
+        """Return the end of the current block in this part, and whether the block is complete."""
         earliest = position + max(0, BLOCK_RECORDS_MIN - 1 - self._records)
         latest = position + BLOCK_RECORDS_MAX - self._records
         number = int(np.searchsorted(ends, earliest))
@@ -95,8 +96,10 @@ class BlockBuilder:
 
 
 def build_blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow: columns slice, side, offset, hash to SCHEMA. A task has the records of one
-    slice and one side at a time, as Spark's Kafka source reads a partition of a topic in one task.
+    """Convert batches of columns slice, side, offset, hash to rows of SCHEMA, for mapInArrow.
+
+    A task has the records of one slice and one side at a time, as Spark's Kafka source reads a
+    partition of a topic in one task.
     """
     at_work: BlockBuilder | None = None
     of: tuple[int, int] | None = None

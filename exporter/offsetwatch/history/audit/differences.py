@@ -1,13 +1,13 @@
-"""What became of every record of one slice, told from the records in which the two sides differ.
+"""Differences between the two sides of one slice, as one finding for each range of records. Pure.
 
-Pure. Records are known by their hashes. The windows hold what lies between blocks that are the same
-on both sides; what is left of a window once it is aligned is told apart in this order, surest
+Records are known by their hashes. The windows hold the records between blocks that are equal on
+both sides. Records that alignment leaves unmatched in a window are classified in this order, surest
 first:
 
-    reordered     it stands on both sides, and not where its neighbours are
+    reordered     it is on both sides, and not where its neighbours are
     duplicated    downstream it repeats a record that is there already, or that lies upstream
                   outside of the slice
-    altered       between the same neighbours stand one record here and another one there
+    altered       between the same neighbours lie one record upstream and another one downstream
     lost          it was replicated, and is nowhere downstream
     added         it is downstream, and nowhere upstream
 """
@@ -25,9 +25,9 @@ from offsetwatch.history.audit.slices import Slice
 
 
 class MirrorDifferenceKind(StrEnum):
-    """What is wrong with a range. Names are only ever added.
+    """Kinds of difference between both sides. Names are only ever added.
 
-    different    more differs than is looked at record by record
+    different    more records differ than are compared one by one
     """
 
     LOST = "lost"
@@ -39,8 +39,11 @@ class MirrorDifferenceKind(StrEnum):
 
 
 class HashedRecord(NamedTuple):
-    """One record: where it is, its hash, that of its key and value, that of its key, and whether it
-    has no value.
+    """A record: its offset, three hashes, and whether it has no value.
+
+    digest    hash of the whole record
+    body      hash of its key and value
+    key       hash of its key
     """
 
     offset: int
@@ -64,10 +67,11 @@ class DifferenceWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MirrorDifference:
-    """One record with which something is wrong.
+    """A record that differs between both sides.
 
-    up, down    where it is; None where it is not. Of a duplicate, `up` is where it comes from
-    place       its number in its window's order, by which neighbours are told
+    up, down    the record on each side; None where it is missing. Of a duplicate, `up` is the
+                original
+    place       its number in its window's order, by which neighbours are found
     """
 
     kind: MirrorDifferenceKind
@@ -79,7 +83,7 @@ class MirrorDifference:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets of records in a row, first and last included."""
+    """Offsets of consecutive records, first and last included."""
 
     first: int
     last: int
@@ -87,10 +91,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Records in a row with which the same thing is wrong.
+    """Consecutive records with the same kind of difference.
 
-    explained   what explains it, for people; empty if nothing does
-    certain     the explanation is one; otherwise it only may be
+    explained   the explanation, for display; empty if there is none
+    certain     the explanation is certain; otherwise it is only possible
     """
 
     kind: MirrorDifferenceKind
@@ -102,10 +106,10 @@ class AuditFinding:
 
 
 class AlignmentResult(NamedTuple):
-    """What alignment leaves of a slice.
+    """Unmatched records of a slice after alignment.
 
-    known           of records that match, by hash, the first upstream
-    up_unjudged     upstream records that cannot be compared, as they lie before all that matches
+    known           hash -> first upstream record, of the records that match
+    up_unjudged     upstream records that cannot be compared, as they lie before the first match
     """
 
     gaps: tuple[UnmatchedRecords, ...]
@@ -114,7 +118,7 @@ class AlignmentResult(NamedTuple):
 
 
 class UnmatchedRecords(NamedTuple):
-    """What is left between two matching stretches of one window."""
+    """Unmatched records between two matching runs of one window."""
 
     window: int
     up_at: int
@@ -130,7 +134,7 @@ Explainer = Callable[[MirrorDifference], tuple[str, bool]]
 
 
 def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResult:
-    """Align every window. What is not to be judged (slices.Slice) is left out."""
+    """Align every window. Leave out records outside the judged range (slices.Slice)."""
     found: list[UnmatchedRecords] = []
     known: dict[int, HashedRecord] = {}
     unjudged = 0
@@ -156,7 +160,7 @@ def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResu
 
 
 def find_unknown_hashes(left: AlignmentResult) -> frozenset[int]:
-    """Hashes of downstream records of which the windows do not tell where they come from."""
+    """Return hashes of unmatched downstream records whose origin is not in the windows."""
     ups = {record.digest for gap in left.gaps for record in gap.up}
     downs = {record.digest for gap in left.gaps for record in gap.down}
     return frozenset(downs - ups - left.known.keys())
@@ -165,8 +169,10 @@ def find_unknown_hashes(left: AlignmentResult) -> frozenset[int]:
 def classify_records(
     left: AlignmentResult, elsewhere: Mapping[int, HashedRecord | None]
 ) -> Iterator[MirrorDifference]:
-    """What is wrong with each record. `elsewhere`: what was found of `unknown`, by hash; None for
-    what stands only downstream, and did before.
+    """Yield a difference for each unmatched record.
+
+    elsewhere    hash -> upstream record, of the hashes of find_unknown_hashes; None for a record
+                 that exists only downstream, and at an earlier offset too
     """
     moved_up, moved_down, moved = _find_reordered(left.gaps)
     yield from moved
@@ -205,7 +211,7 @@ def classify_records(
 def group_differences(
     found: Iterable[MirrorDifference], explain: Explainer
 ) -> tuple[AuditFinding, ...]:
-    """Items in a row with the same fault and the same explanation, as one."""
+    """Return findings: consecutive records with the same kind and explanation become one."""
     made: list[AuditFinding] = []
     last: tuple[object, ...] | None = None
     end = -2
@@ -229,8 +235,9 @@ def group_differences(
 
 
 def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
-    """Findings of the same kind and explanation that go on where another ends, on every side that
-    they have, as one.
+    """Return the findings, with adjacent ones of the same kind and explanation merged.
+
+    They are adjacent if one goes on where the other ends, on every side that they have.
     """
     once = _merge_adjacent(sorted(found, key=_compute_kind_key), _is_next)
     turned = [
@@ -302,7 +309,7 @@ def _join_spans(last: Span | None, span: Span | None) -> Span | None:
 
 
 def _compute_offset_key(found: AuditFinding) -> tuple[int, int]:
-    """By where it is downstream, if it is there."""
+    """Return the sort key: first the downstream offset, if there is one, then the upstream one."""
     span = found.down or found.up
     return (0 if span is None else span.first, 0 if found.up is None else found.up.first)
 
@@ -312,14 +319,17 @@ def _is_judged(of: Slice, offset: int) -> bool:
 
 
 def _is_beside_judged(of: Slice, before: int | None) -> bool:
-    """Is what stands downstream after this upstream record of the range that is judged?"""
+    """Check whether downstream records after this upstream record belong to the judged range."""
     return before is None or of.judged[0] - 1 <= before < of.judged[1]
 
 
 def _find_reordered(
     left: Iterable[UnmatchedRecords],
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]], list[MirrorDifference]]:
-    """Places of what is left on both sides, upstream and downstream, and the items."""
+    """Return records that are unmatched on both sides.
+
+    The result is (window, place) upstream, (window, place) downstream, and the differences.
+    """
     waiting: dict[int, deque[tuple[int, int, HashedRecord]]] = defaultdict(deque)
     left = tuple(left)
     for gap in left:
@@ -346,9 +356,10 @@ def _find_reordered(
 def _classify_one_sided(
     window: int, ups: list[_NumberedRecord], downs: list[_NumberedRecord]
 ) -> Iterator[MirrorDifference]:
-    """Of one gap, what is on one side only. Those are the same record, altered, that differ in
-    their headers alone; then, if there are as many here as there, each in its turn; else those with
-    the same key.
+    """Yield differences of the records of one gap that are on one side only.
+
+    Two records are one that was altered if they differ in their headers alone; then, if there are
+    as many upstream as downstream, each pair in its turn; else those with the same key.
     """
     pairs, ups, downs = _pair_records(ups, downs, lambda record: record.body)
     if len(ups) == len(downs):
@@ -370,7 +381,10 @@ def _pair_records(
 ) -> tuple[
     list[tuple[_NumberedRecord, _NumberedRecord]], list[_NumberedRecord], list[_NumberedRecord]
 ]:
-    """(pairs that are the same by this, in one order; what is left upstream, and downstream)."""
+    """Pair records that are equal by `by`, in one order.
+
+    Return the pairs, the remaining upstream records, and the remaining downstream ones.
+    """
     runs = align_sequences([by(record) for _, record in ups], [by(record) for _, record in downs])
     pairs = [
         (ups[run.up + number], downs[run.down + number])
@@ -386,7 +400,10 @@ def _pair_records(
 
 
 def _is_continuation(made: AuditFinding, item: MirrorDifference) -> bool:
-    """What comes from one place goes on there: two ranges that lie together downstream may not."""
+    """Check whether the item's upstream record lies after the finding's last, or neither has one.
+
+    Two ranges that lie together downstream may come from different places upstream.
+    """
     if made.up is None or item.up is None:
         return made.up is None and item.up is None
     return item.up.offset > made.up.last

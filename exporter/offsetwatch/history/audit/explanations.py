@@ -1,8 +1,8 @@
-"""What explains that a mirror differs: a plan of ours, compaction, what the connector is told to
-do. Pure, but for the journal that it is given.
+"""Explanations of differences in a mirror: our plans, compaction, the connector's transforms.
 
-An explanation of the first two kinds is one. That a filter may have dropped a record does not say
-that it did: such a finding is told with it, and stays a finding unless somebody says otherwise.
+Pure, but for the journal that it is given. An explanation by a plan or by compaction is certain. A
+filter that may have dropped a record is only possible: the finding is reported with it, and remains
+a finding unless the user decides otherwise.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ _BYTE_ARRAY_CONVERTER: Final = "org.apache.kafka.connect.converters.ByteArrayCon
 
 @dataclass(frozen=True, slots=True)
 class PlannedReposition:
-    """A plan moved the flow past upstream records `first` to `last`, or (`again`) back before
-    them.
+    """A move of the flow by a plan, past upstream records `first` to `last`.
+
+    again    the flow moved back before them
     """
 
     at: TopicPartition
@@ -53,7 +54,7 @@ class PlannedReposition:
 
 @dataclass(frozen=True, slots=True)
 class Transforms:
-    """What a connector's configuration does to records on their way.
+    """Effects of a connector's configuration on the records that it copies.
 
     names       classes of its transforms
     drops       one of them may leave a record out
@@ -73,13 +74,13 @@ class Transforms:
 
     @property
     def said(self) -> str:
-        """For people."""
+        """Return the short class names of the transforms, for display."""
         return ", ".join(name.rpartition(".")[2] for name in self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionFacts:
-    """Of one partition, where either topic is compacted.
+    """Facts about one partition, where either topic is compacted.
 
     upstream    hash of a key -> offset of its newest record there
     """
@@ -90,7 +91,7 @@ class CompactionFacts:
 
 
 def parse_transforms(config: Mapping[str, object]) -> Transforms:
-    """Of a connector's configuration, of which nothing else is kept."""
+    """Return the effects of a connector's configuration; nothing else of it is retained."""
     aliases = values_of(str(config.get("transforms") or ""))
     names = tuple(
         trim_blanks(str(config.get(f"transforms.{alias}.type") or alias))
@@ -110,9 +111,9 @@ def parse_transforms(config: Mapping[str, object]) -> Transforms:
 def find_repositions(
     entries: Iterable[JournalEntry], places: frozenset[str], connector: str, alias: str
 ) -> tuple[PlannedReposition, ...]:
-    """What plans for this connector made it leave out, or copy again.
+    """Return the ranges that plans for this connector made it skip, or copy again.
 
-    places      under which the journal knows the Connect cluster: its name, its offsets topics
+    places      names of the Connect cluster in the journal: its name, its offsets topics
     alias       of the flow's source: a connector may have offsets of others
     """
     plans: dict[str, Plan] = {}
@@ -141,7 +142,7 @@ def find_repositions(
 
 
 class DifferenceExplainer:
-    """What explains the items of one partition."""
+    """Explanations of the differences in one partition."""
 
     def __init__(
         self,
@@ -156,7 +157,7 @@ class DifferenceExplainer:
         self._newest = newest
 
     def __call__(self, item: MirrorDifference) -> tuple[str, bool]:
-        """See verdicts.Explain."""
+        """Return the explanation and whether it is certain; ("", False) if there is none."""
         planned = self._planned(item)
         if planned:
             return planned, True
@@ -178,7 +179,7 @@ class DifferenceExplainer:
         return "", False
 
     def again(self, span: Span) -> str:
-        """The plan that had these upstream offsets, all of them, copied again; "" if none did."""
+        """Return the plan that had all of these upstream offsets copied again; "" if none did."""
         return next(
             (
                 planned_reposition.said
@@ -205,8 +206,10 @@ class DifferenceExplainer:
         )
 
     def _compacted(self, item: MirrorDifference) -> str:
-        """Of a key that has a newer record compaction may take the older ones; of one that was
-        deleted, the tombstone too.
+        """Return the explanation by compaction; "" if there is none.
+
+        If a key has a newer record, compaction may delete the older ones; if the key was deleted,
+        the tombstone too.
         """
         if item.kind is MirrorDifferenceKind.LOST and self._newest.down:
             assert item.up is not None
@@ -254,7 +257,10 @@ def _find_plan_repositions(
 def _compare_positions(
     partition: TopicPartition, was: int | None, now: int | None, said: str
 ) -> Iterator[PlannedReposition]:
-    """MM2 stores the last record that it has copied; none means that it begins anew."""
+    """Yield the range between two positions, if they differ.
+
+    MM2 stores the last record that it has copied; None means that it begins again.
+    """
     old, new = -1 if was is None else was, -1 if now is None else now
     if new > old:
         yield PlannedReposition(partition, old + 1, new, again=False, said=f"skipped by {said}")

@@ -1,9 +1,9 @@
-"""A mirror held against what it mirrors: which records are lost, doubled, out of order or changed.
+"""Audit of a mirror: the records that are lost, duplicated, reordered or altered.
 
-In three steps, each only for what the one before left open. Both sides are read once and made into
-blocks (chunking.py); blocks that are the same, in the same order, are done with. What lies between
-them is read again as records and told apart (differences.py). Downstream records that came from
-somewhere else are then looked for in the whole of both logs.
+It has three steps, each only for what the step before left open. First both sides are read once and
+made into blocks (chunking.py); blocks that are equal, in the same order, are done with. Then the
+records between them are read again and classified (differences.py). Last, downstream records of
+unknown origin are searched for in the whole of both logs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ AuditProgressCallback = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class AuditSpec:
-    """Everything an audit needs to know.
+    """Inputs of an audit.
 
     clusters    options of Spark's Kafka source for both sides
     """
@@ -90,10 +90,10 @@ class AuditSpec:
 
 @dataclass(frozen=True, slots=True)
 class PartitionAudit:
-    """What came of one upstream partition.
+    """Result for one upstream partition.
 
-    up_records, down_records    that were read and held against each other
-    up_unjudged                 upstream records whose copies downstream retention may have taken
+    up_records, down_records    records that were read and compared
+    up_unjudged                 upstream records whose copies downstream retention may have deleted
     """
 
     reach: PartitionCoverage
@@ -104,7 +104,7 @@ class PartitionAudit:
 
 
 class _Repeat(NamedTuple):
-    """A block downstream, and the one upstream that it repeats."""
+    """A downstream block, and the upstream one that it repeats."""
 
     source: Block
     block: Block
@@ -112,9 +112,9 @@ class _Repeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _DifferingBlocks:
-    """A gap between blocks that are the same on both sides.
+    """A gap between blocks that are equal on both sides.
 
-    down    runs of blocks: what repeats blocks that match is cut out
+    down    runs of blocks: blocks that repeat matching ones are cut out
     """
 
     of: int
@@ -125,12 +125,12 @@ class _DifferingBlocks:
 
     @property
     def records(self) -> int:
-        """Of both sides."""
+        """Return the number of records on both sides."""
         return sum(block.records for run in (self.up, *self.down) for block in run)
 
 
 def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAudit, ...]:
-    """Read both sides, some topics at a time. Raises HistoryError."""
+    """Read both sides, some topics at a time, and compare them. Raises HistoryError."""
     found = [
         PartitionAudit(coverage, 0, 0, 0, ())
         for coverage in spec.pinned.reaches
@@ -155,9 +155,7 @@ def _size(reach: PartitionCoverage) -> int:
 
 
 def _batches(reaches: Sequence[PartitionCoverage]) -> list[list[PartitionCoverage]]:
-    """Whole topics; large ones alone, small ones together, as each question to Spark has its
-    price.
-    """
+    """Return batches of whole topics, small ones together: each Spark query has a fixed cost."""
     by_topic: dict[str, list[PartitionCoverage]] = defaultdict(list)
     for coverage in reaches:
         by_topic[coverage.at.topic].append(coverage)
@@ -174,7 +172,7 @@ def _batches(reaches: Sequence[PartitionCoverage]) -> list[list[PartitionCoverag
 
 
 class _Batch:
-    """The audit of some topics. A slice is known by its number."""
+    """Audit of some topics. A slice is known by its number."""
 
     def __init__(
         self,
@@ -192,7 +190,7 @@ class _Batch:
         self._cut_down: set[int] = set()
 
     def audited(self) -> Iterator[PartitionAudit]:
-        """What came of every partition."""
+        """Yield the result for every partition."""
         blocks = self._blocks()
         whole: dict[int, list[AuditFinding]] = defaultdict(list)
         repeats: dict[int, list[_Repeat]] = defaultdict(list)
@@ -246,8 +244,10 @@ class _Batch:
         whole: dict[int, list[AuditFinding]],
         repeats: dict[int, list[_Repeat]],
     ) -> dict[int, list[DifferenceWindow]]:
-        """The records of what differs; what is too much for that is told in `whole`, and whole
-        blocks that stand there twice in `repeats`.
+        """Return the records that differ, as windows by slice number.
+
+        Add to `whole` findings for gaps that are too large for that, and to `repeats` the blocks
+        that are downstream twice.
         """
         differing: list[_DifferingBlocks] = []
         for number in range(len(self._slices)):
@@ -279,13 +279,18 @@ class _Batch:
         return dict(windows)
 
     def _judged(self, number: int) -> Slice:
-        """The slice. Where copies may be among what was cut off, none can be said to be missing."""
+        """Return the slice to judge.
+
+        If the head of its downstream records was cut off, copies may be there: `up_head` is False,
+        so no upstream record is reported as lost.
+        """
         of = self._slices[number]
         return replace(of, up_head=False) if number in self._cut_down else of
 
     def _without_head(self, differing_blocks: _DifferingBlocks) -> _DifferingBlocks:
-        """Of what lies before all that matches and is not judged, only the end is looked at: it may
-        be most of a log.
+        """Return the gap with only the end of a head (before the first match) that is not judged.
+
+        The head may be most of a log.
         """
         of = self._slices[differing_blocks.of]
         if differing_blocks.up_before is not None or (of.up_head and of.down_head):
@@ -337,7 +342,7 @@ def _count(blocks: Mapping[tuple[int, int], list[Block]], of: range, side: int) 
 
 
 def _take_last_blocks(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, ...]:
-    """The last of these, as far back as the copies of the other side's may well lie."""
+    """Return the last blocks, as far back as the copies of the other side's may lie."""
     wanted = HEAD_RECORDS + HEAD_TIMES * sum(block.records for block in other)
     for number in range(len(blocks) - 1, -1, -1):
         wanted -= blocks[number].records
@@ -354,7 +359,7 @@ def _find_differing_blocks(
     *,
     down_head: bool,
 ) -> Iterator[_DifferingBlocks]:
-    """What lies between blocks that are the same; what repeats one of those goes to `repeats`."""
+    """Yield the gaps between equal blocks; add downstream blocks that repeat one to `repeats`."""
     runs = align_sequences([at.digest for at in up], [at.digest for at in down])
     matched = {at.digest: at for run in runs for at in up[run.up : run.up + run.length]}
     for gap in _merge_gaps(tuple(find_gaps(runs, len(up), len(down)))):
@@ -396,7 +401,7 @@ def _build_repeat_finding(block: _Repeat, why: DifferenceExplainer) -> AuditFind
 
 
 def _merge_gaps(found: Sequence[AlignmentGap]) -> Iterator[AlignmentGap]:
-    """No more of them than GAPS_MAX, with what is the same between them if need be."""
+    """Yield at most GAPS_MAX gaps; of more, neighbours merge with the equal blocks between them."""
     size = -(-len(found) // GAPS_MAX)
     for number in range(0, len(found), max(1, size)):
         first, last = found[number], found[min(number + size, len(found)) - 1]

@@ -1,6 +1,6 @@
-"""What an audit looks for in the whole of both logs, as the records that differ do not tell it.
+"""Lookups of records by hash or key in the whole of both logs, for an audit.
 
-Only the partitions concerned are read, and only where there is a question.
+They read only the partitions concerned, and only if the differing records leave a question open.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from offsetwatch.model.topology import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """See the module. `remotes`: upstream partition -> what its topic is called downstream."""
+    """Lookups in both logs. `remotes`: upstream partition -> its downstream topic."""
 
     spark: SparkSession
     clusters: SparkReadOptions
@@ -44,8 +44,10 @@ class Lookups:
     def elsewhere(
         self, left: Mapping[TopicPartition, Sequence[AlignmentResult]]
     ) -> dict[TopicPartition, dict[int, HashedRecord | None]]:
-        """By hash, upstream records outside of the windows that stand downstream once more; None
-        for what was downstream before, and is not upstream any more. Raises HistoryError.
+        """Return, by partition and hash, the origin of downstream records that the windows lack.
+
+        It is an upstream record outside of the windows; None for a record that is downstream at an
+        earlier offset too, and no longer upstream. Raises HistoryError.
         """
         asked = {
             partition: frozenset().union(*map(find_unknown_hashes, of))
@@ -72,7 +74,7 @@ class Lookups:
     def newest(
         self, found: Mapping[TopicPartition, Sequence[MirrorDifference]]
     ) -> dict[TopicPartition, CompactionFacts]:
-        """What the explanation by compaction needs. Raises HistoryError."""
+        """Return the facts that the explanation by compaction needs. Raises HistoryError."""
         up, down = self.pinned.compacted
         made = {
             partition: CompactionFacts(up=partition.topic in up, down=partition.topic in down)
@@ -100,7 +102,7 @@ class Lookups:
         return made
 
     def _logs(self, places: Sequence[TopicPartition]) -> list[AuditReadRange]:
-        """All of both logs, as they were when the audit was pinned."""
+        """Return the ranges of both whole logs, with their ends when the audit was pinned."""
         parts = []
         for number, partition in enumerate(places):
             up, down = self.pinned.up[partition], self.pinned.down[partition]
@@ -120,7 +122,7 @@ class Lookups:
 
 
 def _find_first_offsets(left: Iterable[AlignmentResult]) -> dict[int, int]:
-    """Hash -> offset of the first record with it that is left downstream."""
+    """Return hash -> offset of the first unmatched downstream record with it."""
     found: dict[int, int] = {}
     for record in (record for of in left for gap in of.gaps for record in gap.down):
         found[record.digest] = min(record.offset, found.get(record.digest, record.offset))

@@ -1,9 +1,9 @@
-"""What an audit is about, settled before it reads a record: topics, log bounds, anchors.
+"""Scope of an audit, resolved before it reads a record: topics, log bounds, anchors.
 
-The order matters. What is replicated was known before (the caller's); then come the offset syncs,
-then the ends downstream, then the ends upstream. So whatever lies below an end downstream was
-copied from below the end upstream, and whatever is said to be replicated lies below the end
-downstream.
+The order of the reads matters. The caller knows already what is replicated. Then come the offset
+syncs, then the log ends downstream, then those upstream. So every record below a downstream end was
+copied from below the upstream end, and every record reported as replicated lies below the
+downstream end.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from offsetwatch.state.mirror.mm2_names import find_copy_conflict, find_remote_t
 
 @dataclass(frozen=True, slots=True)
 class AuditBounds:
-    """What of it is asked for: by upstream offsets, by the upstream records' own times (Unix
-    seconds), or neither.
+    """Bounds of an audit: upstream offsets, upstream timestamps (Unix seconds), or neither.
 
     share, seed    of a sample; a share of 1 is everything
     """
@@ -48,11 +47,12 @@ class AuditBounds:
 
 @dataclass(frozen=True, slots=True)
 class AuditScope:
-    """What is to be read, and everything about it that is known without reading it.
+    """Ranges to read, and everything that is known about them without reading them.
 
-    bounds          of each upstream partition, and of its copy by the upstream name
-    compacted       upstream topics that are, and that are downstream; unknown ones are not in it
-    notes           what somebody should hear of
+    up, down        log bounds of each upstream partition, and of its copy by the upstream name
+    compacted       topics compacted upstream, and downstream, by upstream names; those of unknown
+                    policy are not in it
+    notes           messages for the user
     """
 
     flow: MirrorFlow
@@ -70,7 +70,7 @@ class AuditClients:
     kafka: Mapping[str, Mapping[str, str]] = field(repr=False)  # may hold passwords
 
     def admin(self, name: str) -> KafkaInspector:
-        """Questions to one of them."""
+        """Return an inspector of one of the clusters."""
         return KafkaInspector(name, self.kafka[name])
 
 
@@ -82,11 +82,11 @@ def resolve_scope(
     sides: AuditClients,
     named: Mapping[str, str] = MappingProxyType({}),
 ) -> AuditScope:
-    """Settle it.
+    """Resolve the topics, log bounds and anchors of an audit.
 
     replicated      upstream partitions of the flow, each with the last record that is replicated
     topics          upstream names; empty for all
-    named           what the copies of an upstream topic are called, where a person says so
+    named           names of the copies of upstream topics, where the user gives them
 
     Raises HistoryError for what cannot be audited, ClientError.
     """
@@ -173,7 +173,7 @@ def resolve_scope(
 def _copies(
     flow: MirrorFlow, topics: Collection[str], names: Collection[str], named: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """What the copies of each upstream topic are called; None where that cannot be told."""
+    """Return upstream topic -> name of its copy; None where it is unknown. Raises HistoryError."""
     strangers = sorted(named.keys() - topics)
     if strangers:
         raise HistoryError(f"--copy-topic: {flow.connector} does not copy {', '.join(strangers)}")
@@ -214,7 +214,10 @@ def _resolve_copy(
 def _anchors(
     flow: MirrorFlow, wanted: frozenset[TopicPartition], sides: AuditClients
 ) -> dict[TopicPartition, Anchors]:
-    """Offset syncs of these partitions. Without any, both logs are compared from their start."""
+    """Return the offset syncs of these partitions.
+
+    Without any, both logs are compared from their start.
+    """
     found: dict[TopicPartition, Anchors] = {}
     syncs: KafkaTopic | None = flow.offset_syncs
     if syncs is None:
@@ -235,7 +238,7 @@ def _anchors(
 
 
 def _find_compacted_topics(admin: KafkaInspector, names: Mapping[str, str]) -> frozenset[str]:
-    """Upstream names of topics that are; `names` has what each is called here."""
+    """Return upstream names of compacted topics; `names` has their names on this cluster."""
     policies = admin.policies(set(names.values()))
     return frozenset(
         topic for topic, name in names.items() if "compact" in (policies.get(name) or "").split(",")
@@ -245,7 +248,7 @@ def _find_compacted_topics(admin: KafkaInspector, names: Mapping[str, str]) -> f
 def _resolve_bounds(
     upstream: KafkaInspector, partitions: Collection[TopicPartition], bounds: AuditBounds
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Upstream offsets that bound each partition, as far as they were asked for."""
+    """Return the first and end upstream offsets of each partition, where a bound was requested."""
     firsts = {} if bounds.first is None else dict.fromkeys(partitions, bounds.first)
     ends = {} if bounds.end is None else dict.fromkeys(partitions, bounds.end)
     if bounds.since is not None:

@@ -1,11 +1,11 @@
-"""Which offsets of both sides an audit reads, and which of them it judges. Pure.
+"""Offset ranges that an audit reads on both sides, and the part of them that it judges. Pure.
 
-Everything is settled before anything is read: the log bounds, what MM2 says it has replicated, and
-the offset syncs, which say of single records where they were written. A sync is an anchor: the
-record at its upstream offset is the one at its downstream offset.
+All inputs are known before the audit reads a record: the log bounds, the position that MM2 reports
+as replicated, and the offset syncs, which give the downstream offsets of single records. A sync is
+an anchor: the record at its upstream offset is the one at its downstream offset.
 
-What lies before the first anchor, or before what retention has left of either side, has no
-counterpart that could be there: it is not comparable, and never lost.
+Records before the first anchor, or before the part that retention has left of either side, cannot
+have a counterpart: they are not comparable, and never lost.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ PIECES_MAX: Final = 32
 
 
 class Anchors:
-    """The syncs of one partition in the order of their topic; those close together on one line are
-    left out, but for the first and the last of the line.
+    """Offset syncs of one partition, in the order of their topic.
+
+    Of syncs close together on one line (the same difference between both offsets), only the first
+    and the last are retained.
     """
 
     def __init__(self) -> None:
         self._kept: list[tuple[int, int]] = []
 
     def add(self, upstream: int, downstream: int) -> None:
-        """One more sync."""
+        """Add one sync, newer than those before."""
         new = (upstream, downstream)
         if self._kept and downstream < self._kept[-1][1]:
             self._kept.clear()  # the downstream topic was cut or made anew: what was there is gone
@@ -50,7 +52,7 @@ class Anchors:
         return len(lines) == 1 and before[0] <= last[0] <= new[0] <= before[0] + ANCHOR_SPACING
 
     def within(self, up: LogBounds, down: LogBounds) -> tuple[tuple[int, int], ...]:
-        """Those whose record is still there on both sides."""
+        """Return the anchors whose record still exists on both sides."""
         return tuple(
             item
             for item in self._kept
@@ -60,10 +62,10 @@ class Anchors:
 
 @dataclass(frozen=True, slots=True)
 class AuditPartition:
-    """What was settled of one partition.
+    """Facts about one partition that are known before its records are read.
 
     remote          the downstream topic
-    replicated      the last upstream record that MM2 says it has replicated; None if none
+    replicated      the last upstream record that MM2 reports as replicated; None if none
     from_start      the flow begins a partition at the start of its log
     committed       the flow reads committed records only
     """
@@ -79,15 +81,15 @@ class AuditPartition:
 
     @property
     def up_end(self) -> int:
-        """After the last record that the flow could have read."""
+        """Return the offset after the last record that the flow could have read."""
         return self.up.stable_end if self.committed else self.up.end
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Offsets [up, up_end) upstream to be held against [down, down_end) of the downstream topic.
+    """Offsets [up, up_end) upstream to compare with [down, down_end) of the downstream topic.
 
-    judged          [first, end) upstream: beside it is read only to begin and end at an anchor
+    judged          [first, end) upstream: the rest is read only to begin and end at an anchor
     up_head         an upstream record before the first that is found downstream is lost; else it
                     cannot be compared
     down_head       likewise of downstream records, which were not written for this range else
@@ -105,16 +107,16 @@ class Slice:
 
     @property
     def records(self) -> tuple[int, int]:
-        """At most so many are read upstream and downstream."""
+        """Return the most records that are read upstream and downstream."""
         return self.up_end - self.up, self.down_end - self.down
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionCoverage:
-    """What there is to say of one partition without reading it.
+    """Coverage of one partition by the audit, known without reading its records.
 
-    wanted      upstream offsets that were asked for and could be there
-    deleted     of what was asked for, offsets that upstream retention has taken
+    wanted      upstream offsets that were requested and may exist
+    deleted     requested offsets that upstream retention has deleted
     pending     offsets that are not replicated yet
     """
 
@@ -129,7 +131,7 @@ class PartitionCoverage:
 def compute_coverage(
     known: AuditPartition, first: int | None, end: int | None
 ) -> PartitionCoverage:
-    """The whole range, as one slice. `first` and `end` bound it upstream; None: what there is."""
+    """Return the whole range as one slice; `first` and `end` bound it upstream, None: no bound."""
     asked_end = known.up_end if end is None else min(end, known.up_end)
     following = known.up.start if known.replicated is None else known.replicated + 1
     judged_end = max(min(asked_end, following), known.up.start)
@@ -156,7 +158,7 @@ def compute_coverage(
 def sample_coverage(
     known: AuditPartition, whole: PartitionCoverage, share: float, seed: int
 ) -> PartitionCoverage:
-    """A share of it, in pieces from one anchor to another, chosen by the seed alone."""
+    """Return a share of the range, in pieces between anchors, chosen by the seed alone."""
     (of,) = whole.slices or (None,)
     if of is None:
         return whole
@@ -183,7 +185,7 @@ def sample_coverage(
 
 
 def _head(known: AuditPartition, first: int, *, bounded: bool) -> Slice:
-    """Where reading begins; the end is still to be filled in."""
+    """Return a slice with its start set, but not its end."""
     anchor = _find_anchor_before(known.anchors, first)
     made = Slice(
         at=known.at, remote=known.remote, up=0, up_end=0, down=0, down_end=0, judged=(first, first)
@@ -199,8 +201,9 @@ def _head(known: AuditPartition, first: int, *, bounded: bool) -> Slice:
 
 
 def _find_anchor_before(anchors: Sequence[tuple[int, int]], first: int) -> tuple[int, int] | None:
-    """The anchor nearest below where the flow first came past it: what it did again later is
-    read too.
+    """Return the nearest anchor at or below `first`, where the flow first passed it.
+
+    So the audit also reads what the flow copied again later.
     """
     found = None
     for anchor in anchors:
@@ -212,7 +215,7 @@ def _find_anchor_before(anchors: Sequence[tuple[int, int]], first: int) -> tuple
 
 
 def _find_anchor_after(anchors: Sequence[tuple[int, int]], end: int) -> tuple[int, int] | None:
-    """The anchor nearest above, where the flow last came past it."""
+    """Return the nearest anchor at or above `end`, where the flow last passed it."""
     found = None
     for anchor in reversed(anchors):
         if anchor[0] >= end:
@@ -225,7 +228,7 @@ def _find_anchor_after(anchors: Sequence[tuple[int, int]], end: int) -> tuple[in
 def _pieces(
     anchors: Iterable[tuple[int, int]], first: int, end: int, size: int
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """From anchor to anchor, each of about `size` records, where both sides go on."""
+    """Yield pairs of anchors about `size` records apart, between which both offsets increase."""
     begin = None
     for anchor in anchors:
         if begin is not None and (anchor[0] <= begin[0] or anchor[1] <= begin[1]):
@@ -240,6 +243,6 @@ def _pieces(
 
 
 def _draw(seed: int, partition: TopicPartition, offset: int) -> float:
-    """At least 0 and below 1, always the same for the same."""
+    """Return a number of at least 0 and below 1, always the same for the same arguments."""
     name = f"{seed}/{partition.topic}/{partition.partition}/{offset}".encode()
     return int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "big") / 2**48

@@ -1,11 +1,11 @@
-"""Both sides of a mirror read by Spark, as little of them as a question needs.
+"""Spark reads of both sides of a mirror: hashes of records, as few ranges as a query needs.
 
 Records are hashed where they are read, in the JVM; only hashes leave it. A partition of a topic is
 one task and is read in its order.
 
-A record's hash is of its key, its value and its headers, in their order; that a key or a value is
-there at all counts too, so that none differs from an empty one. Its time and the way it is
-compressed do not count. 64 bits: two different records are taken for one once in 2^64.
+A record's hash covers its key, its value and its headers, in their order. It also covers whether
+there is a key or a value at all, so that null differs from empty. Timestamp and compression do not
+count. The hash has 64 bits: two different records are taken for one once in 2^64.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HASH_COLUMNS: Final = ("offset", "hash", "body_hash", "key_hash", "tombstone")
 
 
 class AuditReadRange(NamedTuple):
-    """Offsets [first, end) of one partition of a topic; `number` is what it is called by."""
+    """Offsets [first, end) of one partition of a topic; `number` identifies it in results."""
 
     number: int
     side: int
@@ -43,16 +43,14 @@ class AuditReadRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SparkReadOptions:
-    """How both sides are reached: options of Spark's Kafka source, by side; and whether headers
-    count.
-    """
+    """Options of Spark's Kafka source, by side; and whether headers count."""
 
     options: tuple[Mapping[str, str], Mapping[str, str]] = field(repr=False)  # may hold passwords
     headers: bool = True
 
 
 class HashMatch(NamedTuple):
-    """A record that was looked for by its hash, in the part of this number."""
+    """A record that was found by its hash, in the range of this number."""
 
     number: int
     side: int
@@ -62,7 +60,7 @@ class HashMatch(NamedTuple):
 def read_blocks(
     spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
 ) -> dict[tuple[int, int], list[Block]]:
-    """(number, side) -> the blocks of that part, in order. Raises HistoryError."""
+    """Return (number, side) -> the blocks of that range, in order. Raises HistoryError."""
     found: dict[tuple[int, int], list[Block]] = defaultdict(list)
     if not _has_records(parts):
         return {}
@@ -81,7 +79,7 @@ def read_blocks(
 def read_records(
     spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
 ) -> dict[tuple[int, int], list[HashedRecord]]:
-    """(number, side) -> the records of those parts, in order. Raises HistoryError."""
+    """Return (number, side) -> the records of those ranges, in order. Raises HistoryError."""
     if not _has_records(parts):
         return {}
     rows = _hash_records(spark, clusters, parts).select("slice", "side", *HASH_COLUMNS)
@@ -101,7 +99,7 @@ def find_by_hash(
     parts: Sequence[AuditReadRange],
     hashes: Iterable[int],
 ) -> tuple[HashMatch, ...]:
-    """The first record with each of these hashes, of every part. Raises HistoryError."""
+    """Return the first record with each of these hashes, of every range. Raises HistoryError."""
     if not _has_records(parts):
         return ()
     wanted = _numbers(spark, hashes)
@@ -122,7 +120,7 @@ def find_newest_by_key(
     parts: Sequence[AuditReadRange],
     keys: Iterable[int],
 ) -> dict[tuple[int, int], int]:
-    """(number, hash of a key) -> offset of its newest record. Raises HistoryError."""
+    """Return (number, hash of a key) -> offset of its newest record. Raises HistoryError."""
     if not _has_records(parts):
         return {}
     wanted = _numbers(spark, keys)
@@ -144,13 +142,13 @@ def _has_records(parts: Sequence[AuditReadRange]) -> bool:
 def _hash_records(
     spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
 ) -> DataFrame:
-    """slice, side and RECORD of every record of these parts."""
+    """Return slice, side and HASH_COLUMNS of every record of these ranges."""
     frames = [_read(spark, clusters, layer) for layer in _layers(parts)]
     return reduce(DataFrame.unionAll, frames)
 
 
 def _layers(parts: Sequence[AuditReadRange]) -> Iterator[list[AuditReadRange]]:
-    """Spark's source reads one range of a partition at once: so many reads as one has ranges."""
+    """Yield lists with one range of each partition at most: Spark's source reads one at a time."""
     waiting: dict[int, dict[tuple[str, int], list[AuditReadRange]]] = defaultdict(
         lambda: defaultdict(list)
     )
@@ -165,7 +163,7 @@ def _layers(parts: Sequence[AuditReadRange]) -> Iterator[list[AuditReadRange]]:
 def _read(
     spark: SparkSession, clusters: SparkReadOptions, layer: Sequence[AuditReadRange]
 ) -> DataFrame:
-    """Of one side, one range of each partition."""
+    """Read one side, one range of each partition."""
     firsts: dict[str, dict[int, int]] = defaultdict(dict)
     ends: dict[str, dict[int, int]] = defaultdict(dict)
     for read_range in layer:
@@ -200,8 +198,9 @@ def _read(
 
 
 def _build_range_column(layer: Sequence[AuditReadRange]) -> Column:
-    """The number of the part that a record is of. Computed for every record: of one topic it costs
-    no comparison of names.
+    """Return a column with the number of the range that a record belongs to.
+
+    It is computed for every record; with one topic it needs no comparison of names.
     """
     by_topic: dict[str, dict[int, int]] = defaultdict(dict)
     for read_range in layer:

@@ -1,6 +1,4 @@
-"""The document of what is usual, on disk. Written by baselines.py, read by the daemon: without
-Spark.
-"""
+"""Baselines document on disk, written by baselines/job.py and read by the daemon, without Spark."""
 
 from __future__ import annotations
 
@@ -22,13 +20,14 @@ BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 def path_of(base: Path) -> Path:
-    """Where it is."""
+    """Return the path of the document below the base folder."""
     return base / "ops" / "baselines.json"
 
 
 def read_baselines(base: Path) -> Baselines | None:
-    """The newest document; None where there is none. Raises HistoryError for one that cannot be
-    read, or is not whole.
+    """Return the newest document; None where there is none.
+
+    Raises HistoryError for one that cannot be read or is damaged.
     """
     path = path_of(base)
     raw = read_bounded(path, BYTES_MAX)
@@ -43,7 +42,7 @@ def read_baselines(base: Path) -> Baselines | None:
 
 
 def publish(base: Path, found: Baselines) -> None:
-    """Put it in the old one's place, whole. Raises HistoryError; the old one then stays."""
+    """Replace the document as a whole. Raises HistoryError; the old document then remains."""
     path = path_of(base)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two may learn at once
     try:

@@ -1,8 +1,8 @@
-"""How many records each flow had still to copy, at the moments at which its log ends were sampled.
+"""Lag of each flow, in records, at the times when its log ends were sampled.
 
-The rules are gold's, looked at from each moment: the position is
-the newest commit of that time. A partition that had committed nothing yet, or whose offset was
-taken away, has no position and counts for nothing.
+The rules are those of gold, applied at each sample: the position is the newest commit of that time.
+A partition that had no commit yet, or whose offset a tombstone had deleted, has no position and
+counts for nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _PARTITION_COLUMNS: Final = (*_FLOW, "topic", "partition")
 
 
 def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
-    """(connect_cluster, connector, at, lag): records of all partitions of a flow together, `at` in
-    Unix seconds.
+    """Return (connect_cluster, connector, at, lag): the lag of all partitions of a flow together.
+
+    `at` is in Unix seconds, `lag` in records.
 
     flows, commits, log_ends    gold/flows, silver/commits and bronze/log_ends, all of the time in
                                 question
@@ -53,7 +54,7 @@ def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> D
 
 
 def _select_samples(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
-    """The first look in each LOOK_S, at the logs that a flow reads."""
+    """Return the first sample in each SAMPLE_INTERVAL_S, of the logs that a flow reads."""
     slot = sf.floor(sf.unix_seconds("at") / SAMPLE_INTERVAL_S)
     first = Window.partitionBy("kafka", slot)
     sampled = (
@@ -67,7 +68,7 @@ def _select_samples(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
 
 
 def _extract_positions(commits: DataFrame, flows: DataFrame) -> DataFrame:
-    """Positions by MM2's own commits; a tombstone is the end of one."""
+    """Return positions from MM2's own commits; a tombstone ends one."""
     partition = sf.col("source_partition")
     told = {
         "source": sf.get_json_object(partition, "$.cluster"),

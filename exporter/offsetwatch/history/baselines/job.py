@@ -1,6 +1,6 @@
-"""What is usual of every connector, learned from silver on Spark, and published for the daemon.
+"""Job that learns the baseline of every connector from silver on Spark, and publishes them.
 
-The arithmetic is model.py, the document model/baselines.py.
+The arithmetic is in baselines/model.py, the document in model/baselines.py.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ _LAG_SCHEMA: Final = pa.schema(
 
 
 def learn(base: Path, *, master: str, heap: str, clock: UnixClock | None = None) -> Baselines:
-    """Learn anew, and put the document in the old one's place. A pipeline that runs meanwhile is
-    not in the way: of the tables one version is read, and none is written. Raises HistoryError;
-    what was published before then stays.
+    """Learn the baselines again, and replace the published document.
+
+    A pipeline may run meanwhile: the job reads one version of each table, and writes none. Raises
+    HistoryError; the document published before then remains.
     """
     now = (clock or SystemClock()).now()
     _require_last_read_time(base)  # refused before the JVM starts
@@ -60,7 +61,7 @@ def learn(base: Path, *, master: str, heap: str, clock: UnixClock | None = None)
 
 
 def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
-    """The same, in a session that is there."""
+    """Learn the baselines in an existing Spark session, as learn() does."""
     until = min(now, _require_last_read_time(base))
     with translate_spark_errors("learning what is usual failed"):
         commits, logs = (
@@ -86,8 +87,9 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
 
 
 def is_due(base: Path, now: float) -> bool:
-    """Is there enough to learn from, and was it not learned within EVERY_S? A document that is
-    damaged is made anew.
+    """Check whether history is long enough, and the document missing, damaged or too old.
+
+    Too old is LEARN_INTERVAL_S and more, or a time in the future.
     """
     logs = reader.read_rows(base, SILVER_LOGS)
     begun = [row["first_read_at"] for row in logs if row["kind"] == CONNECT_OFFSETS]
@@ -101,10 +103,11 @@ def is_due(base: Path, now: float) -> bool:
 
 
 def compute_baselines(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
-    """Of silver/commits: a document of each connector, or that too little is known of it. What was
-    committed in one second counts once: a flush, of however many partitions. What was committed
-    before its log was first read (silver/logs) is not learned from: compaction had left the newest
-    of each key, and the pauses between those are nobody's.
+    """Return from silver/commits a Baseline of each connector, or an InsufficientBaseline.
+
+    Commits within one second count once: a flush, of however many partitions. Commits before the
+    log was first read (silver/logs) are left out: compaction had left only the newest of each key,
+    so the pauses between them are not the connector's.
     """
     second = sf.floor(sf.unix_micros("at") / 1_000_000)
     since = until - (model.WEEKS_MAX + 1) * model.WEEK_S
@@ -124,7 +127,7 @@ def compute_baselines(commits: DataFrame, logs: DataFrame, until: float) -> Data
 
 
 def _build_connector_task(until: float) -> Callable[[pa.Table], pa.Table]:
-    """What executors do with the commits of one connector."""
+    """Build the function that executors apply to the commits of one connector."""
 
     def of_one(rows: pa.Table) -> pa.Table:
         cluster, connector = (rows[name][0].as_py() for name in _CONNECTOR_COLUMNS)
@@ -144,7 +147,7 @@ def _build_connector_task(until: float) -> Callable[[pa.Table], pa.Table]:
 def compute_lag_baselines(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
-    """Of each flow whose log ends were sampled for long enough."""
+    """Return the lag baseline of each flow whose log ends were sampled for long enough."""
     flows, commits, log_ends = (
         spark.read.format("delta").load(str(table.at(base)))
         for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
@@ -169,7 +172,7 @@ def compute_lag_baselines(
 
 
 def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
-    """What executors do with the looks at one flow."""
+    """Build the function that executors apply to the lag samples of one flow."""
 
     def of_one(rows: pa.Table) -> pa.Table:
         whose = {name: rows[name][0].as_py() for name in _CONNECTOR_COLUMNS}
@@ -189,6 +192,6 @@ def _require_last_read_time(base: Path) -> float:
 
 
 def _decode_documents(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, ...]:
-    """In order."""
+    """Return the decoded documents, in order of Connect cluster and connector."""
     found = (msgspec.json.decode(bytes(row), type=kind) for row in rows if row is not None)
     return tuple(sorted(found, key=lambda at: (at.connect_cluster, at.connector)))

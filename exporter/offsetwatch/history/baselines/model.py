@@ -1,18 +1,18 @@
-"""What is usual of a connector: from the times at which it advanced. Arithmetic only; no Spark.
+"""Baseline of a connector, computed from the times at which it advanced. Arithmetic only; no Spark.
 
-Three steps, each on what the one before left over:
+It has three steps, each on the remainder of the step before:
 
-* Rates by hour of the week, newer weeks for more, each hour drawn a little to the same hour of
-  other days: a week or two are few.
-* A level for each week, so that who grows or shrinks is measured by what was usual then, and
-  expected of by what is now.
-* How long pauses get: of each day the longest, counted in advances that were to be expected; of
-  each week the longest in seconds. The limit lies where, by how these differ among themselves, one
-  a few months would come to lie. Quartiles decide, so a stall among what is learned from does
-  little; what lies beyond the limit is left out, and all is done again.
+* Rates by hour of the week. Newer weeks weigh more, and each hour is drawn a little to the same
+  hour of other days, as a week or two are few.
+* A level for each week, so that a connector that grows or shrinks is measured by the level of that
+  time, and expected to meet the level of now.
+* Limits of pauses: from the longest of each day, counted in expected advances, and the longest of
+  each week in seconds. The limit lies where, by the spread of these, one pause in a few months
+  would lie. Quartiles decide, so one stall in the history changes little; what lies beyond the
+  limit is left out, and all steps run again.
 
-The longest of a number of pauses is distributed after Gumbel's law, nearly whatever the pauses are:
-that is what the constants are of.
+The longest of a number of pauses follows Gumbel's distribution, nearly whatever the pauses are: the
+constants are Gumbel's.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ Lags = tuple[float, float, float]
 def fit_baseline(
     connect_cluster: str, connector: str, advances: Floats, until: float
 ) -> Baseline | InsufficientBaseline:
-    """Of one connector. `advances` are Unix seconds in order, all of before `until`."""
+    """Return the baseline of one connector, or InsufficientBaseline.
+
+    `advances` are Unix seconds in order, all before `until`. A baseline needs WEEKS_MIN whole
+    weeks.
+    """
     whole = 0 if not len(advances) else int((until - advances[0]) // WEEK_S)
     if whole < WEEKS_MIN:
         return InsufficientBaseline(
@@ -72,7 +76,7 @@ def fit_baseline(
 
 
 def compute_commit_intervals(commits: Floats) -> tuple[float, float, float] | None:
-    """Quantiles of the seconds from one commit to the next, of their times in order."""
+    """Return QUANTILES of the seconds between commits, whose times are in order; None below two."""
     if len(commits) < 2:
         return None
     half, most, nearly_all = (float(item) for item in np.quantile(np.diff(commits), QUANTILES))
@@ -80,11 +84,13 @@ def compute_commit_intervals(commits: Floats) -> tuple[float, float, float] | No
 
 
 def compute_lag_baseline(times: Floats, lag: Floats, until: float) -> tuple[Lags, ...] | None:
-    """For each hour of the week the quantiles of what a flow had still to copy, by the hour and
-    those beside it: of each week by itself, and of these the middle one, so that a week in which it
-    stood still changes little. None where an hour was not looked at in WEEKS_MIN weeks.
+    """Return QUANTILES of a flow's lag for each hour of the week.
 
-    at, lag    Unix seconds and records of each look
+    An hour counts together with the hours beside it. Each week has its own quantiles, and the
+    result is their median over the weeks, so that a week of standstill changes little. None if an
+    hour was not sampled in WEEKS_MIN weeks.
+
+    times, lag    Unix seconds and records of each sample
     """
     begin = until - WEEKS_MAX * WEEK_S
     there = (times >= begin) & (times < until)
@@ -136,7 +142,7 @@ def _build_baseline(
 
 
 def _rates(times: Floats, begin: float, until: float, silent: Floats) -> Floats:
-    """Advances per hour of the week."""
+    """Return advances per hour, for each hour of the week."""
     first, last = int(begin // HOUR_S), int(np.ceil(until / HOUR_S))
     hours = np.arange(first, last)
     count = np.bincount((times // HOUR_S).astype(int) - first, minlength=len(hours)).astype(float)
@@ -153,7 +159,7 @@ def _rates(times: Floats, begin: float, until: float, silent: Floats) -> Floats:
 
 
 def _average_like_days(counts: Floats, times: Floats) -> Floats:
-    """The rate of an hour over working days, and over the two others."""
+    """Return the rate of each hour, averaged over working days, and over Saturday and Sunday."""
     usual = np.zeros(HOURS)
     hour, weekend = np.arange(HOURS) % 24, np.arange(HOURS) // 24 >= 5
     for days in (weekend, ~weekend):
@@ -164,7 +170,7 @@ def _average_like_days(counts: Floats, times: Floats) -> Floats:
 
 
 def _levels(rates: Floats, times: Floats, edges: Floats, silent: Floats) -> Floats:
-    """How much more or less there was in each week than the rates say."""
+    """Return for each week the ratio of actual to expected advances."""
     counts = np.histogram(times, edges)[0]
     expected = np.diff(_sum_expected(rates, edges))
     for a, b in silent:
@@ -176,7 +182,7 @@ def _levels(rates: Floats, times: Floats, edges: Floats, silent: Floats) -> Floa
 
 
 def _sum_expected(rates: Floats, times: Floats) -> Floats:
-    """Advances to be expected since the first Monday."""
+    """Return the advances expected since the first Monday."""
     weeks, hours = np.divmod(times / HOUR_S - _MONDAY_HOURS, HOURS)
     whole = np.minimum(hours.astype(int), HOURS - 1)
     sums = np.concatenate(([0.0], np.cumsum(rates)))
@@ -185,13 +191,13 @@ def _sum_expected(rates: Floats, times: Floats) -> Floats:
 
 
 def _locate_intervals(edges: Floats, times: Floats) -> npt.NDArray[np.int64]:
-    """Between which edges each is."""
+    """Return for each time the index of the interval between two edges that contains it."""
     found = np.searchsorted(edges, times, "right").astype(np.int64)
     return np.asarray(np.clip(found - 1, 0, len(edges) - 2), np.int64)
 
 
 def _find_longest_pauses(edges: Floats, times: Floats, pauses: Floats) -> Floats:
-    """The longest pause that begins between two edges, where one does."""
+    """Return the longest pause that begins between each two edges, if one does."""
     found = np.full(len(edges) - 1, -np.inf)
     np.maximum.at(found, _locate_intervals(edges, times[:-1]), pauses)
     there: Floats = found[np.isfinite(found)]
@@ -208,7 +214,7 @@ def _limit_of_days(longest: Floats) -> float:
 
 
 def _limit_of_weeks(longest: Floats) -> float:
-    """By those below the median: of eight weeks, one with a stall is an eighth."""
+    """Return the limit from the values below the median: of eight weeks, a stall is an eighth."""
     if len(longest) < WEEKS_MIN:
         return float("inf")
     low, middle = np.quantile(longest, (0.25, 0.5))
@@ -217,6 +223,6 @@ def _limit_of_weeks(longest: Floats) -> float:
 
 
 def _overlap(hours: npt.NDArray[np.int64], begin: float, end: float) -> Floats:
-    """How much of each hour lies between two moments, in hours since 1970."""
+    """Return the part of each hour that lies between two times, in hours since 1970."""
     found: Floats = np.clip(np.minimum(hours + 1, end) - np.maximum(hours, begin), 0.0, None)
     return found

@@ -1,4 +1,4 @@
-"""Reports as files, each written whole: what stands under a name is replaced only by all of it."""
+"""Files of a failover report, each replaced only as a whole."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ SCHEMA = pa.schema(
 
 
 def write_page(path: Path, text: str) -> None:
-    """Raises HistoryError where it cannot be written; what was there stays."""
+    """Write the page. Raises HistoryError where it cannot be written; the old file then remains."""
     _write_file(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def write_rows(path: Path, report: Report) -> None:
-    """A row for every partition and minute, as Parquet. Raises HistoryError likewise."""
+    """Write a row for every partition and minute, as Parquet. Raises HistoryError likewise."""
 
     def write(partial: Path) -> None:
         with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as file:

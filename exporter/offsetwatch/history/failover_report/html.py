@@ -1,6 +1,6 @@
-"""The report as one page of HTML, whole in itself: no script, nothing to fetch. Pure.
+"""HTML page of a failover report, self-contained: no script, nothing to fetch. Pure.
 
-Well-formed as XML too. It follows the reader's choice of light or dark, and a phone's width.
+It is well-formed as XML too. It follows the reader's choice of light or dark, and a phone's width.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def render_page(report: Report) -> str:
-    """See the module."""
+    """Return the page."""
     title = f"Failover {report.source} → {report.target}"
     drawn = sorted(report.groups, key=_compute_reread_key, reverse=True)[:GROUPS_DRAWN_MAX]
     begin, end = format_time(report.minutes[0]), format_time(report.minutes[-1])
@@ -205,7 +205,7 @@ def _describe_worst(report: Report, summary: FailoverSummary) -> Iterator[str]:
 
 
 def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[str]:
-    """The partitions that most of a worst moment is of."""
+    """Yield the partitions with the largest shares of a worst minute."""
     found = []
     for of in members:
         sample = of.moments[place]

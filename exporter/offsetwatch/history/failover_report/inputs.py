@@ -1,6 +1,6 @@
-"""What the tables know of a flow in a past window: records, and samples of what was asked. Pure.
+"""Inputs of a failover report: a flow's records and samples in a past window. Pure.
 
-Made by read.py for replay.py. Times are Unix seconds by the clocks of whoever wrote: of MirrorMaker
+Made by load.py for replay.py. Times are Unix seconds by the clocks of the writers: of MirrorMaker
 in records, of the run in samples.
 """
 
@@ -25,8 +25,8 @@ ReportGroupPartition = tuple[str, str, int]  # group, topic upstream, partition
 class LoggedSync:
     """An offset sync.
 
-    at        since when it was in its log, as far as timestamps tell (moves_read.settled)
-    stamp     its own timestamp, which lag.replicated_offset goes by
+    at        since when it was in its log, as far as timestamps tell (records.py, `settled`)
+    stamp     its own timestamp
     joined    no record is missing between the sync of the partition before and this one
     anew      it is the first of its topic, or of one that was created again
     """
@@ -42,7 +42,7 @@ class LoggedSync:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCheckpoint:
-    """A checkpoint: where `group` lands in a topic of the target.
+    """A checkpoint: the offset where `group` starts in a topic of the target.
 
     where     the topic that has the copies; a checkpoint itself names the one MM2 created
     until     when the next of the same key came; None if none did
@@ -71,7 +71,7 @@ class LoggedCommit:
 
 @dataclass(frozen=True, slots=True)
 class SampledLogBounds:
-    """Where a log began and ended."""
+    """Start and end of a log in a sample."""
 
     start: int
     end: int
@@ -85,35 +85,36 @@ class Series(Generic[T]):
     values: list[T] = field(default_factory=list)
 
     def add(self, at: float, value: T) -> None:
-        """One more, not older than the last."""
+        """Add a sample, not older than the last."""
         self.times.append(at)
         self.values.append(value)
 
     def newest(self, moment: float) -> tuple[float, T] | None:
-        """The newest that counts at this moment."""
+        """Return the newest sample at this time, with its time; None if older than STALE_S."""
         place = bisect_right(self.times, moment) - 1
         if place < 0 or moment - self.times[place] > STALE_S:
             return None
         return self.times[place], self.values[place]
 
     def exactly(self, moment: float) -> T | None:
-        """That of the round of this moment: all that is asked for in one carries its time."""
+        """Return the sample of the round at this time: all samples of a round carry its time."""
         place = bisect_right(self.times, moment) - 1
         return self.values[place] if place >= 0 and self.times[place] == moment else None
 
 
 @dataclass(slots=True)
 class FailoverInputs:
-    """All that is known of a flow.
+    """Records and samples of a flow.
 
-    positions     where groups stood upstream, and `own` on the target (by the upstream topic too)
+    positions     committed offsets of groups upstream, and `own` on the target (by the upstream
+                  topic too)
     here, there   bounds of upstream logs and, by the upstream topic too, of their copies
     syncs, checkpoints, commits    in order of `at`
-    restarts      when a checkpoint task may have forgotten what it knew; before the first of them,
-                  and where there is none, nobody can say
+    restarts      when a checkpoint task may have lost its state; before the first of them, and
+                  where there is none, that is unknown
     not_ours      partitions whose syncs may be another flow's
-    read_until    what is older has been read into the tables
-    remote        what upstream topics are called on the target, as far as that is known
+    read_until    all older records have been read into the tables
+    remote        names of upstream topics on the target, as far as they are known
     """
 
     flow: MirrorFlow

@@ -1,4 +1,4 @@
-"""What a report's curves, figures and reasons are called, in the terminal and on the page. Pure."""
+"""Labels of a report's curves, figures and reasons, for the terminal and the page. Pure."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ REASON_LABELS: Final = {reason.value: label for reason, label in _LABELS_BY_REAS
 
 
 def format_figure(name: str, value: float | None) -> str | None:
-    """A value of a curve: records exactly, or a span of time in its two largest units."""
+    """Return a value of a curve: exact records, or a duration in its two largest units."""
     if value is None:
         return None
     return f"{value:,}".replace(",", " ") if name in RECORD_CURVES else format_duration(value)
 
 
 def format_duration(seconds: float) -> str:
-    """Rounded to the second, below ten to a tenth."""
+    """Return a duration, rounded to the second, below ten to a tenth."""
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds % 1 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -58,5 +58,5 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time(moment: float) -> str:
-    """As people on call write it to each other."""
+    """Return a time as operators write it: date, time to the second, Z."""
     return to_utc(moment).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -1,5 +1,6 @@
-"""Everything the tables know of one flow in a past window, for replay.py: its records (records.py),
-and samples from a day before, by which the age of a record is found. No JVM.
+"""Loader of all inputs of a failover report from the tables: records and samples. No JVM.
+
+The records come from records.py. The samples begin a day before the window, as they date records.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ SAMPLES_MAX: Final = 8_000_000
 
 
 def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverInputs:
-    """Raises HistoryError where the tables are missing, damaged, or hold nothing of the flow."""
+    """Return the inputs of a report on a flow.
+
+    Raises HistoryError where the tables are missing, damaged, or hold nothing of the flow.
+    """
     if flow.upstream is None or flow.downstream is None:
         raise HistoryError(
             f"{flow.source}->{flow.target}: which configured Kafka clusters it reads from and "
@@ -100,7 +104,7 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
 def _rename_checkpoints(
     flow: MirrorFlow, checkpoints: Iterable[LoggedCheckpoint], copied: Collection[str]
 ) -> Iterator[LoggedCheckpoint]:
-    """Checkpoints by the topics that the copies are in; without those of which that is unknown."""
+    """Yield checkpoints by the topics that hold the copies; leave out those of unknown topics."""
     for said in checkpoints:
         found = resolve_checkpoint_topic(flow, said.where.topic, copied)
         if found is not None:
@@ -110,8 +114,9 @@ def _rename_checkpoints(
 def _name_copies(
     flow: MirrorFlow, names: Collection[str], copied: Collection[str]
 ) -> dict[str, str]:
-    """Upstream topics that the flow copies -> what their copies are called on the target. Two that
-    share a topic there are left out.
+    """Return upstream topic -> name of its copy on the target, of topics that the flow copies.
+
+    Two that share a topic there are left out.
     """
     found = {topic: find_remote_topic(flow, topic, names) for topic in copied}
     times = Counter(found.values())
@@ -123,8 +128,9 @@ def _name_copies(
 
 
 def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
-    """Partitions that another flow copies too, whose syncs lie in the same topic: a sync does not
-    say whose it is.
+    """Return partitions that another flow copies too, with its syncs in the same topic.
+
+    A sync does not name its flow.
     """
     others = {
         (mirror_flow.connect_cluster, mirror_flow.connector)
@@ -141,7 +147,7 @@ def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPart
 
 
 class _Samples:
-    """What was asked for, from before the window on."""
+    """Samples of the tables, from before the window on."""
 
     def __init__(self, base: Path, window: ReportWindow) -> None:
         self._base = base
@@ -162,7 +168,10 @@ class _Samples:
     def positions(
         self, kafka: str, topics: dict[str, str]
     ) -> dict[ReportGroupPartition, Series[int]]:
-        """By what each of these topics is called upstream."""
+        """Return committed offsets by group and upstream partition.
+
+        topics    names on this Kafka cluster -> upstream names
+        """
         named = ", ".join(quote_text(group) for group in sorted(self._window.groups))
         of_groups = f"AND group_id IN ({named})" if named else ""
         query = f"""
@@ -196,7 +205,7 @@ class _Samples:
 
 
 def _records(base: Path, flow: MirrorFlow, window: ReportWindow) -> tuple[float, FailoverInputs]:
-    """Until when records are known, and what they say."""
+    """Return the time until which all records are known, and the records."""
     syncs, checkpoints = flow.offset_syncs, locate_checkpoints(flow)
     assert syncs is not None
     assert checkpoints is not None
@@ -215,7 +224,10 @@ def _records(base: Path, flow: MirrorFlow, window: ReportWindow) -> tuple[float,
 
 
 def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
-    """While a pipeline catches up, that a batch was read late says nothing of how far it came."""
+    """Raise HistoryError while the pipeline has a backlog on one of these Kafka clusters.
+
+    During catch-up, the time of the last batch does not show how far it has read.
+    """
     status = pipeline_status.read_status(base)
     for feed in () if status is None else status.feeds:
         if feed.kafka in kafkas and feed.behind:
@@ -226,7 +238,7 @@ def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
 
 
 def _find_offsets_topic(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
-    """Where the connector's offsets are: in a topic of its own, or in its cluster's."""
+    """Return the connector's offsets topic: its own, or its Connect cluster's; None if unknown."""
     topics = {
         topic.connector: topic.at
         for topic in reader.read_topics(base)

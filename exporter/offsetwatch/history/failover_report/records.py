@@ -1,9 +1,8 @@
-"""Records of one flow up to the end of a past window: syncs, checkpoints, the connector's commits,
-and when tasks may have begun anew. No JVM.
+"""Records of a flow for a failover report: syncs, checkpoints, commits, and task restarts. No JVM.
 
-Of records before the window only what still counts in it is taken: of syncs the corners of the
-lines they lie on (state/mirror/offset_translation.py needs no others), of checkpoints and commits
-the newest of each.
+They reach up to the end of a past window. Of records before the window only those that still count
+in it are read: of syncs the corners of the lines they lie on (state/mirror/offset_translation.py
+needs no others), of checkpoints and commits the newest of each.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
 
 @dataclass(frozen=True, slots=True)
 class ReportWindow:
-    """Unix seconds, both included. `groups`: only these; empty for all of them."""
+    """Start and end in Unix seconds, both included. `groups`: only these; empty for all of them."""
 
     since: float
     until: float
@@ -55,7 +54,7 @@ class ReportWindow:
 
 
 def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[LoggedSync]:
-    """In the order of the log. Of those before the window, the corners of their lines."""
+    """Yield syncs in the order of the log; before the window, the corners of their lines."""
     query = f"""
         WITH {_build_log_query(topic, OFFSET_SYNCS, _SYNC)}, placed AS (
             SELECT *, sync_upstream - sync_downstream AS line,
@@ -87,7 +86,7 @@ def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[
 def read_checkpoints(
     base: Path, topic: KafkaTopic, window: ReportWindow
 ) -> Iterator[LoggedCheckpoint]:
-    """In the order of the log. Of those before the window, the newest of each key."""
+    """Yield checkpoints in the order of the log; before the window, the newest of each key."""
     query = f"""
         WITH {_build_log_query(topic, CHECKPOINTS, "key, observation")}, placed AS (
             SELECT *, lead(settled) OVER own AS until, lead(holes) OVER own AS holes_after
@@ -122,7 +121,10 @@ def read_checkpoints(
 def read_commits(
     base: Path, flow: MirrorFlow, home: KafkaTopic, window: ReportWindow
 ) -> Iterator[LoggedCommit]:
-    """Of the flow's MirrorSourceConnector, in order of time; before the window, the newest ones."""
+    """Yield commits of the flow's MirrorSourceConnector, in order of time.
+
+    Of those before the window, the newest of each partition.
+    """
     mine = (
         f"connector = {quote_text(flow.connector)} AND mirror_cluster = {quote_text(flow.source)} "
         f"AND connect_cluster = {quote_text(flow.connect_cluster)} AND canonical"
@@ -149,7 +151,7 @@ def read_commits(
 
 
 def _build_log_query(topic: KafkaTopic, kind: str, columns: str) -> str:
-    """These columns of a topic's rows, with
+    """Build SQL for these columns of a topic's rows, with three more.
 
     generation    when the first record of the topic under this id was read
     settled       since when it was in its log: not later than it was read, nor than any behind it
@@ -178,8 +180,9 @@ def _build_until_condition(window: ReportWindow) -> str:
 
 
 def _order_by_time(rows: pa.Table) -> list[tuple[Any, ...]]:
-    """In order of time as well, where a topic was created again: what stood in the old one stood
-    there before anything did in the new one.
+    """Return the rows with times that never decrease, also where a topic was created again.
+
+    Records of the old topic were in it before any in the new one.
     """
     found: list[tuple[Any, ...]] = []
     least = float("inf")
@@ -190,8 +193,10 @@ def _order_by_time(rows: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> list[float]:
-    """When a checkpoint task of this Connect cluster may have begun anew: at each word of a worker
-    on one, and before anybody listened. Empty where its status topic is not recorded.
+    """Return when a checkpoint task of this Connect cluster may have been restarted.
+
+    That is when the status topic was first read, and at each status record of such a task since.
+    Empty where that topic is not recorded.
     """
     name = f"connect_cluster = {quote_text(connect_cluster)} AND error IS NULL"
     configured = f"""
@@ -220,10 +225,10 @@ def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> lis
 
 
 def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
-    """All that these Kafka clusters' topics held by this moment has been read.
+    """Return the time until which all records of these Kafka clusters' topics have been read.
 
-    A batch takes in what was there when it was planned, a moment before its rows are stamped. So
-    of a cluster that is quiet nothing is certain until something comes; that proves all before it.
+    A batch covers what was there when it was planned, a moment before its rows are stamped. So for
+    an idle cluster nothing is certain until a record comes; that proves everything before it.
     """
     query = """
         SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka
@@ -237,12 +242,12 @@ def _build_topic_condition(topic: KafkaTopic) -> str:
 
 
 def query_rows(base: Path, table: Table, query: str) -> pa.Table:
-    """What a query makes of a table, which it calls `records`. Raises HistoryError."""
+    """Return the result of a query on a table, which it calls `records`. Raises HistoryError."""
     return reader.run_query(base, query, records=table)
 
 
 def iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Its rows, with times in Unix seconds."""
+    """Yield the rows of a table, with times in Unix seconds."""
     columns = []
     for column in rows.columns:
         if pa.types.is_timestamp(column.type):

@@ -1,16 +1,16 @@
-"""What moving a group to the target of a flow would have met, at moments that are past. Pure.
+"""Replay of a flow in the past: the failover cost of each group at each sample. Pure.
 
-The daemon's own arithmetic (state/failover/cost.py, state/mirror/offset_translation.py,
-state/mirror/lag.py), asked again of what was known at each sample of a group's position: everything
-is taken as of that sample, never as of the minute it is shown for, or a position a minute old would
-be held against a checkpoint of now. read.py reads what this needs, summary.py makes minutes of what
-it finds.
+It applies the daemon's own arithmetic (state/failover/cost.py, state/mirror/offset_translation.py,
+state/mirror/lag.py) to what was known at each sample of a group's position. Everything is taken as
+of that sample, never as of the minute it is displayed for: a position a minute old would otherwise
+be compared with a newer checkpoint. load.py reads the inputs, summary.py makes minutes of the
+results.
 
-A number is left out for the daemon's reasons (failover.py), and where
+A number is left out for the daemon's reasons (state/failover/groups.py), and where
 
 - records of that time may not have been read into the tables yet;
-- compaction may have taken the checkpoint that was the newest then: offsets are missing behind the
-  one before, and no run was there to read them.
+- compaction may have deleted the checkpoint that was the newest then: offsets are missing behind
+  the one before, and no run was there to read them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class FailoverUnknownReason(StrEnum):
-    """Why there is no number. Names are only ever added."""
+    """Reasons why a number is unknown. Names are only ever added."""
 
     NOT_SAMPLED = "not_sampled"
     NOT_READ = "not_read"
@@ -60,11 +60,11 @@ class FailoverUnknownReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailoverOutcome:
-    """What a group would have met in one partition at one sample of its position.
+    """Failover cost of a group in one partition at one sample of its position.
 
-    pace      records a second that it has gone on by, lately; None if it stood still, went back or
-              was not watched for long enough
-    why       of a re-read that is not known
+    pace      the group's rate of late, in records a second; None if it stood still, went back or
+              was not sampled for long enough
+    why       why the re-read is unknown
     """
 
     position: int
@@ -78,13 +78,13 @@ class FailoverOutcome:
 
 @dataclass(frozen=True, slots=True)
 class UnreplicatedRecords:
-    """What the target did not have of one partition at one sample of its log's end.
+    """Records of one partition that the target lacked at one sample of its log's end.
 
     replicated    the last upstream offset known to be there
-    records       after it, at most: what is no record, and what came in the minute since the commit
-                  that tells of it, counts too
-    age_s_min, age_s_max    between which the age of the oldest of them lay; the latter None where
-                  nobody looked early enough
+    records       after it, at most: offsets without a record, and records that came in the minute
+                  since the commit that reports them, count too
+    age_s_min, age_s_max    bounds on the age of the oldest of them; the latter None where no sample
+                  was early enough
     """
 
     end: int
@@ -95,7 +95,7 @@ class UnreplicatedRecords:
 
 
 class FailoverReplay:
-    """The flow as it was, moved on from moment to moment. For one pass through the samples."""
+    """State of the flow, replayed forward in time. For one pass through the samples."""
 
     def __init__(self, known: FailoverInputs) -> None:
         self._known = known
@@ -110,7 +110,7 @@ class FailoverReplay:
         self._rounds = sorted({moment for ends in known.here.values() for moment in ends.times})
 
     def forward(self, moment: float) -> None:
-        """Take in all that was in the logs by this moment; never back."""
+        """Apply all records that were in the logs by this time; it never goes back."""
         for restart in self._restarts.until(moment):
             self._read_syncs(restart)
             for syncs, _ in self._read.values():
@@ -134,12 +134,15 @@ class FailoverReplay:
             self._read[sync.where] = (syncs, sync)
 
     def syncs_of(self, where: TopicPartition) -> PartitionSyncs | None:
-        """What the syncs told of an upstream partition."""
+        """Return the syncs of an upstream partition; None if they may be another flow's."""
         known = self._read.get(where)
         return None if known is None or where in self._known.not_ours else known[0]
 
     def moment(self, member: ReportGroupPartition, place: int) -> FailoverOutcome:
-        """Of the sample at this place; forward() has come to its time, and no farther."""
+        """Return the outcome at the sample with this index; forward() must have reached its time.
+
+        It must not have gone farther.
+        """
         positions = self._known.positions[member]
         event_time, position = positions.times[place], positions.values[place]
         group, topic, partition = member
@@ -185,7 +188,7 @@ class FailoverReplay:
         )
 
     def exposure(self, where: TopicPartition, place: int) -> UnreplicatedRecords:
-        """Of the log's end at this place, as moment()."""
+        """Return the unreplicated records at the log-end sample with this index, as moment()."""
         ends = self._known.here[where]
         moment, bounds = ends.times[place], ends.values[place]
         replicated = self._replicated(where) if moment <= self._known.read_until else None
@@ -198,15 +201,19 @@ class FailoverReplay:
         return UnreplicatedRecords(bounds.end, replicated, lag.records, least, most)
 
     def _replicated(self, where: TopicPartition) -> int | None:
-        """The commit alone: timestamps of two writers do not tell which syncs came after it."""
+        """Return the last committed offset; None without one.
+
+        Syncs do not count: timestamps of two writers do not tell which syncs came after the commit.
+        """
         commit = self._copied.get(where)
         return None if commit is None else commit.offset
 
     def _hidden(self, said: LoggedCheckpoint) -> bool:
-        """May a later one have been there, which compaction took before anybody had read it?
+        """Check whether compaction may have deleted a later checkpoint before it was read.
 
-        While a run was there to read, what is missing is what transactions leave in a log: to take
-        a record, compaction would need a newer one of its key, a new segment and a minute.
+        While a run was there to read, missing offsets are those that transactions leave in a log:
+        to delete a record, compaction would need a newer one of its key, a new segment and a
+        minute.
         """
         if said.whole or said.until is None:
             return False
@@ -219,7 +226,7 @@ class FailoverReplay:
 
 
 class _RecordCursor(Generic[T]):
-    """Records, each handed out once its time has come."""
+    """Cursor over records in order of time; each is returned once."""
 
     def __init__(self, records: Sequence[T], when: Callable[[T], float]) -> None:
         self._records = records
@@ -241,8 +248,9 @@ def replay_samples(
     dict[ReportGroupPartition, Series[FailoverOutcome]],
     dict[TopicPartition, Series[UnreplicatedRecords]],
 ]:
-    """Every sample in this span, in one pass: what each group would have met, and what the target
-    did not have of each partition.
+    """Return the outcomes of groups and the unreplicated records at every sample in this span.
+
+    One pass covers both.
     """
     moments: dict[ReportGroupPartition, Series[FailoverOutcome]] = {
         member: Series() for member in known.positions
@@ -278,7 +286,10 @@ def _select_samples(
 
 
 def compute_group_rate(positions: Series[int], place: int) -> float | None:
-    """Records a second by which a position went on before this sample. See Moment."""
+    """Return the records a second by which a position advanced before this sample.
+
+    None as in FailoverOutcome.
+    """
     moment, position = positions.times[place], positions.values[place]
     first = place
     while first > 0 and moment - positions.times[first - 1] <= RATE_WINDOW_S:
@@ -321,8 +332,9 @@ def _explain_unknown(
 def _compute_age_bounds(
     ends: Series[SampledLogBounds], place: int, following: int
 ) -> tuple[float, float | None]:
-    """Between which the age of the record at this offset lies, at this sample: it was there at the
-    first one whose end is beyond it, and not at the one before.
+    """Return bounds on the age of the record at this offset, at this sample.
+
+    It existed at the first sample whose end is beyond it, and not at the one before.
     """
     moment, first = ends.times[place], place
     while first > 0 and following < ends.values[first - 1].end <= ends.values[first].end:

@@ -1,9 +1,9 @@
-"""Minutes and figures of what replay.py finds: what is drawn, printed and stored. Pure.
+"""Summary of a replay by the minute: curves and figures that are drawn, printed and stored. Pure.
 
-A minute has what the newest sample says that is no older than STALE_S. A group's figure is that of
-all its partitions together, and is not known where one of them is not: a sum of what is known would
-look better than it was. Figures are those of minutes that were: the median and the 95th percentile
-are such ones too (nearest rank), so integers stay exact.
+A minute has the newest sample that is no older than STALE_S. A group's figure is that of all its
+partitions together, and is unknown where one of them is: a sum of the known ones would look better
+than it was. Figures are values of actual minutes: the median and the 95th percentile too (nearest
+rank), so integers stay exact.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ SampledMinutes = list[tuple[float, T] | None]
 class PartitionMinutes:
     """A partition, minute by minute, each with the time of its sample.
 
-    group        None: the partition alone, whoever reads it; `moments` is empty then
-    begun        of how many minutes at the front nothing was committed yet, and nothing is missing
+    group        None: the partition alone, whichever group reads it; `moments` is then empty
+    begun        the number of minutes at the start before the first commit; none of their values
+                 counts as missing
     """
 
     group: str | None
@@ -54,7 +55,7 @@ class PartitionMinutes:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of so many minutes, `known` ones; None where none is."""
+    """Figures over `of` minutes, `known` of them with a value; None where none has one."""
 
     known: int
     of: int
@@ -65,7 +66,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class WorstMinute:
-    """A minute, and what the figure was."""
+    """A minute, and the value of the figure."""
 
     at: float
     value: float
@@ -73,12 +74,12 @@ class WorstMinute:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """What is drawn of a group, or of the flow (which has the last three).
+    """Curves of a group, or of the flow (which has the last three).
 
-    reread, skip     records that the group would have read again, or never, had it moved then
-    reread_s         how long reading them again would have taken it, each partition at its own pace
-    missing          upstream records that the target did not have, at most
-    age_min, age_max seconds between which the age of the oldest of them lay
+    reread, skip        records that the group would have read again, or never, after a failover
+    reread_s            how long reading them again would have taken, each partition at its own rate
+    missing             upstream records that the target did not have, at most
+    age_min, age_max    bounds on the age of the oldest of them, in seconds
     """
 
     reread: Curve
@@ -91,9 +92,9 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class FailoverSummary:
-    """A group, or the flow (`group` is None).
+    """Summary of a group, or of the flow (`group` is None).
 
-    unknown    for how many minutes of partitions a re-read is not known, by reason
+    unknown    the number of minutes of partitions with an unknown re-read, by reason
     worst      minutes by the name of a curve
     """
 
@@ -107,7 +108,7 @@ class FailoverSummary:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything. `minutes` are the moments that each curve has a value of."""
+    """Failover report of a flow. `minutes` are the times that each curve has a value of."""
 
     connect_cluster: str
     source: str
@@ -124,7 +125,7 @@ CURVE_NAMES: Final = ("reread", "skip", "reread_s", "missing", "age_min", "age_m
 
 
 def list_minutes(since: float, until: float) -> list[float]:
-    """The whole minutes in between. Raises HistoryError if there is none."""
+    """Return the whole minutes in between. Raises HistoryError if there is none."""
     first, last = math.ceil(since / STEP_S), math.floor(until / STEP_S)
     if last < first:
         raise HistoryError("there is no whole minute in that time")
@@ -137,7 +138,7 @@ def build_report(
     moments: Mapping[ReportGroupPartition, Series[FailoverOutcome]],
     exposures: Mapping[TopicPartition, Series[UnreplicatedRecords]],
 ) -> Report:
-    """See the module. Raises HistoryError where that would be too much to hold."""
+    """Return the report. Raises HistoryError where it would have more than MINUTES_MAX rows."""
     if (len(moments) + len(exposures)) * len(minutes) > MINUTES_MAX:
         raise HistoryError(
             f"{len(moments)} partitions of groups over {len(minutes)} minutes are more than "
@@ -251,7 +252,7 @@ def _summarize_members(
 
 
 def compute_reread_s(outcome: FailoverOutcome) -> float | None:
-    """Seconds that reading them again would take at the pace that the group went on at."""
+    """Return the seconds to read the records again at the group's rate; None if one is unknown."""
     if not outcome.met.reread:
         return None if outcome.met.reread is None else 0.0
     return None if outcome.pace is None else outcome.met.reread / outcome.pace
@@ -272,7 +273,7 @@ def _combine_partitions(
     of: Callable[[PartitionMinutes], SampledMinutes[T]],
     put: Callable[[Iterable[float]], float],
 ) -> Curve:
-    """Of all partitions that were there, if every one is known."""
+    """Return the curve over all partitions that had begun; None in minutes where one is unknown."""
     found: Curve = []
     samples = [(member.begun, of(member)) for member in members]
     for place in range(len(minutes)):
@@ -298,12 +299,12 @@ def _figures(curve: Curve) -> Figures:
 
 
 def _compute_percentile(ordered: list[float], part: float) -> float | None:
-    """Nearest rank: the least value that so large a part of them does not exceed."""
+    """Return the nearest rank: the least value that this part of the values does not exceed."""
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)] if ordered else None
 
 
 def _find_worst_minutes(curve: Curve, minutes: Sequence[float]) -> tuple[WorstMinute, ...]:
-    """The highest, one of each episode, above 0."""
+    """Return the highest minutes above 0, at most one for each episode."""
     ranked = sorted(
         ((value, moment) for value, moment in zip(curve, minutes, strict=True) if value),
         key=lambda one: (-one[0], one[1]),
@@ -318,7 +319,7 @@ def _find_worst_minutes(curve: Curve, minutes: Sequence[float]) -> tuple[WorstMi
 
 
 def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:
-    """What is to be said of the answer as a whole."""
+    """Yield the notes on the report as a whole."""
     if known.flow.read_committed:
         yield (
             "the flow copies committed records only: what is missing counts to the end of the "

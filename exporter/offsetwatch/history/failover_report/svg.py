@@ -1,8 +1,7 @@
-"""Curves over time as HTML with SVG inside, in plain text: a page that nobody has to fetch anything
-for. Pure.
+"""Plots of curves over time as HTML with inline SVG, without anything to fetch. Pure.
 
-The SVG is stretched to whatever width there is; what is to be read stands beside it as text, which
-is not. What is not known is a gap in a curve and a shade behind it.
+The SVG is stretched to the available width; labels stand beside it as text, which is not stretched.
+Unknown values are a gap in a curve and a shade behind it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _TICKS_MIN: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10
 
 @dataclass(frozen=True, slots=True)
 class PlotLine:
-    """A curve, what it is called, and the class that it is drawn by."""
+    """A curve, its label, and the CSS class that it is drawn by."""
 
     name: str
     drawn_by: str
@@ -36,13 +35,13 @@ class PlotLine:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Curves in so many steps, each of `minutes` minutes."""
+    """Division of curves into `count` steps of `minutes` minutes each."""
 
     count: int
     minutes: int
 
     def of(self, curve: Curve) -> Curve:
-        """The highest that is known in each step."""
+        """Return the highest known value in each step."""
         found: Curve = []
         for step in range(self.count):
             part = curve[step * self.minutes : (step + 1) * self.minutes]
@@ -50,7 +49,7 @@ class _Steps:
         return found
 
     def unknown(self, curves: Sequence[Curve]) -> list[bool]:
-        """Steps in which something is not known."""
+        """Return for each step whether it has an unknown value."""
         return [
             any(None in curve[step * self.minutes : (step + 1) * self.minutes] for curve in curves)
             for step in range(self.count)
@@ -60,7 +59,7 @@ class _Steps:
 def plot(
     title: str, minutes: Sequence[float], lines: Sequence[PlotLine], shown: Callable[[float], str]
 ) -> str:
-    """A figure of HTML. `shown` says a value with its unit."""
+    """Return a figure as HTML. `shown` formats a value with its unit."""
     each = math.ceil(len(minutes) / STEPS_MAX)
     steps = _Steps(math.ceil(len(minutes) / each), each)
     curves = [steps.of(line.values) for line in lines]
@@ -94,7 +93,7 @@ def plot(
 
 
 def _path(curve: Curve, top: float) -> str:
-    """Steps: a value holds until the next. Without one the line ends."""
+    """Return the path of a step curve: a value holds until the next; without one the line ends."""
     wide = WIDTH / len(curve)
     found: list[str] = []
     pen = False
@@ -124,7 +123,7 @@ def _gaps(unknown: list[bool]) -> Iterator[str]:
 
 
 def _ticks(minutes: Sequence[float]) -> Iterator[str]:
-    """Round times of day, at most so many."""
+    """Yield labels at round times of day; TICKS_MAX bounds their number."""
     span_min = len(minutes) or 1
     every_s = STEP_S * next(
         (at for at in _TICKS_MIN if span_min / at <= TICKS_MAX), math.ceil(span_min / TICKS_MAX)

@@ -1,8 +1,8 @@
-"""Bronze: every record of the offset topics, bytes and meaning, exactly once.
+"""Bronze: every record of the recorded topics, raw bytes and decoded, exactly once.
 
-One stateless stream per Kafka cluster; nothing here keeps state, so a checkpoint is disposable and
-the code may change under it. Good and undecodable rows go to one table in one commit, which says
-which batch of which stream it is: a batch that comes again, after a kill, is known.
+There is one stateless stream per Kafka cluster, so a checkpoint is disposable and the code may
+change under it. Good and undecodable rows go to one table in one commit, which names the stream and
+the number of the batch: a batch that is repeated after a kill is recognised.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def open_kafka_stream(
     starting: Mapping[str, Mapping[str, int]],
     offsets_per_trigger_max: int,
 ) -> DataFrame:
-    """The stream of raw records, from these offsets on if it has no checkpoint yet.
+    """Return the stream of raw records, from these offsets on if it has no checkpoint yet.
 
-    failOnDataLoss stays on: a topic that was created again, or whose log start passed us, must stop
-    the stream. Without it Spark goes on in silence, having lost what nobody can bring back.
+    failOnDataLoss stays on: if a topic was created again, or its log start passed us, the stream
+    must stop. Without it Spark goes on without notice, and those records are lost.
     """
     return (
         spark.readStream.format("kafka")
@@ -78,11 +78,11 @@ def write_bronze_files(
 
 
 class Sink:
-    """Takes the batches of one stream into bronze. Spark calls it from a thread of its own.
+    """Sink of one stream's batches into bronze. Spark calls it from a thread of its own.
 
-    vouch      raises if the topics are not those of `by_topic` any more; asked after a batch was
-               read and before it counts, as Spark looks at names and offsets only
-    failure    what the last batch failed with, if it did; Spark is told no more than that it did
+    vouch      raises if the topics are not those of `by_topic` any more; called after a batch was
+               read and before it counts, as Spark checks names and offsets only
+    failure    the error of the last batch, if it failed; Spark only gets to know that it did
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Sink:
         self._committing = threading.Lock()
 
     def __call__(self, records: DataFrame, number: int) -> None:
-        """Store this batch, if it is not yet."""
+        """Store this batch, if it is not stored yet."""
         try:
             self._store(records, number)
         except Exception as exc:  # noqa: BLE001 - stream.py raises it, whatever it is
@@ -114,14 +114,16 @@ class Sink:
             raise HistoryError(f"batch {number} was not stored") from None
 
     def close(self) -> None:
-        """Commit nothing any more: a stopped stream's batch may still be at work, and who comes
-        after it goes by what bronze holds now.
+        """Refuse all further commits.
+
+        A stopped stream's batch may still be at work, and its successor relies on what bronze holds
+        now.
         """
         with self._committing:
             self._closed = True
 
     def stored(self, number: int) -> commits.AddedRows:
-        """What this batch added; asked for once."""
+        """Return the rows that this batch added; one call per batch."""
         return self._stored.pop(number, commits.AddedRows(0, 0))
 
     def _store(self, records: DataFrame, number: int) -> None:

@@ -1,8 +1,8 @@
-"""Kafka records -> bronze rows, as Arrow batches. The pipeline's only Python over data; no Spark.
+"""Bronze rows from Kafka records, as Arrow batches. The pipeline's only Python over data; no Spark.
 
-Runs on Spark executors, inside bronze.py's mapInArrow. It adds nothing to what offsetwatch.decode
-says, and a row NEVER raises: one hostile record would stop the stream for ever. Each distinct key
-of a batch is decoded once, because keys are few and values are many.
+It runs on Spark executors, inside bronze.py's mapInArrow. It adds nothing to the results of
+offsetwatch.decode, and a row NEVER raises: one hostile record would stop the stream for ever. Each
+distinct key of a batch is decoded once, because keys are few and values are many.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _SECRET_KINDS = frozenset({STATUS, CONFIGS})
 
 @dataclass(frozen=True, slots=True)
 class RecordedTopic:
-    """What a topic holds, and whose it is."""
+    """Kind of a topic's records, the Connect cluster that owns it, and its id."""
 
     kind: str
     connect_cluster: str | None
@@ -86,10 +86,10 @@ def resolve_recorded_topics(
     topic_ids: Mapping[KafkaTopic, str],
     beside: Iterable[AuxiliaryTopic] = (),
 ) -> dict[KafkaTopic, RecordedTopic]:
-    """The role of every topic to be read. Raises HistoryError if one would have two.
+    """Return the kind of every topic to be read. Raises HistoryError if one would have two.
 
     A topic whose id is not given is refused: without it, a topic created again under the same name
-    could not be told from the old one, and its records would be taken for repetitions.
+    could not be distinguished from the old one, and its records would count as repetitions.
     """
     claims: dict[KafkaTopic, set[tuple[str, str | None]]] = {}
     for offsets in topology.offsets_topics:
@@ -127,10 +127,10 @@ def build_bronze_rows(
     kafka: str,
     read_at: datetime,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of bronze/records from what Spark's Kafka source gives, read at this moment.
+    """Yield rows of bronze/records from batches of Spark's Kafka source, read at `read_at`.
 
-    `day` is the record's own, clamped around that moment: producers' clocks are wrong by centuries
-    at times, and each crazy date would be a folder of its own.
+    `day` is the record's own, clamped around that time: producers' clocks are wrong by centuries at
+    times, and each such date would be a folder of its own.
     """
     today = (read_at.date() - date(1970, 1, 1)).days
     least = pa.scalar(today - DAYS_BACK_MAX, pa.int32())
@@ -177,8 +177,10 @@ def _source_columns(rows: pa.RecordBatch) -> Columns:
 def _source_values(
     keys: list[SourceKey | Undecodable], places: list[int], raws: list[bytes | None]
 ) -> list[list[object]]:
-    """What `_source_value` says of each, as columns. A value as a worker writes it, which is nearly
-    every one, is parsed once, and no object is made of it.
+    """Return the results of `_source_value` for all rows, as columns.
+
+    A value as a worker writes it, which is nearly every one, is parsed once, without an object for
+    it.
     """
     known = [None if isinstance(key, Undecodable) else DIALECTS[key.dialect] for key in keys]
     texts: list[object] = []
@@ -216,7 +218,7 @@ def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
 
 
 def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[object, ...]:
-    """The value under an unreadable key is nobody's: it stays bytes."""
+    """Return text, position, event time and error of a value; of an unreadable key, the error."""
     if isinstance(key, Undecodable):
         return (None, None, None, key.reason)
     offset = decode_value(raw)
@@ -267,7 +269,7 @@ def _observation(role: TopicKind, key: bytes | None, raw: bytes | None) -> tuple
 def _decode_distinct(
     raw_keys: pa.Array, decode: Callable[[bytes | None], Key]
 ) -> tuple[list[Key], pa.Array]:
-    """Each distinct key decoded once, and for every row the place of its key in that list."""
+    """Decode each distinct key once; return the results, and for every row its index in them."""
     encoded = raw_keys.dictionary_encode()
     distinct = [decode(raw) for raw in encoded.dictionary.to_pylist()]
     absent = len(distinct)  # the place of "no key": dictionary_encode leaves those rows null

@@ -1,9 +1,8 @@
-"""The generations of each Kafka cluster's stream on disk, and what Spark wrote of their progress.
+"""Generations of each Kafka cluster's stream on disk, and Spark's checkpoints of their progress.
 
-`_ckpt/<kafka>/g<N>` is Spark's own folder; beside it `g<N>.json` says what that generation reads
-and where it began. Of Spark's files only the two that say how far it is are read; where they are
-not as expected, the checkpoint counts as gone, which costs nothing
-(history/tables/stream_generations.py).
+`_ckpt/<kafka>/g<N>` is Spark's own folder; beside it `g<N>.json` holds the topics and the start of
+that generation. Of Spark's files only those that hold its progress are read; where they are not as
+expected, the checkpoint counts as lost, which costs nothing (history/tables/stream_generations.py).
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ SparkOffsets = dict[
 
 
 def find_checkpoint_folder(base: Path, kafka: str, number: int) -> Path:
-    """Where Spark keeps the progress of a generation; a cluster's name may hold a slash."""
+    """Return Spark's folder for the progress of a generation; a cluster's name may hold a slash."""
     return _find_cluster_folder(base, kafka) / f"g{number}"
 
 
 def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
-    """The newest generation; None if there was none yet."""
+    """Return the newest generation; None if there was none yet."""
     path = _find_cluster_folder(base, kafka)
     names = [] if not path.is_dir() else [entry.name for entry in path.iterdir()]
     found = [_GENERATION.fullmatch(name) for name in names]
@@ -60,7 +59,7 @@ def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
 
 
 def write_generation(base: Path, kafka: str, plan: StreamPlan) -> None:
-    """Write down what a generation is, before Spark starts it. Raises HistoryError."""
+    """Write the file of a generation, before Spark starts it. Raises HistoryError."""
     path = _find_cluster_folder(base, kafka)
     document = {"topics": dict(plan.topics), "starts": format_spark_offsets(plan.starts)}
     partial = path / f"g{plan.number}.json.partial"
@@ -73,7 +72,7 @@ def write_generation(base: Path, kafka: str, plan: StreamPlan) -> None:
 
 
 def format_spark_offsets(offsets: Mapping[StreamPartition, int]) -> SparkOffsets:
-    """As Spark's Kafka source wants its offsets."""
+    """Return offsets in the format of Spark's Kafka source."""
     found: SparkOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -81,7 +80,7 @@ def format_spark_offsets(offsets: Mapping[StreamPartition, int]) -> SparkOffsets
 
 
 def parse_spark_offsets(offsets: SparkOffsets) -> dict[StreamPartition, int]:
-    """The reverse of vector."""
+    """Return the offsets of Spark's format; the reverse of format_spark_offsets."""
     return {
         (topic, int(partition)): offset
         for topic, by_partition in offsets.items()
@@ -96,7 +95,7 @@ def _find_cluster_folder(base: Path, kafka: str) -> Path:
 def _progress(
     checkpoint: Path,
 ) -> tuple[dict[StreamPartition, int] | None, dict[StreamPartition, int] | None]:
-    """How far the batches are done, and how far the newest one goes; None if nobody knows."""
+    """Return the offsets of the last batch that is done, and of the newest one; None if unknown."""
     planned = _find_newest_number(checkpoint / "offsets")
     if planned is None:
         return None, None

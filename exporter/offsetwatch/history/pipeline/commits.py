@@ -1,9 +1,9 @@
-"""The one way into the tables: Spark computes rows, its workers write files, this process commits.
+"""Writes into the tables: Spark computes rows, its workers write files, this process commits them.
 
-A commit is one line of a Delta log (delta-rs), made by the process that holds the run's lock and by
-nobody else: what a killed or stopped run has left of Spark can write files, and files that are not
-committed are nobody's. It costs a third of what Spark's own writer for Delta does, in which rows
-pass one by one, and every write is a program of its own.
+A commit is one line of a Delta log (delta-rs). Only the process that holds the run's lock makes
+one: Spark tasks left by a killed or stopped run can write files, and files that are not committed
+belong to no table. It costs a third of Spark's own writer for Delta, in which rows pass one by one,
+and every write is a program of its own.
 """
 
 from __future__ import annotations
@@ -54,26 +54,27 @@ BatchTransform = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class IdempotentWrite:
-    """A write that counts once, however often it is tried: number `number` of the series `app`
-    (Delta's txn). A table that has taken in this number or a higher one has done so for good.
+    """A write that counts once, however often it is tried: number `number` of the series `app`.
+
+    Both are Delta's txn. A table that has applied this number or a higher one has done so for good.
     """
 
     app: str
     number: int
 
     def done(self, base: Path, table: Table) -> bool:
-        """Has the table taken it in?"""
+        """Check whether the table has applied it."""
         return self.done_in(read.open_table(base, table))
 
     def done_in(self, there: DeltaTable) -> bool:
-        """Has this version of a table taken it in?"""
+        """Check whether this version of a table has applied it."""
         last = there.transaction_version(self.app)
         return last is not None and last >= self.number
 
 
 @dataclass(frozen=True, slots=True)
 class AddedRows:
-    """What a write added. `undecodable` rows are those whose `error` says why."""
+    """Rows that a write added. `undecodable` rows are those whose `error` says why."""
 
     rows: int
     undecodable: int
@@ -81,7 +82,7 @@ class AddedRows:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One that was written (files.store)."""
+    """A file that was written (tables/parquet.py, write_files)."""
 
     path: str
     size: int
@@ -89,7 +90,7 @@ class File:
     stats: str
 
     def stored(self) -> AddedRows:
-        """What is in it."""
+        """Return the number of rows in it."""
         stats = json.loads(self.stats)
         rows = int(stats["numRecords"])
         return AddedRows(rows, rows - int(stats["nullCount"].get(COUNTED_COLUMN, rows)))
@@ -97,18 +98,17 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class FragmentedPartition:
-    """A part of a table, by the values that it is partitioned by ({}: all of it), whose rows want
-    to lie in so many files, in order.
-    """
+    """A partition of a table ({}: all of it) whose rows should be in `wanted` files, in order."""
 
     partition: Mapping[str, str]
     wanted: int
 
 
 def create(base: Path, table: Table) -> None:
-    """Make the table if it is not there; give one of an older version the columns that came since,
-    which are null in its old rows. Raises HistoryError if it is another table, or what is left of
-    one.
+    """Create the table if it does not exist; add columns that a table of an older version lacks.
+
+    Those columns are null in its old rows. Raises HistoryError if it is another table, or the
+    remains of one.
     """
     with _translate_errors(f"creating {table.path}"):
         if not DeltaTable.is_deltatable(str(table.at(base))):
@@ -148,7 +148,7 @@ def _type(name: str) -> PrimitiveType:
 
 
 def read_last_committed(base: Path, table: Table, app: str) -> int | None:
-    """The last number of this series that the table has taken in."""
+    """Return the last number of this series that the table has applied; None if there is none."""
     return read.open_table(base, table).transaction_version(app)
 
 
@@ -160,9 +160,9 @@ def write_frame(
     *,
     through: BatchTransform | None = None,
 ) -> list[File]:
-    """Compute these rows of a table, and write them into files. The only part that takes long.
+    """Compute these rows of a table, and write them into files. Only this step takes long.
 
-    through    makes the rows, on the executors, of batches of whatever the frame holds
+    through    makes the rows, on the executors, from batches of whatever the frame holds
     """
     at = str(table.at(base))
 
@@ -179,7 +179,7 @@ def _parse_file(row: Any) -> File:
 def write_batches(
     batches: Iterable[pa.RecordBatch], base: Path, table: Table, name: str = PART_PREFIX
 ) -> list[File]:
-    """Rows of a table that need not be computed, in files."""
+    """Write rows of a table that need not be computed into files."""
     found = []
     with _translate_errors(f"writing {table.path}"):
         for files in write_files(batches, table, str(table.at(base)), name):
@@ -188,7 +188,7 @@ def write_batches(
 
 
 def build_batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
-    """A few rows, in the order of the table's columns."""
+    """Return a batch of a few rows, in the order of the table's columns."""
     columns = list(zip(*rows, strict=True)) or [()] * len(table.columns)
     arrays = [
         pa.array(values, field.type) for values, field in zip(columns, table.schema, strict=True)
@@ -199,7 +199,7 @@ def build_batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
 def append(
     files: list[File], base: Path, table: Table, turn: IdempotentWrite | None = None
 ) -> AddedRows:
-    """Add these files to the table, in one commit; none if the turn was done before."""
+    """Add these files to the table, in one commit; add none if the turn was done before."""
     there = read.open_table(base, table)
     if turn is not None and turn.done_in(there):
         return AddedRows(0, 0)
@@ -217,7 +217,7 @@ def replace(
     *,
     days: Days | None = None,
 ) -> None:
-    """Put these files in the place of all that the table has, or has of some days."""
+    """Replace all files of the table, or those of some days, by these files."""
     there = read.open_table(base, table)
     if turn is None or not turn.done_in(there):
         of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
@@ -226,8 +226,9 @@ def replace(
 
 
 def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[FragmentedPartition]:
-    """The parts of a table with several files that are not all in its order; of days, those before
-    `today`: of the others more are to come.
+    """Return the partitions of a table with several files that are not all in its order.
+
+    Of days, only those before `today`: the others will get more files.
     """
     files: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for added in _list_files(read.open_table(base, table)):
@@ -244,7 +245,7 @@ def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[Fr
 
 
 def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[str, str]) -> None:
-    """Put these files, of the same rows in a better order, in the place of those of a partition."""
+    """Replace the files of a partition by these files, of the same rows in a better order."""
     there = read.open_table(base, table)
     removed = [
         RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], dict(partition))
@@ -256,8 +257,9 @@ def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[st
 
 
 def vacuum(base: Path, table: Table) -> None:
-    """Delete files that have been no part of the table for RETAIN_HOURS, and those that never were
-    and are as old. Nobody may be writing.
+    """Delete files that have been no part of the table for RETAIN_HOURS or longer.
+
+    That includes files of this age that never were part of it. Nothing else may write meanwhile.
     """
     there = read.open_table(base, table)
     with _translate_errors(f"writing {table.path}"):
@@ -267,7 +269,7 @@ def vacuum(base: Path, table: Table) -> None:
 
 
 def _list_files(there: DeltaTable) -> list[dict[str, Any]]:
-    """Those of its newest version: path, size_bytes, num_records, partition.*."""
+    """Return the files of its newest version: path, size_bytes, num_records, partition.*."""
     found: list[dict[str, Any]] = pa.table(there.get_add_actions(flatten=True)).to_pylist()
     return found
 

@@ -1,4 +1,4 @@
-"""What a run refuses to do, because the tables would no longer hold what they promise."""
+"""Check of a requested cut against what a run has read, before gold is computed at it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Cut = Mapping[KafkaTopic, Mapping[int, int]]
 
 
 def refuse_unread(cut: Cut, reached: Cut) -> None:
-    """Gold as of a moment that has not been seen yet would be a guess."""
+    """Raise HistoryError if the cut names an unread offset: gold there would be a guess."""
     for topic, offsets in cut.items():
         for partition, offset in offsets.items():
             read_to = reached.get(topic, {}).get(partition)

@@ -1,9 +1,9 @@
-"""Gold: how far each source partition and each replicated partition is, at a cut through bronze.
+"""Gold: position of each source partition and each replicated partition, at a cut through bronze.
 
-Window functions over Kafka-offset order, so a whole recomputation is always the right answer; only
-source partitions with several raw keys are judged in Python. The rules are the edge's
-(state/connect/source_offsets.py, state/mirror/replicated_partitions.py) and a test holds them
-together. Each transform is DataFrame -> DataFrame and opens and closes with a select.
+It uses window functions over Kafka-offset order, so a whole recomputation is always right; only
+source partitions with several raw keys are decided in Python. The rules are the daemon's
+(state/connect/source_offsets.py, state/mirror/replicated_partitions.py), and a test compares both.
+Each transform is DataFrame -> DataFrame and opens and closes with a select.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
 
 
 def select_before_cut(bronze: DataFrame, cut: DataFrame) -> DataFrame:
-    """The records before the cut. A partition that the cut does not name lies behind it entirely.
+    """Return the records before the cut. A partition that the cut does not name lies behind it.
 
-    `cut` has the columns of gold/cursor. Naming topic ids, it leaves out what was read from a topic
-    of the same name that no longer exists.
+    `cut` has the columns of gold/cursor. As it names topic ids, records of a deleted topic of the
+    same name are left out.
     """
     return (
         bronze.join(
@@ -48,16 +48,17 @@ def select_before_cut(bronze: DataFrame, cut: DataFrame) -> DataFrame:
 
 
 def compute_source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
-    """The record of every source partition that its task looks up, and how many other raw keys hold
-    an offset of it.
+    """Return the record of every source partition that its task looks up, and its variants.
 
-    `topics` has connect_cluster, connector, kafka, topic: where each Connect cluster keeps its
-    offsets (connector null), and each connector that has a topic of its own. Connect reads that one
-    topic: what only the cluster's own holds of such a connector has no offset
+    `variants` counts other raw keys that hold an offset of the source partition.
+
+    `topics` has connect_cluster, connector, kafka, topic: the offsets topic of each Connect cluster
+    (connector null), and of each connector that has a topic of its own. Connect reads that one
+    topic: an offset of such a connector that only the cluster's own topic holds does not count
     (state/connect/connect_cluster.py).
 
     Connect finds an offset by the bytes of its key. Bytes that no worker writes are never looked
-    up: they count as a variant until a tombstone takes them away.
+    up: they count as a variant until a tombstone deletes them.
     """
     readable = _mark_used_records(records, topics)
     used = readable.where("used")
@@ -90,7 +91,11 @@ def compute_source_partitions(records: DataFrame, topics: DataFrame) -> DataFram
 
 
 def _mark_used_records(records: DataFrame, topics: DataFrame) -> DataFrame:
-    """Decoded records of offsets topics; `used` where Connect looks, `shadow` where it did once."""
+    """Return decoded records of offsets topics, marked by whether Connect reads them.
+
+    used      Connect reads this topic for the connector
+    shadow    Connect's shared topic, of a connector with a topic of its own
+    """
     own = topics.where(sf.col("connector").isNotNull()).withColumnsRenamed(
         {"kafka": "own_kafka", "topic": "own_topic"}
     )
@@ -122,10 +127,11 @@ def _mark_used_records(records: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def _select_effective_records(records: DataFrame) -> DataFrame:
-    """The newest record under the raw key that the task looks up, `unsure` where that is one of
-    several, or where it stands in several logs that say different things and no timestamps tell
-    which is newer: then it is the newest of them, without what it says. `others` counts the raw
-    keys beside it that hold an offset.
+    """Return the newest record under the raw key that the task looks up.
+
+    unsure    several raw keys may be that key; or several logs hold different offsets under it, and
+              no timestamps tell the newer. Then the record is the newest, without its contents
+    others    how many other raw keys hold an offset
     """
     by_key = _select_newest(records, *SOURCE_COLUMN_NAMES, "key").withColumn(
         "keys", sf.count("*").over(Window.partitionBy(*SOURCE_COLUMN_NAMES))
@@ -163,8 +169,9 @@ def _select_effective_records(records: DataFrame) -> DataFrame:
 
 
 def _find_contested_keys(records: DataFrame) -> DataFrame:
-    """The raw keys whose newest records in several logs give a task different offsets, at times
-    that are no further apart than clocks are.
+    """Return raw keys whose newest records in several logs give a task different offsets.
+
+    Their timestamps differ by no more than clocks may (SKEW_S_MAX).
     """
     in_log = Window.partitionBy(*SOURCE_COLUMN_NAMES, "key", *LOG_COLUMN_NAMES).orderBy(
         sf.col("koffset").desc()
@@ -209,7 +216,7 @@ _CHOICE_SCHEMA = pa.schema(
 
 
 def _choose_keys(records: pa.Table) -> pa.Table:
-    """Which raw key counts, of the source partitions of one connector that have several."""
+    """Return the raw key that counts, for source partitions of one connector that have several."""
     rows = list(convert_rows(records))
     keys: dict[str, set[bytes]] = {}
     for row in rows:
@@ -230,7 +237,7 @@ def _choose_keys(records: pa.Table) -> pa.Table:
 
 
 def _select_shadowed_partitions(readable: DataFrame, whole: DataFrame) -> DataFrame:
-    """Source partitions that Connect lists with a null offset, as only the shared topic has one."""
+    """Return partitions that Connect lists with a null offset: only the shared topic has one."""
     return (
         _select_newest(readable.where(sf.col("shadow") & sf.col("canonical")), *SOURCE_COLUMN_NAMES)
         .where(sf.col("source_offset").isNotNull() & (sf.col("source_offset") != "null"))
@@ -246,14 +253,14 @@ def _select_shadowed_partitions(readable: DataFrame, whole: DataFrame) -> DataFr
 
 
 def select_progress(partitions: DataFrame) -> DataFrame:
-    """gold/progress, from source_partitions."""
+    """Return gold/progress, from compute_source_partitions."""
     return partitions.select(*GOLD_PROGRESS.names)
 
 
 def select_newest_syncs(records: DataFrame) -> DataFrame:
-    """The newest sync of every upstream partition in every offset-syncs topic.
+    """Return the newest sync of every upstream partition in every offset-syncs topic.
 
-    An undecodable one is passed over: what is replicated, the commit alone says.
+    An undecodable one is left out: the commit alone gives the replicated offset.
     """
     readable = records.where(
         (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNotNull()
@@ -267,16 +274,17 @@ def select_newest_syncs(records: DataFrame) -> DataFrame:
 
 
 def compute_flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFrame) -> DataFrame:
-    """gold/flow_progress: the committed offsets of each flow, joined with its newest syncs.
+    """Return gold/flow_progress: the committed offsets of each flow, joined with its newest syncs.
 
-    `flows` has connect_cluster, connector, source, target, syncs_kafka, syncs_topic. An entry under
-    another alias than the flow's is dead, the task never looks it up; a partition without a
+    `flows` has connect_cluster, connector, source, target, syncs_kafka, syncs_topic. An offset
+    under another alias than the flow's is never looked up by the task. A partition without a
     committed offset has no row, whatever its syncs say: it will be replicated from the start again.
-    A sync does not say whose it is: where several flows that share a syncs topic have a position in
-    one partition, none of them is given its syncs (the edge does the same, state/book.py).
+    A sync does not name its flow: where several flows that share a syncs topic have a position in
+    one partition, none of them gets its syncs (the daemon does the same, state/book.py).
 
-    What is replicated is the commit: timestamps of two writers do not tell which syncs came after
-    it. The edge, which reads both as they come, may know of more (state/mirror/sync_lead.py).
+    The replicated offset is the commit: timestamps of two writers do not tell which syncs came
+    after it. The daemon, which reads both as they come, may know of more
+    (state/mirror/sync_lead.py).
     """
     committed = partitions.where(
         sf.col("mirror_cluster").isNotNull() & sf.col("pos").isNotNull()
@@ -304,11 +312,11 @@ def compute_flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFr
 
 
 def _select_newest(records: DataFrame, *subject: str) -> DataFrame:
-    """The newest record of each subject.
+    """Return the newest record of each subject.
 
     In one log that is the highest offset, whatever the timestamps say. One subject in two logs (a
-    changed partition count, a foreign writer) is ordered by its timestamps, which tell nothing
-    where they are no further apart than clocks are: then it is any of them (see _contested).
+    changed partition count, a foreign writer) is ordered by its timestamps. Where these differ by
+    no more than clocks do, the order is arbitrary (see _find_contested_keys).
     """
     in_log = Window.partitionBy(*subject, *LOG_COLUMN_NAMES).orderBy(sf.col("koffset").desc())
     across = Window.partitionBy(*subject).orderBy(
@@ -333,7 +341,7 @@ FLOWS_DDL = (
 
 
 def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
-    """gold/topics."""
+    """Return the rows of gold/topics."""
     found: list[tuple[str | None, ...]] = [
         (topic.connect_cluster, topic.connector, topic.at.kafka, topic.at.topic)
         for topic in topology.offsets_topics
@@ -342,7 +350,7 @@ def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
 
 
 def build_flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:
-    """Of FLOWS_DDL, as `compute_flow_progress` takes them."""
+    """Return rows of FLOWS_DDL, the input of `compute_flow_progress`."""
     return [
         (
             flow.connect_cluster,

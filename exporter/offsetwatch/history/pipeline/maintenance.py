@@ -1,8 +1,7 @@
-"""Upkeep of the tables: many small files become few, in an order that lets questions open few of
-them, what no version needs any more goes, and bronze is counted.
+"""Maintenance of the tables: compaction of small files, vacuum, and a count of bronze.
 
-Files of the
-current day are left alone, as they are still being written.
+Compaction sorts the rows, so that queries open few files. Files of the current day are left alone,
+as they are still being written.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from offsetwatch.history.tables.schemas import BRONZE_RECORDS, SILVER, TABLES, T
 
 @dataclass(frozen=True, slots=True)
 class TableUpkeep:
-    """One table: how many files its newest version has, before and after."""
+    """Number of files in the newest version of a table, before and after."""
 
     path: str
     files_before: int
@@ -37,7 +36,10 @@ class TableUpkeep:
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What was done. `doubled` counts identities that bronze holds more than once: none, ever."""
+    """Result of maintenance.
+
+    doubled    identities that bronze holds more than once: always 0
+    """
 
     tables: tuple[TableUpkeep, ...]
     rows: int
@@ -45,7 +47,7 @@ class Upkeep:
 
 
 def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = None) -> Upkeep:
-    """See the module. Raises HistoryError."""
+    """Finish a killed silver run, sort and vacuum the tables, count bronze. Raises HistoryError."""
     now = clock or SystemClock()
     if not reader.has_tables(base, (BRONZE_RECORDS,)):
         raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
@@ -89,7 +91,7 @@ def _sort_partition(
 
 
 def count_rows(base: Path) -> tuple[int, int]:
-    """Rows of bronze, and identities that it holds more than once. Needs no JVM."""
+    """Return the rows of bronze, and the identities that it holds more than once. Needs no JVM."""
     query = """
         SELECT coalesce(sum(times), 0) AS stored,
                coalesce(sum(CASE WHEN times > 1 THEN 1 ELSE 0 END), 0) AS doubled

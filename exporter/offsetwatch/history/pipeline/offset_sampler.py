@@ -1,9 +1,9 @@
-"""Where mirrored logs ended and where their groups stood, looked at while the pipeline runs.
+"""Samples of mirrored logs' ends and of committed group offsets, taken while the pipeline runs.
 
-Offsets topics say how far a mirror is and never how much there
-was to do, and nothing keeps what a consumer group had committed a week ago: without these samples
-nobody could say later what lag was usual, or what a failover would have met. What is not sampled is
-unknown for ever, and stays so: a round that fails is a hole, and never fails a run.
+Offsets topics hold the position of a mirror and never the log end, and nothing retains the commits
+of a consumer group for a week: without these samples the usual lag, or the cost of a past failover,
+would be unknown. What is not sampled stays unknown. A round that fails leaves a hole, and never
+fails a run.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _PENDING_ROWS_MAX: Final = 500_000  # rows that wait to be written: some hundred
 
 
 class _GroupOffsetsQuery(NamedTuple):
-    """A consumer group, and what to ask of it on each Kafka cluster."""
+    """A consumer group, and the partitions to query on each Kafka cluster."""
 
     group: str
     places: dict[str, set[TopicPartition]]
 
 
 class _CheckpointKey(msgspec.Struct):
-    """What an observation of a checkpoint says of whose it is (decode/topic_records.py)."""
+    """Fields of an observed checkpoint that identify it (decode/topic_records.py)."""
 
     group: str
     topic: str
@@ -60,7 +60,7 @@ class _CheckpointKey(msgspec.Struct):
 
 
 class Sampler:
-    """See the module. Rows wait until `write`. Not thread-safe."""
+    """Sampler of log ends and group offsets. Rows wait until `write`. Not thread-safe."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Sampler:
         admins: Mapping[str, KafkaAdmin],
         clock: UnixClock,
     ) -> None:
-        """`admins` of the Kafka clusters that may be asked; a flow on another one is left out."""
+        """Build a sampler. A flow on a Kafka cluster without an entry in `admins` is left out."""
         self._base = base
         self._flows = tuple(flows)
         self._admins = admins
@@ -79,8 +79,10 @@ class Sampler:
         self._refused: set[str] = set()
 
     def take(self) -> None:
-        """Ask once, about what the tables name now. Groups first: one beyond the end of its log is
-        one then, and not a log end that was too old.
+        """Take one sample of everything that the tables name now.
+
+        Group offsets come first, so that a group beyond the end of its log is really beyond it, and
+        the log end is not merely too old.
         """
         if len(self._ends) + len(self._groups) > _PENDING_ROWS_MAX:
             return  # nothing could be written for very long, and that is told elsewhere
@@ -99,7 +101,7 @@ class Sampler:
             self._ends += self._bounds(at, kafka, places)
 
     def write(self) -> None:
-        """Put what was sampled into the tables. Raises HistoryError; it is kept then."""
+        """Write the pending samples into the tables. Raises HistoryError; it then retains them."""
         self._ends = _write_pending(self._ends, self._base, BRONZE_LOG_ENDS)
         self._groups = _write_pending(self._groups, self._base, BRONZE_GROUP_OFFSETS)
 
@@ -111,7 +113,7 @@ class Sampler:
     # --- what to ask -----------------------------------------------------------------------------
 
     def _mirrored(self, progress: Iterable[reader.FlowProgressRow]) -> Iterator[_ClusterPartition]:
-        """Both sides of every partition that a flow has committed an offset for."""
+        """Yield both sides of every partition that a flow has committed an offset for."""
         flows = {
             (mirror_flow.connect_cluster, mirror_flow.connector): mirror_flow
             for mirror_flow in self._flows
@@ -128,8 +130,9 @@ class Sampler:
                     yield kafka, TopicPartition(topic, row.partition)
 
     def _standing(self, progress: Collection[reader.FlowProgressRow]) -> list[_GroupOffsetsQuery]:
-        """Every group with a checkpoint; the newest ones, as the daemon (state/failover/groups.py)
-        asks about no more either.
+        """Return a query for every group with a checkpoint, newest first.
+
+        The daemon's limits on groups and partitions apply (state/failover/groups.py).
         """
         found: list[_GroupOffsetsQuery] = []
         for flow in self._flows:
@@ -164,7 +167,7 @@ class Sampler:
         return found
 
     def _checkpointed(self, kafka: str, topic: str) -> list[_CheckpointKey]:
-        """Newest first."""
+        """Return the keys of checkpoints in a topic, newest first."""
         query = f"""
             SELECT observation FROM records
             WHERE kind = '{CHECKPOINTS}' AND error IS NULL AND observation IS NOT NULL
@@ -177,7 +180,10 @@ class Sampler:
     # --- asking ----------------------------------------------------------------------------------
 
     def _committed(self, at: datetime, sides: _GroupOffsetsQuery) -> list[_Row]:
-        """Of both sides or of none: no row means that it has committed nothing there."""
+        """Return the group's committed offsets on both clusters; none if one of them fails.
+
+        No row means that the group has no commit there.
+        """
         found: list[_Row] = []
         for kafka, places in sides.places.items():
             try:
@@ -203,7 +209,7 @@ class Sampler:
         ]
 
     def _tell(self, what: str, why: ClientError) -> None:
-        """What is denied is said once; whatever else may pass."""
+        """Log a failure. A denial is logged once for each subject; any other failure may pass."""
         if what in self._refused:
             return
         if isinstance(why, AccessDenied):
@@ -212,7 +218,7 @@ class Sampler:
 
 
 def _write_pending(rows: list[_Row], base: Path, table: Table) -> list[_Row]:
-    """Nothing: what still waits to be written."""
+    """Write the rows. Return the rows that remain to be written: none."""
     if rows:
         commits.append(
             commits.write_batches([commits.build_batch(rows, table)], base, table), base, table

@@ -1,8 +1,8 @@
-"""The streams of a run, looked at while they run, for the status file
-(history/tables/pipeline_status.py).
+"""Progress of a run's streams, polled while they run, for the status file.
 
-Spark keeps what it says of the newest batches; of a trigger that found nothing
-new it says nothing, but a stream that waits for the next one is known to have come through it.
+The status file is history/tables/pipeline_status.py. Spark retains its reports of the newest
+batches. It reports no trigger that found nothing new, but a stream that waits for the next trigger
+has completed that one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ WRITE_S = 10.0  # how old the status may grow while there is nothing to do
 
 @dataclass(slots=True)
 class _StreamState:
-    """One stream: its newest batch that was counted, when that or a later trigger ended, which
-    query that was of, and whether this one was seen to have ended.
+    """State of a stream.
+
+    batch    the newest batch that was counted
+    at       when that batch or a later trigger ended
+    run      the id of the query that was polled last
+    ended    that query's end was counted
     """
 
     batch: tuple[str, int, str] | None = None
@@ -40,8 +44,9 @@ class _StreamState:
 
 
 class StreamProgressMonitor:
-    """See the module. `status` is what it keeps; `every_s` passes between two triggers, if there
-    are several.
+    """Monitor of a run's streams that writes `status`.
+
+    `every_s` is the time between two triggers of a continuous run; None for a single one.
     """
 
     def __init__(
@@ -61,14 +66,14 @@ class StreamProgressMonitor:
         self._written_at: float | None = None
 
     def until_ended(self, stream: BronzeStream) -> None:
-        """Look at all of them until this one has ended, however it did."""
+        """Poll all streams until this one has ended, for whatever reason."""
         with suppress(PySparkException):  # the stream itself says what failed
             while not stream.query.awaitTermination(POLL_INTERVAL_S):  # type: ignore[arg-type] # float: ok
                 self.look()
         self.look()
 
     def look(self) -> None:
-        """Take in what is new, and write it down."""
+        """Poll the streams, and write the status if something is new or it is WRITE_S old."""
         now = self._clock.now()
         with translate_spark_errors("asking a stream how far it is failed"):
             fresh = [self._look_at(stream, seen, now) for stream, seen in self._seen.items()]
@@ -104,8 +109,9 @@ class StreamProgressMonitor:
         return bool(fresh) or ended
 
     def _ended(self, run: str, stream: _StreamState, *, active: bool) -> bool:
-        """Count each query of a continuous run that ends, once: it may be seen to have ended, or
-        there is another in its place already.
+        """Count each query of a continuous run that ended, once. Return whether one did.
+
+        A query has ended if it is inactive, or if another one has replaced it.
         """
         replaced = stream.run not in (None, run) and not stream.ended
         if stream.run != run:
@@ -118,7 +124,7 @@ class StreamProgressMonitor:
 
 
 def count_unread(latest: str | None, read_to: str | None) -> int | None:
-    """Records between two of Spark's vectors of offsets; None if one of them does not tell."""
+    """Return the records between two of Spark's offset maps; None if one of them is incomplete."""
     ends: dict[str, dict[str, int]] = json.loads(latest or "null") or {}
     reached: dict[str, dict[str, int]] = json.loads(read_to or "null") or {}
     if not ends or ends.keys() != reached.keys():
@@ -135,13 +141,13 @@ def count_unread(latest: str | None, read_to: str | None) -> int | None:
 def _select_uncounted(
     newest: list[StreamingQueryProgress], key: tuple[str, int, str] | None
 ) -> list[StreamingQueryProgress]:
-    """Those that were not counted yet, oldest first."""
+    """Return the batches that were not counted yet, oldest first."""
     names = [_identity(progress) for progress in newest]
     return newest[names.index(key) + 1 :] if key in names else newest
 
 
 def _identity(progress: StreamingQueryProgress) -> tuple[str, int, str]:
-    """A batch without records has the number of the one that comes after it."""
+    """Return the identity of a batch; one without records has the number of the one after it."""
     return (str(progress.runId), progress.batchId, progress.timestamp)
 
 

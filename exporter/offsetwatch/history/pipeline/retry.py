@@ -1,8 +1,7 @@
-"""How often and how soon a stream that stopped is planned again. Pure; times are seconds of any
-clock that does not jump.
+"""Backoff of a stream that stopped: when it is planned again, and when the run gives up. Pure.
 
-Kafka may be away for as long as it likes; whatever else stops a stream again
-and again, and lets it read nothing in between, will not pass by itself.
+Times are seconds of any monotonic clock. Kafka may be unavailable for any time. Any other cause
+that stops a stream again and again, and lets it read nothing in between, will not pass by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ STEADY_S = 60.0  # a stream that has run for so long has got over what stopped t
 
 
 class StreamBackoff:
-    """See the module."""
+    """Backoff of one stream."""
 
     def __init__(self) -> None:
         self._plans = 0
@@ -22,20 +21,20 @@ class StreamBackoff:
 
     @property
     def exhausted(self) -> bool:
-        """Is it time to give up?"""
+        """Check whether it is time to give up."""
         return self._plans >= PLANS_MAX
 
     def due(self, now: float) -> bool:
-        """May it be tried now? The first time at once."""
+        """Check whether the stream may be planned now. The first time it may at once."""
         return self._next_at is None or now >= self._next_at
 
     def tried(self, now: float, *, counts: bool) -> None:
-        """It was, whether it seems to have worked or not; it `counts` unless Kafka was away."""
+        """Count an attempt, successful or not; it `counts` unless Kafka was unavailable."""
         self._plans += counts
         self._pause_s = min(max(PAUSE_S_MIN, 2 * self._pause_s), PAUSE_S_MAX)
         self._next_at = now + self._pause_s
 
     def runs(self, now: float, *, moved: bool) -> None:
-        """The stream runs, and has `moved` since or not."""
+        """Reset the backoff if the running stream has `moved`, or has run for STEADY_S."""
         if moved or (self._next_at is not None and now >= self._next_at + STEADY_S):
             self._plans, self._pause_s, self._next_at = 0, 0.0, None

@@ -1,7 +1,7 @@
-"""The verbs of the pipeline: Kafka -> bronze -> silver -> gold, once or for ever.
+"""Pipeline runs: Kafka -> bronze -> silver -> gold, once or continuously.
 
-What a table holds stands in tables.py, what is computed in bronze.py, silver.py
-and gold.py, how results are read (without any of this) in read.py.
+The contents of the tables are in tables/schemas.py, the computations in bronze.py, silver.py and
+gold.py, the readers (which need none of this) in tables/reader.py.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class PipelineSpec:
-    """Everything a run needs to know.
+    """Inputs of a run.
 
     base            the folder of all tables and checkpoints
     topology        which topics to read, and how they belong together
     kafka           librdkafka client properties by the cluster names of the topology
     topic_ids       Kafka's id of every topic; "" where the broker is too old to have any
-    beside          topics that are recorded too, and that no cut is made of
+    beside          topics that are recorded too, and are in no cut
     cadence_s       of a continuous run; a batch costs about a second of CPU, however small
     refine_s        how often a continuous run brings silver and gold up to date, if anything is
                     new: that costs ten CPU-seconds, however little it is
     max_offsets_per_trigger    bounds a batch's memory; half a million records fit a 1 GB heap
-    master          where Spark runs, unless whoever started this process has decided that already
+    master          where Spark runs, unless spark-submit, the environment or spark-defaults decide
     heap            of the JVM
     """
 
@@ -83,14 +83,14 @@ class PipelineSpec:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run did.
+    """Result of a run.
 
     rows_read       new rows in bronze, for every topic that is recorded
     undecodable     how many of those could not be decoded
     progress_rows, flow_rows    rows in gold now
     cut             the cut gold was computed at, by topic and partition
-    notices         what somebody should hear of: records that are missing for ever, streams that
-                    began anew, topics that are no longer read
+    notices         messages for the user: records that are permanently missing, streams that began
+                    a new generation, topics that are no longer read
     """
 
     rows_read: dict[KafkaTopic, int]
@@ -104,10 +104,10 @@ class RunReport:
 def run_available_now(
     spec: PipelineSpec, up_to: Cut | None = None, *, clock: UnixClock | None = None
 ) -> RunReport:
-    """Read all that the topics hold now into bronze, then compute silver and gold.
+    """Read all records that the topics hold now into bronze, then compute silver and gold.
 
-    Gold is computed as of `up_to`, or of everything read. In `up_to` a partition that is not named
-    counts as empty. Raises HistoryError if it lies beyond what could be read.
+    Gold is computed as of `up_to`, or of everything read. A partition that `up_to` does not name
+    counts as empty. Raises HistoryError if `up_to` lies beyond what could be read.
     """
     with _open_run(spec, short=True, clock=clock) as run:
         run.sampler.take()  # of this it can be told what was so, once all of before is read
@@ -128,12 +128,12 @@ def run_available_now(
 def run_continuous(
     spec: PipelineSpec, stop: threading.Event, *, clock: UnixClock | None = None
 ) -> RunReport:
-    """Follow the topics until `stop` is set; silver and gold follow by the minute.
+    """Follow the topics until `stop` is set; update silver and gold every `refine_s`.
 
-    Stops in an orderly way: streams first (a batch cut short is repeated by the next run, and
-    counts once), then gold once more if need be. A stream that fails is planned again: Kafka may be
-    away for a while, and a topic may be created again or lose its beginning. Raises HistoryError or
-    ClientError naming the cause if that does not help.
+    On a stop the streams end first (the next run repeats a batch cut short, which counts once),
+    then gold is updated once more if need be. A stream that fails is planned again: Kafka may be
+    unavailable for a while, and a topic may be created again or lose its beginning. Raises
+    HistoryError or ClientError naming the cause if that does not help.
     """
     with _open_run(spec, short=False, clock=clock) as run:
         with run.streams(every=f"{round(spec.cadence_s * 1000)} milliseconds"):
@@ -156,7 +156,7 @@ def run_continuous(
 
 @contextmanager
 def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> Iterator[_Run]:
-    """Everything that can be refused is refused before the JVM starts."""
+    """Yield a run. Everything that can be refused is refused before the JVM starts."""
     by_topic = resolve_recorded_topics(spec.topology, spec.topic_ids, spec.beside)
     if not by_topic:
         raise HistoryError("the topology names no topic to read")
@@ -202,7 +202,7 @@ def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Recorded
 
 
 class _Run:
-    """One run, with its session: the streams, and gold up to where they got."""
+    """A run with its session: the streams, and gold up to their progress."""
 
     def __init__(
         self,
@@ -230,7 +230,8 @@ class _Run:
     def streams(self, *, every: str | None) -> Iterator[None]:
         """Start the stream of every Kafka cluster; at exit stop those that still run.
 
-        With `every` they go on for ever at that interval, without it until what is there is read.
+        With `every` they read at that interval until stopped; with None until all that is there is
+        read.
         """
         with ExitStack() as started:
             for stream in self._streams:
@@ -246,14 +247,15 @@ class _Run:
         self._watch.look()
 
     def check(self) -> None:
-        """Keep every stream going. Raises HistoryError, ClientError if one cannot."""
+        """Restart streams that have ended. Raises HistoryError, ClientError if one cannot go on."""
         for stream in self._streams:
             stream.check()
         self._watch.look()
 
     def reached(self) -> Cut:
-        """The next offset of every partition, as far as the streams have committed; {} if one of
-        them has not come round to anything yet.
+        """Return the next offset of every partition by the streams' commits.
+
+        {} if one of the streams has not completed a batch yet.
         """
         reached: dict[KafkaTopic, Mapping[int, int]] = {}
         for stream in self._streams:
@@ -268,7 +270,7 @@ class _Run:
         return reached
 
     def follow(self) -> bool:
-        """Bring silver and gold up to date, if more was read than they hold; was it?"""
+        """Update silver and gold if more was read than they hold; return whether it did."""
         reached = self.reached()
         if not reached:
             return False
@@ -295,7 +297,7 @@ class _Run:
         self._refined = reached
 
     def learn(self) -> None:
-        """Learn what is usual, if that is due. Whatever keeps it from that keeps nothing else."""
+        """Learn baselines, if that is due. Log a failure; it does not fail the run."""
         base, now = self._spec.base, self._clock.now()
         try:
             if baselines.is_due(base, now):
@@ -304,13 +306,14 @@ class _Run:
             _log.warning("history_baselines_failed", reason=str(exc))
 
     def cut_of(self, reached: Cut) -> Cut:
-        """What gold is computed from, of what was read: offsets and syncs."""
+        """Return the part of what was read that gold is computed from: offsets and syncs."""
         beside = {each.at for each in self._spec.beside}
         return {topic: ends for topic, ends in reached.items() if topic not in beside}
 
     def _cut(self, reached: Cut) -> Cut:
-        """Below which everything was considered. A batch may be in bronze, and so in silver, a
-        moment before its stream says so.
+        """Return the offsets below which gold has every record.
+
+        A batch may be in bronze, and so in silver, a moment before its stream reports it.
         """
         stored = reader.read_silver_next_offsets(self._spec.base)
         return {
@@ -363,7 +366,7 @@ class _Run:
         ]
 
     def report(self) -> RunReport:
-        """What this run did."""
+        """Return the result of this run."""
         base = self._spec.base
         after = reader.summarize_bronze(base)
         self._watch.status.stored(_count_stored_rows(after))
@@ -386,7 +389,7 @@ class _Run:
 
 
 def _count_stored_rows(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[int, int]]:
-    """Decoded and undecodable rows in bronze, by Kafka cluster."""
+    """Return decoded and undecodable rows in bronze, by Kafka cluster."""
     found: dict[str, tuple[int, int]] = {}
     for topic in topics:
         decoded, undecodable = found.get(topic.at.kafka, (0, 0))

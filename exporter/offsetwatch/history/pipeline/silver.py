@@ -1,9 +1,9 @@
-"""Silver: one clean row per commit with what it changed, rates, and the state at the end of days.
+"""Silver: one clean row per commit with its change, rates, and the state at the end of each day.
 
-Native Spark but for history/tables/commit_changes.py; each transform is DataFrame -> DataFrame and
-opens and closes with a select. What a run adds depends on the records alone and on silver/newest,
-where the last run ended, never on how the records were cut into runs: a test holds many runs
-against one.
+It is native Spark but for history/tables/commit_changes.py; each transform is DataFrame ->
+DataFrame and opens and closes with a select. The result of a run depends on the records alone and
+on silver/newest, where the last run ended, never on how the records were split into runs: a test
+compares many runs with one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RAW_KEY = (
 
 
 def select_unread(records: DataFrame, logs: DataFrame) -> DataFrame:
-    """The bronze records behind what silver/logs has."""
+    """Return the bronze records after those that silver/logs covers."""
     seen = sf.broadcast(logs.select(*LOG_COLUMN_NAMES, "next_offset"))
     return (
         records.join(seen, on=list(LOG_COLUMN_NAMES), how="left")
@@ -48,7 +48,7 @@ def select_unread(records: DataFrame, logs: DataFrame) -> DataFrame:
 
 
 def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
-    """silver/commits: the fresh records that tasks may look up, against those before them."""
+    """Return silver/commits: fresh records that tasks may look up, against those before them."""
     rows = _select_canonical(fresh).withColumn("fresh", sf.expr("true"))
     held = _select_canonical(newest).withColumn("fresh", sf.expr("false"))
     before = Window.partitionBy(*_RAW_KEY).orderBy("koffset")
@@ -82,7 +82,7 @@ def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
 
 
 def merge_newest(held: DataFrame, fresh: DataFrame) -> DataFrame:
-    """silver/newest, after these records. A sync that cannot be decoded takes no other's place."""
+    """Return silver/newest after these records. A sync that cannot be decoded replaces no other."""
     last = Window.partitionBy(*LOG_COLUMN_NAMES, "key").orderBy(sf.col("koffset").desc())
     says_nothing = (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNull()
     return (
@@ -94,7 +94,7 @@ def merge_newest(held: DataFrame, fresh: DataFrame) -> DataFrame:
 
 
 def merge_logs(held: DataFrame, fresh: DataFrame) -> DataFrame:
-    """silver/logs, after these records."""
+    """Return silver/logs after these records."""
     added = fresh.groupBy("kind", "connect_cluster", *LOG_COLUMN_NAMES).agg(
         sf.min("koffset").alias("first_offset"),
         (sf.max("koffset") + 1).alias("next_offset"),
@@ -120,7 +120,7 @@ def merge_logs(held: DataFrame, fresh: DataFrame) -> DataFrame:
 
 
 def compute_rates(commits_of_days: DataFrame) -> DataFrame:
-    """silver/rates of whole days, from all the commits of them."""
+    """Return silver/rates of whole days, from all the commits of them."""
     begins = sf.timestamp_seconds(sf.floor(_seconds("at") / RATE_S) * RATE_S)
     changed = ~sf.col("change").isin(Order.SAME.value, RESET)
     return (
@@ -143,12 +143,12 @@ def compute_rates(commits_of_days: DataFrame) -> DataFrame:
 
 
 def build_snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataFrame:
-    """silver/snapshots for `days` (one column, day), from the newest snapshot before all of them
-    and the commits since.
+    """Return silver/snapshots for `days` (one column, day).
 
-    At the end of a day, the record with the highest offset counts among those of that day or
-    before. One whose timestamp lies behind that of an earlier record takes its place from its own
-    day on, so what an earlier day with a higher offset outdoes is never seen.
+    They follow from the newest snapshot before all of these days and the commits since. At the end
+    of a day, the record with the highest offset counts among those of that day or before. A record
+    stamped earlier than one before it counts from its own day on, unless an earlier day has a
+    higher offset.
     """
     subject = Window.partitionBy(*_RAW_KEY)
     by_day = subject.orderBy("day")
@@ -170,8 +170,9 @@ def build_snapshots(base: DataFrame, later: DataFrame, days: DataFrame) -> DataF
 
 
 def _classes(records: DataFrame) -> DataFrame:
-    """Return the class of each connector, as its config topic tells: null for one that has had
-    several, as what an offset meant is then not known.
+    """Return the class of each connector by its config topic.
+
+    It is null for a connector that has had several: the meaning of an offset is then unknown.
     """
     configured = sf.get_json_object("observation", "$.settings.class_name").alias("class")
     return (

@@ -1,9 +1,9 @@
-"""Silver brought up to date with bronze, each record once, however often a run is killed.
+"""Job that brings silver up to date with bronze, each record once, however often a run is killed.
 
-A run takes the files that bronze has won since the last one.
-What it is about to do is written down first (`silver/run.json`); every table that a run adds to
-takes a run in once, by its number (Delta's txn), and silver/logs takes it in last. So a run that
-was killed is done again with the same files, and what it had done already is passed over.
+A run takes the files that bronze has got since the last one. It first records its plan
+(`silver/run.json`). Every table that a run adds to applies a run once, by its number (Delta's txn),
+and silver/logs applies it last. So a run that was killed is repeated with the same files, and the
+parts that are done are skipped.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _GLOB = re.compile(r"([\[\]{}*?\\])")
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One run: the files of bronze at version `until` that it did not have at version `since`.
+    """A run: the files of bronze at version `until` that it did not have at version `since`.
 
-    table   bronze's own id, by which another table in its place is noticed
+    table   bronze's own id, by which another table in its place is recognised
     """
 
     run: int
@@ -70,12 +70,12 @@ def refine(spark: SparkSession, base: Path, today: date) -> None:
 
 
 def is_finished(base: Path) -> bool:
-    """Is no run under way that was killed?"""
+    """Check whether no killed run is left to finish."""
     return _find_unfinished_run(base) is None
 
 
 def finish(spark: SparkSession, base: Path, today: date) -> None:
-    """Finish the run that was begun, if one was: the files that it reads must not go before."""
+    """Finish a killed run, if there is one: the files that it reads must not be deleted before."""
     unfinished = _find_unfinished_run(base)
     if unfinished is not None:
         with translate_spark_errors("computing silver failed"):
@@ -88,7 +88,7 @@ def _find_unfinished_run(base: Path) -> _Run | None:
 
 
 def _plan_runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
-    """The run that was begun and not finished, and the one to begin; None where there is none."""
+    """Return the run to finish, and the run to begin; None where there is none."""
     table, version = str(bronze.metadata().id), bronze.version()
     done = lake.read_last_committed(base, SILVER_LOGS, APP) or 0
     last = _read_run_file(base)
@@ -133,7 +133,7 @@ def _find_run_file(base: Path) -> Path:
 
 
 class _Refinement:
-    """One run, under way."""
+    """Execution of one run."""
 
     def __init__(self, spark: SparkSession, base: Path, run: _Run) -> None:
         self._spark = spark
@@ -142,8 +142,10 @@ class _Refinement:
         self._turn = lake.IdempotentWrite(APP, run.run)
 
     def carry_out(self, today: date) -> None:
-        """Do what is not done of it. The order matters: silver/newest is where this run began until
-        its commits are in, and silver/logs says that all is.
+        """Execute the steps of the run that are not done.
+
+        The order matters: silver/newest is the start of this run until its commits are stored, and
+        silver/logs marks the whole run as done.
         """
         held = self._load(SILVER_LOGS)
         # Not kept in memory: each use reads other columns, and they are quicker read again.
@@ -158,8 +160,10 @@ class _Refinement:
         return _load(self._spark, self._base, table)
 
     def _won(self) -> DataFrame:
-        """The records in the files of this run. Files that only hold old records in a new order, as
-        maintenance makes them, are among them; silver.unread knows those.
+        """Return the records in the files of this run.
+
+        They include files with old records in a new order, which maintenance writes;
+        silver.select_unread leaves those out.
         """
         schema = BRONZE_RECORDS.ddl().replace(" NOT NULL", "")
         reader = self._spark.read.schema(schema)
@@ -193,8 +197,9 @@ class _Refinement:
 def _close_days(
     spark: SparkSession, base: Path, today: date, *, again_from: date | None = None
 ) -> None:
-    """Rates and a snapshot of each day that is over, and again of those from a day on that has got
-    more commits.
+    """Write rates and a snapshot of each day that is over.
+
+    Days from `again_from` on have got more commits, and are written again.
     """
     there = read.list_days(base, SILVER_SNAPSHOTS)
     over = [day for day in read.list_days(base, SILVER_COMMITS) if day < today]
@@ -228,7 +233,7 @@ def _load(spark: SparkSession, base: Path, table: Table) -> DataFrame:
 
 
 def _first_day(fresh: DataFrame) -> date | None:
-    """The oldest that these records add a commit to."""
+    """Return the oldest day that these records add a commit to."""
     commits = fresh.where(sf.col("kind") == CONNECT_OFFSETS)
     (row,) = commits.agg(sf.min("day").alias("day")).collect()
     found: date | None = row["day"]
@@ -236,7 +241,7 @@ def _first_day(fresh: DataFrame) -> date | None:
 
 
 def _list_bronze_files(base: Path, version: int) -> set[str] | None:
-    """Those of bronze at a version; None if nobody knows that version any more."""
+    """Return the files of bronze at a version; None if that version is no longer available."""
     try:
         return set(DeltaTable(str(BRONZE_RECORDS.at(base)), version=version).file_uris())
     except DeltaError:

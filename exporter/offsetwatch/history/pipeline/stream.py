@@ -1,8 +1,8 @@
-"""The stream of one Kafka cluster into bronze: begun, followed, and brought past what stops it.
+"""Stream of one Kafka cluster into bronze: start, supervision, and recovery from what stops it.
 
-Before anything is read, what Kafka has is held against what bronze has and what the checkpoint says
-(history/tables/stream_generations.py), so that no topic is taken for another, and no record is read
-twice or left out in silence. A continuous stream that ends by itself is planned like that again.
+Before it reads, Kafka's topics are compared with bronze and with the checkpoint
+(history/tables/stream_generations.py), so that no topic is mistaken for another, and no record is
+read twice or left out without notice. A continuous stream that ends by itself is planned again.
 """
 
 from __future__ import annotations
@@ -55,11 +55,10 @@ _POISON = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """How far a stream has committed: the next offset of every partition, and the id of each topic
-    that they are offsets of. Both are {} if it has not come round to anything yet.
+    """Progress of a stream: the next offset of every partition, and the id of each topic.
 
-    Taken from the stream and not from the rows, because transaction markers and compaction leave
-    offsets without a row.
+    Both are {} if it has not completed a batch yet. They come from the stream and not from the
+    rows, because transaction markers and compaction leave offsets without a row.
     """
 
     ends: Mapping[KafkaTopic, Mapping[int, int]]
@@ -67,7 +66,7 @@ class StreamProgress:
 
 
 class BronzeStream:
-    """See the module. `notices` is what a person should hear of."""
+    """Stream of one Kafka cluster into bronze. `notices` are messages for the user."""
 
     def __init__(
         self, spark: SparkSession, base: Path, feed: Feed, going_on: StreamPlan, clock: UnixClock
@@ -91,21 +90,21 @@ class BronzeStream:
 
     @property
     def kafka(self) -> str:
-        """The cluster that it reads."""
+        """Return the name of the cluster that it reads."""
         return self._feed.kafka
 
     @property
     def query(self) -> StreamingQuery:
-        """What runs now, once it was started; another after a record that had to be passed."""
+        """Return the current query of a started stream; skipping a record starts another one."""
         assert self._query is not None
         return self._query
 
     def stored(self, batch: int) -> commits.AddedRows:
-        """What a batch of the query that runs now added; asked for once."""
+        """Return the rows that a batch of the current query added; one call per batch."""
         return commits.AddedRows(0, 0) if self._sink is None else self._sink.stored(batch)
 
     def start(self, every: str | None) -> None:
-        """Read at this interval, or, without one, until what is there now is read."""
+        """Read at this interval; with None, read until everything that is there now is read."""
         if self._plan.why is not None and self._query is None:
             self._begin(self._plan)
         self._every = every
@@ -114,7 +113,7 @@ class BronzeStream:
         self._query_ids = {topic: role.topic_id for topic, role in self._feed.by_topic.items()}
 
     def stop(self) -> None:
-        """End it, if it still runs."""
+        """Stop the query, if it still runs."""
         if self._sink is not None:
             self._sink.close()
         with translate_spark_errors(f"stopping the stream of kafka {self._feed.kafka} failed"):
@@ -122,7 +121,7 @@ class BronzeStream:
                 self._query.stop()
 
     def finish(self) -> None:
-        """Wait until all is read. Raises HistoryError."""
+        """Wait until everything is read. Raises HistoryError."""
         while True:
             try:
                 self._failure()
@@ -133,10 +132,10 @@ class BronzeStream:
                 return
 
     def check(self) -> None:
-        """Keep it going: a stream that has ended by itself is planned anew, and goes on.
+        """Plan and start the stream again if it has ended by itself.
 
-        As often as retry.py says. Raises what it was, HistoryError or ClientError, if that did not
-        help.
+        StreamBackoff (retry.py) limits how often. Raises the cause, HistoryError or ClientError, if
+        that did not help.
         """
         if self._broken is None:
             self._broken = self._ended()
@@ -147,7 +146,7 @@ class BronzeStream:
             self._plan_again(self._broken)
 
     def reached(self) -> StreamProgress:
-        """How far it is, whichever query got it there."""
+        """Return the progress of the stream, over all its queries."""
         assert self._query is not None
         with translate_spark_errors(f"asking the stream of kafka {self._feed.kafka} failed"):
             progress = self._query.lastProgress
@@ -166,7 +165,7 @@ class BronzeStream:
     # --- going on --------------------------------------------------------------------------------
 
     def _ended(self) -> OffsetwatchError | None:
-        """Why it does not run any more; None if it does."""
+        """Return why it does not run any more; None if it does."""
         assert self._query is not None
         with translate_spark_errors(f"asking the stream of kafka {self._feed.kafka} failed"):
             active = self._query.isActive
@@ -182,8 +181,9 @@ class BronzeStream:
         raise HistoryError(f"the stream of kafka {self._feed.kafka} ended without being asked to")
 
     def _replaced(self) -> HistoryError | None:
-        """Ends the stream if a topic is not the one it was: of one that was created again and has
-        as many records as were read, Spark would wait for more.
+        """Stop the stream and return the error if a topic was created again.
+
+        If the new topic has as many records as were read, Spark would wait for more.
         """
         try:
             self._vouch()
@@ -195,7 +195,7 @@ class BronzeStream:
         return None
 
     def _vouch(self) -> None:
-        """Raises HistoryError if a topic is not the one it was, ClientError if nobody can say."""
+        """Raise HistoryError if a topic was created again, ClientError if its id cannot be read."""
         found = self._admin.topic_ids(self._feed.by_topic)
         for topic, role in sorted(self._feed.by_topic.items()):
             if found[topic] != role.topic_id:
@@ -273,7 +273,7 @@ class BronzeStream:
         return paced.start()
 
     def _begin(self, going_on: StreamPlan) -> None:
-        """Gaps first: a generation that has begun must not have left one unsaid."""
+        """Record the gaps, then the new generation, so that a generation has no unrecorded gap."""
         known = reader.read_gaps(self._base, self._feed.kafka)
         fresh = [gap for gap in going_on.gaps if gap not in known]
         if fresh:
@@ -306,9 +306,9 @@ class BronzeStream:
         commits.append(commits.write_batches(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
 
     def _passed(self, failure: HistoryError) -> bool:
-        """Get past a record whose timestamp Spark cannot hold; False if that is not what it was.
+        """Skip a record whose timestamp Spark cannot hold; return False if that is not the failure.
 
-        No option skips it. What lies before it is read as a batch, the record becomes a gap, and
+        No option skips it. The records before it are read as a batch, the record becomes a gap, and
         the next generation begins behind it.
         """
         found = _POISON.search(collect_error_text(failure))
@@ -332,7 +332,10 @@ class BronzeStream:
         return True
 
     def _next_offsets(self) -> dict[StreamPartition, int]:
-        """Behind what bronze holds, or where this generation began if that is further on."""
+        """Return the next offset of each partition: behind its newest record in bronze.
+
+        It is the start of this generation if that is later.
+        """
         stored = reader.read_bronze_next_offsets(self._base, self._feed.kafka)
         return {
             (topic, partition): max(

@@ -1,4 +1,4 @@
-"""What one Kafka cluster has to be read of, and how its stream goes on with that. Needs no JVM."""
+"""Plan of one Kafka cluster's stream: what to read, and how the stream goes on. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ LEADER_PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """One Kafka cluster as the stream sees it.
+    """A Kafka cluster as the stream reads it.
 
-    properties    librdkafka's, to ask what there is; `options` are the same for Spark
-    by_topic      what every topic to be read holds
+    properties    librdkafka's, for metadata queries; `options` are the same for Spark
+    by_topic      kind and owner of every topic to be read
     """
 
     kafka: str
@@ -46,7 +46,7 @@ class Feed:
 
 
 def plan_stream(base: Path, feed: Feed) -> StreamPlan:
-    """How this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
+    """Return how this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
     try:
         return plan(
             _source(feed),
@@ -58,7 +58,7 @@ def plan_stream(base: Path, feed: Feed) -> StreamPlan:
 
 
 def is_short_read(plans: Iterable[StreamPlan]) -> bool:
-    """Is there so little to read that to compile well would not pay?"""
+    """Check whether so little is unread that Spark need not compile well."""
     return sum(plan.unread for plan in plans) < LONG_OFFSETS_MIN
 
 
@@ -72,8 +72,10 @@ def _read_generation(base: Path, kafka: str) -> StreamGeneration | None:
 
 
 def _source(feed: Feed) -> StreamSource:
-    """What there is to read now. A topic that is not the one it was a moment ago is refused: its
-    records would be stored under the wrong id.
+    """Return what there is to read now.
+
+    Raises HistoryError for a topic that was created again a moment ago: its records would be stored
+    under the wrong id.
     """
     admin = KafkaAdmin(feed.kafka, dict(feed.properties))
     places: list[TopicPartition] = []
@@ -98,7 +100,7 @@ def _source(feed: Feed) -> StreamSource:
 
 
 def read_topic_shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
-    """The id of a topic, and how many partitions it has. Raises NotFound, ClientError."""
+    """Return the id of a topic, and its number of partitions. Raises NotFound, ClientError."""
     try:
         return admin.shape(topic)
     except NotFound as exc:
@@ -106,8 +108,9 @@ def read_topic_shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
 
 
 def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
-    """Of every partition: one without a leader, as all are for a moment after a topic is created,
-    is waited for.
+    """Return the log bounds of every partition; wait for partitions without a leader.
+
+    All partitions lack one for a moment after a topic is created.
     """
     for _ in range(LEADER_TRIES):
         bounds = admin.bounds(places, stable=False)

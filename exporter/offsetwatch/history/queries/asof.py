@@ -1,25 +1,25 @@
-"""The source offsets of connectors as they were at a moment, from the tables alone, without a JVM.
+"""Source offsets of connectors as of a past time, from the tables alone, without a JVM.
 
-As of T means: what a task that started at T would have been handed. The rules:
+As of T means: the offsets that Connect would have handed to a task that started at T. The rules:
 
-* Only records under raw keys that a worker may have written count; tasks look no other bytes up. Of
+* Only records under raw keys that a worker may have written count; tasks look up no other bytes. Of
   several such keys of one source partition, the one that the connector committed under until T
-  counts (state/connect/raw_keys.py); where that cannot be told, the connector is refused.
-* Inside one log the Kafka offset is the order; a record's timestamp only says whether it is of T or
-  before. Where timestamps run against the offsets (a producer's clock was set back), the answer is
-  the record with the highest offset among those stamped T or before, even if one with a later stamp
-  lies in front of it. A stamp more than a day ahead of the time the record was read counts as the
-  end of the next day.
+  counts (state/connect/raw_keys.py); where that is unknown, the connector is refused.
+* Inside one log the Kafka offset is the order; a record's timestamp only decides whether it is of T
+  or before. Where timestamps run against the offsets (a producer's clock was set back), the answer
+  is the record with the highest offset among those stamped T or before, even if one with a later
+  stamp lies in front of it. A stamp more than a day ahead of the time the record was read counts as
+  the end of the next day.
 * A connector's topic is the one that the newest run of the pipeline found it to use (gold/topics);
-  a topic of its own is read alone, as Connect does. Which topic it used at T nobody recorded: where
-  its topic of today has nothing of it at T and another one has, that is refused with the other
-  one's name, and the other one can be asked for.
+  a topic of its own is read alone, as Connect does. No record tells which topic it used at T: if
+  its topic of today has nothing of it at T and another one has, the query is refused with the name
+  of the other one, which the user can then name.
 * Of a topic that was created again, the one that existed at T is read: a generation begins with its
-  first record, and not before the one it replaces was last written to.
-* What nobody saw is not guessed. Since the pipeline first read a topic nothing is missing; before
-  that, compaction may have taken what was overwritten, and where a hole in the log could hide a
-  record of that time, the answer is refused. So it is between the last reading of a topic that was
-  deleted and the first record of the one that replaced it.
+  first record, and not before the last write to the one it replaces.
+* Unread records are not guessed. Since the pipeline first read a topic no record is missing; before
+  that, compaction may have deleted what was overwritten, and where a hole in the log could hide a
+  record of that time, the query is refused. The same holds between the last reading of a topic that
+  was deleted and the first record of the one that replaced it.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _NULL = "null"  # the text of a value that holds JSON null: Connect hands out no
 
 
 class UnanswerableQuery(HistoryError):
-    """The tables cannot tell. The message says why, and since when they can."""
+    """Error of a query that the tables cannot answer; it says why, and since when they can."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsOfQuery:
-    """What to look up.
+    """A query for source offsets.
 
     at          Unix seconds
     connector   None for every one that has a record
@@ -66,7 +66,7 @@ class AsOfQuery:
 
 @dataclass(frozen=True, slots=True)
 class AsOfOffset:
-    """The newest record of one source partition at a moment.
+    """Newest record of a source partition as of a time.
 
     source_offset   JSON with sorted keys, exact; None if a task gets nothing from it: a tombstone,
                     JSON null, or an `error`
@@ -85,8 +85,10 @@ class AsOfOffset:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOffsets:
-    """One connector: `then`, at the moment asked for, and `now`, the newest in the tables (empty if
-    that was not asked for), both in order of their source partitions.
+    """Offsets of one connector, in order of their source partitions.
+
+    then    as of the requested time
+    now     the newest in the tables; empty if not requested
     """
 
     connector: str
@@ -98,12 +100,12 @@ class ConnectorOffsets:
 
 @dataclass(frozen=True, slots=True)
 class AsOfResult:
-    """The answer.
+    """Result of an AsOfQuery.
 
-    unknown         connectors that cannot be answered for, each with the reason
+    unknown         connectors without an answer, each with the reason
     read_at         when the newest record of these topics came into the tables
     newest_at       the newest record's own timestamp
-    files, files_skipped    those of silver that were opened for the offsets, and how many of the
+    files, files_skipped    files of silver that were opened for the offsets, and how many of the
                             same tables were not
     """
 
@@ -118,7 +120,9 @@ class AsOfResult:
 
 
 def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
-    """Answer. Raises Unanswerable where nothing at all can be said, HistoryError where there are no
+    """Return the offsets that a query asks for.
+
+    Raises UnanswerableQuery where no answer at all is possible, HistoryError where there are no
     tables.
     """
     everything = log_queries.read_logs(base)
@@ -164,7 +168,7 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
 
 
 class _ClusterOffsets:
-    """One Connect cluster: which topic a connector uses, and which generation of it counts."""
+    """Offsets in one Connect cluster, by the topic that a connector uses and its generation."""
 
     def __init__(
         self,
@@ -184,7 +188,7 @@ class _ClusterOffsets:
         self._hidden_from: dict[OffsetsTopicLog, float | None] = {}
 
     def offsets(self, name: str, then: list[Row], now: list[Row]) -> ConnectorOffsets:
-        """Raises Unanswerable."""
+        """Return the offsets of one connector. Raises UnanswerableQuery."""
         home = self._home(name, then or now)
         log = self._generation(home)
         newest = self._generations(home)[-1:]
@@ -205,7 +209,7 @@ class _ClusterOffsets:
     def _entries(
         self, name: str, log: OffsetsTopicLog, rows: list[Row], moment: float | None = None
     ) -> tuple[AsOfOffset, ...]:
-        """One per source partition, under the raw key that its task looked up."""
+        """Return one offset per source partition, under the raw key that its task looked up."""
         keys: dict[str, set[bytes]] = {}
         for row in rows:
             keys.setdefault(row["source_partition"], set()).add(row["key"])
@@ -248,14 +252,14 @@ class _ClusterOffsets:
         return matching[0]
 
     def _generations(self, topic: KafkaTopic) -> list[OffsetsTopicLog]:
-        """The topic under each of its ids, in the order in which they were first read."""
+        """Return the topic under each of its ids, in the order in which they were first read."""
         return sorted(
             (log for log in self._logs if log.at == topic),
             key=attrgetter("first_read_at", "first_at"),
         )
 
     def _generation(self, topic: KafkaTopic) -> OffsetsTopicLog | None:
-        """The one that existed at the moment asked for."""
+        """Return the generation that existed at the requested time; None if there was none."""
         current: OffsetsTopicLog | None = None
         for log in self._generations(topic):
             # A clock that ran ahead must not move a topic beyond the moment it was read.
@@ -294,7 +298,7 @@ class _ClusterOffsets:
             )
 
     def _refuse_lost(self, log: OffsetsTopicLog, rows: list[Row]) -> None:
-        """A record in front of a gap may have been overtaken by one inside it."""
+        """Raise UnanswerableQuery if a record inside a gap may have replaced one before it."""
         for gap in self._gaps(log):
             fronted = any(
                 row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
@@ -307,7 +311,7 @@ class _ClusterOffsets:
                 )
 
     def _gaps(self, log: OffsetsTopicLog) -> list[BronzeGap]:
-        """Those inside the log. That nobody read the end of a deleted topic is another matter."""
+        """Return the gaps inside the log; leave out the unread end of a deleted topic."""
         found = reader.read_gaps(self._base, log.kafka)
         here = (gap for gap in found if (gap.topic, gap.topic_id) == (log.topic, log.topic_id))
         return sorted(gap for gap in here if gap.to_offset is not None)
@@ -343,7 +347,7 @@ def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOf
 
 
 def _find_key_in_use(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
-    """Raises Unanswerable."""
+    """Return the raw key that the task of a source partition looks up. Raises UnanswerableQuery."""
     use = in_use[identity]
     if use.spelling is not None:
         return use.spelling.raw_key
@@ -355,8 +359,10 @@ def _find_key_in_use(identity: str, in_use: Mapping[str, SpellingInUse]) -> byte
 
 
 def _select_offsets(rows: list[Row]) -> tuple[AsOfOffset, ...]:
-    """One per source partition. In two partitions of the topic (their number was changed) it has no
-    order but that of timestamps which are further apart than clocks are. Raises Unanswerable.
+    """Return one offset per source partition.
+
+    Records in two partitions of the topic (their number was changed) are only ordered by timestamps
+    that differ by more than clocks do. Raises UnanswerableQuery.
     """
     newest: dict[str, Row] = {}
     for row in sorted(rows, key=_compute_age_key):
@@ -372,7 +378,7 @@ def _select_offsets(rows: list[Row]) -> tuple[AsOfOffset, ...]:
 
 
 def _is_contested(older: Row, newer: Row) -> bool:
-    """Return whether which of two offsets is the newer one cannot be told by their timestamps."""
+    """Check whether the timestamps of two offsets do not show which is the newer."""
     one_log = older["kpartition"] == newer["kpartition"]
     same = older["source_offset"] == newer["source_offset"]
     return not one_log and not same and not is_later(newer["kts"], older["kts"])
@@ -393,7 +399,7 @@ def _build_offset(row: Row) -> AsOfOffset:
 
 
 def _build_hash_map_key(row: Row) -> bytes:
-    """Return the key of a row that was written before rows had theirs."""
+    """Return the raw key of a row that an older version wrote without it."""
     key = build_connect_key_from_json(row["connector"], row["source_partition"])
     assert key is not None  # no other key was kept
     return key
@@ -419,6 +425,6 @@ def _join_names(names: Sequence[object]) -> str:
 
 
 def format_iso(event_time: float) -> str:
-    """A moment for people, to the millisecond as Kafka has it."""
+    """Return a time as ISO 8601 text, to the millisecond as Kafka has it."""
     moment = to_utc(event_time)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""What records of Connect's config, status and offsets topics tell of one connector. Pure.
+"""Events of one connector, folded from Connect's config, status and offsets topics. Pure.
 
 Each fold takes the records of one connector in the order of their logs, from the first that is
-known, and gives what changed: what only repeats the record before it is no event.
+known, and yields the changes: a record that only repeats the one before it is no event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FLUSH_S_MAX: Final = 1.0  # commits of one flush carry stamps that lie this clos
 
 
 class Origin(StrEnum):
-    """Where it is known from. What is wanted comes before what became of it."""
+    """Sources of events. A request sorts before its effects."""
 
     CONFIG = "config"
     STATUS = "status"
@@ -28,20 +28,20 @@ class Origin(StrEnum):
 class ConnectorEventKind(StrEnum):
     """Kinds of events. Names are only ever added.
 
-    configured       it was created, or its configuration was written again
-    deleted          its configuration was
-    asked            somebody wants another state of it, or a restart
+    configured       the connector was created, or its configuration was written again
+    deleted          its configuration was deleted
+    asked            another target state was requested, or a restart
     tasks            it has another number of tasks
-    state            a worker says it, or one of its tasks, is in another state or on another worker
+    state            a worker reports it, or one of its tasks, in another state or on another worker
     first_commit     a source partition that had no offset has one
     respelled        a source partition is written under another raw key: its task looks that one up
                      and was not given the offset that it had
     rewound          a position went back
-    forgotten        a tombstone took an offset away
+    forgotten        a tombstone deleted an offset
     unreadable       an offset that no task can read
-    silent           nothing was committed for much longer than usual
-    behind           a flow had more to copy than usual
-    remedy           of guarded remediation or a person's plan, by the journal
+    silent           no commit for much longer than usual
+    behind           the lag of a flow was higher than usual
+    remedy           of guarded remediation or a user's plan, by the journal
     """
 
     CONFIGURED = "configured"
@@ -61,11 +61,11 @@ class ConnectorEventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened.
+    """An event of a connector.
 
-    at      Unix seconds: the timestamp of the record that tells it
+    at      Unix seconds: the timestamp of the record that reports it
     until   of a span: its end
-    said    for people
+    said    for display
     """
 
     at: float
@@ -77,7 +77,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopicRecord:
-    """A record of the config or status topic: its timestamp, and what roles.py makes of it."""
+    """A record of the config or status topic.
+
+    at      its timestamp, Unix seconds
+    noun    its observation (decode/topic_records.py)
+    """
 
     at: float
     noun: Mapping[str, Any]
@@ -85,7 +89,7 @@ class InternalTopicRecord:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that is no plain advance (tables.SILVER_COMMITS).
+    """A commit that is no plain advance (tables/schemas.py, SILVER_COMMITS).
 
     raw_key    the bytes of its key
     respelled  the source partition had been written under another raw key before
@@ -104,11 +108,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommitPause:
-    """A pause, longer than usual.
+    """A pause longer than usual.
 
-    ends        Unix seconds; of one that goes on, until when that is known
-    usual_s     one is usually so long, by the window that is asked about
-    missed      advances that were to be expected in it, by what history has taught
+    ends        Unix seconds; of an ongoing pause, the last time that is known
+    usual_s     the usual length of a pause, by the window that the query is about
+    missed      advances that were expected in it, by the baseline
     """
 
     begins: float
@@ -120,10 +124,10 @@ class CommitPause:
 
 @dataclass(frozen=True, slots=True)
 class LagEpisode:
-    """A time in which a flow had more to copy than usual.
+    """A time in which the lag of a flow was higher than usual.
 
-    peak    records, of which `usual` are hardly ever exceeded at that hour of the week
-    over    was it seen to end?
+    peak    records; at that hour of the week the lag hardly ever exceeds `usual`
+    over    its end was sampled
     """
 
     begins: float
@@ -134,7 +138,7 @@ class LagEpisode:
 
 
 def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
-    """What somebody wanted."""
+    """Yield requests in the config topic: configurations, target states, restarts, task counts."""
     settings: dict[str, Any] | None = None
     wanted, tasks = "started", None
     for record in records:
@@ -185,8 +189,10 @@ def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
 
 
 def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
-    """What workers made of it. One that lost it in a rebalance may say so after the next one has
-    taken it over: that is out of date, and no event.
+    """Yield the changes of state that workers report.
+
+    A worker that lost a connector or task in a rebalance may report it unassigned after the next
+    worker has taken it over: that is outdated, and no event.
     """
     before: dict[int | None, Mapping[str, Any]] = {}
     for record in records:
@@ -211,7 +217,10 @@ def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
 
 
 def fold_commits(commits: Iterable[Commit]) -> Iterator[Event]:
-    """What went otherwise than on. Partitions that changed alike in one flush are one event."""
+    """Yield events of commits that are no plain advance.
+
+    Partitions that changed alike in one flush are one event.
+    """
     together: list[Commit] = []
     for commit in commits:
         if together and not _is_same_change(together[-1], commit):
@@ -223,7 +232,7 @@ def fold_commits(commits: Iterable[Commit]) -> Iterator[Event]:
 
 
 def describe_pauses(silences: Iterable[CommitPause]) -> Iterator[Event]:
-    """When it stood still."""
+    """Yield an event for each pause."""
     for silence in silences:
         lasted = _format_duration(silence.ends - silence.begins)
         if silence.missed is None:
@@ -239,7 +248,7 @@ def describe_pauses(silences: Iterable[CommitPause]) -> Iterator[Event]:
 
 
 def describe_lag_episodes(episodes: Iterable[LagEpisode]) -> Iterator[Event]:
-    """When it had more to copy than usual."""
+    """Yield an event for each time in which the lag was higher than usual."""
     for episode in episodes:
         lasted = _format_duration(episode.ends - episode.begins)
         going = "" if episode.over else ", not seen to end"
@@ -253,7 +262,7 @@ def describe_lag_episodes(episodes: Iterable[LagEpisode]) -> Iterator[Event]:
 
 
 def merge_events(*parts: Iterable[Event]) -> tuple[Event, ...]:
-    """By time; what is of one moment, what was wanted first."""
+    """Return the events in order of time; at the same time, in the order of Origin."""
     place = {origin: number for number, origin in enumerate(Origin)}
     events = [event for part in parts for event in part]
     return tuple(sorted(events, key=lambda event: (event.at, place[event.origin])))
@@ -378,7 +387,7 @@ _COMMIT_DESCRIBERS: Final = {
 
 
 def _format_duration(seconds: float) -> str:
-    """In its two largest units."""
+    """Return the duration in its two largest units."""
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"

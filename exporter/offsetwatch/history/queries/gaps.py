@@ -1,8 +1,7 @@
-"""When a connector stood still for longer than usual, and when a flow had more to copy than usual:
-read from the tables, without a JVM.
+"""Pauses of a connector and lag episodes of a flow, longer or higher than usual, from the tables.
 
-What is usual is what history has taught (model/baselines.py). Of who has no baseline yet, a pause
-is told that is far longer than those of the same window, and no lag.
+It needs no JVM. "Usual" is the learned baseline (model/baselines.py). For a connector without one,
+a pause is reported if it is far longer than those of the same window, and no lag is reported.
 """
 
 from __future__ import annotations
@@ -47,8 +46,9 @@ SAMPLE_SPACING_S_MAX: Final = 900.0  # looks further apart say nothing of what w
 
 
 def find_last_read_time(base: Path) -> float | None:
-    """Until when the tables know all there was (Unix seconds): quiet after that is not quiet,
-    nobody looked. None if nothing was read yet.
+    """Return the time until which the tables are complete (Unix seconds); None if nothing was read.
+
+    A pause after that time is no pause: nothing was read.
     """
     found = pipeline_status.read_status(base)
     if found is not None and found.batch_at is not None:
@@ -61,8 +61,9 @@ def find_last_read_time(base: Path) -> float | None:
 def find_pauses(
     base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
 ) -> Iterator[CommitPause]:
-    """Pauses of the connector as a whole that end after `since` and begin before `until`; the last
-    of them may go on.
+    """Yield pauses of the whole connector that end after `since` and begin before `until`.
+
+    The last of them may be ongoing.
     """
     known = find_last_read_time(base)
     end = until if known is None else min(until, known)
@@ -83,7 +84,7 @@ def find_pauses(
 def find_lag_episodes(
     base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
 ) -> tuple[tuple[LagEpisode, ...], str | None]:
-    """When it had more to copy than usual; and why that cannot be told, of a flow."""
+    """Return times when the lag was higher than usual; and, for a flow, why that is unknown."""
     everything = flows_table.read_flows(base)
     flow = next(
         (
@@ -104,7 +105,10 @@ def find_lag_episodes(
 
 
 def group_lag_samples(looks: Iterable[tuple[float, int]], usual: Baseline) -> Iterator[LagEpisode]:
-    """Episodes, of (Unix seconds, records still to copy) in order. One look alone is none."""
+    """Yield episodes from samples (Unix seconds, lag in records) in order.
+
+    One sample alone is no episode.
+    """
     over: list[tuple[float, int]] = []
     before: float | None = None
     for moment, lag in looks:
@@ -132,7 +136,7 @@ def _episode(
 
 
 def _compute_baseline_pause(spans: list[tuple[float, float]], since: float) -> float | None:
-    """How long a pause usually is, by those that begin in the window; None of too few."""
+    """Return the median pause of those that begin in the window; None below PAUSES_MIN."""
     lasted = [ends - begins for begins, ends in spans if begins >= since]
     return median(lasted) if len(lasted) >= PAUSES_MIN else None
 
@@ -140,7 +144,7 @@ def _compute_baseline_pause(spans: list[tuple[float, float]], since: float) -> f
 def _read_commit_times(
     base: Path, key: tuple[str, str], since: float, until: float, *, advances: bool
 ) -> list[float]:
-    """When it committed, or advanced, in the window; and the last time before that."""
+    """Return the times of commits, or of advances, in the window; and the last time before it."""
     moved = f"AND change NOT IN ('{Order.SAME.value}', '{RESET}')" if advances else ""
     mine = f"connect_cluster = {quote_text(key[0])} AND connector = {quote_text(key[1])} {moved}"
     begin = since - PAUSE_LOOKBACK_S
@@ -158,7 +162,7 @@ def _read_commit_times(
 def _read_lag_samples(
     base: Path, flow: MirrorFlow, since: float, until: float
 ) -> Iterator[tuple[float, int]]:
-    """(Unix seconds, records still to copy) of each time that its log ends were sampled."""
+    """Yield (Unix seconds, lag in records) for each time when the flow's log ends were sampled."""
     assert flow.upstream is not None
     before = [
         day
@@ -212,8 +216,9 @@ def _read_lag_samples(
 
 
 def _build_partition_expression(flow: MirrorFlow, topic: str, partition: str) -> str:
-    """The source partition of a topic's partition, in SQL: JSON, keys sorted. Names of topics need
-    no escaping.
+    """Return SQL for the source partition of a topic's partition: JSON with sorted keys.
+
+    Topic names need no escaping.
     """
     begins = quote_text(f'{{"cluster":{msgspec.json.encode(flow.source).decode()},"partition":')
     return f"concat({begins}, {partition}, ',\"topic\":\"', {topic}, '\"}}')"

@@ -1,11 +1,12 @@
-"""What happened to one connector, merged from the tables, without a JVM.
+"""Timeline of one connector, merged from the tables, without a JVM.
 
-Connect's own internal topics tell it: the config topic what somebody wanted, the status topic what
-workers made of it, offsets topics how positions moved. The folds are connector_events.py.
+Connect's own internal topics hold it: the config topic the requests, the status topic the states
+that workers reported, the offsets topics the changes of position. The folds are in
+connector_events.py.
 
-Since the pipeline first read a topic nothing is missing from it. Before that, compaction has left
-the newest record of each key: the answer says so, and invents nothing for the rest. Times are Unix
-seconds, and those of the records' own timestamps.
+Since the pipeline first read a topic, no record of it is missing. Before that, compaction has left
+the newest record of each key: the timeline says so, and guesses nothing for the rest. Times are
+Unix seconds, the records' own timestamps.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _KIND_CONTENTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TimelineQuery:
-    """Of which connector, and from when to when (both included)."""
+    """A connector, and the first and last time to report (both included), in Unix seconds."""
 
     connector: str
     connect_cluster: str | None
@@ -64,7 +65,7 @@ class TimelineQuery:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The answer.
+    """Events of one connector.
 
     notes   what is missing from it, and why
     """
@@ -76,8 +77,10 @@ class Timeline:
 
 
 def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
-    """Everything that is known. Raises Unanswerable where no record is about such a connector, or
-    connectors of several Connect clusters have its name; HistoryError where there are no tables.
+    """Return all events that are known.
+
+    Raises UnanswerableQuery where no record is about such a connector, or connectors of several
+    Connect clusters have its name; HistoryError where there are no tables.
     """
     cluster = query.connect_cluster
     found = _clusters(base, query.connector)
@@ -110,7 +113,7 @@ def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
 
 
 def _is_within(event: Event, query: TimelineQuery) -> bool:
-    """Of a span, if any of it is."""
+    """Check whether the event, or any part of its span, lies in the window of the query."""
     ends = event.at if event.until is None else event.until
     return event.at <= query.until and ends >= query.since
 
@@ -118,7 +121,7 @@ def _is_within(event: Event, query: TimelineQuery) -> bool:
 def _find_baseline(
     base: Path, key: tuple[str, str], until: float
 ) -> tuple[Baseline | None, str | None]:
-    """What is usual of it, if that can be told of this time; and why not."""
+    """Return the baseline of the connector, if one applies to this time; otherwise why not."""
     try:
         found = read_baselines(base)
     except HistoryError as exc:
@@ -137,7 +140,7 @@ def _find_baseline(
 
 
 def _clusters(base: Path, connector: str) -> list[str]:
-    """The Connect clusters whose topics tell of a connector of this name."""
+    """Return the Connect clusters whose topics have records of a connector of this name."""
     told = f"kind IN ('{STATUS}', '{CONFIGS}') AND {_build_connector_condition(connector)}"
     own = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"""
@@ -148,7 +151,7 @@ def _clusters(base: Path, connector: str) -> list[str]:
 
 
 def _build_connector_condition(connector: str) -> str:
-    """Is an observation of this connector? Its JSON is compact."""
+    """Return SQL that selects observations of this connector. Their JSON is compact."""
     return f"strpos(observation, {quote_text(_format_connector_field(connector))}) > 0"
 
 
@@ -159,7 +162,10 @@ def _format_connector_field(connector: str) -> str:
 def _read_records(
     base: Path, kind: str, cluster: str, asked: TimelineQuery
 ) -> Iterator[InternalTopicRecord]:
-    """From the first that is known: what a record changes depends on those before it."""
+    """Yield all records up to the end of the window.
+
+    The effect of a record depends on those before it.
+    """
     query = f"""
         SELECT kts, observation FROM records
         WHERE kind = '{kind}' AND connect_cluster = {quote_text(cluster)} AND error IS NULL

@@ -1,7 +1,6 @@
-"""What Maven fetches, kept outside the tree: complete or absent, and never replaced.
+"""Downloads by Maven, cached outside the tree: complete or absent, and never replaced.
 
-Must not name a
-registry: where files come from is the business of the machine's own settings.
+It must not name a registry: the machine's own settings decide where files come from.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ LOCK = "jars.lock"  # one for all: they share Maven's own repository, which two 
 
 
 def cache_directory() -> Path:
-    """Where things live that outlast a run: OFFSETWATCH_CACHE, else XDG's place."""
+    """Return the folder for files that outlast a run: OFFSETWATCH_CACHE, else XDG's cache."""
     own = os.environ.get("OFFSETWATCH_CACHE")
     if own:
         return Path(own)
@@ -36,13 +35,13 @@ def cache_directory() -> Path:
 
 
 def pom_hash(pom: Path) -> str:
-    """What tells one version of a pom from another in a folder's name."""
+    """Return the hash of a pom, which names its version in a folder's name."""
     return hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
 
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Hold a lock against other processes; the kernel drops it with ours."""
+    """Hold a lock against other processes; the kernel releases it when this one ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -50,7 +49,7 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 
 def publish(folder: Path, fill: Callable[[Path], None], *, lock: str = LOCK) -> None:
-    """Make `folder` with what `fill` puts into it; a no-op if it exists. One at a time by a lock.
+    """Create `folder` with the files that `fill` writes, under a lock; do nothing if it exists.
 
     `fill` writes beside it and one rename publishes the result. The folder is never replaced,
     because a JVM opens its jars as it needs them.

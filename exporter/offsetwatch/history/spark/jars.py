@@ -1,4 +1,4 @@
-"""The jars Spark needs beside its own: resolved once from pom.xml and kept outside the tree."""
+"""Jars that Spark needs beside its own, resolved once from pom.xml and cached outside the tree."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ARTIFACTS = (
 
 
 def spark_jars() -> tuple[Path, ...]:
-    """The six jars, resolved by Maven the first time and found in the cache ever after."""
+    """Return the six jars, which Maven resolves the first time; later they are in the cache."""
     folder = cache_directory() / folder_name()
     publish(folder, _fill)
     return _check_jars(folder)
 
 
 def folder_name() -> str:
-    """A folder of its own for every version of the pom."""
+    """Return the name of the cache folder; every version of the pom has its own."""
     return f"spark-jars-{pom_hash(POM)}"
 
 
@@ -42,7 +42,7 @@ def _fill(folder: Path) -> None:
 
 
 def _check_jars(folder: Path) -> tuple[Path, ...]:
-    """One jar of each artifact, or an error that names what is wrong with the folder."""
+    """Return one jar of each artifact. Raises HistoryError that names what the folder lacks."""
     found = {name: sorted(folder.glob(f"{name}-[0-9]*.jar")) for name in ARTIFACTS}
     wrong = [name for name, files in found.items() if len(files) != 1]
     if wrong:

@@ -1,7 +1,7 @@
-"""What spark-submit needs of us: the code as one archive, the jars, and what executors must have.
+"""Package for spark-submit: the code as one archive, the jars, and the executors' requirements.
 
-Nothing here knows a cluster: how the files are used on each
-kind of cluster is in docs/history-on-a-cluster.md.
+Nothing here depends on a kind of cluster: docs/history-on-a-cluster.md says how to use the files on
+each.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ main()
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """The files, below one folder.
+    """Files of the package, below one folder.
 
     archive         for --py-files
     main            the application; its arguments are those of the `offsetwatch` command
     jars            for --jars, all of them
-    requirements    for pip: what the Python of executors needs, in the versions that are here
+    requirements    for pip: the needs of the executors' Python, in the versions that are here
     """
 
     archive: Path
@@ -80,7 +80,7 @@ def _requirements() -> Iterator[str]:
 
 
 def _copy_jars(jars: tuple[Path, ...], folder: Path) -> Iterator[Path]:
-    """Without what an earlier version left: `jars/*` is what people will pass."""
+    """Copy the jars, and delete those of an earlier version: users pass `jars/*`."""
     folder.mkdir(exist_ok=True)
     for left in set(folder.glob("*.jar")) - {folder / jar.name for jar in jars}:
         left.unlink()

@@ -1,7 +1,7 @@
-"""One pipeline per base path: two would read every record twice and race for the gold tables.
+"""Run lock: one pipeline per base path, as two would read every record twice and race for gold.
 
-A lock of the kernel on a file beside the tables, so it ends with its process however that ends. The
-file's text only says whom to ask.
+It is a kernel lock on a file beside the tables, so it ends with its process however that ends. The
+file's text only names the holder.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""From librdkafka's client properties, as the configuration has them, to those of Spark's client.
+"""Kafka client properties of librdkafka, translated to those of Spark's Kafka client.
 
-A property that this module cannot translate is refused by
-name: dropping it silently could mean reading another cluster, or reading it in the clear.
+A property that this module cannot translate is refused by name: dropping it silently could mean
+reading another cluster, or reading it in the clear.
 
-Certificates and keys are handed over as text and not as paths, as an executor may run elsewhere.
-Values are secret: Spark hides them by the names of the options (session.py), and no error here
-repeats one.
+Certificates and keys are passed as text and not as paths, as an executor may run elsewhere. Values
+are secret: Spark hides them by the names of the options (session.py), and no error here repeats
+one.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _FILE_BYTES_MAX = 1024 * 1024
 
 
 def kafka_options(kafka: str, properties: Mapping[str, str]) -> dict[str, str]:
-    """The options of Spark's Kafka source that reach the cluster `kafka`.
+    """Return the options of Spark's Kafka source for the cluster `kafka`.
 
-    Raises HistoryError with the names (never the values) of what cannot be translated.
+    Raises HistoryError with the names (never the values) of properties that cannot be translated.
     """
     client_properties = _ClientProperties(kafka, properties)
     servers = client_properties.take("bootstrap.servers")
@@ -78,7 +78,7 @@ def kafka_options(kafka: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 class _ClientProperties:
-    """The properties; each is taken once, and what is left at the end is refused."""
+    """Client properties of a cluster; each is taken once, and those left at the end are refused."""
 
     def __init__(self, kafka: str, properties: Mapping[str, str]) -> None:
         self.kafka = kafka
@@ -91,18 +91,18 @@ class _ClientProperties:
                 self._left[name] = value
 
     def take(self, name: str) -> str | None:
-        """The value, if there is one."""
+        """Return the value; None if there is none."""
         return self._left.pop(name, None)
 
     def need(self, name: str) -> str:
-        """The value. Raises HistoryError if there is none."""
+        """Return the value. Raises HistoryError if there is none."""
         value = self.take(name)
         if not value:
             raise HistoryError(f"kafka {self.kafka}: {name} is required")
         return value
 
     def text(self, name: str) -> str | None:
-        """PEM that stands in NAME.pem, or in the file that NAME.location names."""
+        """Return the PEM in NAME.pem, or in the file of NAME.location; None without either."""
         inline, path = self.take(f"{name}.pem"), self.take(f"{name}.location")
         if inline is not None or path is None:
             return inline
@@ -117,16 +117,16 @@ class _ClientProperties:
         return found
 
     def refuse(self, name: str, why: str) -> HistoryError:
-        """The error for one property, without its value."""
+        """Return the error for one property, without its value."""
         return HistoryError(f"kafka {self.kafka}: the pipeline cannot use {name}: {why}")
 
     def refuse_hook(self) -> None:
-        """Raise HistoryError if tokens come from a function of ours."""
+        """Raise HistoryError if tokens come from a Python function (oauth_hook)."""
         if "oauth_cb" in self._left:
             raise self.refuse("oauth_hook", "a Python function, and Spark's client runs in a JVM")
 
     def refuse_the_rest(self) -> None:
-        """Raise HistoryError with the names of what nobody took, if any."""
+        """Raise HistoryError with the names of the properties that were not taken, if any."""
         self.refuse_hook()
         if self._left:
             names = ", ".join(sorted(self._left))
@@ -134,7 +134,7 @@ class _ClientProperties:
 
 
 def _security(client_properties: _ClientProperties) -> dict[str, str]:
-    """Settings of the JVM's client for what `security.protocol` asks for."""
+    """Return the JVM client's settings for `security.protocol`."""
     protocol = (client_properties.take("security.protocol") or "plaintext").lower()
     if protocol not in _PROTOCOLS:
         raise client_properties.refuse("security.protocol", "it is none that Kafka knows")
@@ -197,7 +197,10 @@ def _sasl(client_properties: _ClientProperties) -> dict[str, str]:
 
 
 def _oidc(client_properties: _ClientProperties) -> dict[str, str]:
-    """Client credentials at a token endpoint (KIP-768), which both clients know how to use."""
+    """Return settings for client credentials at a token endpoint (KIP-768).
+
+    Both clients support them.
+    """
     client_properties.refuse_hook()
     if (client_properties.take("sasl.oauthbearer.method") or "default").lower() != "oidc":
         raise client_properties.refuse(
@@ -225,7 +228,7 @@ def _oidc(client_properties: _ClientProperties) -> dict[str, str]:
 
 
 def _jaas(module: str, options: Mapping[str, str]) -> str:
-    """One entry of a login configuration; the JVM reads its values with C's escapes."""
+    """Return one entry of a login configuration; the JVM reads its values with C's escapes."""
     pairs = " ".join(f'{name}="{_escape_value(value)}"' for name, value in options.items())
     return f"{module} required {pairs};"
 

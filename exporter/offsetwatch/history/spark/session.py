@@ -1,7 +1,6 @@
-"""The Spark session: made in one place, with every setting the pipeline relies on.
+"""Spark session with every setting that the pipeline relies on, created here only.
 
-Also where errors of Spark and of the JVM become our own: above
-this line there is only HistoryError.
+It also translates errors of Spark and of the JVM: callers get only HistoryError.
 """
 
 from __future__ import annotations
@@ -72,9 +71,9 @@ _LOCAL_SETTINGS = {
 
 @contextmanager
 def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSession]:
-    """A session with the pipeline's settings; ended at exit, unless this process had one already.
+    """Yield a session with the pipeline's settings; stop it at exit, unless it existed before.
 
-    master   used only if nobody decided yet: spark-submit, the environment and spark-defaults win
+    master   used only if spark-submit, the environment and spark-defaults decide nothing
     heap     of the driver, which on `local[*]` does all the work; spark-submit's own wins too
     short    for runs of seconds to minutes: compile quickly rather than well
     """
@@ -103,7 +102,7 @@ def spark_session(*, master: str, heap: str, short: bool) -> Iterator[SparkSessi
 
 @contextmanager
 def translate_spark_errors(what: str) -> Iterator[None]:
-    """Errors of Spark, Delta, Kafka's client and the JVM become HistoryError, with the cause."""
+    """Translate errors of Spark, Delta, Kafka's client and the JVM to HistoryError with a cause."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as exc:
@@ -113,20 +112,20 @@ def translate_spark_errors(what: str) -> Iterator[None]:
 
 
 def _is_jvm_gone(exc: BaseException) -> bool:
-    """Is there no error of Java's in it, because there was no Java to answer?"""
+    """Check whether the error has no Java error in it, because no JVM answered."""
     if isinstance(exc, Py4JNetworkError | ConnectionError):
         return True
     return type(exc) is Py4JError and "Trace:" not in str(exc)
 
 
 def root_cause(exc: BaseException) -> str:
-    """The innermost reason, in one line: Spark wraps what happened up to ten times."""
+    """Return the innermost cause, in one line: Spark wraps an error up to ten times."""
     texts = [str(java.toString()) for java in _java_causes(exc)]
     return _format_one_line(texts[-1] if texts else str(exc))
 
 
 def collect_error_text(failure: HistoryError) -> str:
-    """All that Spark and the JVM said of it, from the outermost to the innermost."""
+    """Return all messages of Spark and the JVM, from the outermost to the innermost."""
     texts = [str(failure)]
     cause = failure.__cause__
     while cause is not None:
@@ -166,8 +165,10 @@ def _find_active_session() -> SparkSession | None:
 
 
 def _refuse_without_name(user: int) -> None:
-    """Java takes its user's home and Hadoop that user's name from the system. Without them Spark
-    ends with a trace of something else.
+    """Raise HistoryError if the user has no name on this system.
+
+    Java takes its user's home and Hadoop that user's name from the system. Without them Spark ends
+    with an unrelated stack trace.
     """
     try:
         pwd.getpwuid(user)
@@ -210,7 +211,7 @@ def _create(*, master: str, heap: str, short: bool, warehouse: Path) -> SparkSes
 
 @contextmanager
 def _keep_interrupt_handler() -> Iterator[None]:
-    """Spark takes Ctrl-C for itself, and an orderly stop would never hear of it."""
+    """Restore the SIGINT handler, which Spark replaces: Ctrl-C would not stop the run in order."""
     before = signal.getsignal(signal.SIGINT)
     yield
     if before is not None and threading.current_thread() is threading.main_thread():
@@ -229,8 +230,10 @@ def _python_path(environ: Mapping[str, str]) -> str:
 
 
 def _refuse_without_jars(session: SparkSession) -> None:
-    """Under spark-submit the jars are its caller's to give. Without Delta's Spark only warns, and
-    what comes then explains nothing.
+    """Raise HistoryError if Delta or the Kafka source is not on Spark's class path.
+
+    Under spark-submit its caller supplies the jars. Without Delta's, Spark only warns, and the
+    errors that follow explain nothing.
     """
     jvm: Any = session._jvm  # noqa: SLF001 - Spark has no public way to ask
     loadable = jvm.org.apache.spark.util.Utils.classIsLoadable
@@ -243,12 +246,12 @@ def _refuse_without_jars(session: SparkSession) -> None:
 
 
 def _is_submitted(environ: Mapping[str, str]) -> bool:
-    """A process of spark-submit finds its JVM running."""
+    """Check whether spark-submit started this process, whose JVM then runs already."""
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
 def _is_master_decided(environ: Mapping[str, str]) -> bool:
-    """Did whoever started this process choose where Spark runs?
+    """Check whether the caller of this process has decided where Spark runs.
 
     If not spark-submit, the submit arguments, MASTER and spark-defaults.conf count, as they do for
     spark-submit itself.

@@ -1,7 +1,7 @@
-"""Is the tables' folder one folder for every process of Spark?
+"""Check that the tables' folder is one shared folder for every process of Spark.
 
-An executor without the mount would write its part of the tables to its own disk,
-and nobody would notice before the files are missed.
+An executor without the mount would write its part of the tables to its own disk, and no one would
+notice before the files are missed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _CHECK_SCHEMA = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
 
 
 def check_shared_folder(spark: SparkSession, base: Path) -> None:
-    """Raise HistoryError unless executors find there what we have just written there ourselves:
-    who holds the run's lock.
-    """
+    """Raise HistoryError unless every executor finds the run's lock file as just written here."""
     if is_local(spark.conf.get("spark.master") or ""):
         return
     lock = base / LOCK_NAME
@@ -42,12 +40,12 @@ def check_shared_folder(spark: SparkSession, base: Path) -> None:
 
 
 def is_local(master: str) -> bool:
-    """Are driver and executors one process?"""
+    """Check whether driver and executors are one process."""
     return master == "local" or master.startswith("local[")
 
 
 def build_folder_check(path: str, text: str) -> FolderCheck:
-    """A task that says where it runs and whether the file is there with this text."""
+    """Build a task that reports its host, and whether the file is there with this text."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:

@@ -1,7 +1,7 @@
-"""What each commit changed, as Arrow batches: the edge's own rule of order. No Spark, no I/O.
+"""Change that each commit made, as Arrow batches, by the daemon's offset order. No Spark, no I/O.
 
-Runs on Spark executors, inside silver.py's mapInArrow. Most commits move a single number of a
-connector that orders by it, and are told by Arrow at once; only the others are decoded again.
+It runs on Spark executors, inside silver.py's mapInArrow. Most commits move a single number of a
+connector that orders by it, and Arrow compares those at once; only the others are decoded again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NULL = "null"  # the text of a value that holds JSON null: no offset
 
 
 def compute_changes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each batch with `change` in place of CLASS and the columns of PREVIOUS."""
+    """Yield each batch with `change` in place of CLASS and PREVIOUS_COLUMNS."""
     for batch in batches:
         kept = [name for name in batch.schema.names if name not in {*PREVIOUS_COLUMNS, CLASS}]
         arrays = [batch[name] for name in kept]
@@ -58,7 +58,7 @@ def _change(rows: pa.RecordBatch) -> pa.Array:
 
 
 def _find_numerically_ordered(rows: pa.RecordBatch) -> pa.Array:
-    """Both positions are known, differ, and are all the order there is."""
+    """Return whether both positions are known, differ, and are the whole order of the offset."""
     # Their one number is all the order they have (decode/offset_order.py).
     mirrors = pc.or_(pc.is_null(rows[CLASS]), pc.is_in(rows[CLASS], value_set=_MIRROR_CLASSES))
     by_number = pc.and_(pc.equal(rows["dialect"], MIRROR_SOURCE.name), mirrors)
@@ -80,7 +80,8 @@ def change_of(
     before_offset: str | None,
     class_name: str | None = None,
 ) -> str | None:
-    """One commit against the one before it: an Order, FIRST or RESET; None if it is undecodable.
+    """Return the change that a commit made: an Order, FIRST_COMMIT or RESET; None if undecodable.
+
     `dialect` is the shape of its source partition.
     """
     if error is not None:

@@ -1,5 +1,6 @@
-"""The replication flows, as the newest run found them: so that a reader of the tables needs no
-network, and can be asked while a cluster is down. No Spark.
+"""Table of replication flows (gold/flows), as the newest run found them. No Spark.
+
+It lets readers of the tables work without the network, and while a cluster is down.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _COPIES = tuple[tuple[str, str], ...]
 
 
 def build_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
-    """In the order of the table's columns."""
+    """Return a row for each flow, in the order of the table's columns."""
     return [
         (
             *(flow.connect_cluster, flow.connector, flow.source, flow.target),
@@ -35,7 +36,7 @@ def build_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...
 
 
 def read_flows(base: Path) -> tuple[MirrorFlow, ...]:
-    """Every flow, in order. Raises HistoryError where no run has been."""
+    """Return every flow, in order. Raises HistoryError if no run has written them."""
     found = []
     for row in reader.read_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
@@ -48,7 +49,7 @@ def read_flows(base: Path) -> tuple[MirrorFlow, ...]:
 
 
 def find_flow(base: Path, name: str, connect_cluster: str | None) -> MirrorFlow:
-    """The flow called `source->target`. Raises HistoryError where that is none, or several."""
+    """Return the flow called `source->target`. Raises HistoryError if there is none, or several."""
     everything = read_flows(base)
     known = sorted({f"{flow.source}->{flow.target}" for flow in everything})
     found = [

@@ -1,8 +1,8 @@
-"""The tables asked for what single logs hold: which there are, the newest commits, where holes are.
+"""Queries about single logs: which offsets topics there are, their newest commits, their holes.
 
-The SQL behind cli/history/queries/asof.py, through delta-rs: without a JVM, and opening only the
-files whose statistics do not rule them out. A log is one topic under one topic id; in each of its
-partitions the offset is a total order. Times are Unix seconds.
+This is the SQL behind history/queries/asof.py, through delta-rs: without a JVM, and opening only
+the files whose statistics do not rule them out. A log is one topic under one topic id; in each of
+its partitions the offset is a total order. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Terms = list[tuple[str, str, Any]]
 
 
 class OffsetsTopicLog(NamedTuple):
-    """What was read of one offsets topic under one topic id.
+    """Records of one offsets topic under one topic id.
 
     first_at, last_at              of the records' own timestamps
     first_read_at, last_read_at    when they came into the table
@@ -72,17 +72,16 @@ class OffsetsTopicLog(NamedTuple):
 
     @property
     def at(self) -> KafkaTopic:
-        """The topic, whichever its id."""
+        """Return the topic, without its id."""
         return KafkaTopic(self.kafka, self.topic)
 
 
 class CommitScope(NamedTuple):
-    """Which commits to look at: of a Connect cluster, of one connector or all, until a moment.
+    """Commits to read: of a Connect cluster, of one connector or all, up to `at`.
 
-    picture    the last day before the moment that there is a snapshot of: what was committed until
-               its end is not looked at again
-    until      the day of the moment; None where it lies so far back that a commit of before may be
-               kept under a later day (the clamping of tables.py), and all days are looked at
+    picture    the last day before `at` that has a snapshot: commits until its end are not read
+    until      the day of `at`; None where it lies so far back that an earlier commit may be stored
+               under a later day (tables/schemas.py, DAYS_BACK_MAX), and all days are read
     """
 
     connect_cluster: str
@@ -92,18 +91,18 @@ class CommitScope(NamedTuple):
     until: date | None
 
     def whose(self) -> Terms:
-        """Of whom."""
+        """Return the conditions on Connect cluster and connector."""
         whose: Terms = [("connect_cluster", "=", self.connect_cluster)]
         if self.connector is not None:
             whose.append(("connector", "=", self.connector))
         return whose
 
     def pictured(self) -> Terms | None:
-        """Those in silver/snapshots, if one serves."""
+        """Return the conditions on silver/snapshots; None if no snapshot serves."""
         return None if self.picture is None else [("day", "=", self.picture), *self.whose()]
 
     def since(self) -> Terms:
-        """Those in silver/commits."""
+        """Return the conditions on silver/commits."""
         terms: Terms = [*self.whose(), ("at", "<=", convert_to_datetime(self.at))]
         if self.picture is not None:
             terms.append(("day", ">", self.picture))
@@ -115,7 +114,7 @@ class CommitScope(NamedTuple):
 class NewestCommits(NamedTuple):
     """The newest commit under every raw key of a source partition in every log.
 
-    files, files_skipped    that were opened for it, and how many of the same tables were not
+    files, files_skipped    files opened for it, and how many of the same tables were not
     """
 
     rows: list[Row]
@@ -124,7 +123,7 @@ class NewestCommits(NamedTuple):
 
 
 def read_logs(base: Path) -> tuple[OffsetsTopicLog, ...]:
-    """Every offsets topic that records were read of, by topic id."""
+    """Return every offsets topic that records were read of, by topic id."""
     rows = read.run_query(
         base,
         f"""
@@ -140,7 +139,7 @@ def read_logs(base: Path) -> tuple[OffsetsTopicLog, ...]:
 
 
 def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
-    """The Connect clusters that a connector of this name committed in."""
+    """Return the Connect clusters that a connector of this name committed in."""
     where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
     found = read.run_query(base, query, records=SILVER_NEWEST)
@@ -154,7 +153,7 @@ def compute_scope(
     connector: str | None,
     moment: float,
 ) -> CommitScope:
-    """What to look at for the state at this moment, and no more."""
+    """Return the smallest scope for the state at this time."""
     today = convert_to_datetime(moment).date()
     days_known = all(
         today >= convert_to_datetime(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX)
@@ -168,7 +167,7 @@ def compute_scope(
 
 
 def read_newest_in_scope(base: Path, of: CommitScope) -> NewestCommits:
-    """As of the moment of the scope."""
+    """Return the newest commits as of the time of the scope."""
     parts = [_TableSelection(base, SILVER_COMMITS, of.since())]
     pictured = of.pictured()
     if pictured is not None:
@@ -177,7 +176,7 @@ def read_newest_in_scope(base: Path, of: CommitScope) -> NewestCommits:
 
 
 def read_newest_overall(base: Path, of: CommitScope) -> NewestCommits:
-    """As of the newest record that was read."""
+    """Return the newest commits that were read."""
     terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.whose()]
     return _merge_newest([_TableSelection(base, SILVER_NEWEST, terms)])
 
@@ -185,8 +184,9 @@ def read_newest_overall(base: Path, of: CommitScope) -> NewestCommits:
 def read_evidence(
     base: Path, log: OffsetsTopicLog, connector: str, moment: float | None
 ) -> list[Row]:
-    """Return the newest few commits of a connector under each raw key, up to a moment or, with
-    None, up to the newest: what they show of the raw keys that its tasks look up (raw_keys.py).
+    """Return the newest few commits of a connector under each raw key, up to a time.
+
+    None: up to the newest. They show which raw keys its tasks look up (raw_keys.py).
     """
     until = "" if moment is None else f"AND at <= {quote_time(moment)}"
     query = f"""
@@ -205,7 +205,7 @@ def read_evidence(
 
 
 class _TableSelection:
-    """Some rows of one table."""
+    """Selection of rows of one table."""
 
     def __init__(self, base: Path, table: Table, terms: Terms) -> None:
         self._base, self._of = base, table
@@ -213,14 +213,14 @@ class _TableSelection:
         self._terms = terms
 
     def files(self) -> tuple[list[str], int]:
-        """Those that have to be opened, and how many there are."""
+        """Return the files that have to be opened, and how many there are."""
         # The engine skips by the same statistics; this says which.
         with read.translate_damage(self._base, self._of):
             opened = self._table.file_uris(file_pruning_predicate=self._terms)
             return opened, len(self._table.file_uris())
 
     def batches(self) -> Iterator[pa.Table]:
-        """The rows, as they are read."""
+        """Yield the rows, as they are read."""
         columns = ", ".join(_COLUMN_TYPES)
         where = " AND ".join(
             f"{name} {sign} {quote_value(value)}" for name, sign, value in self._terms
@@ -234,7 +234,7 @@ class _TableSelection:
 
 
 def _merge_newest(parts: list[_TableSelection]) -> NewestCommits:
-    """Batch by batch: the memory needed is that of the answer, not that of the history."""
+    """Return the newest commits, batch by batch: memory grows with the result, not with history."""
     found = pa.schema(list(_COLUMN_TYPES.items())).empty_table()
     files: list[str] = []
     there = 0
@@ -255,12 +255,14 @@ def _select_newest(rows: pa.Table) -> pa.Table:
 
 
 def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
-    """From when on compaction may have taken records before this log was first read: the timestamp
-    of the last record before the first hole, 0 for a hole at its beginning, None without one.
+    """Return the time from which compaction may have deleted records before the log was first read.
+
+    It is the timestamp of the last record before the first hole, 0 for a hole at its beginning,
+    None without one.
 
     Transactions leave holes too, which hide nothing. Compaction works from the log's start, and
-    where it has been, no key is left twice; so it has not been beyond the first record that repeats
-    a key which was read together with it. Below that, a hole is a hole.
+    leaves no key twice; so it has not passed the first record that repeats a key which was read
+    together with it. Any hole before that record counts.
     """
     here = _build_log_condition(log)
     query = f"""
@@ -284,7 +286,7 @@ def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
 
 
 def find_time_before_gap(base: Path, log: OffsetsTopicLog, gap: BronzeGap) -> float:
-    """The timestamp of the newest record in front of a gap; 0 if there is none."""
+    """Return the timestamp of the newest record in front of a gap; 0 if there is none."""
     query = f"""
         SELECT coalesce(max(kts), to_timestamp(0)) AS at FROM records
         WHERE {_build_log_condition(log)} AND kpartition = {gap.kpartition}
@@ -302,23 +304,23 @@ def _build_log_condition(log: OffsetsTopicLog) -> str:
 
 
 def convert_to_datetime(moment: float) -> datetime:
-    """Unix seconds as a moment, to the microsecond."""
+    """Return Unix seconds as a datetime, to the microsecond."""
     return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=round(moment * 1_000_000))
 
 
 def quote_text(text: str) -> str:
-    """As a literal of SQL."""
+    """Return the text as a SQL literal."""
     doubled = text.replace("'", "''")
     return f"'{doubled}'"
 
 
 def quote_time(moment: float) -> str:
-    """Unix seconds, as SQL has them."""
+    """Return Unix seconds as a SQL timestamp."""
     return quote_value(convert_to_datetime(moment))
 
 
 def quote_value(value: object) -> str:
-    """A value of Terms, as SQL has it."""
+    """Return a value of Terms as a SQL literal."""
     if value is True:
         return "TRUE"
     if isinstance(value, datetime):

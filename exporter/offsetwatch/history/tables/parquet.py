@@ -1,8 +1,8 @@
-"""Rows of a table -> Parquet files below its folder, described as Delta's log wants them. No Spark.
+"""Parquet files with rows of a table, described as Delta's log needs them. No Spark.
 
-Runs on Spark's executors (history/pipeline/commits.py). A file is no part of its table until
-history/pipeline/commits.py has committed it: what a task leaves that failed, or was done twice,
-nobody reads, and `history maintain` removes.
+It runs on Spark's executors (history/pipeline/commits.py). A file is no part of its table until
+history/pipeline/commits.py has committed it: no one reads the files of a task that failed or ran
+twice, and `history maintain` deletes them.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ PartitionKey = tuple[Any, ...]  # a value of each column that the table is parti
 def write_files(
     batches: Iterable[pa.RecordBatch], table: Table, at: str, name: str = PART_PREFIX
 ) -> Iterator[pa.RecordBatch]:
-    """Write batches of the table's rows into its folder `at`; describe every file. Its name begins
-    with PART or IN_ORDER.
+    """Write batches of the table's rows into its folder `at`; yield a description of every file.
+
+    The name of a file begins with PART_PREFIX or ORDERED_PREFIX.
 
     path         relative to the folder
     partition    the value of each column that the table is partitioned by, as JSON
     stats        of Delta's protocol: number of rows, least, greatest and missing values
 
-    Raises ValueError if a column that is never null is.
+    Raises ValueError if a required column is null.
     """
     held: dict[PartitionKey, list[pa.RecordBatch]] = {}
     size = 0
@@ -82,7 +83,7 @@ def _conform_batch(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 def _split_partitions(
     rows: pa.RecordBatch, by: tuple[str, ...]
 ) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
-    """The rows of each partition; nearly always there is one only, and nothing to be copied."""
+    """Yield the rows of each partition; nearly always there is only one, and nothing is copied."""
     if not rows.num_rows:
         return
     if not by:
@@ -128,7 +129,7 @@ def _write_partition_files(
 
 
 def _statistics(rows: pa.Table, table: Table) -> dict[str, Any]:
-    """As the Delta protocol has it ("Per-file Statistics")."""
+    """Return the statistics of the Delta protocol ("Per-file Statistics")."""
     least: dict[str, object] = {}
     greatest: dict[str, object] = {}
     for name in table.indexed_names:
@@ -145,7 +146,7 @@ def _statistics(rows: pa.Table, table: Table) -> dict[str, Any]:
 
 
 def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:
-    """The least and the greatest value as JSON has it; None where there is none to be told."""
+    """Return the least and the greatest value in JSON types; None where there is no such bound."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         found = pc.min_max(column.cast(pa.int64()))
@@ -162,7 +163,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:
 
 
 def _format_time(micros: int | None) -> str | None:
-    """A timestamp may lie beyond the years that dates have."""
+    """Return a timestamp as text; None outside of the years 1000 to 9999."""
     if micros is None:
         return None
     try:

@@ -1,8 +1,7 @@
-"""The pipeline's word about itself, in a small file beside the tables: how others see that it runs.
+"""Status file of the pipeline, beside the tables: the progress and errors of its runs.
 
 Written by history/pipeline/run.py, one run at a time; read by the daemon, so nothing here may
-import Spark or the readers of tables. A run that fails, too, leaves its reason here for whoever
-looks next.
+import Spark or the readers of tables. A run that fails leaves its reason here too.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _log = structlog.get_logger()
 
 
 def path_of(base: Path) -> Path:
-    """Where the file is."""
+    """Return the path of the file."""
     return base / "ops" / "status.json"
 
 
 def read_status(base: Path) -> PipelineStatus | None:
-    """What the newest run has written; None if none ever did. Raises HistoryError."""
+    """Return the status that the newest run wrote; None if none ever did. Raises HistoryError."""
     path = path_of(base)
     raw = read_bounded(path, BYTES_MAX)
     if raw is None:
@@ -46,9 +45,7 @@ def read_status(base: Path) -> PipelineStatus | None:
 
 
 def read_bounded(path: Path, bytes_max: int) -> bytes | None:
-    """What a file of the pipeline's holds, one byte beyond the most at the most; None where there
-    is none. Raises HistoryError.
-    """
+    """Return at most `bytes_max` + 1 bytes of a file; None without one. Raises HistoryError."""
     try:
         with path.open("rb") as file:
             return file.read(bytes_max + 1)
@@ -59,9 +56,9 @@ def read_bounded(path: Path, bytes_max: int) -> bytes | None:
 
 
 class PipelineStatusWriter:
-    """A run's own account, as a context manager: what ends the run is counted. For one thread.
+    """Writer of a run's status, as a context manager that counts the error that ends the run.
 
-    It goes on from the file that an earlier run left, so that counters do not begin again.
+    It continues the file of an earlier run, so that counters do not begin again. For one thread.
     """
 
     def __init__(self, base: Path, kafkas: Iterable[str]) -> None:
@@ -95,13 +92,13 @@ class PipelineStatusWriter:
         self.write()
 
     def stored(self, rows: Mapping[str, tuple[int, int]]) -> None:
-        """Bronze was counted: decoded and undecodable rows by Kafka cluster."""
+        """Set the decoded and undecodable rows in bronze, by Kafka cluster."""
         for kafka, feed in self._feeds.items():
             decoded, undecodable = rows.get(kafka, (0, 0))
             self._feeds[kafka] = replace(feed, decoded=decoded, undecodable=undecodable)
 
     def batch(self, kafka: str, *, decoded: int, undecodable: int, behind: int | None) -> None:
-        """A batch of this cluster's stream has been stored."""
+        """Count a batch of this cluster's stream that was stored."""
         feed = self._feeds[kafka]
         self._feeds[kafka] = replace(
             feed,
@@ -111,30 +108,32 @@ class PipelineStatusWriter:
         )
 
     def gaps(self, kafka: str, number: int) -> None:
-        """So many ranges of this cluster are missing for ever."""
+        """Set the number of ranges of this cluster that are permanently missing."""
         self._feeds[kafka] = replace(self._feeds[kafka], gaps=number)
 
     def stream_ended(self) -> None:
-        """A stream that should go on has ended; the run may get it going again."""
+        """Count a stream that ended and should not have; the run may start it again."""
         self._errors[STREAM_ENDED] += 1
 
     def read_up_to(self, moment: float | None) -> None:
-        """The streams run, and by this moment each of them had ended a batch; None if one has not
-        come round to anything yet.
+        """Set the time by which each of the running streams had ended a batch.
+
+        None if one of them has not completed any yet.
         """
         self._stage = READING
         if moment is not None:
             self._batch_at = self._tables[BRONZE] = moment
 
     def up_to_date(self, *layers: str) -> None:
-        """These tables hold all that bronze holds."""
+        """Mark these tables as holding everything that bronze holds."""
         if self._batch_at is not None:
             self._tables.update(dict.fromkeys(layers, self._batch_at))
 
     @contextmanager
     def computing(self, *layers: str, newest: bool) -> Iterator[None]:
-        """These tables are computed from all that bronze holds now, or, if not `newest`, from an
-        earlier state of it: then nobody can say how old they are.
+        """Set the age of these tables once they are computed from all that bronze holds now.
+
+        If not `newest`, they are computed from an earlier state of it, and their age is unknown.
         """
         self._stage = COMPUTING
         as_of = self._batch_at
@@ -148,7 +147,7 @@ class PipelineStatusWriter:
         self.write()
 
     def write(self) -> None:
-        """Replace the file, whole. That it cannot be written is no reason to end a run."""
+        """Replace the file as a whole. A failure is logged, and does not end the run."""
         path = path_of(self._base)
         partial = path.with_name(f"{path.name}.partial")
         status = PipelineStatus(

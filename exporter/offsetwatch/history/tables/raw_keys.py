@@ -1,6 +1,6 @@
 """Raw keys under which the tables hold one source partition, and the one that its task looks up.
 
-The rule is the daemon's (state/connect/raw_keys.py), asked about rows. The tables do not keep the
+The rule is the daemon's (state/connect/raw_keys.py), applied to rows. The tables do not store the
 header of our own writes, so a record that offsetwatch wrote counts as one of the connector's here.
 """
 
@@ -20,7 +20,7 @@ EVIDENCE_RECORDS_MAX: Final = (
 
 
 def find_keys_in_use(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpellingInUse]:
-    """Return for each source partition of one connector which raw key its task looks up.
+    """Return for each source partition of one connector the raw key that its task looks up.
 
     Each row is a record of an offsets topic with key, source_offset, tombstone, error, kpartition,
     koffset, and kts in Unix seconds.

@@ -1,4 +1,4 @@
-"""What the pipeline knows, read from its tables without a JVM.
+"""Reader of the pipeline's tables, without a JVM.
 
 It must not import pyspark, and only ever reads: history/pipeline/commits.py writes. Times are Unix
 seconds.
@@ -39,14 +39,14 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """One source partition (tables.GOLD_PROGRESS).
+    """A source partition (tables/schemas.py, GOLD_PROGRESS).
 
-    source_offset   JSON with sorted keys; None if the partition was forgotten (`tombstone`), its
-                    value could not be decoded (`error`) or is JSON null, it has no record that a
-                    task may look up, or nobody knows which of several (`unsure`)
+    source_offset   JSON with sorted keys; None if a tombstone deleted it (`tombstone`), its value
+                    could not be decoded (`error`) or is JSON null, it has no record that a task may
+                    look up, or which of several it looks up is unknown (`unsure`)
     variants        other raw keys for this source partition that still hold a value
     key             the raw key that its task looks up; None if there is none, or none is known
-    kafka ... koffset   where the effective record stands; None if there is none
+    kafka ... koffset   coordinates of the effective record; None if there is none
     """
 
     connect_cluster: str
@@ -70,7 +70,7 @@ class ProgressRow:
 
 @dataclass(frozen=True, slots=True)
 class FlowProgressRow:
-    """One replicated upstream partition (tables.GOLD_FLOW_PROGRESS)."""
+    """A replicated upstream partition (tables/schemas.py, GOLD_FLOW_PROGRESS)."""
 
     connect_cluster: str
     connector: str
@@ -88,7 +88,7 @@ class FlowProgressRow:
 
 @dataclass(frozen=True, slots=True)
 class BronzeTopic:
-    """What bronze holds of one topic. `first_at` and `last_at` are record timestamps."""
+    """Counts of bronze for one topic. `first_at` and `last_at` are record timestamps."""
 
     at: KafkaTopic
     topic_id: str
@@ -100,20 +100,20 @@ class BronzeTopic:
 
 
 def read_progress(base: Path) -> tuple[ProgressRow, ...]:
-    """Every source partition, in order."""
+    """Return every source partition, in order."""
     rows = (ProgressRow(**row) for row in read_rows(base, GOLD_PROGRESS))
     return tuple(sorted(rows, key=attrgetter("connect_cluster", "connector", "source_partition")))
 
 
 def read_flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
-    """Every replicated partition, in order."""
+    """Return every replicated partition, in order."""
     rows = (FlowProgressRow(**row) for row in read_rows(base, GOLD_FLOW_PROGRESS))
     key = attrgetter("connect_cluster", "connector", "source", "target", "topic", "partition")
     return tuple(sorted(rows, key=key))
 
 
 def read_cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
-    """The cut gold was computed at: the next offset of every partition of every topic."""
+    """Return the cut gold was computed at: the next offset of every partition of every topic."""
     found: dict[KafkaTopic, dict[int, int]] = {}
     for row in read_rows(base, GOLD_CURSOR):
         topic = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
@@ -122,8 +122,9 @@ def read_cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
 
 
 def read_topics(base: Path) -> tuple[OffsetsTopic, ...]:
-    """Where the newest run found offsets to be kept; both names are empty where it could not read
-    them.
+    """Return the offsets topics that the newest run found.
+
+    Kafka cluster and topic are empty where it could not read them.
     """
     return tuple(
         OffsetsTopic(
@@ -134,7 +135,7 @@ def read_topics(base: Path) -> tuple[OffsetsTopic, ...]:
 
 
 def summarize_bronze(base: Path) -> tuple[BronzeTopic, ...]:
-    """Counts per topic, in order; a topic that was created again appears once per id."""
+    """Return counts per topic, in order; a topic that was created again appears once per id."""
     query = """
         SELECT kafka, topic, topic_id, kind, count(*) AS rows, count(error) AS undecodable,
                min(kts) AS first_at, max(kts) AS last_at
@@ -147,7 +148,7 @@ def summarize_bronze(base: Path) -> tuple[BronzeTopic, ...]:
 
 
 def read_bronze_next_offsets(base: Path, kafka: str) -> dict[LogPartition, int]:
-    """Behind the newest record of every log of this Kafka cluster; {} before the first run."""
+    """Return the next offset of every log of this Kafka cluster; {} before the first run."""
     if not has_tables(base, (BRONZE_RECORDS,)):
         return {}
     query = """
@@ -162,7 +163,7 @@ def read_bronze_next_offsets(base: Path, kafka: str) -> dict[LogPartition, int]:
 
 
 def read_silver_next_offsets(base: Path) -> dict[tuple[str, str, str, int], int]:
-    """(kafka, topic, topic id, partition) -> behind the newest record that is in silver."""
+    """Return (kafka, topic, topic id, partition) -> next offset in silver."""
     return {
         (row["kafka"], row["topic"], row["topic_id"], row["kpartition"]): row["next_offset"]
         for row in read_rows(base, SILVER_LOGS)
@@ -170,7 +171,7 @@ def read_silver_next_offsets(base: Path) -> dict[tuple[str, str, str, int], int]
 
 
 def read_gaps(base: Path, kafka: str) -> frozenset[BronzeGap]:
-    """What is missing from bronze for ever, of this Kafka cluster."""
+    """Return the ranges of this Kafka cluster that are permanently missing from bronze."""
     return frozenset(
         BronzeGap(
             topic=row["topic"],
@@ -186,19 +187,20 @@ def read_gaps(base: Path, kafka: str) -> frozenset[BronzeGap]:
 
 
 def list_days(base: Path, table: Table) -> list[date]:
-    """Those that a table partitioned by day has rows of, in order."""
+    """Return the days that a table partitioned by day has rows of, in order."""
     found = open_table(base, table).partitions()
     return sorted(date.fromisoformat(partition["day"]) for partition in found)
 
 
 def has_tables(base: Path, tables: Iterable[Table] = TABLES) -> bool:
-    """Are these tables there to be read? By default all: has the pipeline ever run here?"""
+    """Check whether these tables exist. By default all: whether the pipeline has ever run here."""
     return all(DeltaTable.is_deltatable(str(table.at(base))) for table in tables)
 
 
 def read_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
-    """Every row of a table, with times in Unix seconds; a column that came with a newer version
-    than the one that wrote the table is null. Raises HistoryError.
+    """Yield every row of a table, with times in Unix seconds. Raises HistoryError.
+
+    A column that is newer than the version that wrote the table is null.
     """
     there = open_table(base, table)
     with translate_damage(base, table):
@@ -209,7 +211,7 @@ def read_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
 
 
 def run_query(base: Path, query: str, **tables: Table) -> pa.Table:
-    """What SQL makes of tables, by the names it calls them. Raises HistoryError."""
+    """Return the result of SQL on tables, under the names of the arguments. Raises HistoryError."""
     builder = QueryBuilder()
     for name, table in tables.items():
         builder = builder.register(name, open_table(base, table))
@@ -218,7 +220,7 @@ def run_query(base: Path, query: str, **tables: Table) -> pa.Table:
 
 
 def open_table(base: Path, table: Table) -> DeltaTable:
-    """The newest version of a table. Raises HistoryError where there is none."""
+    """Return the newest version of a table. Raises HistoryError where there is none."""
     try:
         with translate_damage(base, table):
             return DeltaTable(str(table.at(base)))
@@ -229,7 +231,7 @@ def open_table(base: Path, table: Table) -> DeltaTable:
 
 @contextmanager
 def translate_damage(base: Path, *tables: Table) -> Iterator[None]:
-    """What a table that is damaged raises, or one that is changed by hand, becomes HistoryError."""
+    """Translate errors of tables that are damaged, or were changed by hand, to HistoryError."""
     try:
         yield
     except TableNotFoundError:
@@ -240,13 +242,13 @@ def translate_damage(base: Path, *tables: Table) -> Iterator[None]:
 
 
 def format_error(exc: Exception) -> str:
-    """What it says, in one line: delta-rs draws a tree of causes, in colours of a terminal."""
+    """Return the message in one line: delta-rs prints a tree of causes, in terminal colours."""
     lines = _COLOUR.sub("", str(exc)).splitlines()
     return ": ".join(text for line in lines if (text := line.strip(" \u21b3")))
 
 
 def convert_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Its rows, with times in Unix seconds."""
+    """Yield the rows of a table, with times in Unix seconds."""
     for row in table.to_pylist():
         yield {
             name: value.timestamp() if isinstance(value, datetime) else value

@@ -1,11 +1,11 @@
-"""The tables of the pipeline: names, columns, partitioning. The contract of writers and readers.
+"""Schemas of the pipeline's tables: names, columns, partitioning. Contract of writers and readers.
 
-Written by history/pipeline/commits.py, and put in order by history/pipeline/maintenance.py, one run
-at a time; read by read.py, or by anything that speaks Delta. Kept free of pyspark because readers
-run without a JVM.
+Written by history/pipeline/commits.py, and sorted by history/pipeline/maintenance.py, one run at a
+time; read by tables/reader.py, or by anything that speaks Delta. It does not import pyspark,
+because readers run without a JVM.
 
-Columns are only ever added. Every table stays at Delta reader version 1, which all readers know:
-no deletion vectors, no column mapping, no variant type; JSON is kept as text.
+Columns are only ever added. Every table stays at Delta reader version 1, which all readers know: no
+deletion vectors, no column mapping, no variant type; JSON is stored as text.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ ARROW = {
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column; `type` is Spark's SQL name of it. A required one is never null."""
+    """A column; `type` is Spark's SQL name of it. A required one is never null."""
 
     name: str
     type: str
     required: bool = False
 
     def ddl(self) -> str:
-        """As Spark wants it."""
+        """Return the column as Spark DDL."""
         return f"{self.name} {self.type}{' NOT NULL' if self.required else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One Delta table below the base path.
+    """A Delta table below the base path.
 
-    indexed       of so many of the first columns files have statistics, by which they are skipped
-    ordered_by    how the rows lie in the files of a day that maintenance has been through
+    indexed       how many of the first columns have statistics in files, by which files are skipped
+    ordered_by    the order of rows in the files of a day that maintenance has sorted
     """
 
     path: str
@@ -79,29 +79,33 @@ class Table:
     append_only: bool = False
 
     def at(self, base: Path) -> Path:
-        """Its folder."""
+        """Return the folder of the table."""
         return base / self.path
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The column names, in order."""
+        """Return the column names, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
     def indexed_names(self) -> tuple[str, ...]:
-        """Delta counts what is in the files; the columns it is partitioned by are not."""
+        """Return the columns with statistics.
+
+        Delta counts the columns in the files; the columns that the table is partitioned by are not
+        there.
+        """
         within = [name for name in self.names if name not in self.partitioned_by]
         return tuple(within[: self.indexed])
 
     @property
     def properties(self) -> dict[str, str]:
-        """Delta's, by which other engines go too."""
+        """Return Delta's table properties, which other engines follow too."""
         named = {"delta.dataSkippingNumIndexedCols": str(self.indexed)}
         return {**named, "delta.appendOnly": "true"} if self.append_only else named
 
     @property
     def schema(self) -> pa.Schema:
-        """In Arrow."""
+        """Return the Arrow schema."""
         return pa.schema(
             [
                 pa.field(column.name, ARROW[column.type], nullable=not column.required)
@@ -110,7 +114,7 @@ class Table:
         )
 
     def ddl(self) -> str:
-        """The columns as a Spark schema string."""
+        """Return the columns as a Spark schema string."""
         return ", ".join(column.ddl() for column in self.columns)
 
 

@@ -1,8 +1,8 @@
-"""Where the stream of a Kafka cluster begins, if its checkpoint cannot go on. Pure.
+"""Generations of a Kafka cluster's stream: where a new one begins, and which gaps it leaves. Pure.
 
-A checkpoint is disposable: bronze knows what it holds. A new one, the next generation, begins right
-behind the newest record of each log in bronze; what lies between there and where the log begins by
-now is lost to everybody, and is a gap that is written down.
+A checkpoint is disposable, as bronze knows what it holds. If it is unusable, the next generation
+begins right behind the newest record of each log in bronze. Records between there and the current
+start of the log are permanently lost, and are recorded as a gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LogPartition = tuple[str, str, int]
 
 
 class GapReason(StrEnum):
-    """Why records are missing from bronze."""
+    """Reasons why records are missing from bronze."""
 
     LOG_START_MOVED = "log_start_moved"
     TOPIC_CREATED_AGAIN = "topic_created_again"
@@ -31,7 +31,7 @@ class GapReason(StrEnum):
 class BronzeGap:
     """Offsets from `from_offset` to below `to_offset` that were not read and will not be.
 
-    to_offset is None where nobody knows: the topic is gone.
+    to_offset is None where it is unknown: the topic was deleted.
     """
 
     topic: str
@@ -51,14 +51,15 @@ class BronzeGap:
 
 @dataclass(frozen=True, slots=True)
 class StreamGeneration:
-    """The newest generation, as its files say.
+    """The newest generation, by its files.
 
     topics      the topics it reads, with their ids
     starts      where it began
-    committed   how far its batches are done; None if its checkpoint is gone or unreadable
-    planned     how far the batch goes that it may be in the middle of
-    batch       that batch: the id of the stream, and its number; None if nobody knows. Bronze says
-                whether it has taken it in (`without_its_batch` if not)
+    committed   the next offsets after its finished batches; None if its checkpoint is gone or
+                unreadable
+    planned     the end of the batch that may be unfinished
+    batch       that batch: the id of the stream, and its number; None if unknown. Bronze knows
+                whether it was applied (`without_its_batch` if not)
     """
 
     number: int
@@ -69,17 +70,17 @@ class StreamGeneration:
     batch: tuple[str, int] | None = None
 
     def without_its_batch(self) -> StreamGeneration:
-        """The same, where bronze has not taken in the batch: what bronze holds beyond `committed`
-        is another generation's then, and to do that batch would store it twice.
+        """Return the generation for a bronze that has not applied the batch.
+
+        Records in bronze beyond `committed` are then another generation's, and that batch would
+        store them twice.
         """
         return replace(self, planned=self.committed or {})
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """What there is to read: the topics with their ids, and where each partition begins and ends
-    now.
-    """
+    """Topics to read with their ids, and the current start and end of each partition."""
 
     topics: Mapping[str, str]
     starts: Mapping[StreamPartition, int]
@@ -88,10 +89,10 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """How to go on.
+    """A plan for how the stream goes on.
 
-    unread  how many offsets lie between what bronze holds and where the logs end now
-    why     why a new generation begins; None if the one that is there goes on
+    unread  how many offsets lie between what bronze holds and the current ends of the logs
+    why     why a new generation begins; None if the existing one goes on
     """
 
     number: int
@@ -105,11 +106,10 @@ class StreamPlan:
 def plan(
     source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
 ) -> StreamPlan:
-    """Go on with the newest generation, or begin the next. `stored` is the next offset of every log
-    in bronze.
+    """Return a plan to go on with the newest generation, or to begin the next.
 
-    Raises HistoryError if a log is shorter than what was read of it: its offsets mean other records
-    now, and nobody can tell which.
+    `stored` is the next offset of every log in bronze. Raises HistoryError if a log is shorter than
+    what was read of it: its offsets are other records now, and there is no telling which.
     """
     nexts = {
         (topic, partition): stored[topic, source.topics[topic], partition]
@@ -145,8 +145,9 @@ def plan(
 def _select_previous_starts(
     source: StreamSource, held: StreamGeneration | None
 ) -> dict[StreamPartition, int]:
-    """Where partitions were begun with: what is missing from one that had nothing in it to store
-    was promised too.
+    """Return the starts of partitions that the generation read, of topics with the same id.
+
+    A gap also counts in a partition without a record in bronze.
     """
     if held is None:
         return {}
@@ -160,7 +161,7 @@ def _select_previous_starts(
 def _explain_new_generation(
     source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
 ) -> str | None:
-    """What keeps the newest generation from going on."""
+    """Return what keeps the newest generation from going on; None if nothing does."""
     if held is None:
         return "it is the first"
     for topic, topic_id in sorted(held.topics.items()):
@@ -208,7 +209,7 @@ def _find_start_gaps(
 def _find_replaced_gaps(
     source: StreamSource, stored: Mapping[LogPartition, int]
 ) -> tuple[BronzeGap, ...]:
-    """The unread ends of topics that were replaced by another of their name."""
+    """Return the unread ends of topics that were created again under the same name."""
     return tuple(
         BronzeGap(
             topic=topic,

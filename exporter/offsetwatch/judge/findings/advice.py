@@ -1,4 +1,4 @@
-"""What to do about a finding: the command that a person runs next, and its runbook."""
+"""Advice on findings: the command that the operator runs next, and the runbook."""
 
 from __future__ import annotations
 

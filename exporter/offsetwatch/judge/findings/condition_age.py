@@ -1,6 +1,6 @@
-"""How long something has been so, without a break: what a rule needs to tell chance from fact.
+"""Ages of conditions: since when each condition of a rule has held without a break.
 
-Not being able to look is no break.
+Rules use them to distinguish chance from fact. An unavailable input is no break.
 """
 
 from __future__ import annotations
@@ -11,34 +11,40 @@ ConditionKey = tuple[str, str, str, str]  # rule or finding, Connect cluster, co
 
 
 class ConditionAges:
-    """See the module."""
+    """Ages of conditions, by rule or finding, Connect cluster, connector and subject."""
 
     def __init__(self) -> None:
         self._since: dict[ConditionKey, tuple[float, float]] = {}
         self._touched: set[ConditionKey] = set()
 
     def since(self, key: ConditionKey, now: float, level: float = 0.0) -> tuple[float, float]:
-        """From when on it has been so, and the level that was given then."""
+        """Return since when a condition holds, and the level that was given then.
+
+        Mark the condition as checked.
+        """
         self._touched.add(key)
         moment, was = self._since.get(key, (now, level))
         self._since[key] = (min(moment, now), was)  # the clock may have been set back
         return self._since[key]
 
     def has(self, key: ConditionKey) -> bool:
-        """Was it so the last time?"""
+        """Check whether a condition is recorded: it held when it was last checked."""
         return key in self._since
 
     def settle(self, blind: Callable[[ConditionKey], bool]) -> None:
-        """What nobody asked for since the last time is so no longer, unless nobody could see."""
+        """Remove the conditions that were not checked since the last call, except hidden ones.
+
+        `blind` says whether an unavailable input hides a condition.
+        """
         self._since = {
             key: told for key, told in self._since.items() if key in self._touched or blind(key)
         }
         self._touched = set()
 
     def remembered(self) -> tuple[tuple[ConditionKey, float, float], ...]:
-        """All of it."""
+        """Return all conditions, to persist across restarts."""
         return tuple((key, moment, level) for key, (moment, level) in sorted(self._since.items()))
 
     def recall(self, told: tuple[tuple[ConditionKey, float, float], ...]) -> None:
-        """Go on from there."""
+        """Restore persisted conditions."""
         self._since = {key: (moment, level) for key, moment, level in told}

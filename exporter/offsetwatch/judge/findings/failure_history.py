@@ -1,9 +1,9 @@
-"""Failures of connectors and tasks, one after the other: what they died of, and where they stood.
+"""Failures of connectors and tasks in order, with their causes and the positions at each failure.
 
-Told by status topics where those are followed, else by polled states, which miss a failure that is
-restarted between two polls. A run is a number of failures of one kind with a restart before each.
-A status that is taken back, or not known for a while, and then there again is no second failure:
-that takes another start, by a state in between, another worker or another trace.
+They come from status topics where those are followed, else from polled states. Polls miss a failure
+that is restarted between two of them. A run is a number of failures of one kind with a restart
+before each. A status that is deleted, or unknown for a while, and then there again is no second
+failure: that takes another start, shown by a state in between, another worker or another trace.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Positions = Mapping[str, str]
 
 
 class FailureRunState(msgspec.Struct):
-    """Failures of one kind.
+    """Run of failures of one kind.
 
-    kind      the exception's class: which method sees it first differs from one time to the next
-    failure   the newest in full
-    same      positions at the first failure that are still the same, by what they are of
-    moved     some others did move
-    read_at   when the newest was read, by our clock; `begun_by` when the first was
-    lasted_s  from the first to the newest, by our clock: so long at least
-    restarts  how often it was started again between the first and the newest, by the order in
-              which that was told: the clocks are of several workers
+    kind      exception class; the method that throws it may differ from one failure to the next
+    failure   the newest failure in full
+    same      positions at the first failure that have not changed since, by partition
+    moved     True if other positions have changed
+    read_at   when the newest failure was read, by our clock; `begun_by` when the first was
+    lasted_s  lower bound of the time from the first to the newest failure, by our clock
+    restarts  number of restarts between the first and the newest failure, by the order of the
+              reports: their clocks are of several workers
     """
 
     kind: str
@@ -62,7 +62,7 @@ class FailureRunState(msgspec.Struct):
 
 
 class TaskFailureRecord(msgspec.Struct, frozen=True):
-    """A diary on disk."""
+    """History of one task's failures as it is stored on disk."""
 
     whose: TaskKey
     state: str
@@ -79,17 +79,17 @@ class TaskFailureRecord(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class TaskFailureHistory:
-    """What became of one task.
+    """Failures and restarts of one task.
 
-    state_at   when it came into its state, by the clock of who said so; `seen_at` by our own
-    restarts   when it was started again after a failure, by our clock; where nobody followed its
-               history then, the earliest moment at which that may have been
-    last       the newest change of the status topic taken in
-    unsettled  what it failed of as it was listed as failed, until that is over: it may run for a
-               few seconds between two failures, or be nobody's in a rebalance
+    state_at   when it entered its state, by the reporter's clock; `seen_at` by ours
+    restarts   when it was restarted after failures, by our clock; where its history was not
+               followed then, the earliest time that is possible
+    last       newest change of the status topic that was applied
+    unsettled  failure with which it was listed as failed, until it has recovered: it may run for a
+               few seconds between two failures, or be unassigned in a rebalance
     gone_at    since when its connector is listed without it
-    failure    its last, unless it was started again since
-    starts     how often it was since the last failure that counts
+    failure    its last failure, unless it was restarted since
+    starts     number of restarts since the last failure that counts
     followed_at  when its history was last read, by our clock
     """
 
@@ -106,19 +106,24 @@ class TaskFailureHistory:
     followed_at: float = 0.0
 
     def empty(self) -> bool:
-        """Is there nothing worth remembering?"""
+        """Check whether there is nothing to persist."""
         return self.run is None and not self.restarts and self.unsettled is None
 
     def settled_s(self, now: float) -> float:
-        """Return for how long it has surely not failed: it runs or is paused, or is no more."""
+        """Return for how many seconds it has certainly not failed; 0.0 if it may have.
+
+        It runs, is paused or stopped since then, or is no longer listed.
+        """
         if self.gone_at is not None:
             return now - self.gone_at
         return now - self.seen_at if self.state in _HEALTHY_STATES else 0.0
 
 
 class FailureTracker:
-    """See the module. `of` is by whose it is. `urgent` until a change of a polled state is
-    remembered: no topic has it for the next process to read.
+    """Tracker of failures by task.
+
+    `urgent` is True until a change of a polled state has been persisted: no topic holds it for the
+    next process to read.
     """
 
     def __init__(self) -> None:
@@ -136,12 +141,13 @@ class FailureTracker:
         positions: Mapping[tuple[str, str], Positions],
         patience_s: float,
     ) -> None:
-        """Take in what happened since the last time. Who has run for `patience_s` without failing
-        is over it.
+        """Apply the changes of state since the last call.
 
-        listed      the connectors of each Connect cluster that lists them now
-        positions   what each connector has committed now, by what that is of; without those of
-                    which that cannot be seen
+        A run ends once its task has run for `patience_s` without failing.
+
+        listed      connectors of each Connect cluster that lists them now
+        positions   committed positions of each connector now, by partition; connectors whose
+                    positions are unavailable are missing
         """
         if not self._saw(snapshot):
             self._take(snapshot, positions)
@@ -160,7 +166,7 @@ class FailureTracker:
                 history.run = None
 
     def _saw(self, snapshot: Snapshot) -> bool:
-        """Are all states those that were taken in last?"""
+        """Check whether the states of a snapshot are those that were applied last."""
         connectors, histories = self._seen
         return snapshot.connectors is connectors and snapshot.histories is histories
 
@@ -192,15 +198,18 @@ class FailureTracker:
                 self.urgent |= (diary.state, diary.failure) != before
 
     def _moment(self, key: TaskKey, change: StateChange, now: float) -> float:
-        """Return when a change was, by our clock: since its history was read the last time. Where
-        that was not at the last observation, return the earliest moment that its timestamp allows.
+        """Return when a change happened, by our clock: after its history was last read.
+
+        Where the last snapshot did not have that history, return the earliest time that the
+        change's timestamp allows.
         """
         skew_s = 0.0 if key in self._followed else SKEW_S_MAX
         return min(now, max(self.of[key].followed_at, change.at - skew_s))
 
     def _list(self, snapshot: Snapshot) -> None:
-        """Note who is listed as failed, and who is listed no more beside others of its connector.
-        A stopped connector has no tasks, and nothing fails there any more.
+        """Record which tasks are listed as failed, and which are missing from their connector.
+
+        A stopped connector has no tasks, so none of them can fail any more.
         """
         names = {
             (view.connect_cluster, view.name): view.state
@@ -221,9 +230,7 @@ class FailureTracker:
                     history.unsettled = history.gone_at = None
 
     def unsettled(self) -> dict[tuple[str, str], dict[int, str]]:
-        """Return what each connector and task failed of that is not over it, by connector and
-        task's number.
-        """
+        """Return the failures that are not over, by connector and task number."""
         found: dict[tuple[str, str], dict[int, str]] = {}
         for (cluster, connector, number), history in sorted(self.of.items()):
             if history.unsettled is not None:
@@ -231,7 +238,7 @@ class FailureTracker:
         return found
 
     def wanted(self, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-        """Whose positions `observe` has to be given: who fails, or has lately."""
+        """Return the connectors whose positions `observe` needs: those that fail, or did lately."""
         if not self._saw(snapshot):
             polled = (
                 key[:2] for key, state, _ in _list_polled_states(snapshot) if state == "failed"
@@ -277,7 +284,7 @@ class FailureTracker:
             history.failure, history.state_at = last, last.at
 
     def runs(self) -> tuple[FailureRun, ...]:
-        """Who fails over and over, by name."""
+        """Return all runs of failures, sorted by task."""
         return tuple(
             _build_failure_run(key, history.run)
             for key, history in sorted(self.of.items())
@@ -285,14 +292,17 @@ class FailureTracker:
         )
 
     def _forget(self, listed: Mapping[str, frozenset[str]]) -> None:
-        """Who is gone. The tasks of a stopped connector are, and it comes back to where it was."""
+        """Remove the connectors that no longer exist.
+
+        Tasks of a stopped connector are retained: it resumes where it was.
+        """
         for row_key in [
             key for key in self.of if key[0] in listed and key[1] not in listed[key[0]]
         ]:
             del self.of[row_key]
 
     def remembered(self) -> tuple[TaskFailureRecord, ...]:
-        """Those in which something is written, the newest if there are many."""
+        """Return the histories to persist, without empty ones; at most the last HISTORIES_MAX."""
         self.urgent = False
         found = [
             TaskFailureRecord(
@@ -314,7 +324,7 @@ class FailureTracker:
         return tuple(found[-HISTORIES_MAX:])
 
     def recall(self, told: tuple[TaskFailureRecord, ...]) -> None:
-        """Go on from there."""
+        """Restore persisted histories."""
         self._seen, self._followed = (None, None), frozenset()
         self.of = {
             task_failure.whose: TaskFailureHistory(
@@ -356,7 +366,7 @@ def _build_failure_run(key: TaskKey, run: FailureRunState) -> FailureRun:
 def _find_new_changes(
     changes: tuple[StateChange, ...], last: tuple[float, str]
 ) -> tuple[StateChange, ...]:
-    """Return the changes after the last that was taken in; of a history seen first its newest."""
+    """Return the changes after the last one applied; of a new history only the newest."""
     return changes[-1:] if last == (0.0, "") else find_changes_since(changes, *last)
 
 
@@ -370,7 +380,7 @@ def _list_polled_states(snapshot: Snapshot) -> Iterator[tuple[TaskKey, str, str 
 
 
 def _is_other_failure(last: StateChange | None, failure: StateChange) -> bool:
-    """Return whether a failure is known to be another one than the last."""
+    """Check whether a failure is known to differ from the last one, by worker or trace."""
     if last is None:
         return False
     worker = last.worker and failure.worker and last.worker != failure.worker
@@ -398,7 +408,7 @@ def _start_run(failure: str, moment: float, positions: Positions) -> FailureRunS
 
 
 def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:
-    """Return a run that begins with the newest failure of this one."""
+    """Return a run that begins with the newest failure of this run."""
     found = _start_run(run.failure, run.last_at, positions)
     found.read_at = found.begun_by = run.read_at
     return found
@@ -407,10 +417,10 @@ def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:
 def _update_run(
     history: TaskFailureHistory, run: FailureRunState, positions: Positions
 ) -> FailureRunState | None:
-    """The run, now that the connector stands here; None once it is over.
+    """Return the run as updated by the connector's positions now; None once it is over.
 
-    A task commits once more as it ends, and positions are read later than states: where it stood
-    when it failed is known only by what is read while it has failed still.
+    A task commits once more as it ends, and positions are read later than states. So the positions
+    at its failure are known only from reads made while it is still failed.
     """
     failed = history.state == "failed"
     if failed and run.count == 1:

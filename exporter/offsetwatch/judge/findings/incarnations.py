@@ -1,16 +1,17 @@
-"""Connectors come and go, and what they committed stays: whose offsets are of an earlier life?
+"""Incarnations of connectors: offsets that a deleted connector of the same name left behind.
 
-A connector that is deleted and created again under its name begins where the earlier one was. Only
-what is surely older than it may be called left over, and no two clocks are trusted to agree:
+A connector that is deleted and created again under its name starts from the earlier one's offsets.
+Only offsets that are certainly older than it count as left over, and no two clocks are compared:
 
-- It was absent from three lists in a row, and no status topic says that it lived on: then left over
-  is what its offsets topic held before the last of those lists was requested, by how far the topic
-  was read. One list is not enough: a worker may answer from an older configuration, or be another
-  cluster's.
-- Its status topic told of its deletion while we looked: then left over is what was committed before
-  the first word of a task of it since, which that task's worker wrote before it committed anything.
-  A worker lets go of what is deleted, and says so (state/connect/state_history.py): a status that
-  is gone without that is a hole in the topic, and no deletion.
+- It was missing from three lists in a row, and no status topic shows that it existed. Then those
+  offsets are left over that its offsets topic held before the last of these lists was requested,
+  by how far the topic was read. One list is not enough: a worker may answer from an older
+  configuration, or belong to another cluster.
+- Its status topic reported its deletion while it was followed. Then those offsets are left over
+  that were committed before the first status of a task since, which that task's worker wrote before
+  it committed anything. A worker releases what is deleted, and reports it
+  (state/connect/state_history.py): a status that disappears without that is a gap in the topic, and
+  no deletion.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ Positions = Mapping[str, Mapping[int, int]]  # topic -> Kafka partition -> the n
 
 
 class ConnectorIncarnation(msgspec.Struct):
-    """One life of a connector.
+    """Incarnation of a connector.
 
-    born        it did not exist at that moment, as far as is known; 0.0 if that is not known
-    left_over   offsets that were there when it came, by source partition: not its own. None until
-                its offsets could be looked at
+    born        time at which it is known not to have existed yet; 0.0 if unknown
+    left_over   offsets that were there before it, by source partition. None until its offsets could
+                be read
     """
 
     born: float = 0.0
@@ -54,18 +55,18 @@ class ConnectorIncarnation(msgspec.Struct):
 
 
 class IncarnationRecord(msgspec.Struct, frozen=True):
-    """A life on disk."""
+    """Incarnation as it is stored on disk."""
 
     who: ConnectorKey
     life: ConnectorIncarnation
 
 
 class SnapshotFreshness(NamedTuple):
-    """How current a snapshot is.
+    """Freshness of a snapshot's lists and offsets topics.
 
     listed_at    when the connectors of each Connect cluster were last listed
     positions    how far each offsets topic was read
-    topic_of     the offsets topic of a connector, if it is known
+    topic_of     offsets topic of a connector, if it is known
     """
 
     listed_at: Mapping[str, float]
@@ -78,12 +79,12 @@ UNKNOWN_FRESHNESS: Final = SnapshotFreshness({}, {}, lambda _: None)
 
 @dataclass(slots=True)
 class _ConnectorLists:
-    """The newest lists of a Connect cluster.
+    """Newest lists of the connectors of a Connect cluster.
 
     at          when the newest one was answered
-    names       who was in them, or lived on by its status topic
-    before, before_last    how far topics were read before the newest one was answered, and before
-                the one that preceded it: the newest was requested after that
+    names       connectors that they have, or that still existed by their status topic
+    before, before_last    how far topics were read before the newest list was answered, and before
+                the preceding one was: the newest was requested after that
     """
 
     at: float = 0.0
@@ -92,15 +93,18 @@ class _ConnectorLists:
     before_last: Positions = field(default_factory=dict)
 
     def lack(self, name: str) -> bool:
-        """Is this connector known not to have existed when the newest was answered?"""
+        """Check whether a connector certainly did not exist when the newest list was answered."""
         return len(self.names) == ABSENT_LISTS and not any(name in names for names in self.names)
 
 
 @dataclass(slots=True)
 class IncarnationTracker:
-    """See the module. `of` holds the connectors that are listed; of those in `unlisted` the newest
-    list may still tell of the life before: when that was answered. In `_met_after` are the
-    deletions that a list has come after.
+    """Tracker of connector incarnations.
+
+    of            incarnations of the connectors that are listed
+    unlisted      connectors whose newest list may still be about the incarnation before, and when
+                  that list was answered
+    _met_after    deletions that a list has come after
     """
 
     of: dict[ConnectorKey, ConnectorIncarnation] = field(default_factory=dict)
@@ -120,9 +124,11 @@ class IncarnationTracker:
         read: SnapshotFreshness = UNKNOWN_FRESHNESS,
         believed: Collection[str] | None = None,
     ) -> None:
-        """Take in a snapshot. `listed`: the connectors of each Connect cluster that lists them;
-        `sources`: the source partitions of each connector whose offsets can be seen; `believed`:
-        the Connect clusters of which whoever is not listed is not there; None: all of them.
+        """Update the incarnations from a snapshot.
+
+        listed      connectors of each Connect cluster that lists them
+        sources     source partitions of each connector whose offsets are readable
+        believed    Connect clusters whose unlisted connectors do not exist; None: all of them
         """
         alive, again, deleted = self._told(snapshot)
         for cluster, names in listed.items():
@@ -166,8 +172,10 @@ class IncarnationTracker:
         lists.before_last, lists.before = lists.before, self._positions
 
     def _meet(self, key: ConnectorKey, again_at: float) -> None:
-        """A connector is listed, and a task of it first spoke then after its deletion, if that was
-        seen.
+        """Record that a connector is listed.
+
+        `again_at` is the first status of a task since the connector's deletion, if that was
+        observed; else 0.0.
         """
         incarnation, lists = self.of.get(key), self._lists.get(key[0])
         if incarnation is None:
@@ -184,11 +192,12 @@ class IncarnationTracker:
     def _told(
         self, snapshot: Snapshot
     ) -> tuple[set[ConnectorKey], dict[ConnectorKey, float], dict[ConnectorKey, float]]:
-        """Return who lives by its status topic; of those that were deleted before, while we looked,
-        when a task of each was first heard of again, by its worker's clock; and all deletions.
+        """Return, by status topics, the existing connectors, the recreated ones and deletions.
 
-        Of what was told before we looked, compaction may have left the newest alone. And whose
-        status was taken back while Connect goes on listing it was not deleted.
+        A recreated connector was deleted while its topic was followed. Its time is the first status
+        of a task since then, by the worker's clock. A deletion from before may have lost all other
+        statuses to compaction, so it does not count; nor does a deleted status of a connector that
+        is still listed.
         """
         listed = {
             (view.connect_cluster, connector.connector)
@@ -236,7 +245,7 @@ class IncarnationTracker:
         return alive, again, deleted
 
     def remembered(self) -> tuple[IncarnationRecord, ...]:
-        """Those whose earlier lives still matter."""
+        """Return the incarnations with left-over offsets, to persist across restarts."""
         return tuple(
             IncarnationRecord(key, incarnation)
             for key, incarnation in sorted(self.of.items())
@@ -244,13 +253,14 @@ class IncarnationTracker:
         )
 
     def recall(self, told: tuple[IncarnationRecord, ...]) -> None:
-        """Go on from there."""
+        """Restore persisted incarnations."""
         self.of = {incarnation.who: incarnation.life for incarnation in told}
 
 
 def _find_last_deletion(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
-    """Return when its status was last taken back, as it is at a deletion, and what was told since:
-    0.0 for a connector that no worker had let go of.
+    """Return when a connector's status was last deleted, and the changes since.
+
+    The time is 0.0 where no worker had released the connector before: that is no deletion of it.
     """
     changes = history.changes
     taken_back = [number for number, change in enumerate(changes) if change.state == DELETED]
@@ -264,8 +274,9 @@ def _find_last_deletion(history: StateHistory) -> tuple[float, tuple[StateChange
 def _find_leftover_offsets(
     sources: Iterable[SourcePartitionView], read: Mapping[int, int] | None, before: float
 ) -> dict[str, str]:
-    """Return the offsets that lie before the places in `read`; where that is None, those that were
-    committed before that moment.
+    """Return the offsets before the positions in `read`, by partition label.
+
+    Where `read` is None, return those that were committed before the moment `before`.
     """
     found = {
         view.label: view.offset.text

@@ -1,4 +1,4 @@
-"""How findings speak of many things: a count, the worst few, and how many more."""
+"""Phrases for lists in findings: a count, the first few items, and how many more there are."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NO_REASON: Final = "Connect reports no reason"
 
 
 def format_count(count: int, noun: str) -> str:
-    """`1 partition`, `3 partitions`."""
+    """Return a count with its noun: `1 partition`, `3 partitions`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def format_names(names: Iterable[object]) -> str:
-    """The first five, and how many more there are."""
+    """Return the first five names, and how many more there are."""
     told = [str(name) for name in names]
     more = len(told) - EXAMPLES_MAX
     return ", ".join(told[:EXAMPLES_MAX]) + (f" and {more} more" if more > 0 else "")
@@ -34,8 +34,9 @@ def parse_exception_name(failure: str | None) -> str:
 
 
 def build_examples(rows: Sequence[EvidenceItem | Evidence]) -> Evidence:
-    """Return the first five as evidence, each of one value or several, and how many more there
-    are.
+    """Return the first five rows as evidence, and how many more there are.
+
+    A row is one value or several.
     """
     found: list[EvidenceItem] = []
     for row in rows[:EXAMPLES_MAX]:

@@ -1,4 +1,4 @@
-"""What rules have to know of earlier moments, and what of it outlives the process."""
+"""Memory of the rules: earlier observations that they need, and which of them are persisted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Document = TypeVar("_Document")
 
 
 class RuleMemoryState(msgspec.Struct, frozen=True):
-    """All that is remembered."""
+    """State of the memory as it is persisted."""
 
     held: tuple[tuple[ConditionKey, float, float], ...]
     failures: tuple[failures.TaskFailureRecord, ...]
@@ -35,7 +35,7 @@ class RuleMemoryState(msgspec.Struct, frozen=True):
 
 
 def decode_state(document: bytes, kind: type[_Document]) -> _Document:
-    """A document of the judge's. Raises ValueError for what is none of that kind."""
+    """Decode a state document of the judge. Raise ValueError for bytes of another kind."""
     try:
         return msgspec.json.decode(document, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -44,9 +44,9 @@ def decode_state(document: bytes, kind: type[_Document]) -> _Document:
 
 @dataclass(slots=True)
 class RuleMemory:
-    """See the module.
+    """Memory of the rules.
 
-    synced    upstream partitions that had a sync while we looked
+    synced    upstream partitions that had an offset sync since observation began
     """
 
     held: ConditionAges = field(default_factory=ConditionAges)
@@ -57,7 +57,7 @@ class RuleMemory:
     _seen: tuple[object, object] = (None, None)
 
     def observe(self, look: SnapshotIndex, settings: JudgeSettings) -> None:
-        """Take in what is seen now, before the rules ask."""
+        """Update the memory from a snapshot, before the rules run."""
         snapshot, listed = look.snapshot, look.listed
         positions = look.positions(self.failures.wanted(snapshot))
         believed = look.believed()
@@ -74,15 +74,15 @@ class RuleMemory:
 
     @property
     def urgent(self) -> bool:
-        """Would a restart now forget what nothing tells again?"""
+        """Check whether a restart now would lose state that no input reports again."""
         return self.failures.urgent
 
     def settle(self, blind: Callable[[ConditionKey], bool]) -> None:
-        """The rules have asked."""
+        """Remove conditions that no rule checked in this evaluation, after all rules ran."""
         self.held.settle(blind)
 
     def remembered(self) -> RuleMemoryState:
-        """What a restart must not forget."""
+        """Return the state to persist across restarts."""
         return RuleMemoryState(
             held=self.held.remembered(),
             failures=self.failures.remembered(),
@@ -91,7 +91,7 @@ class RuleMemory:
         )
 
     def recall(self, rule_memory: RuleMemoryState) -> None:
-        """Go on from there."""
+        """Restore a persisted state."""
         self.held.recall(rule_memory.held)
         self.failures.recall(rule_memory.failures)
         self.lives.recall(rule_memory.lives)

@@ -1,8 +1,8 @@
-"""What is wrong now, and since when: the rules' findings from one moment to the next.
+"""Register of findings: what the rules report, and since when.
 
-A finding is held for as long as its rule says it. One that a rule says no more is mended, unless we
-have gone blind to what it was seen in: then it stays, for a day at most, and says when it was last
-seen.
+A finding is held for as long as its rule reports it. A finding that its rule no longer reports is
+resolved. If an input of the finding is unavailable, it stays, for a day at most, and shows when it
+was last seen.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _FindingKey = tuple[str, str, str, str]
 
 
 class _TrackedFinding(msgspec.Struct, frozen=True):
-    """A finding, and when a rule last said it."""
+    """Finding, and when a rule last reported it."""
 
     finding: Finding
     seen_at: float
 
 
 class _FindingsState(msgspec.Struct, frozen=True):
-    """The document of findings.json."""
+    """Content of findings.json."""
 
     kept: tuple[_TrackedFinding, ...]
     memory: RuleMemoryState
@@ -53,7 +53,7 @@ class _FindingsState(msgspec.Struct, frozen=True):
 
 
 class FindingsRegister:
-    """See the module. `urgent` until what is new has been remembered."""
+    """Register of findings."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
@@ -69,18 +69,21 @@ class FindingsRegister:
 
     @property
     def urgent(self) -> bool:
-        """Would a restart now forget something that was found or mended, or a failure counted?"""
+        """Check whether a restart now would lose a finding, a resolution, or a counted failure."""
         return self._changed or self._memory.urgent
 
     def found(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Everything that is wrong in a judged snapshot, the worst first."""
+        """Return all findings of a judged snapshot, the most severe first.
+
+        They are evaluated EVALUATIONS_PER_INTERVAL times an interval at most.
+        """
         if self._looked is None or self._due(self._looked.snapshot, snapshot):
             self._look(SnapshotIndex(snapshot, self._looked))
         return self._found
 
     @property
     def newest(self) -> tuple[Finding, ...]:
-        """What the newest look found."""
+        """Return the findings of the newest evaluation."""
         return self._found
 
     def _due(self, before: Snapshot, now: Snapshot) -> bool:
@@ -130,23 +133,23 @@ class FindingsRegister:
         self._runs = self._memory.failures.runs()
 
     def _count_unlisted(self, beyond: list[Finding]) -> None:
-        """Count what documents do not list; it stands, and is notified, like the others."""
+        """Count findings that documents leave out; they hold, and are notified, like the others."""
         keys = frozenset(finding.key for finding in beyond)
         self._cuts += len(keys - self._unlisted)
         self._unlisted = keys
 
     @property
     def failure_runs(self) -> tuple[FailureRun, ...]:
-        """Who fails over and over, as of the newest look."""
+        """Return the runs of failures of the newest evaluation."""
         return self._runs
 
     @property
     def dropped(self) -> tuple[tuple[str, int], ...]:
-        """How many findings documents ever left out, as a snapshot says it; nothing for none."""
+        """Return how many findings documents have left out so far, by limit; () for none."""
         return (("findings_max", self._cuts),) if self._cuts else ()
 
     def remembered(self) -> bytes | None:
-        """What a restart must not forget; None while there is nothing new."""
+        """Return the findings as bytes to persist across restarts; None if nothing is new."""
         told = msgspec.json.encode(
             _FindingsState(
                 kept=tuple(self._kept.values()),
@@ -161,7 +164,7 @@ class FindingsRegister:
         return told
 
     def recall(self, remembered: bytes) -> None:
-        """Go on from there. Raises ValueError if it is not what `remembered` gave."""
+        """Restore the state that `remembered` returned. Raise ValueError for any other bytes."""
         findings = decode_state(remembered, _FindingsState)
         if findings.version != VERSION:
             raise ValueError(f"version {findings.version}, and this is {VERSION}")
@@ -171,8 +174,9 @@ class FindingsRegister:
 
 
 def _is_about_existing_connector(finding: Finding, look: SnapshotIndex) -> bool:
-    """Return whether its connector, if it is about one, is there and is not left out. What was
-    judged of it may be a moment older than the list without it.
+    """Check whether a finding's connector exists and is not excluded; True without a connector.
+
+    Its judgement may be a moment older than the list without it.
     """
     cluster, connector = finding.connect_cluster, finding.connector
     if connector is None:

@@ -1,4 +1,4 @@
-"""What a rule is given, and how it says what it found."""
+"""Context of a rule: its input, and helpers that build its findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPORT_INTERVALS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """One moment: the snapshot with its judgements, and what was before."""
+    """Context of one evaluation: judged snapshot, settings, and memory of earlier ones."""
 
     look: SnapshotIndex
     settings: JudgeSettings
@@ -27,21 +27,21 @@ class RuleContext:
 
     @property
     def snapshot(self) -> Snapshot:
-        """With judgements."""
+        """Return the snapshot, with judgements."""
         return self.look.snapshot
 
     @property
     def now(self) -> float:
-        """Its time."""
+        """Return the time of the snapshot."""
         return self.look.snapshot.at
 
     @property
     def told_s(self) -> float:
-        """See TOLD_INTERVALS."""
+        """Return for how many seconds a past event is still reported (REPORT_INTERVALS)."""
         return REPORT_INTERVALS * self.settings.interval_s
 
     def lasts(self, what: str, key: ConnectorKey, subject: str = "") -> float:
-        """For how long this has been so, in seconds: asked while it is so, and only then."""
+        """Return for how many seconds a condition has held. Call it only while it holds."""
         since, _ = self.memory.held.since((what, *key, subject), self.now)
         return self.now - since
 
@@ -55,10 +55,11 @@ class RuleContext:
         subject: str = "",
         evidence: Evidence = (),
     ) -> Finding:
-        """Return a finding of now. `who`: a Connect cluster, and a connector of it or None.
+        """Build a finding as of now.
 
-        summary    of a connector: what goes on after its name; else a sentence that begins with
-                   the topic, flow or cluster that it is about
+        key        Connect cluster, and a connector of it or None
+        summary    with a connector, the text after its name; else a sentence that begins with the
+                   topic, flow or cluster that it is about
         """
         return Finding(
             name=name,
@@ -72,7 +73,7 @@ class RuleContext:
         )
 
     def _named(self, cluster: str, connector: str) -> str:
-        """Name a connector, and the flow that it replicates."""
+        """Return the name of a connector, and the flow that it replicates."""
         shown = connector if connector.isprintable() else repr(connector)[1:-1]
         flow = self.look.flows.get((cluster, connector))
         return shown if flow is None else f"{shown} ({flow.source}->{flow.target})"

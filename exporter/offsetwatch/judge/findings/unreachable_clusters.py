@@ -1,4 +1,4 @@
-"""Kafka and Connect clusters that do not answer: the inputs that fail together for one cause."""
+"""Kafka clusters that do not answer: inputs that fail together for one cause."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class KafkaInputs:
     def silent(self) -> dict[str, list[InputView]]:
         """Return the clusters of which no input answers, log ends first.
 
-        A single topic may time out where the cluster is well: without log ends every input has to
-        fail to connect. Consumer groups are asked for on several clusters: they fail with one.
+        A single topic may time out on a healthy cluster: without log ends, every input has to fail
+        to connect. Consumer groups are read from several clusters, so they are listed under one of
+        them.
         """
         found = {
             kafka: sorted(views, key=lambda view: view.id.kind != LOG_ENDS)
@@ -45,7 +46,7 @@ class KafkaInputs:
 
 
 def describe_silence(views: list[InputView]) -> str:
-    """Say since when inputs do not answer."""
+    """Return since when inputs do not answer, in words."""
     read_at = [view.last_success_at for view in views if view.last_success_at is not None]
     return (
         f"has not answered since {format_moment(max(read_at))}" if read_at else "has never answered"
@@ -76,7 +77,7 @@ def _is_silent(views: list[InputView]) -> bool:
 
 
 def _find_group_clusters(input_id: InputId, topology: Topology) -> set[str]:
-    """Return the clusters that groups are asked for on: those of sinks, or of a flow."""
+    """Return the clusters on which an input reads groups: those of sinks, or of a flow."""
     found: set[str | None] = set()
     if not input_id.source:
         found |= {

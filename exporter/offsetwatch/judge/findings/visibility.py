@@ -1,4 +1,4 @@
-"""Which findings nobody can say to be mended now, because what they were seen in cannot be read."""
+"""Visibility of findings: which of them cannot be resolved now because an input is unavailable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FindingKey = tuple[str, str, str, str]  # name, Connect cluster, connector, sub
 
 
 class FindingInput(Enum):
-    """What a finding is seen in."""
+    """Inputs that a finding depends on."""
 
     STATES = auto()
     OFFSETS = auto()  # committed ones, and the syncs of a flow
@@ -93,14 +93,17 @@ _ENDING_INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
 
 
 class FindingVisibility:
-    """See the module. Until everything was read once, nothing can be said to be mended."""
+    """Visibility of findings in one snapshot.
+
+    Until every input was read once, no finding counts as resolved.
+    """
 
     def __init__(self, look: SnapshotIndex) -> None:
         self._look = look
         self._known: dict[tuple[FindingInput, str, str, str], bool] = {}
 
     def hides(self, key: _FindingKey) -> bool:
-        """Can nobody tell whether this is still so?"""
+        """Check whether it is unknown if a finding or a condition still holds."""
         starting = not self._look.snapshot.ready and bool(_INPUTS_BY_FINDING[key[0]])
         return (
             starting
@@ -109,7 +112,7 @@ class FindingVisibility:
         )
 
     def blinds(self, key: _FindingKey) -> bool:
-        """Can something that this is seen in not be read?"""
+        """Check whether an input of a finding or a condition is unavailable."""
         return self._blinded(key, _INPUTS_BY_FINDING[key[0]])
 
     def _blinded(self, key: _FindingKey, sights: tuple[FindingInput, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""From what is seen of a partition to the case that the laws decide."""
+"""Cases of partitions: builds the input of the verdict rules from what a snapshot shows."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def build_case(
     at: float,
     clock: Callable[[float], float] = float,
 ) -> VerdictCase | None:
-    """Take in what this look sees of a partition; None if it is gone. `clock` gives the moment of a
-    second of watching.
+    """Update a partition's window from the snapshot and return its case; None if it is gone.
+
+    `clock` converts seconds of watching to a Unix time.
     """
     cluster, connector, _ = subject.key
     before = subject.standing.before
@@ -102,7 +103,7 @@ def _has_offset(subject: JudgedPartition) -> bool:
 def _compute_discovery_deadline(
     subject: JudgedPartition, visibility: InputVisibility, settings: JudgeSettings
 ) -> float | None:
-    """By when MirrorMaker has found a partition that no task is to copy."""
+    """Return when MirrorMaker 2 must have discovered an unassigned partition, or None."""
     flow = visibility.flows.get(subject.key[:2])
     if flow is None or subject.mirror is None:
         return None
@@ -122,7 +123,7 @@ def _find_contradiction(subject: JudgedPartition) -> str | None:
 def compute_patience_end_w(
     subject: JudgedPartition, w: float, settings: JudgeSettings
 ) -> float | None:
-    """When patience with it ends, if that is still to come."""
+    """Return the second of watching at which patience with a partition ends; None if not ahead."""
     window = subject.window
     if window is None or window.waiting_w is None:
         return None
@@ -133,7 +134,10 @@ def compute_patience_end_w(
 
 
 def compute_valid_until_w(subject: JudgedPartition, case: VerdictCase, rule: int) -> float:
-    """Until when a decision is the same if nothing is seen but time going by."""
+    """Return the second of watching until which a decision holds if only time passes.
+
+    0.0 if it must be decided again at the next pass.
+    """
     window = subject.window
     if window is None:
         return 0.0
@@ -152,7 +156,11 @@ def compute_valid_until_w(subject: JudgedPartition, case: VerdictCase, rule: int
 def _inspect_second_signal(
     subject: JudgedPartition, visibility: InputVisibility
 ) -> tuple[str | None, bool, bool]:
-    """(What hides the second signal, is there one at all, does the connector work on it)."""
+    """Return three facts about the second signal of a partition.
+
+    They are why it is unavailable (None if it is not), whether there is one, and whether the
+    connector works on the partition.
+    """
     cluster, connector, _ = subject.key
     if subject.read is not None:
         had_end = subject.window is not None and subject.window.end is not None

@@ -1,5 +1,6 @@
-"""What a person wants to see of a verdict: the numbers it rests on, the weightiest first. Each is
-of the moment of the look, and times are the clock's, so that nothing in it grows old.
+"""Evidence of verdicts: the numbers that a verdict rests on, the most important first.
+
+Each is as of the evaluation. Times are moments and not ages, so that the evidence stays valid.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SOME_WAIT: Final = EvidenceItem("readable records wait", "yes")
 
 
 def build_partition_evidence(subject: JudgedPartition, states: str) -> Evidence:
-    """Of a source partition, replicated or not, or of a partition that a sink reads."""
+    """Return the evidence for a source partition, replicated or not, or for a sink's partition."""
     window, source, mirror = subject.window, subject.source, subject.mirror
     found: list[EvidenceItem] = []
     if window is None:
@@ -50,7 +51,7 @@ def build_partition_evidence(subject: JudgedPartition, states: str) -> Evidence:
 
 
 def build_raw_key_evidence(source: SourcePartitionView) -> Evidence:
-    """Return the raw keys that its task may look up, or has looked up one after the other."""
+    """Return the raw keys that a task may look up, or that it looked up one after the other."""
     unsure = tuple(
         EvidenceItem(
             "raw key", f"{format_raw_key(raw_key)} = {'null' if offset is None else offset.text}"
@@ -76,7 +77,7 @@ def format_raw_key(raw_key: bytes) -> str:
 def build_summary_evidence(
     counts: Counter[Verdict], worst: tuple[str, Evidence] | None
 ) -> Evidence:
-    """Of a connector or a flow: how many partitions are how, and the worst of them."""
+    """Return the evidence for a connector or flow: verdict counts and the worst partition."""
     found = tuple(
         EvidenceItem(verdict.value, counts[verdict], PARTITIONS)
         for verdict in WORST_FIRST
@@ -87,7 +88,7 @@ def build_summary_evidence(
 
 @lru_cache(maxsize=1000)
 def _build_states_item(states: str) -> EvidenceItem:
-    """The same for all the partitions of all connectors that are alike."""
+    """Return the states as evidence; cached, because connectors in equal states share the item."""
     return EvidenceItem("states", states)
 
 
@@ -119,5 +120,5 @@ def _build_time_items(source: SourcePartitionView) -> Iterator[EvidenceItem]:
 
 @lru_cache(maxsize=4096)
 def _build_cached_time_item(name: str, second: int) -> EvidenceItem:
-    """The same for all the partitions that a flush commits within one second."""
+    """Return a time as evidence; cached, because a flush commits many partitions at once."""
     return build_time_item(name, second)

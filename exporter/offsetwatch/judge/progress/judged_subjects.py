@@ -1,4 +1,4 @@
-"""Who is judged: every partition that a snapshot shows, or that is hidden for now."""
+"""Registry of the partitions that are judged: those in the snapshot, and those hidden for now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN_RETENTION_S: Final = 86_400.0
 
 
 class JudgedPartitionRegistry:
-    """Subjects by their key, and by connector in `tracks`."""
+    """Registry of judged partitions: by key in `subjects`, by connector in `tracks`."""
 
     def __init__(self) -> None:
         self.subjects: dict[JudgedPartitionKey, JudgedPartition] = {}
@@ -24,13 +24,13 @@ class JudgedPartitionRegistry:
         self._of_mirror: dict[tuple[str, str, str, str, int], JudgedPartition] = {}
 
     def add(self, subject: JudgedPartition) -> JudgedPartition:
-        """One more."""
+        """Add a partition and return it."""
         self.subjects[subject.key] = subject
         self.track(subject.key[:2]).subjects[subject.key] = subject
         return subject
 
     def track(self, of: tuple[str, str]) -> JudgedConnector:
-        """Of a connector, made on first use."""
+        """Return the track of a connector; create it on first use."""
         found = self.tracks.get(of)
         if found is None:
             found = self.tracks[of] = JudgedConnector()
@@ -39,8 +39,9 @@ class JudgedPartitionRegistry:
     def seen(
         self, snapshot: Snapshot, only: set[JudgedPartitionKey] | None, number: int
     ) -> list[JudgedPartition]:
-        """The subjects of what the snapshot shows, made where they are new; `only` some of them.
-        They bear the number of the look from here on.
+        """Return the partitions that the snapshot shows, or those of them in `only`; add new ones.
+
+        Set their `number` to that of the present pass.
         """
         found: list[JudgedPartition] = []
         for view in snapshot.source_partitions:
@@ -98,8 +99,10 @@ class JudgedPartitionRegistry:
         return subject
 
     def forget(self, number: int, w: float, patience_s: float) -> set[JudgedPartitionKey]:
-        """Those that are gone for as long as patience lasts (a connector may be unlisted for a
-        moment), or hidden for a day; and connectors of which nothing is left.
+        """Remove partitions that are no longer in snapshots, and return their keys.
+
+        A partition that is gone is removed after `patience_s`, because a connector may be unlisted
+        for a moment. A hidden one is removed after a day (HIDDEN_RETENTION_S).
         """
         over = {
             key
@@ -118,7 +121,7 @@ class JudgedPartitionRegistry:
         return over
 
     def drop_tracks(self, listed: frozenset[tuple[str, str]]) -> None:
-        """Of connectors that are not listed and have nothing."""
+        """Remove the tracks of connectors that are not listed and have no partitions."""
         for of in [
             of
             for of, judged_connector in self.tracks.items()

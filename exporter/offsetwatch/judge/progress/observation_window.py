@@ -1,9 +1,9 @@
-"""What was seen of one source, mirrored or sink partition over the last intervals.
+"""Observations of one source, mirrored or sink partition over the last intervals.
 
-Times named `_w` are seconds of WATCHING, not of the clock: a clock that is set back, a process that
-was down and an input that could not be read add nothing to them. So time in which nobody looked is
-neither progress nor a stall; what the positions before and after say is. A moment that is named to
-people is where it was all the same: `gaps` has what was left out since.
+Times named `_w` are seconds of WATCHING, not of the clock. A clock that is set back, a process that
+was down and an input that could not be read add nothing to them. So unobserved time is neither
+progress nor a stall; only the positions before and after it count. Moments in texts are clock times
+all the same: `gaps` holds the seconds that were left out since.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ ObservationGaps = tuple[tuple[float, float], ...]
 
 
 class Sample(NamedTuple):
-    """What is seen of a partition at one moment.
+    """State of a partition at one moment.
 
-    text        the offset; another text is another offset
-    offset      the same, of a source whose order its dialect knows; None where `position` is it
-    position    the number that orders it: what was committed
-    best        the furthest that is known to be done: at least the position
-    commits     how often it was committed, of our tail's counting
-    end, lag, caught_up    the second signal, where there is a log that can be asked
-    behind_since    timestamp of the oldest record that waits, by the clock of who produced it
-    changed_at      when the commit that made this the position was read, by our clock
-    restarted_from    the offset that its task was not given when it began to look up another raw
-                key, while it has not come as far again
+    text        offset as text; another text is another offset
+    offset      decoded offset, of a source whose dialect knows an order; None where `position` has
+                it
+    position    committed position, a number with an order
+    best        furthest position known to be done, at least `position`
+    commits     number of commits, as our tail has counted them
+    end, lag, caught_up    the second signal, where there is a log whose end can be read
+    behind_since    timestamp of the oldest unread record, by the producer's clock
+    changed_at      time at which the commit of this position was read, by our clock
+    restarted_from    offset that its task did not load when it began to look up another raw key;
+                None once the task has come as far again
     """
 
     at: float
@@ -59,28 +60,29 @@ class Sample(NamedTuple):
 
 
 class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
-    """The memory of one partition. It is its own form on disk: fields are only ever added at the
-    end.
+    """State of one partition. It is stored on disk as it is: fields are only ever added at the end.
 
-    first_w, seen_w    of the first and of the last look
-    still_w    since when it stands still, as far as patience counts
-    moved_w    when it last moved; None if never while we looked
-    waiting_w  since when something waits to be done; None if nothing does
-    sure       that it does: a probe says so, or the log end was seen to move on three times, half
-               an interval apart or more. Without either it may be transaction markers and what
+    first_w, seen_w    first and last observation
+    still_w    when it last moved, or when patience began again
+    moved_w    when it last moved; None if it has not since it is observed
+    waiting_w  since when work waits; None if none does
+    sure       True if work certainly waits: a probe says so, or the log end advanced three times,
+               half an interval apart or more. Otherwise it may be transaction markers and what
                compaction left
-    end_w      since when the log end stands still
-    high       the furthest position; more than the present one after a step back
+    end_w      since when the log end has not advanced
+    high       furthest position; more than the present one after it went back
     furthest   the same as the text of an offset; None unless it went back
-    commits    as our tail had counted; None after a restart, since when it counts anew
-    repeats, repeated_w    commits since it last moved, and when the last one was seen
-    graced     patience has begun anew since it last moved, because its connector was restarted
-    restarted  it went back because its task looks up another raw key; its order is that of goes_on
-    moves      the last moves, one window before the last of them; longest_s between any two ever
+    commits    count of our tail; None after a restart, when the count starts again
+    repeats, repeated_w    commits since it last moved, and when the newest was observed
+    graced     True if patience began again since it last moved, because its connector was restarted
+    restarted  True if it went back because its task looks up another raw key; `has_reached_offset`
+               then decides whether it has come as far again
+    moves      last moves, up to one window before the newest; longest_s is the longest time between
+               any two moves ever
     samples    (w, log end, lag), one per interval
-    gaps       (w of the last look before, seconds left out), the oldest first: see `unshifted`
+    gaps       (w of the observation before, seconds left out), oldest first: see `subtract_gaps`
 
-    Of 100,000 partitions most never move: an empty tuple takes no memory, and an empty list does.
+    Most of 100,000 partitions never move: an empty tuple takes no memory, and an empty list does.
     """
 
     first_w: float
@@ -111,7 +113,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
 
     @classmethod
     def opened(cls, sample: Sample, w: float) -> ObservationWindow:
-        """The first look: nothing has moved yet, whatever is there."""
+        """Return the window of a first sample: nothing has moved yet."""
         window = cls(first_w=w, seen_w=w, still_w=w, end_w=w, counted_w=w)
         window._keep(sample)
         window.high = sample.position
@@ -119,7 +121,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         return window
 
     def take(self, sample: Sample, w: float, settings: JudgeSettings) -> None:
-        """Look again."""
+        """Update the window with a new sample."""
         beyond_s = w - self.seen_w - settings.interval_s * 1.5
         self._leave_out(beyond_s, settings.interval_s)
         # What is seen for the first time after a gap did not begin before it.
@@ -150,7 +152,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         self.seen_w = w
 
     def rest(self, w: float) -> None:
-        """Nothing is expected of it now, so patience begins anew."""
+        """Start patience again, because no progress is expected now."""
         self.still_w = w
         self.waiting_w = None
         self.sure = self.graced = False
@@ -158,7 +160,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         self.samples = ()
 
     def pass_by(self, w: float, settings: JudgeSettings) -> None:
-        """A look at which all was as before, and nothing could come of it."""
+        """Record an observation in which nothing changed and no verdict can change."""
         beyond_s, self.seen_w = w - self.seen_w - settings.interval_s * 1.5, w
         if not self.samples:
             return  # most: they begin with what moves
@@ -173,8 +175,10 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
             self.samples = ()  # at rest
 
     def grace(self, restarted_w: float) -> None:
-        """Its connector was restarted, which takes time: once, or a connector that is restarted
-        over and over would never be late.
+        """Start patience again after a restart of the connector, which takes time.
+
+        Only once until it moves: otherwise a connector that is restarted over and over would never
+        be late.
         """
         if not self.graced and restarted_w > self.still_w:
             self.graced = True
@@ -182,23 +186,23 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def behind(self) -> bool:
-        """Did it go back, and has not come as far again?"""
+        """Check whether it went back and has not reached its furthest position again."""
         return self.furthest is not None or _to_comparable(self.high) > _to_comparable(
             self.position
         )
 
     @property
     def rhythm_s(self) -> float:
-        """The longest time between two of its last moves."""
+        """Return the longest time in seconds between two of its last moves; 0.0 if none."""
         return max((b - a for a, b in pairwise(self.moves)), default=0.0)
 
     def falls_behind(self, settings: JudgeSettings) -> bool:
-        """Did what is left to do grow over the whole window, and steadily?
+        """Check whether the lag grew steadily over the whole window.
 
-        Between two flushes the lag grows by what arrives meanwhile, and a sample may fall anywhere
-        between them: so it must have grown by more than ever arrived in one interval. And each
-        third of the window must have done its part, or a single pause would look like this; nor is
-        slow what stood still all the time and moves again.
+        Between two flushes the lag grows by the records that arrive, and a sample may fall anywhere
+        between them: so it must have grown by more than ever arrived in one interval. Each third of
+        the window must have contributed at least half its share, or a single pause would look like
+        growth. A partition that did not move three times in the window is not slow.
         """
         found = self.samples
         if len(found) <= settings.window or _to_comparable(self.lag) < found[-1][2]:
@@ -215,7 +219,11 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
     # --- details ---------------------------------------------------------------------------------
 
     def _leave_out(self, beyond_s: float, interval_s: float) -> None:
-        """Nobody could look for longer than between two looks: that time does not count."""
+        """Shift all times by the time without observation, so that it does not count.
+
+        Time counts as unobserved where an observation comes more than 1.5 intervals after the one
+        before.
+        """
         if beyond_s <= 0:
             return
         away = beyond_s + interval_s * 0.5
@@ -247,7 +255,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
             self._compare(sample.dialect, sample.offset)
 
     def _compare(self, dialect: str, offset: SourceOffset) -> None:
-        """Keep the offset that it went back from until it is reached again."""
+        """Retain the offset that it went back from until that offset is reached again."""
         before = self.furthest if self.furthest is not None else self.text
         known = None if before is None else decode_value(before.encode())
         if isinstance(known, Undecodable) or known is None:
@@ -274,8 +282,10 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
             self.counted_w = w
 
     def _wait(self, sample: Sample, w: float, earliest: float) -> None:
-        """A log end beyond the position means work, unless a probe says that nothing can be read
-        there.
+        """Update `waiting_w` and `sure`.
+
+        A log end beyond the position means work, unless a probe says that there is no record to
+        read.
         """
         if sample.caught_up or not sample.lag:
             self.waiting_w = None
@@ -302,7 +312,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
 
 
 def subtract_gaps(w: float, gaps: ObservationGaps) -> float:
-    """Return the second of watching at which it was, before the gaps since were left out."""
+    """Return the second of watching that `w` was before later gaps were left out."""
     for edge_w, away in reversed(gaps):
         if w <= edge_w:
             w -= away

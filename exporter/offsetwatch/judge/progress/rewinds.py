@@ -1,8 +1,8 @@
-"""Positions that fell: who went back together with others, and what MM2 copies a second time.
+"""Rewinds of committed positions: several connectors at once, and partitions that MM2 copies again.
 
-What a person did to a connector at rest, and what is of a topic that was created again, is told by
-what was seen between two looks, as nothing orders the clocks of those who write statuses and
-commits.
+An operator's change to a stopped or paused connector, and a commit from before a topic was
+recreated, are recognised by what changed between two evaluations. The clocks of those who write
+statuses and commits cannot be compared.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MirrorPartitionKey = tuple[
 
 
 class Recopy(msgspec.Struct, frozen=True):
-    """A partition that MM2 had copied up to `peak` and began to copy again at about `again_from`.
+    """Partition that MM2 had copied up to `peak` and began to copy again at about `again_from`.
 
-    done_at    when it had come as far again; None before
+    done_at    when it reached `peak` again; None before
     """
 
     where: MirrorPartitionKey
@@ -56,7 +56,7 @@ class SharedRewind(msgspec.Struct, frozen=True):
 
 
 class RewindState(msgspec.Struct, frozen=True):
-    """What is remembered."""
+    """State of the tracker as it is persisted."""
 
     recopies: tuple[Recopy, ...]
     together: tuple[SharedRewind, ...]
@@ -72,7 +72,7 @@ class _CopiedPosition(NamedTuple):
 
 
 class _OutdatedCommit(NamedTuple):
-    """A commit that is of a topic as it was before it was created again at `renewed_at`."""
+    """Commit from before its topic was recreated at `renewed_at`."""
 
     renewed_at: float
     committed: int | None
@@ -81,8 +81,10 @@ class _OutdatedCommit(NamedTuple):
 
 @dataclass(slots=True)
 class RewindTracker:
-    """See the module. `together` holds the newest of each Connect cluster, `meant` the connectors
-    that a person set back, with the time at which that was last under way.
+    """Tracker of rewinds and recopies.
+
+    together   newest shared rewind of each Connect cluster
+    meant      connectors that an operator set back, and when that was last under way
     """
 
     recopies: dict[MirrorPartitionKey, Recopy] = field(default_factory=dict)
@@ -105,8 +107,10 @@ class RewindTracker:
     def observe(
         self, look: SnapshotIndex, interval_s: float, rests: Mapping[ConnectorKey, float]
     ) -> None:
-        """Take in what is seen now. `rests`: until when a person could alter a connector's offsets;
-        inf: they can now.
+        """Update the tracker from a snapshot.
+
+        rests      time until which an operator could change a connector's offsets; inf: still
+                   possible
         """
         now = look.snapshot.at
         resting = {row_key for row_key, until in rests.items() if until == inf}
@@ -148,8 +152,9 @@ class RewindTracker:
         self._looked_at = now
 
     def _note_rests(self, rests: Mapping[ConnectorKey, float], now: float) -> None:
-        """Note who rests, or has rested since the last look: then its last rest ends at another
-        moment, by whatever clock.
+        """Record the connectors that are paused or stopped, or were since the last evaluation.
+
+        The latter are those whose last pause ends at another time than before, by whichever clock.
         """
         is_first = self._looked_at == -inf
         before, self._rests = self._rests, dict(rests)
@@ -166,8 +171,9 @@ class RewindTracker:
             del self._rested_at[key]
 
     def _rested(self, key: ConnectorKey) -> bool:
-        """Has it rested since the look before the last one? Two topics are read by two tails, of
-        which one may be a moment behind.
+        """Check whether a connector was paused or stopped since the evaluation before the last one.
+
+        Two tails read statuses and offsets, and one of them may be a moment late.
         """
         return self._rested_at.get(key, -inf) >= self._looked_at
 
@@ -177,7 +183,7 @@ class RewindTracker:
         rests: Mapping[ConnectorKey, float],
         renewed: Mapping[_RecreatedTopicKey, float],
     ) -> bool:
-        """Was the last look at these very positions, and all else as it is now?"""
+        """Check whether positions and topology are those of the last evaluation; store them."""
         made = (look.mirrors, look.newest_syncs)
         known = (look.snapshot.topology.flows, dict(rests), renewed)
         before, self._before = self._before, (made, known)
@@ -204,8 +210,10 @@ class RewindTracker:
                 self._follow(view, sync, now, resting=rests.get(key, 0.0) == inf)
 
     def _is_of_before(self, view: MirrorPartitionView, renewed_at: float) -> bool:
-        """Return whether its commit is the one that was known when its topic was created again, or
-        may be older than that: our clock said when that was, and a worker's when it committed.
+        """Check whether a commit is from before its topic was recreated, or may be.
+
+        It is if it is the commit that was known then, or one that may be older. Our clock gave the
+        time of the recreation, and a worker's clock that of the commit.
         """
         where = (view.connect_cluster, view.connector, view.topic, view.partition)
         commit = _OutdatedCommit(renewed_at, view.committed, view.committed_at)
@@ -219,8 +227,9 @@ class RewindTracker:
         return untimed or known == commit
 
     def _count(self, now: float, interval_s: float) -> None:
-        """Note who went back since the last time, and who was reset. Where REST tells it, a commit
-        may be as old as the time between two polls.
+        """Record the connectors that went back or were reset since the last evaluation.
+
+        An offset from REST may have been committed as long ago as the time between two polls.
         """
         rewinds: dict[ConnectorKey, int] = {}
         resets: dict[ConnectorKey, int] = {}
@@ -293,7 +302,7 @@ class RewindTracker:
             self.recopies[where] = Recopy(where, peak, began, now)
 
     def _forget(self, look: SnapshotIndex) -> None:
-        """Partitions that are no longer copied, of flows that can be seen."""
+        """Remove partitions that are no longer copied, of flows that are visible."""
         shown = {
             (*key, view.topic, view.partition)
             for key, views in look.mirrors.items()
@@ -311,8 +320,10 @@ class RewindTracker:
             self._before = None
 
     def unclear(self, now: float, interval_s: float) -> set[ConnectorKey]:
-        """Connectors of which it is too early to say whether they copy again what they had, or a
-        topic that is another one.
+        """Return the connectors with a recopy younger than an interval.
+
+        It is too early to say whether they copy the same records again, or a topic that was
+        recreated.
         """
         return {
             recopy.where[:2]
@@ -321,7 +332,7 @@ class RewindTracker:
         }
 
     def end(self, where: MirrorPartitionKey) -> None:
-        """It was told for long enough."""
+        """Remove a recopy that was reported for long enough."""
         self.recopies.pop(where, None)
 
     def _group(self, now: float, interval_s: float) -> None:
@@ -339,7 +350,7 @@ class RewindTracker:
                 self.together[cluster] = SharedRewind(cluster, tuple(sorted(connectors)), last)
 
     def remembered(self) -> RewindState:
-        """What is under way."""
+        """Return the state to persist across restarts."""
         return RewindState(
             recopies=tuple(self.recopies.values()),
             together=tuple(self.together.values()),
@@ -347,7 +358,7 @@ class RewindTracker:
         )
 
     def recall(self, rewind: RewindState) -> None:
-        """Go on from there."""
+        """Restore a persisted state."""
         self.recopies = {recopy.where: recopy for recopy in rewind.recopies}
         self.together = {
             shared_rewind.connect_cluster: shared_rewind for shared_rewind in rewind.together
@@ -358,8 +369,10 @@ class RewindTracker:
 def _limit_position(
     stand: _CopiedPosition, view: MirrorPartitionView, log_end: int, *, altered: bool
 ) -> _CopiedPosition:
-    """What was copied, where somebody may have `altered` the offset since the last look: no further
-    than that now; and never beyond the end of the log.
+    """Return the copied position, limited to what still holds now.
+
+    It is never beyond the end of the log. If an operator may have `altered` the offset since the
+    last evaluation, the committed offset replaces it.
     """
     copied = stand.committed
     if view.committed is not None and altered:
@@ -370,13 +383,13 @@ def _limit_position(
 def _find_recopy_start(
     stand: _CopiedPosition, committed: int | None, sync: tuple[int, int] | None
 ) -> int | None:
-    """Return the upstream offset from which on it copied again; None if it did not go back.
+    """Return the upstream offset at which a partition is copied again; None if it did not go back.
 
-    A short log is copied again between two flushes: then the commits never show it. The syncs do,
-    because what was copied again stands downstream a second time. Not part of that is what stands
-    there once since the sync before: what was committed beyond it, or as far as the new one goes
-    beyond it, with a transaction marker for each record at most. A sync that goes back, or says the
-    same of another record downstream, is of one record at least.
+    A short log is copied again between two flushes, and the commits never show it. The offset syncs
+    do, because the records stand downstream a second time. Downstream records that were copied once
+    since the sync before are subtracted: those committed beyond that sync, or as many as the new
+    sync goes beyond it, with a transaction marker for each record at most. A sync that goes back,
+    or has the same upstream offset with another downstream one, stands for at least one record.
     """
     if committed is not None and committed < stand.committed:
         return committed

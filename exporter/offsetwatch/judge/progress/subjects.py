@@ -1,6 +1,4 @@
-"""What is judged, and what is remembered of each: a partition, a connector, and their verdicts over
-time.
-"""
+"""State of judged subjects: partitions, connectors, and their verdicts over time."""
 
 from __future__ import annotations
 
@@ -22,10 +20,10 @@ JudgedPartitionKey = tuple[
 
 
 class VerdictState(msgspec.Struct, array_like=True, gc=False):
-    """A verdict over time. Its own form on disk.
+    """Verdict of a subject over time. It is stored on disk as it is.
 
     since   0.0 until the first decision
-    held    (verdict, since) from before an input went blind: what it goes on with afterwards
+    held    (verdict, since) from before an input became unavailable; restored once it is back
     """
 
     verdict: Verdict = Verdict.UNKNOWN
@@ -35,11 +33,11 @@ class VerdictState(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def before(self) -> Verdict:
-        """The verdict from when it could last be told."""
+        """Return the newest verdict that was decided with its inputs available."""
         return self.verdict if self.held is None else self.held[0]
 
     def settle(self, decided: Decision | None, moment: float) -> bool:
-        """Take a decision; None: as before. True if the verdict is another one."""
+        """Apply a decision, or none where the verdict stays; return True if the verdict changed."""
         was = self.verdict
         self.since = self.since or moment  # 0.0 is no moment: nothing was decided yet
         if decided is not None and decided.rule == UNAVAILABLE_INPUT_RULE:
@@ -59,12 +57,13 @@ class VerdictState(msgspec.Struct, array_like=True, gc=False):
 
 
 class JudgedPartition(msgspec.Struct, gc=False):
-    """One partition. `number` is of the last look that saw it; the views are those it saw.
+    """State of one partition.
 
-    hidden    which input hides it; None if it is seen, or gone
-    took_version, took_source, took_mirror, took_read    what was seen when it was decided: of the
-              track, and the views
-    until_w   until when that decides the same
+    number    last pass in which a snapshot showed it; the views are those of that pass
+    hidden    the input that hides it, in words; None if it is visible, or gone
+    took_version, took_source, took_mirror, took_read    version of the track, and the views, as of
+              the last decision
+    until_w   second of watching until which those decide the same
     """
 
     key: JudgedPartitionKey
@@ -87,11 +86,11 @@ class JudgedPartition(msgspec.Struct, gc=False):
 
     @property
     def flow(self) -> tuple[str, str] | None:
-        """The aliases of its flow, if it is replicated."""
+        """Return the aliases of its flow; None if it is not replicated."""
         return None if self.mirror is None else (self.mirror.source, self.mirror.target)
 
     def changed(self, track: JudgedConnector, w: float) -> bool:
-        """May another decision come of what is seen now?"""
+        """Check whether a new decision may differ, and if so note what it is based on."""
         if (
             w < self.until_w
             and track.version == self.took_version
@@ -105,7 +104,7 @@ class JudgedPartition(msgspec.Struct, gc=False):
         return True
 
     def sample(self, moment: float) -> Sample:
-        """What is seen of it now."""
+        """Return its state in the snapshot as a sample."""
         if self.read is not None:
             return _sample_of_sink(self.read, moment)
         if self.mirror is not None:
@@ -114,7 +113,7 @@ class JudgedPartition(msgspec.Struct, gc=False):
         return _sample_of_source(self.source, moment)
 
     def judged(self, evidence: Evidence) -> None:
-        """Make the judgement that this is, with what it rests on."""
+        """Build and store its judgement with this evidence."""
         self.judgement = build_judgement(
             Scope.PARTITION, self.key, self.label, self.standing, self.reason, evidence
         )
@@ -128,7 +127,7 @@ def build_judgement(
     reason: str,
     evidence: Evidence,
 ) -> Judgement:
-    """A standing as others see it; `of` begins with Connect cluster and connector."""
+    """Build the judgement of a verdict state; `of` begins with Connect cluster and connector."""
     return Judgement(
         scope=scope,
         connect_cluster=of[0],
@@ -144,15 +143,20 @@ def build_judgement(
 
 @dataclass(slots=True)
 class JudgedConnector:
-    """A connector between looks: what shows that it cannot work, and when that changed. `why_w` and
-    `restarted_w` are of watching; None: never since we look.
+    """State of a connector between passes.
 
+    rests     "paused" or "stopped"; None if neither
     failed    what of it has failed, in words
-    runs_w    since when it runs with all of its tasks, of watching; None while it does not
-    failed_w, failed_at    of the newest failure, in seconds of watching and by our clock
-    states    of connector and tasks, in words; `blind` is why they are not seen
-    unusual   how it pauses for longer than its history knows, in words
-    version   another one whenever anything here is
+    runs_w    since when it runs with all of its tasks, in seconds of watching; None while it does
+              not
+    why       what shows that it cannot work, in words; `why_all`: none of it can
+    why_w     when `why` appeared or disappeared, in seconds of watching
+    restarted_w    when it last resumed work, in seconds of watching; None: not since observation
+                   began
+    failed_w, failed_at    newest failure, in seconds of watching and by our clock
+    states    states of connector and tasks, in words; `blind` is why they are unavailable
+    unusual   how its pause exceeds its baseline, in words
+    version   incremented when a value changes that decisions depend on
     """
 
     rests: str | None = None
@@ -171,7 +175,7 @@ class JudgedConnector:
     subjects: dict[JudgedPartitionKey, JudgedPartition] = field(default_factory=dict)
 
     def see(self, rests: str | None, why: str | None, *, why_all: bool, w: float) -> None:
-        """Its states at one tick."""
+        """Update its pause state and trouble from the states of one tick."""
         if (why is None) is not (self.why is None):
             self.why_w = w
             if why is None:
@@ -182,7 +186,7 @@ class JudgedConnector:
         self.rests, self.why, self.why_all = rests, why, why_all
 
     def stand(self, failed: str | None, *, runs: bool, w: float) -> None:
-        """Note what Connect says of it as a whole."""
+        """Update what of it has failed and whether it runs with all of its tasks."""
         self.failed = failed
         if not runs:
             self.runs_w = None
@@ -190,14 +194,17 @@ class JudgedConnector:
             self.runs_w = w
 
     def fail(self, moment: float, now: float, w: float) -> None:
-        """It, or a task of it, failed at that moment; `now` is the same clock's."""
+        """Record a failure of it or of a task at this moment; `now` is of the same clock."""
         if moment > self.failed_at:
             self.failed_at = moment
             self.failed_w = w - max(0.0, now - moment)
             self.version += 1
 
     def look(self, states: str, blind: str | None, unusual: str | None) -> None:
-        """Its states at one look, and what is unusual about its pause. Longer is no news."""
+        """Update its states and its unusual pause as of one pass.
+
+        A pause that only lasts longer does not change the version.
+        """
         unusual_is_new = (unusual is None) is not (self.unusual is None)
         self.version += (states, blind) != (self.states, self.blind) or unusual_is_new
         self.states, self.blind, self.unusual = states, blind, unusual
@@ -247,7 +254,10 @@ def _sample_of_source(view: SourcePartitionView, moment: float) -> Sample:
 
 
 def _find_restart_offset(view: SourcePartitionView) -> str | None:
-    """Return None where nothing would tell that it has come as far again."""
+    """Return the offset that a restarted task did not load.
+
+    None also where no order could show that the offset is reached again.
+    """
     change = view.restarted
     if change is None or not is_measurable(view.dialect, change.offset):
         return None

@@ -1,8 +1,9 @@
-"""Verdicts over time: every partition looked at once an interval, its connector and flow summed up.
+"""Tracker of verdicts over time: judges partitions, and sums them up by connector and flow.
 
-A look at everything comes once an interval, when patience with a partition ends, and when an input
-goes blind or sees again. In between only what is in trouble is looked at, so that it is well again
-as soon as it is, and connectors that fail, rest or run again.
+A full pass over all partitions runs once an interval, when patience with a partition ends, and when
+an input becomes unavailable or available. Between full passes a partial pass covers partitions in
+trouble, so that they recover in the verdicts at once, and connectors that failed, paused or
+resumed.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ _SummaryKey = tuple[str, str, str, str]  # Connect cluster, connector, scope, su
 
 
 class _PartitionRecord(msgspec.Struct, array_like=True, gc=False):
-    """A partition on disk."""
+    """State of one partition as it is stored on disk."""
 
     key: JudgedPartitionKey
     label: str
@@ -83,7 +84,7 @@ class _PartitionRecord(msgspec.Struct, array_like=True, gc=False):
 
 
 class ProgressState(msgspec.Struct, frozen=True):
-    """All that is remembered."""
+    """State of the tracker as it is stored on disk."""
 
     at: float
     watched: float
@@ -95,8 +96,9 @@ class ProgressState(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _JudgingPass:
-    """One look, which may take several ticks: what it saw, and whom it has still to judge, so many
-    at once.
+    """Pass over partitions that may take several ticks; `left` are those still to judge.
+
+    `at_once` is the number of partitions that one tick judges.
     """
 
     sight: InputVisibility
@@ -110,7 +112,7 @@ class _JudgingPass:
 
 
 class ProgressTracker:
-    """See the module. `urgent` until a connector's new verdict is remembered."""
+    """Tracker of verdicts. `urgent` is True until a connector's new verdict has been persisted."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
@@ -136,7 +138,7 @@ class ProgressTracker:
         self.urgent = False
 
     def judgements(self, snapshot: Snapshot) -> tuple[Judgement, ...]:
-        """Every verdict; the same tuple while nothing changes."""
+        """Return every judgement; the same tuple while nothing changes."""
         self._stopwatch.advance(snapshot.at)
         self._track(snapshot)
         inputs = _find_live_inputs(snapshot)
@@ -164,17 +166,17 @@ class ProgressTracker:
 
     @property
     def newest(self) -> tuple[Judgement, ...]:
-        """Every verdict, as of the newest look."""
+        """Return every judgement of the newest pass."""
         return self._judgements
 
     def sees_as_before(self, snapshot: Snapshot) -> bool:
-        """Are the same inputs alive as when it was last judged?"""
+        """Check whether the same inputs are available as at the last judgement."""
         return _find_live_inputs(snapshot) == self._inputs
 
     # --- what outlives the process ---------------------------------------------------------------
 
     def remembered(self) -> ProgressState | None:
-        """What a restart must not forget; None while there is nothing new."""
+        """Return the state to persist across restarts; None if nothing is new."""
         if not self._looked:
             return None
         self._looked = self.urgent = False
@@ -204,7 +206,7 @@ class ProgressTracker:
         )
 
     def recall(self, progress: ProgressState) -> None:
-        """Go on from there."""
+        """Restore a persisted state."""
         self._stopwatch.recall(progress.at, progress.watched, progress.marks)
         self._next_w = progress.watched
         self._wholes = dict(progress.wholes)
@@ -246,7 +248,10 @@ class ProgressTracker:
                 self._roll.track(key[:2]).fail(snapshot.at, snapshot.at, self._w)
 
     def _see(self, connectors: tuple[ConnectorView, ...]) -> list[tuple[str, str]]:
-        """Those that have failed, or a task of them has."""
+        """Update the tracks from the states of connectors; return the connectors that have failed.
+
+        A connector counts as failed if it or one of its tasks has failed.
+        """
         found = []
         for view in connectors:
             if view.state == UNKNOWN_STATE:
@@ -268,7 +273,7 @@ class ProgressTracker:
     def _look(
         self, snapshot: Snapshot, only: set[JudgedPartitionKey] | None, *, leisurely: bool = False
     ) -> None:
-        """At everything, or only at some."""
+        """Start a pass over all partitions, or over those in `only` and of changed connectors."""
         self._number += 1
         visibility = InputVisibility(snapshot)
         restated, self._restated = self._restated, set()
@@ -297,7 +302,10 @@ class ProgressTracker:
         self._go_on(self._under_way)
 
     def _go_on(self, judging_pass: _JudgingPass) -> None:
-        """As far as one tick allows; what a look saw is of the moment at which it began."""
+        """Judge as many partitions of a pass as one tick allows.
+
+        The observations of a pass are all of the moment at which it began.
+        """
         for _ in range(min(len(judging_pass.left), judging_pass.at_once)):
             subject = judging_pass.left.popleft()
             self._judge(subject, judging_pass)
@@ -332,7 +340,7 @@ class ProgressTracker:
         self._looked, self._looked_at, self._looked_w = True, judging_pass.at, judging_pass.w
 
     def _judge(self, subject: JudgedPartition, judging_pass: _JudgingPass) -> None:
-        """One partition: take in what is seen of it, decide, and say why."""
+        """Update one partition from the snapshot, decide its verdict, and build its evidence."""
         track = self._roll.tracks[subject.key[:2]]
         seen = subject.number == self._number
         if seen and subject.window is not None and not subject.changed(track, judging_pass.w):
@@ -362,7 +370,7 @@ class ProgressTracker:
     # --- the sum ---------------------------------------------------------------------------------
 
     def _sum_up(self, judging_pass: _JudgingPass) -> None:
-        """Of connectors and flows, the verdict that is the worst of their partitions."""
+        """Update the verdict of each connector and flow: the worst of its partitions."""
         if judging_pass.whole:
             self._summed = {
                 of: told for of, told in self._summed.items() if of in judging_pass.touched
@@ -466,7 +474,7 @@ def _has_earlier_trouble(subject: JudgedPartition) -> bool:
 
 
 def _find_live_inputs(snapshot: Snapshot) -> tuple[bool, frozenset[InputId]]:
-    """What verdicts rest on: who is there to be heard."""
+    """Return which inputs are available, and whether the first read of all is complete."""
     return (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
 
 

@@ -1,11 +1,11 @@
-"""How a partition makes progress: numbered laws over what was seen of it (Burrow's way).
+"""Rules of progress verdicts: numbered, over the observations of a partition, as in Burrow.
 
-Each law is a small function: a case in, a reason out, or None where it does not speak. The first
-that speaks decides; where none does, the verdict stays what it was. There is no threshold: what
-counts as long is three intervals, or the partition's own rhythm. Pure.
+Each rule is a small pure function: it takes a case and returns a reason, or None if it does not
+apply. The first that applies decides; if none does, the verdict stays. There is no threshold: a
+long time is three intervals, or is relative to the partition's own commit interval.
 
-A verdict leaves ok only on what was seen over three intervals. It comes back at once. What Connect
-itself says of a connector (failed, paused, stopped) needs no watching.
+A verdict leaves ok only on observations over three intervals. It returns to ok at once. A state
+that Connect reports of a connector (failed, paused, stopped) counts at once.
 """
 
 from __future__ import annotations
@@ -43,40 +43,39 @@ STALL_VERDICTS: Final = frozenset({Verdict.STALLED, Verdict.SILENT})
 
 
 class VerdictCase(NamedTuple):
-    """What there is to judge a partition by. Lengths of time are of watching
-    (observation_window.py).
+    """Input of the rules for one partition. Durations are of watching (observation_window.py).
 
     patience_s      three intervals
-    w, clock        of this look, and what gives the moment of a second of watching
-    gaps            what was left out of watching meanwhile (observation_window.py)
+    w, clock        second of watching of this pass; conversion of a second of watching to a moment
+    gaps            time that was left out of watching meanwhile (observation_window.py)
     before          the verdict so far; unknown if there is none
-    blind           which input tells nothing, in words; None while all do
-    states_blind    the same, of the one that tells the states of connector and tasks
-    rests           paused or stopped, if a person did that to the connector
-    copied          it is among what the connector works on now
+    blind           input that is unavailable, in words; None while all are available
+    states_blind    the same, of the input that reports the states of connector and tasks
+    rests           paused or stopped, if an operator did that to the connector
+    copied          the connector works on the partition now
     placed          it has an offset
     unsure          its offset stands under several raw keys, and its task looks up one of them
-    why             what shows why the connector cannot work, in words: its state, its tasks
-    why_all         and that none of it can
+    why             what shows that the connector cannot work, in words: its state, its tasks
+    why_all         none of the connector can work
     why_s           since when `why` is there, or is not
-    failed_s        since it, or a task of it, last was seen to have failed; None if never
-    watched_s       since the first look
+    failed_s        since the connector or a task of it was last seen failed; None if never
+    watched_s       since the first observation
     still_s         since it last moved, or since patience began
-    moved_s         since it last moved; None if never while we looked
-    waiting_s       since something waits; None if nothing does, or if there is no log to ask
-    sure            what waits can be read
-    headed          there is a log whose end says what is left to do
-    endless         why no log end can be read where it should be one, in words
-    end_still_s     since its end moved
-    ahead           how far the position lies beyond that end
-    behind          it went back, and has not come as far again
-    falls_behind    what is left to do grew over the whole window
+    moved_s         since it last moved; None if it has not since it is observed
+    waiting_s       since work waits; None if none does, or if there is no log to read
+    sure            the waiting records can be read
+    headed          there is a log whose end shows the remaining work
+    endless         why no log end can be read where there should be one, in words
+    end_still_s     since the log end advanced
+    ahead           how far the position lies beyond the log end
+    behind          it went back, and has not reached its earlier position again
+    falls_behind    the lag grew over the whole window
     repeats         commits of one offset since it last moved; `repeated_s` since the newest
-    unassigned      its topic is copied, and no task is to copy it
-    overdue         and records wait in it, though MirrorMaker should have found it by now
+    unassigned      its topic is copied, and it is assigned to no task
+    overdue         and it has records, though MirrorMaker should have discovered it by now
     handed_over     it was unassigned when it was last judged
-    contradicted    which other witness shows that its commits are not all there is, in words
-    unusual         how its connector's pause is longer than history knows any, in words
+    contradicted    other evidence that its commits are incomplete, in words
+    unusual         how its connector's pause exceeds its baseline, in words
     rhythm_s        the longest time between two moves of the window; longest_s of all times
     """
 
@@ -135,7 +134,7 @@ class VerdictCase(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A verdict, the number of the law, and its words."""
+    """Verdict, number of the rule that decided, and its reason in words."""
 
     verdict: Verdict
     rule: int

@@ -1,8 +1,8 @@
-"""Seconds of watching, and the clock's moments that they stand for.
+"""Stopwatch for seconds of watching, and their conversion to clock times.
 
-A step back of the clock adds nothing, a leap at most one interval: so does a process that was held
-up. Between two such marks both run alike, so that what began at one second of watching is named by
-the same moment at every look.
+A clock that steps back adds nothing. A clock that jumps, or a process that was held up, adds at
+most one interval. Between two such marks both run alike, so that a second of watching converts to
+the same moment in every pass.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MARKS_MAX: Final = 256  # beyond it the oldest go: moments before them are named
 
 
 class Stopwatch:
-    """See the module. `w` is how long was watched so far."""
+    """Stopwatch for seconds of watching; `w` is the total so far."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
@@ -29,17 +29,21 @@ class Stopwatch:
 
     @property
     def marks(self) -> tuple[ClockMark, ...]:
-        """What a restart must not forget, beside the newest moment and `w`."""
+        """Return the marks to persist across restarts, beside the newest moment and `w`."""
         return tuple(self._marks)
 
     def recall(self, moment: float, w: float, marks: Iterable[ClockMark]) -> None:
-        """Go on from a moment at which so long was watched."""
+        """Restore the total `w` at a moment, and the marks."""
         self._at, self.w = moment, w
         self._marks = list(marks) or [(w, moment)]
         self._recalled = True
 
     def advance(self, moment: float) -> None:
-        """Let the clock be `at`. A restart is no interruption, and a daemon that was down is."""
+        """Set the clock to a moment and add the seconds that passed, at most one interval.
+
+        A short restart is no interruption. After a restart that took more than RESTART_INTERVALS
+        intervals nothing is added.
+        """
         passed = 0.0 if self._at is None else moment - self._at
         counted = min(max(passed, 0.0), self._interval_s)
         if self._recalled and passed > RESTART_INTERVALS * self._interval_s:
@@ -50,7 +54,7 @@ class Stopwatch:
         self._at, self._recalled = moment, False
 
     def clock(self, w: float) -> float:
-        """Return the moment of a second of watching, in Unix seconds."""
+        """Return the Unix time of a second of watching."""
         if not self._marks:
             return w
         number = bisect_right(self._marks, w, key=lambda mark: mark[0])

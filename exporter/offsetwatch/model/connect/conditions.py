@@ -21,8 +21,10 @@ _UNKNOWN_RANK: Final = CONDITION_ORDER.index("unknown")
 
 
 def find_worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
-    """Return the most urgent state of a connector and its tasks; None where none is known. Tasks
-    of a paused or stopped connector are late, so its own state counts unless a task has failed.
+    """Return the most urgent state of a connector and its tasks; None if none is known.
+
+    Tasks of a paused or stopped connector are late, so its own state counts unless a task has
+    failed.
     """
     if connector is None:
         return None
@@ -35,14 +37,15 @@ def find_worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
 
 
 def compute_urgency(state: str | None, verdict: str | None) -> int:
-    """Return the place in ORDER of what is worse, the state or the verdict: 0 is most urgent."""
+    """Return the rank in CONDITION_ORDER of the worse of state and verdict: 0 is most urgent."""
     words = (state, "unknown" if verdict is None and state in {None, "running"} else verdict)
     return min(_rank_condition(word) for word in words if word is not None)
 
 
 def format_condition(state: str | None, verdict: str | None) -> str | None:
-    """Return state and verdict as one text: FAILED (stalled), paused, ok; None where neither is
-    known.
+    """Return state and verdict as one text: `FAILED (stalled)`, `paused`, `ok`.
+
+    None if neither is known.
     """
     if state in {None, "running"}:
         return verdict or state
@@ -51,7 +54,7 @@ def format_condition(state: str | None, verdict: str | None) -> str | None:
 
 
 def format_state(state: str | None) -> str | None:
-    """Return the state for people: what has failed stands out without colours, too."""
+    """Return the state for people: a failure stands out without colours, too."""
     return "FAILED" if state == "failed" else state
 
 

@@ -1,7 +1,7 @@
-"""Connectors as the Connect REST API and Connect's own topics show them, reduced to what we need.
+"""Connectors and tasks: their settings, states, and records of Connect's config and status topics.
 
-A connector's configuration may hold secrets, so decode keeps named settings and drops the rest;
-there is no field here that could carry one.
+A connector's configuration may hold secrets. So decode keeps named settings and drops the rest; no
+field here could hold a secret.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ class ConnectorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task and its state, in lower case.
+    """Task of a connector and its state, in lower case.
 
-    failure   what kind of failure ended it (decode/failure.py): names of classes, never a message
+    failure   kind of the failure that ended it (decode/failure.py): names of classes, never a
+              message
     """
 
     number: int
@@ -43,15 +44,18 @@ REFRESH_S: Final = 600.0  # refresh.topics.interval.seconds of MirrorSourceConfi
 
 @dataclass(frozen=True, slots=True)
 class MirrorSettings:
-    """The settings of a MirrorSourceConnector that say where it reads and where its syncs go.
+    """Settings of a MirrorSourceConnector: where it reads, and where its offset syncs go.
 
-    Addresses are `host:port` as written in the connector's configuration. `from_start`: a partition
-    without an offset is read from its beginning, MirrorSourceConfig's own default. `policy` is the
-    simple name of the replication policy's class if that is MM2's own, else the whole name;
-    `separator` is what it puts between an alias and a topic's name, `internal_separator` the same
-    in the names of MM2's own topics. `routers` are the transforms that may give copies another
-    name, in the order of use. `refresh_s`: how often it looks for new topics and
-    partitions; None: never.
+    source, target     aliases
+    source_addresses, target_addresses    `host:port` as in the connector's configuration
+    from_start         it reads a partition without an offset from its start, the default of
+                       MirrorSourceConfig
+    policy             simple name of the replication policy's class if it is MM2's own, else the
+                       whole name
+    separator          text between an alias and a topic's name
+    internal_separator    the same in the names of MM2's own topics
+    routers            transforms that may give copies another name, in the order of use
+    refresh_s          how often it looks for new topics and partitions; None: never
     """
 
     source: str
@@ -71,11 +75,11 @@ class MirrorSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The consumer group of a sink connector, and the addresses it was overridden to read from.
+    """Consumer group of a sink connector, and the addresses that override those it reads from.
 
-    topics, topics_regex    what it reads: names, or a pattern of java.util.regex that must match
-                            a whole name
-    read_committed          its own isolation level; None: the worker's, which nobody tells us
+    topics, topics_regex    what it reads: names, or a pattern of java.util.regex that must match a
+                            whole name
+    read_committed          its own isolation level; None: the worker's, which is unknown
     from_start              without a commit it begins at the start of a log, Connect's default
                             (Worker.baseConsumerConfigs)
     """
@@ -90,13 +94,13 @@ class SinkSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """All that is kept of a connector's configuration.
+    """Settings that are retained of a connector's configuration.
 
     dedicated_offsets_topic   its own offsets topic, beside or instead of the worker's
-    offsets_addresses         where its producers write if not to the worker's cluster: there lies a
-                              dedicated offsets topic, and with exactly-once support any
+    offsets_addresses         addresses that its producers write to, if not the worker's cluster: a
+                              dedicated offsets topic is there, and with exactly-once support any
     translates                of a MirrorCheckpointConnector: the flow whose offset syncs it reads
-    filename                  what a FileStreamSourceConnector reads, if not standard input
+    filename                  file that a FileStreamSourceConnector reads, if not standard input
     """
 
     kind: ConnectorKind
@@ -111,11 +115,12 @@ class ConnectorSettings:
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """One connector as listed by `GET /connectors?expand=status&expand=info`. See ConnectorSettings
-    for the settings, and Task for `failure`.
+    """Connector as listed by `GET /connectors?expand=status&expand=info`.
+
+    See ConnectorSettings for the settings, and Task for `failure`.
 
     state        UNKNOWN_STATE where the answer does not have it; there are no tasks then
-    configured   False where the answer does not have its configuration: the settings say nothing
+    configured   False where the answer does not have its configuration: the settings mean nothing
     """
 
     name: str
@@ -136,14 +141,14 @@ class Connector:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a worker last said of a connector or a task.
+    """Newest status of a connector or a task, as a worker reported it.
 
     state        in lower case
-    worker       `host:port` of the worker that said it
-    generation   of the worker group: what an older one said is out of date
+    worker       `host:port` of the worker that reported it
+    generation   of the worker group: a report of an older one is outdated
     version      of the plugin; "" before Connect 4.1
-    failure      what kind of failure it was (decode/failure.py): the parts of a trace that cannot
-                 quote data
+    failure      kind of the failure (decode/failure.py): the parts of a trace that cannot quote
+                 data
     """
 
     state: str
@@ -153,17 +158,19 @@ class Condition:
     failure: str | None = None
 
     def outdated_by(self, before: Condition) -> bool:
-        """A worker that lost a connector in a rebalance may say so after the one that took it
-        over.
+        """Check whether this is a late report of a worker that lost the connector in a rebalance.
+
+        Such a worker may report `unassigned` after the worker that took the connector over has
+        reported.
         """
         return self.state == "unassigned" and self.generation < before.generation
 
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """A state that a connector or a task came into, at the time of the record that says so.
+    """State that a connector or a task entered, at the time of the record that reports it.
 
-    state     one of STATES, or DELETED; the rest as of a Condition
+    state     one of STATES, or DELETED; the rest as in Condition
     """
 
     at: float
@@ -175,7 +182,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True)
 class StateHistory:
-    """The newest changes of one connector (`task` None) or task, the oldest first; bounded."""
+    """Newest changes of one connector (`task` None) or task, the oldest first; bounded."""
 
     connect_cluster: str
     connector: str
@@ -185,7 +192,7 @@ class StateHistory:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """A record of the status topic. `condition` is None where the status was deleted."""
+    """Record of the status topic. `condition` is None where the status was deleted."""
 
     connector: str
     condition: Condition | None
@@ -193,7 +200,7 @@ class ConnectorStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """See ConnectorStatus."""
+    """Record of the status topic for a task. `condition` is None where the status was deleted."""
 
     connector: str
     task: int
@@ -202,9 +209,9 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """A record of the status topic: this connector reads or writes this topic.
+    """Record of the status topic: this connector reads or writes this topic.
 
-    `task` was the first to say so, `since` in Unix seconds; both None where it was reset.
+    `task` was the first to report it, `since` in Unix seconds; both None where it was reset.
     """
 
     topic: str
@@ -215,7 +222,7 @@ class TopicUse:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigured:
-    """A record of the config topic. `settings` is None where the connector was deleted."""
+    """Record of the config topic. `settings` is None where the connector was deleted."""
 
     connector: str
     settings: ConnectorSettings | None
@@ -223,8 +230,10 @@ class ConnectorConfigured:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigured:
-    """A record of the config topic, in force once a TasksCommitted follows. `assigned` is what a
-    MirrorSourceTask is to replicate, and None for any other task.
+    """Record of the config topic, in force once a TasksCommitted follows.
+
+    `assigned` are the partitions that a MirrorSourceTask is to replicate, and None for any other
+    task.
     """
 
     connector: str
@@ -234,7 +243,7 @@ class TaskConfigured:
 
 @dataclass(frozen=True, slots=True)
 class TasksCommitted:
-    """A record of the config topic: so many tasks, none while stopped; None if deleted."""
+    """Record of the config topic: the number of tasks, 0 while stopped; None if deleted."""
 
     connector: str
     tasks: int | None
@@ -242,8 +251,9 @@ class TasksCommitted:
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """A record of the config topic: what somebody wants the connector to be, in lower case:
-    started, paused, stopped; None if deleted, which means started.
+    """Record of the config topic: the requested state of a connector, in lower case.
+
+    It is started, paused or stopped; None if deleted, which means started.
     """
 
     connector: str
@@ -252,8 +262,9 @@ class TargetState:
 
 @dataclass(frozen=True, slots=True)
 class TasksFenced:
-    """A record of the config topic: so many tasks were fenced, so exactly-once support was on for
-    this connector; None if deleted.
+    """Record of the config topic: the number of tasks that were fenced; None if deleted.
+
+    Exactly-once support was on for this connector.
     """
 
     connector: str
@@ -262,7 +273,7 @@ class TasksFenced:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """A record of the config topic: a restart was asked for; both None if deleted."""
+    """Record of the config topic: a requested restart; both fields are None if deleted."""
 
     connector: str
     include_tasks: bool | None
@@ -271,14 +282,15 @@ class RestartRequested:
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """A record of the config topic: the workers sign their requests with a key. That it exists is
-    all we keep.
+    """Record of the config topic: a key with which the workers sign their requests.
+
+    Only its existence is retained.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """A record of the config topic: the level of a logger on all workers; None if deleted."""
+    """Record of the config topic: the level of a logger on all workers; None if deleted."""
 
     logger: str
     level: str | None

@@ -26,5 +26,5 @@ def build_connector_path(connector: str, what: str = "") -> str:
 
 
 def is_refused_in_path(connector: str) -> bool:
-    """Return True for a name that a worker since Kafka 4 refuses in a path."""
+    """Check whether a worker since Kafka 4 refuses this name in a path."""
     return _REFUSED_NAME.search(connector) is not None

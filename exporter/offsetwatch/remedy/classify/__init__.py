@@ -1,23 +1,23 @@
-"""A stack trace -> what kind of failure it is, and whether one record may be to blame.
+"""Classification of a stack trace: the kind of failure, and whether one record may be to blame.
 
-Classes and calls decide, never what a message says: messages quote records, and whoever may write
-a record may make up lines that look like classes and calls. A made-up line may only ever forbid:
+In: a trace as Connect returns it. Out: a kind of failure, or UNKNOWN. Classes and calls decide, and
+never a message: messages quote records, and whoever writes a record can make up lines that look
+like classes and calls. A made-up line can only forbid a skip:
 
-* What forbids does so wherever it stands. No message can take a line of Java's away
-(decode/stack_trace.py), so
-  a class that forbids is seen whatever is written around it.
-* What allows must be where no message reaches. The first line's class is Java's. Where Connect
+* What forbids counts wherever it is. No message can remove a line of Java's (stack_trace.py),
+  so a class that forbids is found whatever is written around it.
+* What allows has to be where no message reaches. The first line's class is Java's. Where Connect
   throws with texts of its own, its frames follow at once and are none but Connect's and the JDK's:
-  the line after them is Java's again, and with it the first cause's class (_root, which also
-  refuses any other place in the text where the first exception's frames might stand). That class
-  must itself be one that a record can set off in that part of Connect.
-* Where the first cause only wraps, its message might have made up all that follows, but not the
-  last line of the text: it is Java's, and it counts the frames that the last cause has in common
-  with what it caused. If that is more than any of the wrappers could have in common with its own,
-  then the last cause is none of them, but one of those that a record can set off (_reaches).
+  the line after them is Java's again, and with it the first cause's class. _find_root also refuses
+  a trace in which the first exception's frames could be anywhere else. That class must itself be
+  one that a record can cause in that part of Connect.
+* Where the first cause only wraps, its message may have made up all that follows, but not the last
+  line of the text: it is Java's, and it counts the frames that the last cause has in common with
+  what it caused. If those are more than any of the wrappers can have in common with its own, the
+  last cause is none of them, but one of those that a record can cause (_is_last_cause_certain).
 
-Whatever is not that clear is UNKNOWN, and so is what was cut. It is taken on trust that a line of
-Java's that begins an exception has its class in front (a class may override toString), and that
+Whatever is less clear is UNKNOWN, and so is what was cut. Two things are taken on trust: a line of
+Java's that begins an exception has its class in front (a class may override toString), and
 Connect's own texts hold no line breaks of a record's.
 """
 
@@ -119,15 +119,15 @@ _ALLOWED_KINDS: Final[dict[tuple[str, ThrowableMeaning], FailureKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of one.
+    """A failure as classified from its stack trace.
 
-    kind        UNKNOWN if nothing speaks clearly enough
+    kind        UNKNOWN if no class or call is clear enough
     stage       see stages.py
     chain       classes of exceptions, the outermost first
     signature   the same for the same failure, whatever the record
-    veto        what a class or a call in it forbids; `kind` is the same then. None does not allow:
-                `kind` must be one of SKIPPABLE
-    size_bytes  of a record that is too large, where its producer said so
+    veto        the kind by which a class or call in the trace forbids a skip; `kind` is then the
+                same. None alone does not allow a skip: `kind` must be one of SKIPPABLE
+    size_bytes  of a record that is too large, where its producer named the size
     """
 
     kind: FailureKind
@@ -139,10 +139,10 @@ class Failure:
 
 
 class _Root(NamedTuple):
-    """Connect's own exception, which is beyond doubt.
+    """Connect's own exception, which no message can have forged.
 
     frames  how many it has
-    cause   where the line of its cause is
+    cause   index of the line of its cause
     """
 
     stage: str
@@ -151,10 +151,10 @@ class _Root(NamedTuple):
 
 
 def classify(trace: str, sink_data: frozenset[str] = frozenset()) -> Failure | None:
-    """See the module; None if there is no line of a trace in it.
+    """Classify a stack trace as the module describes; None if it has no line of a trace.
 
-    `trace` as Connect's REST API or its status topic has it, whole, with its last line break.
-    `sink_data` has the classes that this sink throws for a record that it does not want.
+    `trace` is from Connect's REST API or its status topic, whole, with its last line break.
+    `sink_data` has the classes that this sink throws for a bad record.
     """
     lines = tuple(lines_of(trace))
     if not any(isinstance(line, ExceptionHeader | StackFrame) for line in lines):
@@ -182,8 +182,9 @@ def classify(trace: str, sink_data: frozenset[str] = frozenset()) -> Failure | N
 
 
 def may_be_listed(name: str) -> bool:
-    """Whether configuration may call the class a sink's word for bad data. One that forbids keeps
-    forbidding, and one that may hold anything says nothing.
+    """Return whether configuration may list the class as a sink's exception for bad data.
+
+    A class that forbids always does, and a class that wraps others has no meaning.
     """
     word = find_meaning(name)
     return not isinstance(word, FailureKind) and word is not ThrowableHint.WRAPS
@@ -203,8 +204,10 @@ def _is_cause(line: TraceLine) -> bool:
 
 
 def _is_whole(trace: str, lines: Sequence[TraceLine]) -> bool:
-    """Java ends each line, and a stack with a count or with the call that began the thread. Calls
-    that somebody wrote anew (with spaces for a tab) are not seen for what they are.
+    """Return whether the trace has its end: a last line break, and a last line that ends a stack.
+
+    A stack ends with a count of common frames or with the call that began the thread. Frames with
+    Connect's runtime in them must parse: rewritten ones (with spaces for a tab) are not recognized.
     """
     if len(trace) > TRACE_CHARS_MAX or not trace.endswith("\n"):
         return False
@@ -225,7 +228,10 @@ def _is_whole(trace: str, lines: Sequence[TraceLine]) -> bool:
 
 
 def _may_lack_frames(header: ExceptionHeader, *, alone: bool) -> bool:
-    """Kafka's own exceptions have none, and what Java throws often has neither frames nor text."""
+    """Return whether an exception of this class may have no frames.
+
+    Kafka's own exceptions have none, and JDK exceptions often have neither frames nor text.
+    """
     name = header.name or ""
     if name.startswith(_ERRORS) or name == _INVALID:
         return True
@@ -233,7 +239,7 @@ def _may_lack_frames(header: ExceptionHeader, *, alone: bool) -> bool:
 
 
 def _find_root(lines: Sequence[TraceLine]) -> _Root | None:
-    """None unless the module's second point holds."""
+    """Find Connect's own exception; None unless the module's second point holds."""
     first = lines[0]
     if not isinstance(first, ExceptionHeader) or first.link:
         return None
@@ -267,8 +273,9 @@ def _read_frames(lines: Sequence[TraceLine], start: int) -> list[StackFrame]:
 
 
 def _find_throwing_stage(frames: Sequence[StackFrame]) -> str | None:
-    """The stage, if the first call throws, and no other: else what is above another that throws may
-    be what that one's exception says.
+    """Return the stage if the first call, and no other, is one that throws; None otherwise.
+
+    If another call throws too, the lines above it may be the message of its exception.
     """
     throws = [frame.place for frame in frames if frame.place in _THROWS]
     if throws != [frames[0].place]:
@@ -279,11 +286,12 @@ def _find_throwing_stage(frames: Sequence[StackFrame]) -> str | None:
 
 
 def _may_begin_later(lines: Sequence[TraceLine]) -> bool:
-    """Whether the first exception's frames might stand among these, all above being its message.
+    """Return whether the first exception's frames might be here, with all above being its message.
 
-    They go through Connect's runtime, and are never cut short with a count: only what was caused
-    by it has frames in common with another. Nor are those of a cause below an exception without
-    frames, as there were many before 3.0: they are not told from the first exception's.
+    They go through Connect's runtime, and are never cut short with a count: only what was caused by
+    it has frames in common with another. Nor are those of a cause below an exception without
+    frames, of which there were many before 3.0: they cannot be distinguished from the first
+    exception's.
     """
     pending = False
     for line in lines:
@@ -302,7 +310,7 @@ def _may_begin_later(lines: Sequence[TraceLine]) -> bool:
 def _find_veto(
     lines: Sequence[TraceLine], stage: str, listed: frozenset[str]
 ) -> FailureKind | None:
-    """Of the deepest cause that forbids; one that says why is preferred to one that is unknown."""
+    """Return the kind by the deepest cause that forbids; a known kind is preferred to UNKNOWN."""
     found = [
         kind
         for line in reversed(lines)
@@ -321,8 +329,9 @@ def _find_veto(
 
 
 def _may_end_in_record(lines: Sequence[TraceLine]) -> bool:
-    """Return whether the stream that ended may be the record itself: a decoder of a format met its
-    end. Which of the two it was is not known, as a message may quote such lines.
+    """Return whether the stream that ended may be the record itself: a decoder reached its end.
+
+    It may also be another stream, because a message may quote such lines.
     """
     ended = False
     for line in lines:
@@ -346,7 +355,7 @@ def _find_forbidden_kind(name: str | None, listed: frozenset[str]) -> FailureKin
 def _find_kind(
     lines: Sequence[TraceLine], root: _Root, listed: frozenset[str]
 ) -> FailureKind | None:
-    """What the causes say together, none of which forbids."""
+    """Return the kind of failure from all causes, none of which forbids; None if it is unclear."""
     names = {
         index: line.name
         for index, line in enumerate(lines)
@@ -378,11 +387,11 @@ def _find_allowed_kind(name: str, stage: str, listed: frozenset[str]) -> Failure
 def _is_last_cause_certain(
     lines: Sequence[TraceLine], root: _Root, wrappers: Sequence[int]
 ) -> bool:
-    """Whether the last cause of all is certainly none of these: see the module's third point.
+    """Return whether the last cause is certainly none of the wrappers: the module's third point.
 
-    A wrapper has frames, and so ends with one or with a count. What stands above it in the text may
-    be more than Java's, but never less. Connect's own exception has one frame fewer in common with
-    its cause than it has: it is thrown on another line than the one where the call failed.
+    A wrapper has frames, and so ends with one or with a count. The text above it may be more than
+    Java's, but never less. Connect's own exception has one frame fewer in common with its cause
+    than it has: it is thrown on another line than the one where the call failed.
     """
     if any(isinstance(line, ExceptionHeader) and line.link == "Suppressed" for line in lines):
         return False
@@ -398,7 +407,7 @@ def _is_last_cause_certain(
 
 
 def _count_frames_above(lines: Sequence[TraceLine], end: int) -> int:
-    """How many frames the exception before this line has, at most."""
+    """Return the most frames that the exception before this line can have."""
     above = lines[end - 1]
     common = above.common if isinstance(above, OmittedFrames) else 0
     position = end - 2 if isinstance(above, OmittedFrames) else end - 1
@@ -409,7 +418,7 @@ def _count_frames_above(lines: Sequence[TraceLine], end: int) -> int:
 
 
 def _is_checksum_failure(lines: Sequence[TraceLine], root: _Root) -> bool:
-    """Whether the cause, which is the last, was thrown where a fetched record is checked."""
+    """Return whether the cause, which is the last, was thrown where a fetched record is checked."""
     header = lines[root.cause]
     frames = _read_frames(lines, root.cause + 1)
     after = root.cause + 1 + len(frames)
@@ -429,7 +438,7 @@ def _is_fetch(frame: StackFrame, method: str) -> bool:
 
 
 def _parse_size(lines: Sequence[TraceLine]) -> int | None:
-    """What the producer said, if it was said once."""
+    """Return the size that the producer named; None unless exactly one line names it."""
     headers = [
         line for line in lines if isinstance(line, ExceptionHeader) and line.name == _TOO_LARGE
     ]
@@ -438,7 +447,10 @@ def _parse_size(lines: Sequence[TraceLine]) -> int | None:
 
 
 def _compute_signature(lines: Sequence[TraceLine], chain: Sequence[str], stage: str) -> str:
-    """Without numbers: compilers and runtimes count what has no name."""
+    """Return a hash of the classes, the origin and the stage.
+
+    It excludes numbers, because compilers and runtimes number anonymous classes and lambdas.
+    """
     place = find_origin(lines)[1] or ""
     text = "\n".join((*chain, _NUMBER.sub("0", place), stage))
     return hashlib.sha256(text.encode()).hexdigest()[:_SIGNATURE_CHARS]

@@ -1,13 +1,13 @@
-"""Which part of Connect was at work: from the calls of a stack trace.
+"""Stages of Connect at which a task fails, by the calls of its stack trace.
 
 converter_key, converter_value, converter_header    between Kafka's bytes and Connect's values
-converter       one of these; some releases do not tell which
+converter       one of these; some releases do not distinguish them
 transform       a transformation or its predicate
 put             the sink's own code
 producer_send   the source's producer, or the broker it sent to
 poll            reading: the sink's consumer, or the source's own code
 start           before the first record
-unknown         none of these is in sight
+unknown         the trace shows none of these
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _LAMBDAS: Final = (
 
 
 def stage_of(frames: Sequence[StackFrame]) -> str:
-    """One of those above but `converter_*`."""
+    """Return the stage of these calls; CONVERTER instead of KEY, VALUE or HEADER."""
     places = [
         frame.place.removeprefix(RUNTIME_PACKAGE)
         for frame in frames
@@ -86,7 +86,10 @@ def stage_of(frames: Sequence[StackFrame]) -> str:
 
 
 def converter_stage_of(frames: Sequence[StackFrame]) -> str:
-    """Which of the `converter*`. The last call counts: what a message adds stands before it."""
+    """Return which converter failed, CONVERTER if unknown.
+
+    The last call counts: calls that a message adds come before it.
+    """
     methods = [
         (frame.method or "").removeprefix("Abstract")
         for frame in reversed(frames)

@@ -1,6 +1,4 @@
-"""The step that deletes a topic, for every driver: whichever way a connector is reached, its topics
-are reached over Kafka. Wrapped around a driver by whoever has the plan carried out.
-"""
+"""Step that deletes a topic, over Kafka for every driver. It wraps another driver."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from offsetwatch.remedy.model.plan import AnyStep, DeleteTopic, FrozenOffsets
 
 
 class TopicDeletionClient(Protocol):
-    """What a TopicDeleter does."""
+    """The methods of TopicDeleter that are used here."""
 
     def topic_id(self, topic: str) -> str | None: ...  # noqa: D102 - TopicDeleter says it
 
@@ -33,14 +31,14 @@ class TopicDeletionClient(Protocol):
 
 
 class DeleteTopicHandler:
-    """Looks at `DeleteTopic` and carries it out. Keeps nothing between calls."""
+    """Inspections and executions of `DeleteTopic`. Keeps nothing between calls."""
 
     def __init__(self, opened: Callable[[str], TopicDeletionClient]) -> None:
-        """`opened` gives a writer for a Kafka cluster of the configuration."""
+        """Take `opened`, which opens a client for a configured Kafka cluster by its name."""
         self._opened = opened
 
     def look(self, step: DeleteTopic) -> StepInspection:
-        """A topic of the same name and another id is not the one that was to go."""
+        """Inspect the topic: DONE if there is none of this name, or one with another id."""
         with closing(self._opened(step.kafka)) as kafka:
             there = kafka.topic_id(step.topic)
         name = f"{step.kafka}/{step.topic}"
@@ -51,8 +49,10 @@ class DeleteTopicHandler:
         return StepInspection(StepStatus.READY, f"{name} is there")
 
     def carry_out(self, step: DeleteTopic) -> Outcome:
-        """Between the look at its id and the deletion lies one request: a topic that is deleted and
-        created again in that time would be lost. Kafka's clients delete by name only.
+        """Delete the topic, if it has the planned id.
+
+        The id is read one request before the deletion: a topic that is recreated in between would
+        be lost. Kafka's clients delete by name only.
         """
         name = f"{step.kafka}/{step.topic}"
         with closing(self._opened(step.kafka)) as kafka:
@@ -65,7 +65,7 @@ class DeleteTopicHandler:
 
 
 class TopicDeletionDriver:
-    """A driver that can delete topics beside what it could before."""
+    """A driver that can also delete topics."""
 
     def __init__(self, driver: Driver, topics: DeleteTopicHandler) -> None:
         self._driver = driver
@@ -93,7 +93,7 @@ class TopicDeletionDriver:
 
 
 def add_topic_deletion(driver: Driver, clusters: Mapping[str, Kafka]) -> TopicDeletionDriver:
-    """`clusters`: those that a plan may name."""
+    """Wrap a driver with topic deletion. `clusters` are those that a plan may name."""
 
     def opened(kafka: str) -> TopicDeleter:
         if kafka not in clusters:

@@ -1,5 +1,7 @@
-"""Every step of guarded remediation for one connector: over REST, or through the resource of
-Strimzi that owns it, and what is read and copied beside it.
+"""Construction of the driver for all steps of guarded remediation of one connector.
+
+The driver works over REST or through the Strimzi resource that owns the connector, and includes
+probation, record copies and topic deletion.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from offsetwatch.remedy.planner import FAILURE_EVIDENCE
 
 
 class ProbationDriver:
-    """A driver that can see whether a skip has helped beside what it could before."""
+    """A driver that can also inspect probation after a skip."""
 
     def __init__(self, driver: Driver, proofs: ProbationChecker) -> None:
         self._driver = driver
@@ -76,8 +78,10 @@ def open_remediation_driver(
     clock: UnixClock | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Iterator[Driver]:
-    """For a plan of guarded remediation; `check`: see ConnectWriter. Raises RemoteRefusal where its
-    place is not configured.
+    """Open the driver for a plan of guarded remediation.
+
+    `check` is described at ConnectWriter. Raises RemoteRefusal where its Connect cluster is not
+    configured.
     """
     subject = plan.subject
     connect = find_connect_cluster(config, subject.place)
@@ -122,8 +126,9 @@ def _build_strimzi_driver(
 
 
 def find_connect_cluster(config: Config, place: str) -> Connect:
-    """The Connect cluster of this name. Raises RemoteRefusal if none is configured, or none over
-    REST.
+    """Return the Connect cluster of this name.
+
+    Raises RemoteRefusal if none is configured, or none with a REST API.
     """
     for connect in config.connect:
         if connect.name == place and connect.worker_urls:
@@ -132,7 +137,7 @@ def find_connect_cluster(config: Config, place: str) -> Connect:
 
 
 def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
-    """Whether no record that can be read stands after one."""
+    """Build the check of whether no readable record comes after one."""
 
     def told(record: RecordLocation) -> bool:
         partition = TopicPartition(record.topic, record.partition)
@@ -144,7 +149,7 @@ def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
 
 
 def _find_exception_class(plan: Plan) -> str | None:
-    """The class of the exception that the plan answers to, as its evidence has it."""
+    """Return the class of the exception in the plan's evidence; None if there is none."""
     if plan.remedy is None:
         return None
     told = next(

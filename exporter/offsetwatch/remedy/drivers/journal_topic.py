@@ -1,4 +1,4 @@
-"""Creating the journal's topic, and becoming the one replica that may write to it."""
+"""Creation of the journal's topic, and its fenced single writer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["JournalWriter", "create_topic", "open_writer"]
 def create_topic(
     kafka: str, properties: Mapping[str, Any], requirements: JournalTopicRequirements
 ) -> None:
-    """Create the topic; that it exists already is no error. Raises ClientError."""
+    """Create the topic unless it exists. Raises ClientError."""
     journal.create_journal_topic(kafka, properties, requirements)
 
 
 def open_writer(kafka: str, properties: Mapping[str, Any], topic: str) -> JournalWriter:
-    """Return the only producer that may write from now on: the transactions of any earlier one are
-    over when this returns. Raises ClientError.
+    """Return the only producer that may write from now on.
+
+    The transactions of any earlier one have ended when this returns. Raises ClientError.
     """
     writer = JournalWriter(kafka, properties, topic)
     writer.begin()

@@ -1,7 +1,7 @@
-"""The step that sees whether a skip has helped: probation, before a plan is called a success.
+"""Probation after a skip: inspection of whether it has helped, before the plan succeeds.
 
-Looks only. What it remembers between calls is since when the connector runs without failing, which
-whoever takes the plan up anew counts again.
+Changes nothing. It remembers only since when the connector runs without failing; a process that
+takes over the plan starts counting again.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from offsetwatch.remedy.model.plan import PartitionOffset, Prove, RecordLocation
 _FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
 
 LastRecordCheck = Callable[[RecordLocation], bool]
-"""Whether no record that can be read stands after this one."""
+"""Returns whether no readable record comes after this one."""
 
 
 class ProbationChecker:
-    """Looks at `Prove`, for one connector."""
+    """Inspections of the step `Prove`, for one connector."""
 
     def __init__(
         self,
@@ -40,8 +40,10 @@ class ProbationChecker:
         self._quiet_since: float | None = None
 
     def look(self, step: Prove) -> StepInspection:
-        """Foreign where it failed again before it got past the record, or went back before it; and
-        where another client has it rest before that was seen.
+        """Inspect whether the connector gets past the record and keeps running.
+
+        FOREIGN if it failed again before it passed the record, if its position went back before it,
+        or if another client paused or stopped it before it passed.
         """
         try:
             seen = self._sight.seen(self._connector)
@@ -103,7 +105,7 @@ class ProbationChecker:
 
 
 def parse_position(pair: PartitionOffset | None) -> int | None:
-    """The number in the offset of a sink or of a MirrorSourceConnector; None where it has none."""
+    """Return the number in a sink's or MirrorSourceConnector's offset; None if it has none."""
     if pair is None or pair.offset is None:
         return None
     offset = msgspec.json.decode(pair.offset)

@@ -1,4 +1,4 @@
-"""What to do next, given how far a plan is and what has just been seen: a pure function.
+"""Engine of plans: the next command, from how far a plan is and what has just been read. Pure.
 
 Every command says which records to append before it is carried out, so a crash between any two is a
 place that another process can start from. Nothing is requested that was not written down first;
@@ -75,7 +75,7 @@ _FAILED_INSPECTIONS_MAX = (
 
 
 def begin_plan(plan: Plan, now: float, limits: EngineLimits) -> Move:
-    """The first move of a new plan."""
+    """Return the first move of a new plan."""
     backed_up = False
     for each in plan.steps:
         backed_up = backed_up or isinstance(each, Freeze)
@@ -97,7 +97,7 @@ def _has_copy_before_skip(plan: Plan) -> bool:
 
 
 def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
-    """The next move. A plan that has ended has none."""
+    """Return the next move. The plan must not have ended."""
     assert progress.ended is None
     match event:
         case BeginEvent():
@@ -136,7 +136,7 @@ def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
 def _handle_cancellation(
     progress: PlanProgress, event: InterruptEvent | AbortEvent, now: float
 ) -> Move:
-    """Back, if this is a place to stop; who aborts wants even what is done undone."""
+    """Roll back if the plan may stop here; an abort also rolls back finished changes."""
     if progress.undoing:
         return _build_next_move(progress)
     match event:
@@ -167,8 +167,10 @@ def _fail_out_of_time(progress: PlanProgress, now: float) -> Move:
 
 
 def _is_stopped_too_long(progress: PlanProgress, now: float) -> bool:
-    """Whether the time is up that an incident's plan may keep a connector from working before
-    anything is changed. What may have been changed is carried on with.
+    """Check whether an incident's plan has kept its connector stopped for too long.
+
+    The limit (stop_total_s) applies only before anything may have been changed. A change that may
+    have begun goes on.
     """
     remedy = progress.plan.remedy
     if remedy is None or remedy.stop_total_s is None or not progress.stopped_at:
@@ -178,8 +180,9 @@ def _is_stopped_too_long(progress: PlanProgress, now: float) -> bool:
 
 
 def _can_roll_back(progress: PlanProgress) -> bool:
-    """Whether there is still something to go back from: not once it was asked to run again, nor
-    while a change is under way.
+    """Check whether a rollback is still possible.
+
+    It is not once the connector was requested to run again, nor while a change is in progress.
     """
     steps = progress.plan.steps
     if not progress.identified or any(
@@ -191,7 +194,7 @@ def _can_roll_back(progress: PlanProgress) -> bool:
 
 
 def _is_change_in_progress(progress: PlanProgress) -> bool:
-    """Whether a change is done or may yet be, or nobody knows what there is to go back from."""
+    """Check whether a change is done or may yet be, or it is unknown what to roll back from."""
     if not progress.identified:
         return bool(progress.touched)
     others = progress.touched - {progress.index}
@@ -214,7 +217,7 @@ def _build_next_move(progress: PlanProgress) -> Move:
 
 
 def _choose_command(progress: PlanProgress) -> Command:
-    """The one that looks at what is next."""
+    """Return the command that inspects the next step."""
     if not progress.identified:
         return IdentifyCommand()
     if isinstance(progress.step, Freeze):
@@ -239,8 +242,9 @@ def _handle_identity(progress: PlanProgress, event: IdentityEvent, now: float) -
 
 
 def _must_finish(progress: PlanProgress) -> bool:
-    """Whether a change may have begun: then the way is forward. A connector created and nothing
-    else can simply be deleted again.
+    """Check whether a change may have begun: then the plan must be finished.
+
+    If only a connector was created, it can simply be deleted again.
     """
     steps = (progress.plan.steps[number] for number in progress.touched)
     return any(is_change(each) and not isinstance(each, Create) for each in steps)
@@ -317,7 +321,7 @@ def _handle_ready(progress: PlanProgress, inspection: StepInspection, now: float
 
 
 def _compute_patience_s(progress: PlanProgress) -> float:
-    """How long a request has to show, before the next one or the way back."""
+    """Return how long a request has to show before the next request or the rollback."""
     limits = progress.limits
     if progress.answer is AttemptResult.ACK:
         return limits.ack_s
@@ -327,7 +331,7 @@ def _compute_patience_s(progress: PlanProgress) -> float:
 
 
 def _handle_refusal(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
-    """Go back after a refusal, once it was read back what came of the request."""
+    """Roll back after a refusal, once its effect was read."""
     if inspection.standing is not StepStatus.READY or progress.undoing:
         return _fail(progress, PlanFailureCause.REFUSED, progress.refused, now)
     said = f"read back: {inspection.said}"
@@ -388,7 +392,7 @@ def _handle_unavailable(progress: PlanProgress, event: UnavailableEvent, now: fl
 def _stop_without_rollback(
     progress: PlanProgress, cause: PlanFailureCause, said: str, now: float
 ) -> Move:
-    """Nothing can be done from here, not even the way back."""
+    """Stop here: nothing can be done any more, not even a rollback."""
     if _is_verifying(progress):
         return _end_ineffective(progress, cause, said, now)
     if progress.effects:
@@ -397,7 +401,7 @@ def _stop_without_rollback(
 
 
 def _handle_expiry(progress: PlanProgress, said: str, now: float) -> Move:
-    """A step that does not come about: the way back, unless what was asked for may yet happen."""
+    """Roll back a step that did not come about, unless its request may yet take effect."""
     if _is_verifying(progress):
         return _end_ineffective(progress, PlanFailureCause.TIMED_OUT, said, now)
     in_doubt = progress.sent > 0 and progress.answer is not AttemptResult.ACK
@@ -409,7 +413,7 @@ def _handle_expiry(progress: PlanProgress, said: str, now: float) -> Move:
 
 
 def _fail(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
-    """Go back, if there is anything to go back from and a way."""
+    """Roll back, if there is an effect to roll back and a way to do so."""
     if _is_verifying(progress):
         return _end_ineffective(progress, cause, said, now)
     if not progress.effects:
@@ -447,8 +451,9 @@ def _is_verifying(progress: PlanProgress) -> bool:
 def _end_ineffective(
     progress: PlanProgress, cause: PlanFailureCause, said: str, now: float
 ) -> Move:
-    """All was done, and did not help, or nobody could see that it did: there is no way back from a
-    connector that runs, and no reason to stop it again.
+    """End a plan that was carried out in full and did not help, or not visibly.
+
+    There is no rollback from a connector that runs, and no reason to stop it again.
     """
     return _append_records(
         progress, PlanEnded(at=now, ending=PlanEnding.INEFFECTIVE, said=said, cause=cause)

@@ -1,4 +1,4 @@
-"""How far a plan is: the fold of its records, so that any process can stand where another stood."""
+"""Progress of a plan, folded from its records, so that any process can continue it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ AWAKE_S: Final = 10.0  # time enough for a task to start, where it can
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """How long to wait, in seconds.
+    """Limits of the engine's waits, in seconds, and of its requests.
 
     step_s      for a step to show, from when this process began with it
-    doubt_s     for a request without an answer to show: Connect gives up answering after 90 s and
-                may go on working
-    ack_s       for a request that was answered with yes to show, before it is made again
-    attempts    how many requests for one step that may have had an effect
+    doubt_s     for an unanswered request to show: Connect stops waiting after 90 s and may go on
+                working
+    ack_s       for an acknowledged request to show, before it is made again
+    attempts    number of requests for one step that may have had an effect
     """
 
     step_s: float = 180.0
@@ -54,28 +54,28 @@ class EngineLimits:
 
 @dataclass(frozen=True, slots=True)
 class PlanProgress:
-    """What the journal tells, and below what only the process at work knows.
+    """Progress of a plan: first what the journal shows, then what only this process knows.
 
-    path        the plan's steps, or the way back
-    index       of the step that is next
+    path        the plan's steps, or those of the rollback
+    index       of the next step
     sent        requests for this step that may have had an effect
-    spent       of these, how many since somebody last took the plan up
-    asked_at    when the last request was written down
-    answer      what it was worth; None while there is no answer
-    doubt_until when the requests of this step without an answer are taken to be gone
+    spent       of these, the number since a process last took the plan over
+    asked_at    when the last request was recorded
+    answer      its result; None while there is no answer
+    doubt_until when the unanswered requests of this step are assumed to have no effect any more
     late_until  the same of earlier steps
     touched     indexes of the plan's steps that may have had an effect
-    definite    whether the connector vouches for its new offsets (see driver.Outcome)
-    stopped_at  when a connector that is to run again was first asked to stop; 0 if it was not
-    heard_at    a time that has come, by the clock of whoever wrote the records
+    definite    whether the connector confirms its new offsets (see driver.Outcome)
+    stopped_at  when a connector that is to run again was first requested to stop; 0 if it was not
+    heard_at    a moment that has passed, by the clock of the records' writer
 
     since       when this process began with the step
-    looks       how often it has looked or tried in vain since
-    waited_s    how long it has paused since; whoever stands still does not
-    blind       how often it has looked and seen nothing, one after the other
-    identified  whether the place is known to be the plan's
-    taken_up    whether it has yet to be decided which way another's plan goes on
-    refused     why the last try was put off
+    looks       number of inspections or attempts without success since then
+    waited_s    how long it has waited since; time in which the process was suspended does not count
+    blind       number of consecutive inspections that could read nothing
+    identified  whether the plan's PlanSubject.identity was verified
+    taken_up    whether the direction of a plan taken over has yet to be decided
+    refused     why the last attempt was put off
     """
 
     plan: Plan
@@ -108,12 +108,14 @@ class PlanProgress:
 
     @property
     def step(self) -> AnyStep:
-        """The one that is next."""
+        """Return the next step."""
         return self.path[self.index]
 
     def over(self, seconds: float, now: float) -> bool:
-        """Whether this step had so many seconds. A process that stood still, and wakes when they
-        are over, waits for a little all the same: it has not looked, and the world had its time.
+        """Check whether this step had so many seconds.
+
+        A process that was suspended, and wakes after them, still waits up to AWAKE_S (10 s): it has
+        not inspected the connector, which had time to act.
         """
         quiet_s = self.step.quiet_s if isinstance(self.step, VerificationStep) else 0.0
         awake_s = min(AWAKE_S, seconds) + quiet_s
@@ -121,36 +123,39 @@ class PlanProgress:
 
     @property
     def read_back(self) -> bool:
-        """Whether the last request was refused or failed, and a look says what became of it."""
+        """Check whether the last request was refused or failed, so that its effect must be read."""
         return self.answer in {AttemptResult.NACK, AttemptResult.FAILED}
 
     @property
     def last(self) -> bool:
-        """Whether it is the last that asks for anything."""
+        """Check whether this is the last step that requests anything."""
         return all(isinstance(step, VerificationStep) for step in self.path[self.index + 1 :])
 
     @property
     def effects(self) -> frozenset[int]:
-        """Of `touched`, those that are not harmless."""
+        """Return the indexes of `touched` whose steps are not harmless."""
         return frozenset(
             number for number in self.touched if not is_harmless(self.plan.steps[number])
         )
 
     @property
     def copied(self) -> str | None:
-        """What was copied to quarantine and read back, by its hash; None before that."""
+        """Return the hash of the record that was copied to quarantine; None before that.
+
+        The copy was read back.
+        """
         done = self.plan.steps if self.undoing else self.path[: self.index]
         hashes = [step.sha256 for step in done if isinstance(step, Copy)]
         return hashes[0] if hashes else None
 
     @property
     def changed(self) -> bool:
-        """Whether more than states may have been changed."""
+        """Check whether more than the connector's state may have been changed."""
         return any(is_change(self.plan.steps[number]) for number in self.touched)
 
     @property
     def before(self) -> FrozenOffsets | None:
-        """The offsets that this step is to find; None before they were looked up."""
+        """Return the offsets that this step should find; None before they were read."""
         if self.frozen is None:
             return None
         forward = self.plan.steps
@@ -159,8 +164,10 @@ class PlanProgress:
 
 
 def replay_records(records: tuple[AnyRecord, ...], limits: EngineLimits) -> PlanProgress:
-    """Where the one who wrote these stood. The first step is Opened; how it came to that is not
-    asked here (remedy/model/approval.py).
+    """Return the progress that the writer of these records had reached.
+
+    The first step record is PlanOpened; how the plan was approved does not matter here
+    (remedy/model/approval.py).
     """
     opened, *rest = (record for record in records if isinstance(record, StepRecord))
     assert isinstance(opened, PlanOpened)
@@ -171,7 +178,7 @@ def replay_records(records: tuple[AnyRecord, ...], limits: EngineLimits) -> Plan
 
 
 def apply_record(progress: PlanProgress, record: StepRecord) -> PlanProgress:
-    """The progress that this record makes."""
+    """Return the progress after this record."""
     match record:
         case PlanResumed():
             taken = replace(progress, parked=None, spent=0, since=record.at, looks=0, waited_s=0.0)
@@ -206,8 +213,10 @@ def apply_record(progress: PlanProgress, record: StepRecord) -> PlanProgress:
 
 
 def _restart_waits(progress: PlanProgress, now: float) -> PlanProgress:
-    """What another process had waited for does not count: its clock may have been set since, and
-    nobody can tell by how much. Only what was over by its own clock is over.
+    """Restart the waits of another process.
+
+    Its clock may have been set since, and no one knows by how much. Only what had passed by its own
+    clock has passed.
     """
     until = now + progress.limits.doubt_s
     late = progress.late_until > progress.heard_at
@@ -285,8 +294,10 @@ def _mark_in_doubt(progress: PlanProgress) -> PlanProgress:
 
 
 def _must_read_back(progress: PlanProgress) -> bool:
-    """Whether a refusal is believed only when the offsets were looked at: it may be the second of
-    two changes of a sink that Connect was refused, and a connector refuses in words of its own.
+    """Check whether a refusal is trusted only after the offsets were read.
+
+    It may be the second of two changes of a sink that Connect was refused, and a connector refuses
+    in words of its own.
     """
     return (
         not progress.undoing

@@ -1,4 +1,4 @@
-"""What passes between the engine and the runner: commands one way, events the other."""
+"""Protocol between engine and runner: commands to the runner, events to the engine."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets
 
 
 class IdentifyCommand(NamedTuple):
-    """Ask which place this is."""
+    """Command to read the id of the Connect cluster or storage (Driver.identity)."""
 
 
 class InspectCommand(NamedTuple):
-    """Look how the world stands to the step."""
+    """Command to inspect the connector for the step."""
 
     step: AnyStep
     before: FrozenOffsets | None
 
 
 class AttemptCommand(NamedTuple):
-    """Try the step once."""
+    """Command to try the step once."""
 
     step: AnyStep
     before: FrozenOffsets | None
 
 
 class BackUpCommand(NamedTuple):
-    """Look all offsets up and back them up."""
+    """Command to read all offsets and back them up."""
 
 
 class RecheckCommand(NamedTuple):
-    """Ask whoever made the plan whether it still holds with these offsets."""
+    """Command to check with the plan's maker that it is still valid with these offsets."""
 
     frozen: FrozenOffsets
 
 
 class WaitCommand(NamedTuple):
-    """Wait this long; `said` is what for."""
+    """Command to wait this long; `said` is the reason."""
 
     seconds: float
     said: str = ""
 
 
 class EndCommand(NamedTuple):
-    """Nothing more to do here: the last record says why."""
+    """Command to stop: the last record has the reason."""
 
 
 Command = (
@@ -61,67 +61,67 @@ Command = (
 
 
 class BeginEvent(NamedTuple):
-    """A new plan was opened."""
+    """Opening of a new plan."""
 
 
 class TakeOverEvent(NamedTuple):
-    """Another process goes on with a plan."""
+    """Takeover of a plan by another process."""
 
 
 class IdentityEvent(NamedTuple):
-    """What the place says it is."""
+    """Id of the Connect cluster or storage; None if unknown."""
 
     identity: str | None
 
 
 class InspectionEvent(NamedTuple):
-    """What was seen of the step."""
+    """Result of inspecting the step."""
 
     look: StepInspection
 
 
 class UnavailableEvent(NamedTuple):
-    """Nothing could be seen; `said` is why."""
+    """Failure to read anything; `said` is the reason."""
 
     cause: PlanFailureCause
     said: str
 
 
 class AttemptEvent(NamedTuple):
-    """What an attempt was worth, and what a refusal of it is put down to."""
+    """Outcome of an attempt; `cause` applies if it was refused."""
 
     outcome: Outcome
     cause: PlanFailureCause = PlanFailureCause.REFUSED
 
 
 class BackupEvent(NamedTuple):
-    """The offsets, backed up."""
+    """Backup of the offsets that was made."""
 
     frozen: FrozenOffsets
 
 
 class BackupFailureEvent(NamedTuple):
-    """They could not be backed up; `said` is why."""
+    """Failure to back up the offsets; `said` is the reason."""
 
     said: str
 
 
 class RecheckEvent(NamedTuple):
-    """What speaks against going on; nothing if nothing does."""
+    """Result of checking the plan again; `problems` is empty if it is still valid."""
 
     problems: tuple[str, ...]
 
 
 class WaitOverEvent(NamedTuple):
-    """The wait is over."""
+    """End of the wait."""
 
 
 class InterruptEvent(NamedTuple):
-    """Whoever started it wants it to stop."""
+    """Interruption of the plan by whoever started it."""
 
 
 class AbortEvent(NamedTuple):
-    """A person wants it undone, as far as it can be; `said` is who, and why."""
+    """Request of an operator for a rollback, as far as possible; `said` is who, and why."""
 
     said: str
 
@@ -143,7 +143,7 @@ Event = (
 
 
 class Move(NamedTuple):
-    """Append the records; when they are on the disk, carry out the command."""
+    """Move of the engine: append the records, then, once on the disk, carry out the command."""
 
     progress: PlanProgress
     command: Command

@@ -1,6 +1,6 @@
-"""The one HTTP request that a step makes of a Connect worker.
+"""REST request of a step: the one HTTP request that it makes to a Connect worker.
 
-The driver sends what is said here, and a person is shown it before saying yes: they cannot differ.
+The driver sends it, and an operator is shown the same before approving: they cannot differ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STATES: Final = {
 
 
 class ConnectRequest(NamedTuple):
-    """`path` is encoded; `body` is JSON, None for none."""
+    """Request to a Connect worker; `path` is URL-encoded, `body` is JSON, None for none."""
 
     method: str
     path: str
@@ -38,14 +38,16 @@ class ConnectRequest(NamedTuple):
 
     @property
     def said(self) -> str:
-        """On a line, for people."""
+        """Return the request on one line, for users."""
         line = f"{self.method} {self.path}"
         return line if self.body is None else f"{line} {self.body.decode()}"
 
 
 def build_step_request(connector: str, step: AnyStep) -> ConnectRequest | None:
-    """None where a step asks Connect for nothing. The body of a creation is the connector's
-    configuration, which may hold secrets and is in no plan: it has none here.
+    """Build the request of a step; None if the step makes none to Connect.
+
+    The body of a creation is the connector's configuration. That may hold secrets and is in no
+    plan, so the request has no body here.
     """
     match step:
         case ToState(state=state):  # KIP-875, Kafka 3.5
@@ -73,7 +75,7 @@ def _build_path(connector: str, what: str) -> str:
 
 
 def build_offsets_body(pairs: tuple[PartitionOffset, ...]) -> bytes:
-    """The body of a PATCH."""
+    """Build the body of a PATCH of offsets."""
     entries = [build_offset_entry(pair.partition, pair.offset) for pair in pairs]
     return msgspec.json.encode({"offsets": entries})
 
@@ -81,8 +83,10 @@ def build_offsets_body(pairs: tuple[PartitionOffset, ...]) -> bytes:
 def build_offset_entry(
     partition: str, offset: str | None, key: str | None = None
 ) -> dict[str, msgspec.Raw]:
-    """One entry of a PATCH (KIP-875) and of KIP-199, the JSON as it is: integers stay exact. With
-    the raw key beside it where that is not the one of a HashMap, which no PATCH may have.
+    """Build one entry of a PATCH (KIP-875) or of KIP-199 JSON.
+
+    The JSON stays as it is: integers stay exact. `key` adds the raw key if it is not in HashMap
+    order; a PATCH may not have one.
     """
     found = {
         "partition": msgspec.Raw(partition.encode()),

@@ -1,4 +1,4 @@
-"""The way back from wherever a plan is: pure, and made of the same steps as the way forward."""
+"""Rollback of a plan from wherever it is, made of the same steps as the plan. Pure."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from offsetwatch.remedy.model.plan import (
 
 
 def is_change(step: AnyStep) -> bool:
-    """Whether a step changes more than a state."""
+    """Check whether a step changes more than the connector's state."""
     return isinstance(step, Alter | Reset | Write | Create | Delete | DeleteTopic)
 
 
 def is_harmless(step: AnyStep) -> bool:
-    """Whether a step leaves the connector alone, and nothing that would have to be taken back."""
+    """Check whether a step leaves the connector alone, and nothing that must be rolled back."""
     return isinstance(step, Copy | Expect | VerificationStep | Settle | Freeze)
 
 
 def is_irreversible(step: AnyStep) -> bool:
-    """Whether nothing brings back what a step removes."""
+    """Check whether nothing restores what a step removes."""
     return isinstance(step, Delete | DeleteTopic)
 
 
 def compute_expected_offsets(frozen: FrozenOffsets, done: Iterable[AnyStep]) -> FrozenOffsets:
-    """What the offsets are after these steps, if they were `frozen` before."""
+    """Return the offsets after these steps, if they were `frozen` before."""
     pairs = {pair.partition: pair for pair in frozen.pairs}
     raw = {(record.where, record.kpartition, record.key): record for record in frozen.raw}
     for step in done:
@@ -73,10 +73,10 @@ def compute_expected_offsets(frozen: FrozenOffsets, done: Iterable[AnyStep]) -> 
 def build_rollback_steps(
     plan: Plan, frozen: FrozenOffsets | None, touched: frozenset[int]
 ) -> tuple[AnyStep, ...]:
-    """The steps that put everything back, if these of the plan's steps may have had an effect.
+    """Build the steps that restore everything, if these steps of the plan may have had an effect.
 
-    Offsets first, while the connector is still stopped; of a connector that was created they are
-    what a namesake left behind, and stay when it is deleted again.
+    Offsets come first, while the connector is still stopped. Those of a connector that the plan
+    created were left by an earlier one of that name, and stay when it is deleted again.
     """
     done = [plan.steps[number] for number in sorted(touched)]
     created = [step for step in done if isinstance(step, Create)]
@@ -115,7 +115,7 @@ def _restore_pairs(
 
 
 def _restore_records(frozen: FrozenOffsets, step: Write) -> tuple[RawOffsetRecord, ...]:
-    """Each record as it was: the very bytes of before, or none."""
+    """Return each record as it was before: its exact bytes, or none."""
     were = {place: record.value for place, record in frozen.records_of(step.where).items()}
     places = dict.fromkeys((record.kpartition, record.key) for record in step.records)
     return tuple(

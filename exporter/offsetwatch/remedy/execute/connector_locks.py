@@ -1,5 +1,6 @@
-"""Who is at work on a connector: a lock of the kernel, which ends with its process however that
-ends.
+"""Locks of connectors: kernel file locks, one for each connector that a process works on.
+
+A lock ends with its process, however that ends.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from offsetwatch.errors import ConnectorBusy, JournalDamaged
 
 @contextmanager
 def lock_connector(folder: Path, place: str, connector: str, since: str) -> Iterator[None]:
-    """Be the one process that works on this connector. Raises ConnectorBusy naming the one that
-    does, and JournalDamaged where locks do not work.
+    """Lock the connector for this process.
+
+    Raises ConnectorBusy naming the process that holds the lock, and JournalDamaged where file locks
+    do not work.
     """
     path = _build_lock_path(folder, place, connector)
     with _open_lock_file(path) as handle:
@@ -34,7 +37,7 @@ def lock_connector(folder: Path, place: str, connector: str, since: str) -> Iter
 
 
 def is_locked(folder: Path, place: str, connector: str) -> bool:
-    """Whether a process works on this connector now."""
+    """Check whether a process works on this connector now."""
     path = _build_lock_path(folder, place, connector)
     if not path.exists():
         return False

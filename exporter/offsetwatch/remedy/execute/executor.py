@@ -1,5 +1,6 @@
-"""Carries out plans of guarded remediation: those that were approved, and those that an earlier
-process has left open. One at a time, in the loop's thread (remedy/loop.py).
+"""Executor of guarded remediation: runs approved plans, and those an earlier process left open.
+
+It runs one plan at a time, in the loop's thread (remedy/loop.py).
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ _log = structlog.get_logger()
 
 
 class ShutdownInterrupt(Exception):
-    """The process ends: the plan at hand is left to the next one."""
+    """Interrupt because the process ends: the next process continues the current plan."""
 
 
 class DriverProvider(Protocol):
-    """Who carries plans out."""
+    """Provider of the drivers that carry out plans."""
 
     def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
-        """For one plan, from its beginning to its end."""
+        """Open a driver for one plan, from its beginning to its end."""
         ...
 
 
 class ProcessLifetime(NamedTuple):
-    """What the process allows.
+    """Clock, waits and shutdown signals of the process.
 
-    steady      a clock that nobody sets: waits go by it
+    steady      monotonic clock, which waits use
     pause       waits
-    stopping    whether the process is to end
-    hurry       whether it has to end now, wherever a plan is
+    stopping    whether the process should end
+    hurry       whether it must end now, wherever a plan is
     """
 
     steady: UnixClock
@@ -60,15 +61,17 @@ class ProcessLifetime(NamedTuple):
 
 
 class GuardInputs(NamedTuple):
-    """What guards were asked upon, from right before they were: `at` by the steady clock, `bounds`
-    as the journal had them (Fleet.bounds).
+    """Inputs of an evaluation of guards, from right before it.
+
+    at          by the steady clock
+    bounds      as the journal had them (FleetState.bounds)
     """
 
     at: float
     bounds: tuple[object, ...]
 
     def against(self, now: float, bounds: tuple[object, ...]) -> str | None:
-        """Why what they said does not count any more; None while it does."""
+        """Return why the guards' answers are no longer valid; None while they are."""
         age_s = now - self.at
         if age_s > GUARD_ANSWERS_AGE_S_MAX:
             return f"its guards were asked {age_s:.0f} s ago"
@@ -79,8 +82,9 @@ class GuardInputs(NamedTuple):
 
 @dataclass(slots=True)
 class RemediationCounts:
-    """Of this process, for metrics: by Connect cluster, connector, action, and how it ended or
-    which guard stood against it.
+    """Counts of this process, for metrics.
+
+    The keys are Connect cluster, connector, action, and how it ended or which guard blocked it.
     """
 
     actions: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
@@ -88,7 +92,7 @@ class RemediationCounts:
 
 
 class PlanExecutor:
-    """See the module."""
+    """Executor of remediation plans."""
 
     def __init__(
         self,
@@ -110,7 +114,7 @@ class PlanExecutor:
         self.counts = RemediationCounts()
 
     def recover(self) -> bool:
-        """Go on with plans that another process began. Whether one was."""
+        """Continue a plan that another process began. Return whether there was one."""
         for plan_id, dossier in list(self._ledger.dossiers.items()):
             if dossier.stands is not PlanStatus.RUNNING or dossier.plan.remedy is None:
                 continue
@@ -134,14 +138,15 @@ class PlanExecutor:
         return False
 
     def grounds(self) -> GuardInputs:
-        """To be asked for before a plan's guards are."""
+        """Return the inputs of the guards; to be called before they are evaluated."""
         return GuardInputs(self._life.steady.now(), self._ledger.fleet.bounds())
 
     def carry_out(
         self, plan: Plan, incident: Incident | None, dossier: PlanHistory, grounds: GuardInputs
     ) -> None:
-        """From its first step to its last, or as far as it goes. It is not begun where its guards
-        would have to be asked once more.
+        """Carry out a plan as far as it goes.
+
+        It is not begun if its guards would have to be evaluated again.
         """
         approval = approval_of(dossier)  # when it began is settled: no cool-down counts any more
 
@@ -187,7 +192,7 @@ class PlanExecutor:
         )
 
     def _wanted(self, plan: Plan) -> InterruptEvent | AbortEvent | None:
-        """What people, or the end of the process, want of the plan that is carried out."""
+        """Return the event that an operator, or the end of the process, requires; None if none."""
         if self._life.hurry():
             raise ShutdownInterrupt
         self._ledger.read_on()
@@ -211,7 +216,7 @@ class PlanExecutor:
 
 
 def approval_of(dossier: PlanHistory, not_before: float = 0.0) -> PlanApproval | None:
-    """The person who approved it; None where configuration did, or nobody has."""
+    """Return the approval by an operator; None if the policy approved it, or no one has."""
     if dossier.approved_by is None or dossier.approved_by == POLICY_APPROVER:
         return None
     return PlanApproval(

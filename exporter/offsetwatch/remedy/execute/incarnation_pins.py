@@ -1,13 +1,13 @@
-"""What a plan pins of its connector's life, and what a later look says against it. Pure.
+"""Pins of a plan on its connector's incarnation and state, and their later comparison. Pure.
 
-Two looks know different amounts: a daemon has followed the status topic since it started, one that
-has just started has the newest record of each connector, and a look that did not reach the topic
-has the REST API alone. So a pin is a state and a record, and what is searched for afterwards is
-evidence of a change. A look that knows less finds less of it; it never makes a change up.
+Two observations may know different amounts: a daemon has followed the status topic since it
+started, one that has just started has the newest record of each connector, and without the topic
+there is only the REST API. So a pin is a state and a record, and a comparison searches for evidence
+of a change. An observation that knows less finds less of it; it never invents a change.
 
-Records are ordered by their place in the topic, as their timestamps are by the clocks of several
+Records are ordered by their position in the topic, as their timestamps are by the clocks of several
 workers. A record that repeats a state under another generation of the worker group is a rebalance,
-and nobody asked for it.
+and no one requested it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _BY_REST: Final = "rest"
 
 
 class StatePin(NamedTuple):
-    """The state that a connector was asked to be in.
+    """State that was requested of a connector.
 
-    at          timestamp of its newest record in the status topic; None where REST alone was asked
-    generation  of the worker group, by that record; None if a plan does not tell
+    at          timestamp of its newest record in the status topic; None if only REST was queried
+    generation  of the worker group, by that record; None if the plan does not have it
     """
 
     state: str
@@ -37,7 +37,7 @@ class StatePin(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the pin as plans carry it."""
+        """Return the pin as plans have it."""
         if self.at is None:
             return f"{self.state}@{_BY_REST}"
         generation = "" if self.generation is None else f"@{self.generation}"
@@ -45,7 +45,7 @@ class StatePin(NamedTuple):
 
 
 def parse_pin(text: str | None) -> StatePin | None:
-    """Return the pin of a plan; None for one that is not there or that has another form."""
+    """Return the pin of a plan; None if it is missing or has another form."""
     state, mark, record = (text or "").partition("@")
     if not mark or state not in _REQUESTABLE_STATES:
         return None
@@ -59,12 +59,12 @@ def parse_pin(text: str | None) -> StatePin | None:
 
 
 def requested_state_of(state: str) -> str:
-    """Return the state that was asked for: who has failed, or has no worker, was asked to run."""
+    """Return the state that was requested: `running` for failed or unassigned."""
     return state if state in {"stopped", "paused"} else "running"
 
 
 def pin_state(state: str, changes: Sequence[StateChange]) -> StatePin:
-    """Pin a connector as REST shows it (`state`) and as its status topic tells."""
+    """Pin a connector's state, as REST (`state`) and its status topic report it."""
     told = filter_requests(changes)
     if not told:
         return StatePin(requested_state_of(state), None)
@@ -79,12 +79,13 @@ def compare_state(
     stopped_at: float | None = None,
     altering: bool = False,
 ) -> StatePin | None:
-    """Return `pin` itself while nothing says that others asked for another state, the state they
-    asked for otherwise. None where the witness of the pin cannot be asked now, or where clocks
-    alone would tell whether they asked before or after.
+    """Return `pin` itself unless other clients requested another state: then that state.
+
+    None if the source of the pin cannot be read now, or if only clocks could tell whether the
+    request came before or after.
 
     stopped_at    when the plan itself stopped the connector, by our clock; None if it did not
-    altering      it has, and is about to set offsets: what REST shows is the plan's own doing
+    altering      it has, and is about to set offsets: the state in REST is the plan's own doing
     """
     unordered: Sequence[StateChange] = ()
     if pin.at is not None:
@@ -108,13 +109,15 @@ def compare_incarnation(
     unlisted_at: Sequence[float] = (),
     created_at: float = 0.0,
 ) -> str | None:
-    """Return `planned` unless the connector was deleted since: then when. None where the witness of
-    the pin cannot be asked now, or where clocks alone would tell whether that was before or after.
-    Without one the offset and the record tell one life from another, as they are compared too.
+    """Return `planned` unless the connector was deleted since the pin: then the times of that.
+
+    None if the source of the pin cannot be read now, or if only clocks could tell whether that was
+    before or after. Without a pin, the offset and the record distinguish the incarnations, as they
+    are compared too.
 
     unlisted_at    when lists of connectors agreed that it is deleted, by our clock
-    created_at     when it was planned, perhaps by the clock of another replica. So an end that the
-                   planner did not know of counts, unless it certainly came before
+    created_at     when it was planned, perhaps by the clock of another replica. So a deletion that
+                   the planner did not know of counts, unless it certainly came before
     """
     known, unordered = (planned or "").split(), False
     ends = [
@@ -134,7 +137,7 @@ def compare_incarnation(
 def _split_changes_since(
     pin: StatePin, changes: Sequence[StateChange]
 ) -> tuple[Sequence[StateChange], Sequence[StateChange]]:
-    """Return what was asked for after the pinned record, and what may have been before or after."""
+    """Return the requests after the pinned record, and those that may be before or after it."""
     for number in range(len(changes) - 1, -1, -1):
         change = changes[number]
         if change.at == pin.at and change.state in _REQUESTABLE_STATES:
@@ -152,13 +155,15 @@ def _split_changes_since(
 
 
 def find_deletion_times(changes: Sequence[StateChange]) -> list[float]:
-    """Return when a connector was deleted, as far as its status topic tells."""
+    """Return when a connector was deleted, as far as its status topic shows."""
     return [changes[number].at for number in find_deletions(changes)]
 
 
 def filter_requests(changes: Sequence[StateChange]) -> list[StateChange]:
-    """Return what a connector was asked for. A status that was lost and is written again is none of
-    that, and neither is one that is written again in a rebalance.
+    """Return the changes that were requested.
+
+    A status that was lost and is written again is not one, nor is one that is written again in a
+    rebalance.
     """
     ends, found, is_lost, generation = find_deletions(changes), list[StateChange](), False, 0
     for number, change in enumerate(changes):
@@ -179,7 +184,7 @@ def filter_requests(changes: Sequence[StateChange]) -> list[StateChange]:
 def _drop_own_stop(
     changes: Sequence[StateChange], stopped_at: float | None
 ) -> Sequence[StateChange]:
-    """Return the changes without the stop of the plan itself, where nothing came after it."""
+    """Return the changes without the plan's own stop, if nothing came after it."""
     own = (
         stopped_at is not None
         and bool(changes)

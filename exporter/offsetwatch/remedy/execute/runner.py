@@ -1,7 +1,7 @@
-"""Carries a plan out: asks the engine, writes down what it says, does it, and asks again.
+"""Runner of a plan: asks the engine, records its answer, carries it out, and asks again.
 
-The only caller of drivers. One runner works on one connector at a time; what it was about to do is
-in the journal before it does it, so that `recover` can go on wherever another one was cut off.
+It is the only caller of drivers. One runner works on one connector at a time. Each attempt is in
+the journal before it is made, so that `recover` can continue wherever another runner was cut off.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ _CANCELLABLE_COMMANDS: Final = (InspectCommand, WaitCommand, BackUpCommand)
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """How a plan stands when the runner lets go of it.
+    """Result of a plan when the runner returns.
 
-    said        what happened, and what a person must decide if anything; for people
-    cause       why it did not go on; None of one that succeeded
-    definite    whether the connector vouches for its new offsets; None where that is no question
-    frozen      all offsets as they were before; None if it did not come to that
-    backup      where these are kept; None likewise
+    said        what happened, and what an operator must decide, if anything
+    cause       why it did not go on; None if it succeeded
+    definite    whether the connector confirms its new offsets; None where that does not apply
+    frozen      all offsets as they were before; None if they were not read
+    backup      path of the backup of these; None likewise
     """
 
     plan_id: str
@@ -109,19 +109,21 @@ class PlanResult:
 
     @property
     def exit_code(self) -> int:
-        """See docs/commands.md: 0 as requested, 1 done without effect, 3 denied, 4 the cluster
-        changed, 5 an operator must decide, 6 unauthorised, 7 unreachable.
+        """Return the exit code, as in docs/commands.md.
+
+        0 as requested, 1 done without effect, 3 denied, 4 the cluster changed, 5 an operator must
+        decide, 6 unauthorised, 7 unreachable.
         """
         return compute_plan_exit_code(self.ending, self.cause)
 
     @property
     def over(self) -> bool:
-        """Whether place and connector are free again."""
+        """Check whether the plan is over, so that its connector is unlocked."""
         return self.ending not in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}
 
 
 def compute_plan_exit_code(ending: PlanEnding, cause: PlanFailureCause | None) -> int:
-    """Of a verb that waited for a plan; see Result."""
+    """Return the exit code of a command that waited for a plan; see PlanResult.exit_code."""
     if ending in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}:
         return 5
     if ending is PlanEnding.INEFFECTIVE and cause in {
@@ -133,13 +135,13 @@ def compute_plan_exit_code(ending: PlanEnding, cause: PlanFailureCause | None) -
 
 
 def create_plan_id(now: float) -> str:
-    """Sorts by time, and can be read out over a telephone."""
+    """Create an id that sorts by time and is easy to read out."""
     moment = datetime.fromtimestamp(now, tz=UTC).strftime("%Y%m%d-%H%M%S")
     return f"{moment}-{secrets.token_hex(3)}"
 
 
 def read_plan(journal: Journal, plan_id: str) -> Plan:
-    """The plan of this id. Raises KeyError if the journal has none."""
+    """Return the plan with this id. Raises KeyError if the journal has none."""
     records = journal.records(plan_id)
     if not records:
         raise KeyError(plan_id)
@@ -149,8 +151,10 @@ def read_plan(journal: Journal, plan_id: str) -> Plan:
 
 
 def resolve_plan(journal: Journal, plan_id: str, *, because: str, now: float) -> bool:
-    """Close an open plan and leave everything as it is: a person has decided. False if it was
-    closed already. Raises ConnectorBusy if somebody works on it; KeyError if there is none.
+    """Close an open plan and leave everything as it is, as an operator has decided.
+
+    False if it was closed already. Raises ConnectorBusy if a process works on it, and KeyError if
+    there is none.
     """
     subject = read_plan(journal, plan_id).subject
     with journal.at_work(subject.place, subject.connector, _format_time(now)):
@@ -161,7 +165,7 @@ def resolve_plan(journal: Journal, plan_id: str, *, because: str, now: float) ->
 
 
 def format_options(folder: Path, options: str) -> str:
-    """What a person adds to a command that is to reach this journal, and the place as before."""
+    """Return the options that direct a command to this journal and to the same place."""
     return shlex.join((*shlex.split(options), "--state-dir", str(folder)))
 
 
@@ -170,9 +174,11 @@ def _format_time(now: float) -> str:
 
 
 class Runner:
-    """See the module. `tell` is given what goes on, in sentences for people; `options` are what a
-    person adds to a command of ours that is to reach the same place (`--config F`), so that those
-    that are told can be copied.
+    """Runner of plans on one journal, with one driver.
+
+    tell        receives the progress, in sentences for users
+    options     command-line options for the same place (`--config F`), so that commands in messages
+                can be copied
     """
 
     def __init__(
@@ -204,9 +210,11 @@ class Runner:
     def run(
         self, plan: Plan, recheck: Rechecker | None = None, against: StartCheck = lambda: None
     ) -> PlanResult:
-        """Carry a new plan out. `recheck` is asked once the connector's offsets stand still; what
-        it answers speaks against going on. Raises ConnectorBusy, PlanUnfinished, or
-        PlanStateConflict (Journal.open, which asks `against`), having done nothing.
+        """Carry out a new plan.
+
+        `recheck` is called once the offsets of the stopped connector are backed up; any problem it
+        returns stops the plan. Raises ConnectorBusy, PlanUnfinished, or PlanStateConflict
+        (Journal.open, which calls `against`), having done nothing.
         """
         subject = plan.subject
         with self._journal.at_work(subject.place, subject.connector, self._since()):
@@ -217,9 +225,10 @@ class Runner:
             return self._carry_on(move._replace(records=()), recheck)
 
     def recover(self, plan_id: str) -> PlanResult:
-        """Go on with a plan whose process is gone, or which was parked: to its end if a change may
-        have begun, else back. Raises ConnectorBusy if somebody works on it; KeyError if there is
-        none.
+        """Continue a plan that was parked, or whose process is gone.
+
+        It is finished if a change may have begun, else rolled back. Raises ConnectorBusy if a
+        process works on it, and KeyError if there is none.
         """
         subject = read_plan(self._journal, plan_id).subject
         with self._journal.at_work(subject.place, subject.connector, self._since()):
@@ -240,8 +249,9 @@ class Runner:
         return _format_time(self._clock.now())
 
     def _carry_on(self, move: Move, recheck: Rechecker | None) -> PlanResult:
-        """To the end of the plan. Whatever ends this before, the person who waits is told what is
-        left behind, and how to go on.
+        """Carry out the rest of the plan.
+
+        If this ends early, the user is told what is left behind, and how to continue.
         """
         self._reached = move.progress
         try:
@@ -267,8 +277,10 @@ class Runner:
             move = engine.compute_next_move(move.progress, event, self._clock.now())
 
     def _wanted(self, move: Move) -> InterruptEvent | AbortEvent | None:
-        """What somebody wants of it, once for each place that a plan comes to: where it can not be
-        done the engine goes on.
+        """Return a requested interruption or rollback; None if there is none.
+
+        Each is returned once for each position in the plan: if it is not possible there, the engine
+        goes on.
         """
         plan_progress = move.progress
         place = (plan_progress.index, plan_progress.undoing, plan_progress.sent)
@@ -286,8 +298,10 @@ class Runner:
         )
 
     def _event(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
-        """What comes of the command. The first Ctrl-C is an event, the second ends the process: the
-        journal is for that.
+        """Carry out the command and return its event.
+
+        The first Ctrl-C is an event. The second ends the process; the journal allows another to
+        continue.
         """
         try:
             return self._done(command, plan, recheck)

@@ -1,6 +1,6 @@
-"""What remedy asks the Kafka clusters of the configuration, a question at a time. Changes nothing.
+"""Queries of the configured Kafka clusters for remediation. Changes nothing.
 
-Called where evidence is gathered. What cannot be answered is a ClientError, and never a guess.
+A query without an answer raises ClientError; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ T = TypeVar("T")
 
 
 class FirstExistingOffset(NamedTuple):
-    """The first record at or after an offset; None if there is none, up to `end`."""
+    """Offset of the first record at or after an offset; None if there is none before `end`."""
 
     offset: int | None
     end: int
 
 
 class Brokers(Protocol):
-    """Every Kafka cluster by its configured name. Each call may raise ClientError."""
+    """Queries of each Kafka cluster by its configured name. Each call may raise ClientError."""
 
     def cluster_id(self, kafka: str) -> str | None:
-        """By which a cluster is known whatever it is called."""
+        """Return the cluster's id, which does not depend on its configured name."""
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
-        """None where the broker knows no ids. Raises NotFound."""
+        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
 
     def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
-        """Log start, end and last stable offset."""
+        """Return the log start, log end and last stable offset."""
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
-        """Of each partition, how far committed records can be read."""
+        """Return the end of the committed records of each partition."""
 
     def first(
         self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
     ) -> FirstExistingOffset:
-        """What stands first at or after an offset, for readers of committed records or of all."""
+        """Return the first record at or after an offset, among committed records or all."""
 
     def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
-        """What a group has committed: the NEXT record."""
+        """Return the offset that a group has committed, which is that of its NEXT record."""
 
     def members(self, kafka: str, group: str) -> int:
-        """How many are in a group."""
+        """Return the number of members of a group."""
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
-        """How large a batch of a topic may be; None where we may not see it."""
+        """Return max.message.bytes of the topic; None where the daemon may not read it."""
 
 
 def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-    """The answer, or None where there is none now."""
+    """Return the result of a query, or None where it raises ClientError."""
     try:
         return ask(*args, **kwargs)
     except ClientError:
@@ -71,7 +71,7 @@ def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | 
 
 
 class KafkaBrokers:
-    """The real ones. Connections stay open between calls, until `rest`; for one thread."""
+    """Queries by Kafka clients that stay connected between calls, until `rest`. For one thread."""
 
     def __init__(self, clusters: Mapping[str, Kafka], steady: UnixClock | None = None) -> None:
         self._clusters = clusters
@@ -131,18 +131,20 @@ class KafkaBrokers:
         return len(self._admin(kafka).members(group))
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
-        """How large a batch of a topic may be; None where we may not see it."""
+        """See Brokers."""
         return self._admin(kafka).message_bytes_max(topic)
 
     def rest(self) -> None:
-        """Let go of connections that nobody needed for IDLE_S: each cluster has three clients here,
-        of several threads and connections each, and incidents are seldom.
+        """Close connections that were not used for IDLE_S.
+
+        Each cluster has three clients here, of several threads and connections each, and incidents
+        are rare.
         """
         if self._admins and self._steady.now() - self._asked_at >= IDLE_S:
             self.close()
 
     def close(self) -> None:
-        """Let go of connections; the next question makes new ones."""
+        """Close all connections; the next query opens new ones."""
         while self._admins:
             self._admins.popitem()[1].close()
 

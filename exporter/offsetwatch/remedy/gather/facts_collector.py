@@ -1,7 +1,7 @@
-"""What the guards want to know, looked up now: facts.Facts, of a connector and an action.
+"""Facts for the guards about a connector and an action: facts.GuardFacts, read now.
 
-Everything is asked anew each time; only what takes two moments to tell is remembered between them.
-A question without an answer leaves a None, which denies.
+Every fact is read again for each case; only those that need two observations are remembered. A fact
+that cannot be read is None, and the guard denies.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ CLOCK_DRIFT_S_MAX: Final = 2.0  # of drift since the start: more is a clock that
 
 
 class TimeSources(NamedTuple):
-    """The machine's clock, one that nobody sets, and how to wait."""
+    """The machine's clock, a steady clock that is never set, and a function that waits."""
 
     clock: UnixClock
     steady: UnixClock
@@ -79,8 +79,9 @@ class TimeSources(NamedTuple):
 
 
 class FactsCollector:
-    """See the module. For one thread. `resource_problem`: see Resources
-    (remedy/drivers/strimzi/ownership.py).
+    """Collector of the facts for the guards. For one thread.
+
+    `resource_problem` is StrimziObstacles.problem (remedy/drivers/strimzi/ownership.py).
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class FactsCollector:
         self._lags: dict[str, int] = {}
 
     def look_around(self) -> None:
-        """What takes more than one moment to tell: whether too much is ill at once."""
+        """Update whether a mass failure is going on, which needs several observations."""
         snapshot = self._snapshot()
         unwell = self._ill.of(snapshot) | self._past.at_work()
         self._storm = update_mass_failure(
@@ -121,7 +122,7 @@ class FactsCollector:
         )
 
     def now(self, connect: str, connector: str) -> LiveConnectorState:
-        """What Connect shows of a connector."""
+        """Read a connector's state, configuration and offsets from Connect."""
         client = self._sight_of(connect)
         return LiveConnectorState(
             root=call_or_none(client.root),
@@ -132,7 +133,7 @@ class FactsCollector:
         )
 
     def gather(self, case: RemediationCase) -> facts.GuardFacts:
-        """Everything that can be known of the case."""
+        """Collect all facts about the case."""
         behind = self._behind(case)  # may wait: all that is looked at is looked at afterwards
         snapshot = self._snapshot()
         view = find_connector_view(snapshot, case.connect, case.connector)
@@ -176,7 +177,7 @@ class FactsCollector:
         )
 
     def failures(self, incident: Incident) -> int:
-        """How often it failed in the same way at the same place."""
+        """Return how often the connector failed in the same way at the same position."""
         run = incident.worst
         return (
             0
@@ -185,7 +186,7 @@ class FactsCollector:
         )
 
     def stop_file(self) -> bool | None:
-        """Whether it is there; None where nobody can tell."""
+        """Return whether the kill-switch file exists; None if that cannot be read."""
         try:
             return bool(self._policy.stop_file) and Path(self._policy.stop_file).exists()
         except OSError:
@@ -331,7 +332,10 @@ class FactsCollector:
         return call_or_none(self._resource_problem_of, case.connect, case.connector)
 
     def _members(self, snapshot: Snapshot, case: RemediationCase) -> int | None:
-        """Asked twice: a group that is about to form shows at the second."""
+        """Return the larger of two member counts, MEMBERS_APART_S apart; None if unknown.
+
+        A group that is about to form shows members at the second.
+        """
         sink = find_sink_group(snapshot, case)
         if not case.altering or sink is None or sink.kafka is None:
             return None
@@ -391,8 +395,10 @@ class FactsCollector:
         return None if found is None else found.offset
 
     def _behind(self, case: RemediationCase) -> int | None:
-        """Records of the offsets topic up to its end of now that the tail has not read; none matter
-        to what is not kept there.
+        """Count the offsets topic's records up to its end that the tail has not read; else None.
+
+        The count is 0 for a connector whose offsets are not in that topic, and None if it is
+        unknown.
         """
         skipped = find_skipped_record(case)
         if skipped is None or not is_mirror_offset(skipped[1]):
@@ -418,7 +424,7 @@ class FactsCollector:
         record: RecordLocation,
         mine: PartitionOffset | None,
     ) -> bool | None:
-        """Whether what we follow says what Connect says."""
+        """Return whether the followed offset equals the one from Connect; None if unknown."""
         if mine is None:
             return None
         if is_mirror_offset(mine):
@@ -432,8 +438,10 @@ class FactsCollector:
         return None if committed is None else committed == parse_position(mine)
 
     def _quiet_s(self, snapshot: Snapshot, case: RemediationCase) -> float | None:
-        """Return for how long its offsets stand still, by our clock: since the newest commit was
-        read, or since it was asked to stop, whichever is later.
+        """Return for how many seconds the offsets have not changed, by the daemon's clock.
+
+        The time counts from the newest commit that was read or from the stop, whichever is later.
+        None if neither is known.
         """
         since = [
             moment

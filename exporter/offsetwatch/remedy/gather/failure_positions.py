@@ -1,12 +1,13 @@
-"""What stood still, and for how many failures: what one look at a connector cannot tell.
+"""Positions of a connector's tasks at each failure, remembered between polls.
 
-A run of failures knows which positions are where they were at its first failure. A sink that is
-told to take one record at a time moves once more, up to the very record, and stands there; and a
-failure counts for that only if it came after it was told so, as a trace stays in sight until the
-tasks have started anew. Pure; kept by poison_locator.py.
+A run of failures has the positions that have not changed since its first failure. A sink with
+max.poll.records=1 advances once more, up to the poison record, and stops there. A failure counts
+for that setting only if it came after the setting did, because a trace stays in the status until
+the tasks are restarted. Pure; used by poison_locator.py.
 
-What this process has not seen counts as nothing, and neither does what it cannot tell the time of:
-after a restart, and where another task's failures are the most now, it takes as many again.
+A state that this process has not observed counts as no failure, and so does one whose time is
+unknown: after a restart of the daemon, and when another task's failures become the most, as many
+failures are needed again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ OBSERVATIONS_MAX: Final = 10_000
 
 
 class _PositionObservation(NamedTuple):
-    """what    a configuration, or an offset, that was seen then
-    first_at, last_at, times    of the run of failures, as it was
+    """A configuration or a position, and the run of failures when it was first observed.
+
+    what                        the configuration or the position
+    first_at, last_at, times    of the run of failures at that time
     """
 
     what: str
@@ -34,22 +37,22 @@ class _PositionObservation(NamedTuple):
     times: int
 
     def tells_of(self, run: FailureRun) -> bool:
-        """Whether it is known how many of these failures came since."""
+        """Return whether the number of this run's failures since the observation is known."""
         return run.first_at == self.first_at or is_later(run.first_at, self.last_at)
 
     def failures(self, run: FailureRun) -> int:
-        """How often it has failed since."""
+        """Return how often the run has failed since the observation."""
         return run.count - self.times if run.first_at == self.first_at else run.count
 
 
 class FailurePositions:
-    """See the module. For one thread."""
+    """Configurations and positions at the failures of each connector. For one thread."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[ConnectorKey, TopicPartition | None], _PositionObservation] = {}
 
     def failures_under(self, key: ConnectorKey, config: str, run: FailureRun | None) -> int:
-        """How often it failed under this configuration, by its hash, for certain."""
+        """Return how many failures certainly came under this configuration, given by its hash."""
         if run is None:
             return 0
         return self._seen(key, None, config, run).failures(run)
@@ -57,8 +60,9 @@ class FailurePositions:
     def moved(
         self, key: ConnectorKey, run: FailureRun | None, partition: ReadPosition | None
     ) -> bool | None:
-        """Whether a position has moved since the first failure of the run, and was not there any
-        more when it failed again; None if nobody knows.
+        """Return whether a position has moved since the run's first failure; None if unknown.
+
+        A position that was the same at two failures has not moved.
         """
         if run is None or partition is None:
             return None
@@ -74,7 +78,7 @@ class FailurePositions:
     def _seen(
         self, key: ConnectorKey, partition: TopicPartition | None, what: str, run: FailureRun
     ) -> _PositionObservation:
-        """Since when it is so; if it was not so at the last look, since now."""
+        """Return the observation of this value; if the value is new, record it as of now."""
         known = self._since.get((key, partition))
         if known is None or known.what != what or not known.tells_of(run):
             if len(self._since) >= OBSERVATIONS_MAX:

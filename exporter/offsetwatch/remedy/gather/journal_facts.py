@@ -1,4 +1,4 @@
-"""facts.Past of a case, from the fold of the journal. Pure."""
+"""Facts about a case in the journal: earlier skips, restarts and breakers. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTLED_S: Final = 15.0  # after a restart a task's state is what it is by then
 def collect_journal_facts(
     past: fleet_state.FleetState, case: RemediationCase, pairs: tuple[PartitionOffset, ...] | None
 ) -> facts.JournalFacts:
-    """What the journal says of this connector, and of all."""
+    """Build the facts that the journal has about this connector and about all."""
     own = (case.connect, case.connector)
     mine = None if case.plan is None else case.plan.plan_id
     skips = [skip for skip in past.skips if skip.plan_id != mine]
@@ -35,9 +35,11 @@ def collect_journal_facts(
 
 
 def count_ineffective_restarts(past: fleet_state.FleetState, incident: Incident, now: float) -> int:
-    """Restarts in the journal, ours for this incident or an operator's, that its run of failures
-    does not tell of, and after which it fails all the same: where no status topic is followed, a
-    task that fails again at once, or while no daemon runs, was never seen to run.
+    """Count restarts after which the connector still fails and that its run of failures lacks.
+
+    The journal has them: restarts by this daemon for the incident, or by an operator. Where no
+    status topic is followed, the run misses the restart of a task that failed again at once or
+    while no daemon ran.
     """
     run = incident.worst
     if run is None or not incident.shows:
@@ -57,7 +59,7 @@ def _count_records_since_skip(
     own: tuple[str, str],
     pairs: tuple[PartitionOffset, ...] | None,
 ) -> int | None:
-    """Records that were got past in the partition of its last skip since then: at least so many."""
+    """Return at least how many records followed the last skip in its partition; None if unknown."""
     mine = [skip for skip in skips if skip.whose == own]
     if not mine or pairs is None:
         return None

@@ -1,5 +1,6 @@
-"""Who looks for the record that a connector cannot get past: out of what the snapshot, Connect and
-a person say, to windows.Finder, which reads.
+"""Search for the record that blocks a connector, from the snapshot, Connect and operators.
+
+record_window.WindowSearch reads the logs.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ LocatorAnswer = IdentifiedRecord | NoIdentification
 
 
 class PoisonLocator:
-    """See the module; planner.Finder. For one thread."""
+    """Implementation of planner.RecordLocator. For one thread."""
 
     def __init__(self, config: Config, brokers: Brokers, policy: Policy, clock: UnixClock) -> None:
         self._connects = {cluster.name: cluster for cluster in config.connect}
@@ -65,7 +66,7 @@ class PoisonLocator:
     def find(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> LocatorAnswer:
-        """See planner.Finder."""
+        """See planner.RecordLocator."""
         if now.config is None or now.pairs is None:
             return NoIdentification(
                 "not_told", "Connect does not return its configuration and offsets"
@@ -174,7 +175,7 @@ class PoisonLocator:
         snapshot: Snapshot,
         to: PartitionOffset,
     ) -> LocatorAnswer:
-        """See planner.Finder."""
+        """See planner.RecordLocator."""
         sink, flow = find_sink_group(snapshot, case), find_mirror_flow(snapshot, case)
         mine = next((pair for pair in now.pairs or () if pair.partition == to.partition), None)
         if mine is None or mine.offset is None:
@@ -196,7 +197,7 @@ class PoisonLocator:
         to: PartitionOffset,
         where: Callable[[PartitionOffset], ReadPosition | None],
     ) -> LocatorAnswer:
-        """The record between what is read next now and what would be read next."""
+        """Identify the single record between the current and the requested position."""
         before, after = where(mine), where(to)
         if before is None or after is None or before.at != after.at:
             return NoIdentification("offset_shape", f"{to.offset} is no offset of such a connector")
@@ -222,7 +223,10 @@ class PoisonLocator:
     def _id_then(
         self, case: RemediationCase, kafka: str, partition: ReadPosition | None
     ) -> str | None:
-        """A topic's id when this incident was first looked into: by then the trouble had begun."""
+        """Return the topic's id when this incident was first inspected; None if unknown.
+
+        By then the problem had begun.
+        """
         if partition is None or case.incident is None:
             return None
         key = (case.incident.key, kafka, partition.at.topic)
@@ -248,7 +252,7 @@ class PoisonLocator:
 def _is_mirror_moving(
     snapshot: Snapshot, case: RemediationCase, partition: ReadPosition | None
 ) -> bool | None:
-    """Of a mirror that never fails: whether a partition has nothing to wait for."""
+    """Return whether a partition of a mirror without failures is caught up; None if unknown."""
     if partition is None:
         return None
     key = (case.connect, case.connector, partition.at.topic, partition.at.partition)

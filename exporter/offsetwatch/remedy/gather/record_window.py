@@ -1,8 +1,7 @@
-"""Reads what finding a poison record depends on, and has it decided.
+"""Reads of logs that identify a poison record, within limits.
 
-Called where an incident is looked into. Nothing here writes, joins a group or commits; what is read
-is bounded in partitions, records, bytes and time, and what does not fit, or cannot be read, makes
-the answer that no record can be named.
+Nothing here writes, joins a group or commits. Reads are limited in partitions, records, bytes and
+time. If something exceeds a limit or cannot be read, no record is identified.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ MIRROR_BATCH: Final = 500  # max.poll.records of MirrorMaker's consumer, unless 
 
 
 class WindowReader(Protocol):
-    """clients.records_read.RecordReader, as far as it is used here."""
+    """The part of clients.records.reader.RecordReader that is used here."""
 
     def window(
         self,
@@ -56,40 +55,40 @@ class WindowReader(Protocol):
         bytes_max: int,
         timeout_s: float,
     ) -> LogWindow:
-        """What stands there; see RecordReader.window."""
+        """Read the records from `start`, as RecordReader.window does."""
 
 
 class WindowReaderFactory(Protocol):
-    """Makes readers of a Kafka cluster by its configured name."""
+    """Factory of readers for a Kafka cluster by its configured name."""
 
     def __call__(
         self, kafka: str, *, committed: bool, check_crcs: bool = True
     ) -> AbstractContextManager[WindowReader]:
-        """One, to be left when it is done with. Raises ClientError."""
+        """Open a reader as a context manager. Raises ClientError."""
 
 
 class LogQueries(Protocol):
-    """What is asked of logs and topics (brokers.Brokers has most of it). Raises ClientError."""
+    """Queries about logs and topics, most of them in broker_queries.Brokers. Raises ClientError."""
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
-        """None where the broker knows no ids."""
+        """Return the topic's id; None where the broker has no topic ids."""
 
     def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
-        """Log start, end and last stable offset."""
+        """Return the log start, log end and last stable offset."""
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
-        """Of each partition, how far committed records can be read."""
+        """Return the end of the committed records of each partition."""
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
-        """max.message.bytes; None where we may not see it."""
+        """Return max.message.bytes of the topic; None where the daemon may not read it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindLimits:
-    """How much of the world is looked at for one answer.
+    """Limits of the reads for one search.
 
     records    of one partition: more than nearly every max.poll.records
-    bytes      of all windows together, which are held at once
+    bytes      of all windows together, which are in memory at once
     read_s     for one window; all of them have total_s
     letters    of each partition of a dead letter topic, the newest
     """
@@ -106,7 +105,7 @@ DEFAULT_LIMITS: Final = FindLimits()
 
 
 class WindowSearch:
-    """See the module. For one thread."""
+    """Search for a poison record in the logs that a connector reads. For one thread."""
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class WindowSearch:
         self._limits = limits
 
     def find(self, subject: SearchSubject) -> SearchAnswer:
-        """The record that this connector cannot get past, or why none can be named."""
+        """Return the record that blocks the connector, or why none can be identified."""
         match subject:
             case SinkSubject():
                 return self._in_sink(subject)
@@ -177,7 +176,7 @@ def _select_stalled(partitions: tuple[SubjectPartition, ...]) -> tuple[SubjectPa
 
 
 class _LogInspection:
-    """One look at the logs of one connector, and what it may still cost."""
+    """Reads of the logs of one connector, within the limits of one search."""
 
     def __init__(
         self,
@@ -216,7 +215,7 @@ class _LogInspection:
     def at_all(
         self, partitions: tuple[SubjectPartition, ...], where: PositionParser
     ) -> dict[TopicPartition, PartitionReading]:
-        """What stands next in each."""
+        """Read the window from the next record of each partition."""
         found = {}
         for standing in partitions:
             partition = where(standing.pair)
@@ -255,7 +254,7 @@ class _LogInspection:
         )
 
     def _salvaged(self, partition: ReadPosition) -> tuple[RawRecord | None, bool]:
-        """The bytes of what cannot be read as it should, and whether what follows can."""
+        """Return the record that fails its checksum, and whether later records can be read."""
         committed = self._committed or False
         torn = self._window(partition.at, partition.next, committed=committed, sums=False, count=1)
         if not torn.records:
@@ -283,9 +282,7 @@ class _LogInspection:
         return tuple(found)
 
     def uncommitted(self, subject: SinkSubject) -> frozenset[TopicPartition] | None:
-        """Partitions that hold records, of which the sink has no offset; None if that cannot be
-        told.
-        """
+        """Return partitions that hold records but have no offset of the sink; None if unknown."""
         places = [
             parse_sink_position(subject_partition.pair) for subject_partition in subject.partitions
         ]
@@ -322,7 +319,7 @@ class _LogInspection:
         count: int | None = None,
         kafka: str | None = None,
     ) -> LogWindow:
-        """One read, within what is left of bytes and time."""
+        """Read one window within the remaining bytes and time. Raises SizeLimitExceeded."""
         left_s = self._left_s()
         if self._bytes_left <= 0:
             raise SizeLimitExceeded(self._kafka, "more to read than there is room for")
@@ -338,7 +335,7 @@ class _LogInspection:
         return found
 
     def _left_s(self) -> float:
-        """For the next question. Raises ResponseTimeout where there is no time left."""
+        """Return the seconds for the next request. Raises ResponseTimeout if none remain."""
         left_s = min(self._limits.read_s, self._until - self._clock.now())
         if left_s <= 0:
             raise ResponseTimeout(self._kafka, "more to read than there is time for")
@@ -357,7 +354,7 @@ def _list_offsets(window: LogWindow) -> tuple[int, ...]:
 
 
 class KafkaReaders:
-    """Readers of the clusters of the configuration."""
+    """Readers for the Kafka clusters of the configuration."""
 
     def __init__(self, clusters: Mapping[str, Kafka]) -> None:
         self._clusters = clusters
@@ -365,7 +362,7 @@ class KafkaReaders:
     def __call__(
         self, kafka: str, *, committed: bool, check_crcs: bool = True
     ) -> AbstractContextManager[WindowReader]:
-        """See Readers."""
+        """See WindowReaderFactory."""
         cluster = self._clusters.get(kafka)
         if cluster is None:
             raise RemoteRefusal(kafka, "no Kafka cluster of this name is configured here")

@@ -1,4 +1,4 @@
-"""A case that is considered, and what the newest snapshot tells of it. Pure."""
+"""Facts about a remediation case in the newest snapshot. Pure."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _MIRROR_OFFSET_FIELD: Final = "offset"
 
 @dataclass(frozen=True, slots=True)
 class RemediationCase:
-    """What is considered.
+    """A connector and an action for which a plan or a step is evaluated.
 
     found       the record, where one was identified
-    plan        None until there is one; then `found` may be None, and the plan says all
-    altering    the connector stands still, and its offsets are next
-    backed_up   all offsets were written down and read back
-    stopped_at  when the plan stopped it; 0 if it was stopped already
-    by_person   it is a person's own wish
+    plan        None until a plan exists; then `found` may be None, and the plan has everything
+    altering    the connector is stopped, and its offsets are altered next
+    backed_up   all offsets were written to the backup and read back
+    stopped_at  when the plan stopped the connector; 0 if it was stopped already
+    by_person   an operator requested it
     """
 
     connect: str
@@ -67,7 +67,7 @@ class RemediationCase:
 
 
 class LiveConnectorState(NamedTuple):
-    """A connector as Connect shows it just now."""
+    """Answers of the Connect REST API for a connector, read just now; None where one failed."""
 
     root: ConnectRoot | None
     seen: RestConnectorState | None
@@ -77,8 +77,10 @@ class LiveConnectorState(NamedTuple):
 
 
 class UnhealthyConnectors:
-    """Who is not as it should be. Asked once a second, of verdicts and connectors that mostly are
-    the last ones: there may be 100,000, so they are looked through when there are others.
+    """Connectors that are failed, stalled or silent, cached between snapshots.
+
+    It is queried once a second, and most snapshots have the same judgements and connectors as the
+    one before. There may be 100,000 connectors, so they are scanned only when they have changed.
     """
 
     def __init__(self) -> None:
@@ -86,7 +88,7 @@ class UnhealthyConnectors:
         self._listed: tuple[tuple[ConnectorView, ...], frozenset[ConnectorKey]] = ((), frozenset())
 
     def of(self, snapshot: Snapshot) -> frozenset[ConnectorKey]:
-        """Failed, stalled or silent."""
+        """Return the connectors that are failed, stalled or silent."""
         if self._read[0] is not snapshot.judgements:
             bad = (Verdict.STALLED, Verdict.SILENT)
             found = (
@@ -101,7 +103,7 @@ class UnhealthyConnectors:
 
 
 def kind_of(view: ConnectorView | None) -> facts.SubjectKind:
-    """As plans and guards name it."""
+    """Return the connector's kind in the terms of plans and guards; SOURCE if it is not shown."""
     if view is None:
         return facts.SubjectKind.SOURCE
     match view.kind:
@@ -113,9 +115,11 @@ def kind_of(view: ConnectorView | None) -> facts.SubjectKind:
 
 
 def compute_incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
-    """When it was last seen to be deleted, by its status topic and by lists of connectors; else
-    what cannot tell one life from another, and then the offset and the record that are compared do.
-    A status that is taken back is no deletion: it may be a hole in its topic.
+    """Return a key of the connector's incarnation: its last deletions, else "first".
+
+    Deletions come from its status topic and from lists of connectors. "first" cannot distinguish
+    incarnations; then comparing the offset and the record does. A status that was taken back is no
+    deletion: it may be a hole in its topic.
     """
     ends = find_deletion_times(find_state_changes(snapshot, connect, connector))[-1:]
     ends += find_unlisted_times(snapshot, connect, connector)
@@ -123,7 +127,7 @@ def compute_incarnation(snapshot: Snapshot, connect: str, connector: str) -> str
 
 
 def find_unlisted_times(snapshot: Snapshot, connect: str, connector: str) -> list[float]:
-    """When it was last found to be deleted by lists of connectors, by our clock."""
+    """Return when lists of connectors last showed it deleted, by the daemon's clock."""
     return [
         view.deleted_at[connector]
         for view in snapshot.lists
@@ -132,7 +136,7 @@ def find_unlisted_times(snapshot: Snapshot, connect: str, connector: str) -> lis
 
 
 def is_read_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:
-    """Whether its consumers stop at open transactions; None if that is the worker's own setting."""
+    """Return whether its consumers read committed records only; None if the worker decides."""
     for flow in snapshot.topology.flows:
         if (flow.connect_cluster, flow.connector) == (connect, connector):
             return flow.read_committed
@@ -143,7 +147,7 @@ def is_read_committed(snapshot: Snapshot, connect: str, connector: str) -> bool 
 
 
 def find_state_changes(snapshot: Snapshot, connect: str, connector: str) -> tuple[StateChange, ...]:
-    """What became of a connector itself, as far as its status topic tells."""
+    """Return the state changes of the connector itself that its status topic shows."""
     for history in snapshot.histories:
         if (history.connect_cluster, history.connector, history.task) == (connect, connector, None):
             return history.changes
@@ -151,7 +155,7 @@ def find_state_changes(snapshot: Snapshot, connect: str, connector: str) -> tupl
 
 
 def find_connector_view(snapshot: Snapshot, connect: str, connector: str) -> ConnectorView | None:
-    """The connector as it is shown; None if it is not."""
+    """Return the snapshot's view of the connector; None if there is none."""
     for view in snapshot.connectors:
         if (view.connect_cluster, view.name) == (connect, connector):
             return view
@@ -159,7 +163,7 @@ def find_connector_view(snapshot: Snapshot, connect: str, connector: str) -> Con
 
 
 def parse_version(version: str) -> tuple[int, ...] | None:
-    """The numbers of a version, up to what begins with a letter; None if it has none."""
+    """Parse the leading numbers of a version; None if it begins with none."""
     found = []
     for part in version.split("."):
         digits = "".join(char for char in part if char.isdigit())
@@ -172,7 +176,7 @@ def parse_version(version: str) -> tuple[int, ...] | None:
 def find_similar_failures(
     snapshot: Snapshot, case: RemediationCase, now: float
 ) -> frozenset[ConnectorKey] | None:
-    """Others that failed lately with the same kind of exception."""
+    """Return others that failed within SIMILAR_WITHIN_S with the same kind of exception."""
     own = (case.connect, case.connector)
     mine = set() if case.incident is None else {run.kind for run in case.incident.runs}
     return frozenset(
@@ -185,7 +189,7 @@ def find_similar_failures(
 
 
 def has_healthy_sibling(snapshot: Snapshot, case: RemediationCase) -> bool:
-    """Whether another connector of the same class makes progress."""
+    """Return whether another connector of the same class makes progress."""
     view = find_connector_view(snapshot, case.connect, case.connector)
     if view is None:
         return False
@@ -203,14 +207,14 @@ def has_healthy_sibling(snapshot: Snapshot, case: RemediationCase) -> bool:
 
 
 def is_label_of(label: str, topic: str, partition: int) -> bool:
-    """Whether a label of a position is of this partition: a sink's, or a mirror's."""
+    """Return whether a position's label names this partition, in a sink's or a mirror's form."""
     return label == f"{topic}-{partition}" or (
         f"topic={topic}" in label and f"partition={partition}" in label.split(",")
     )
 
 
 def find_lag(snapshot: Snapshot, case: RemediationCase, topic: str, partition: int) -> int | None:
-    """Records that wait in a partition."""
+    """Return the lag of a partition in records; None if it is unknown."""
     key = (case.connect, case.connector, topic, partition)
     views: tuple[SinkPartitionView | MirrorPartitionView, ...]
     views = (*snapshot.sink_partitions, *snapshot.mirror_partitions)
@@ -221,7 +225,7 @@ def find_lag(snapshot: Snapshot, case: RemediationCase, topic: str, partition: i
 
 
 def find_sink_group(snapshot: Snapshot, case: RemediationCase) -> SinkGroup | None:
-    """The consumer group of a sink; None of any other connector."""
+    """Return the consumer group of a sink; None for any other connector."""
     for sink in snapshot.topology.sinks:
         if (sink.connect_cluster, sink.connector) == (case.connect, case.connector):
             return sink
@@ -229,7 +233,7 @@ def find_sink_group(snapshot: Snapshot, case: RemediationCase) -> SinkGroup | No
 
 
 def find_mirror_flow(snapshot: Snapshot, case: RemediationCase) -> MirrorFlow | None:
-    """The flow of a MirrorSourceConnector; None of any other connector."""
+    """Return the flow of a MirrorSourceConnector; None for any other connector."""
     for flow in snapshot.topology.flows:
         if (flow.connect_cluster, flow.connector) == (case.connect, case.connector):
             return flow
@@ -237,7 +241,7 @@ def find_mirror_flow(snapshot: Snapshot, case: RemediationCase) -> MirrorFlow | 
 
 
 def find_offsets_topic(snapshot: Snapshot, case: RemediationCase) -> KafkaTopic | None:
-    """Where the connector keeps its offsets: in a topic of its own, or with the others."""
+    """Return the connector's own offsets topic, else the shared one; None if neither is known."""
     mine = [
         topic for topic in snapshot.topology.offsets_topics if topic.connect_cluster == case.connect
     ]
@@ -249,7 +253,7 @@ def find_offsets_topic(snapshot: Snapshot, case: RemediationCase) -> KafkaTopic 
 def count_unread_records(
     snapshot: Snapshot, topic: KafkaTopic, ends: Mapping[int, int]
 ) -> int | None:
-    """Records of a topic before these ends that its tail has not read."""
+    """Count a topic's records before these ends that its tail has not read; None if unknown."""
     tails = (view.tail for view in snapshot.inputs if view.tail is not None)
     read = next(
         (dict(tail.positions) for tail in tails if tail.topic == topic and tail.caught_up), None
@@ -260,7 +264,7 @@ def count_unread_records(
 
 
 def find_newest_commit_time(snapshot: Snapshot, case: RemediationCase) -> float | None:
-    """Return by when a source connector had committed last, by our clock: when that was read."""
+    """Return when the newest commit of a source connector was read, by the daemon's clock."""
     commits = [
         view.read_at
         for view in snapshot.source_partitions
@@ -271,7 +275,7 @@ def find_newest_commit_time(snapshot: Snapshot, case: RemediationCase) -> float 
 
 
 def find_source_offset(snapshot: Snapshot, case: RemediationCase, identity: str) -> str | None:
-    """The offset of a source partition as its topic tells it."""
+    """Return the offset of a source partition in its offsets topic; None if there is none."""
     for view in snapshot.source_partitions:
         own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
         if own and view.identity == identity:
@@ -280,14 +284,14 @@ def find_source_offset(snapshot: Snapshot, case: RemediationCase, identity: str)
 
 
 def is_mirror_offset(pair: PartitionOffset) -> bool:
-    """Whether this is an offset of a MirrorSourceConnector, and not of a sink."""
+    """Return whether the offset is one of a MirrorSourceConnector and not of a sink."""
     return f'"{_MIRROR_OFFSET_FIELD}":' in (pair.offset or "")
 
 
 def find_skipped_record(
     case: RemediationCase,
 ) -> tuple[RecordLocation, PartitionOffset, PartitionOffset] | None:
-    """The record, the offset before and the offset after."""
+    """Return the record to skip, the offset before and the offset after; None if there is none."""
     if case.found is not None:
         return case.found.record, case.found.frm, case.found.to
     if case.plan is None:
@@ -307,8 +311,10 @@ def _list_altered_pairs(plan: Plan) -> list[PartitionOffset]:
 def find_key_spelling(
     snapshot: Snapshot, case: RemediationCase, identity: str
 ) -> tuple[int, bool] | None:
-    """Of a source partition: how many other keys it is under, and whether the one that its task
-    looks up is the one that Connect looks up over REST.
+    """Return how many other raw keys store a source partition, and whether its key is canonical.
+
+    The key is canonical if the task looks up the same one as Connect's REST API. None if the
+    partition is unknown.
     """
     for view in snapshot.source_partitions:
         own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
@@ -318,8 +324,9 @@ def find_key_spelling(
 
 
 def find_altered_keys(snapshot: Snapshot, case: RemediationCase) -> tuple[int | None, bool | None]:
-    """Of all source partitions that a plan sets: under how many keys the worst of them is, and
-    whether each is under the one that Connect looks up. None where one of them is not known.
+    """Return the most raw keys of a partition that a plan alters, and if all are canonical.
+
+    Both are None where one of the partitions is not known.
     """
     pairs = [] if case.plan is None else _list_altered_pairs(case.plan)
     found = [find_key_spelling(snapshot, case, pair.partition) for pair in pairs]
@@ -330,7 +337,7 @@ def find_altered_keys(snapshot: Snapshot, case: RemediationCase) -> tuple[int | 
 
 
 def is_same_partition(identity: str, topic: str, partition: int) -> bool:
-    """Whether a partition as Connect names it is this one: a sink's, or a mirror's."""
+    """Return whether a partition in Connect's form is this one, for a sink or a mirror."""
     found = msgspec.json.decode(identity)
     names = (
         found.get("kafka_topic", found.get("topic")),
@@ -340,7 +347,7 @@ def is_same_partition(identity: str, topic: str, partition: int) -> bool:
 
 
 def collect_plan_facts(case: RemediationCase) -> facts.PlanFacts:
-    """What is known of the plan itself."""
+    """Build the facts about the plan itself."""
     plan = case.plan
     if plan is None or plan.remedy is None:
         return facts.PlanFacts()
@@ -360,12 +367,15 @@ def collect_plan_facts(case: RemediationCase) -> facts.PlanFacts:
 
 
 def drop_rounding_skew(skew_s: float) -> float:
-    """A Date has whole seconds, and was written a moment before it was read."""
+    """Return 0 for a skew of at most 2 s, else the skew.
+
+    A Date header has whole seconds, and was written a moment before it was read.
+    """
     return 0.0 if abs(skew_s) <= 2.0 else skew_s
 
 
 def veto_of(failure: Failure | None) -> str | None:
-    """What forbids a skip after this failure; "" where nothing does, None where none is known."""
+    """Return the cause that forbids a skip after this failure; "" if none does, None if unknown."""
     if failure is None:
         return None
     return "" if failure.veto is None else failure.veto.value

@@ -1,6 +1,6 @@
-"""What a worker's own files say where its REST API says nothing: its defaults, and its log.
+"""A worker's properties file and logs, for what its REST API does not return.
 
-A file that cannot be read is as good as none.
+A file that cannot be read counts as missing.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _log = structlog.get_logger()
 
 
 def read_worker_settings(path: Path | None) -> dict[str, str | None] | None:
-    """Of a worker's properties what connectors without settings of their own go by; None where
-    nobody knows. The file may hold secrets: nothing else of it is kept.
+    """Read the worker's defaults for connectors from its properties file; None if unreadable.
+
+    The file may hold secrets: no other properties are returned.
     """
     if path is None:
         return None
@@ -34,7 +35,10 @@ def read_worker_settings(path: Path | None) -> dict[str, str | None] | None:
 
 
 def read_log_end(paths: Sequence[str]) -> str | None:
-    """Whole lines from the end of each log, as many as are looked at; None where there is none."""
+    """Read whole lines from the end of each log, at most LOG_CHARS_MAX in all.
+
+    None if no log can be read.
+    """
     found = []
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""What speaks for and against a plan: numbered guards over facts, each a small pure function.
+"""Guards of plans: numbered predicates over facts, each a small pure function.
 
 A guard passes, denies, or does not know, which denies too. It names the facts it rests on by its
 parameters, so that one of them unknown is an unknown answer without its doing. Nothing here looks
@@ -41,11 +41,12 @@ _GUARDS_BY_NAME: Final = {guard.name: guard for guard in GUARDS}
 def evaluate(
     facts: GuardFacts, policy: Policy, stage: Stage, *, by_person: bool
 ) -> tuple[GuardAnswer, ...]:
-    """What every guard says that concerns this action, in the order of their numbers. Nothing is
-    done without one: of an action that is not guarded there is no answer.
+    """Return the answer of each guard that concerns this action, in the order of their numbers.
 
-    by_person   the plan is a person's own: evidence, budgets and what would be needed without him
-                are not asked for. A plan of ours that a person has approved says so in its facts.
+    An action without answers is not permitted.
+
+    by_person   the plan is an operator's own: guards about evidence, about budgets and about acting
+                without approval are skipped. An approval of the daemon's own plan is in its facts.
     """
     values = facts.by_name() | {"policy": policy, "stage": stage, "by_person": by_person}
     approved = facts.plan.approval is not None
@@ -79,12 +80,12 @@ def _ask_guard(guard: PlanGuard, values: dict[str, Any]) -> GuardAnswer:
 
 
 class Permission(StrEnum):
-    """What the answers come to.
+    """The permission that follows from the guards' answers.
 
-    no          something speaks against it, whoever approves it
-    would       nothing does, but that the mode is to observe
-    propose     it needs somebody's approval
-    act         it may be done now
+    no          a guard denies it, whoever approves it
+    would       the mode is observe, and no guard denies it that approval cannot satisfy
+    propose     it needs an operator's approval
+    act         it may be executed now
     """
 
     NO = "no"
@@ -94,7 +95,7 @@ class Permission(StrEnum):
 
 
 def derive_permission(answers: Iterable[GuardAnswer]) -> Permission:
-    """What `evaluate` comes to. Where nobody was asked, nobody has allowed it."""
+    """Return the permission that follows from the answers of `evaluate`; NO if there are none."""
     given = tuple(answers)
     against = {
         guard_answer.guard: guard_answer.answer
@@ -118,8 +119,9 @@ def derive_permission(answers: Iterable[GuardAnswer]) -> Permission:
 def find_tripped_breakers(
     answers: Iterable[GuardAnswer], facts: GuardFacts
 ) -> tuple[tuple[str, str], ...]:
-    """The breakers that these answers open, each with its reason: what a budget stops goes on only
-    after somebody has had a look.
+    """Return the scopes of the breakers that these answers open, each with its reason.
+
+    A breaker opens when a budget is exceeded; only an operator closes it.
     """
     scopes = {
         "budget_connector": scope_of(facts.target.connect, facts.target.connector),
@@ -134,7 +136,7 @@ def find_tripped_breakers(
 
 @dataclass(frozen=True, slots=True)
 class GuardDescription:
-    """A guard for people: `default` is what it is measured by under a policy."""
+    """A guard in words; `default` is its threshold under a policy."""
 
     number: int
     name: str
@@ -147,7 +149,7 @@ class GuardDescription:
 
 
 def describe_guards(policy: Policy) -> Iterator[GuardDescription]:
-    """Every guard, in the order of their numbers."""
+    """Yield the description of each guard, in the order of their numbers."""
     for guard in GUARDS:
         yield GuardDescription(
             number=guard.number,

@@ -1,6 +1,7 @@
-"""Guards about the connector and its log as they are, and as they were when the plan was made.
+"""Guards about the connector and its log, now and when the plan was made.
 
-Each is asked by guards.py with the facts it names; the first sentence of its docstring is its law.
+guards.evaluate calls each with the facts that its parameters name. The first paragraph of its
+docstring is its rule on docs/guards.md.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _ALLOWED_STATES: Final = {
 
 
 def _shorten_class_name(class_name: str) -> str:
-    """Connect takes aliases: the simple name, with or without `Connector`."""
+    """Return the simple class name without `Connector`; Connect accepts either as an alias."""
     return class_name.rpartition(".")[2].removesuffix("Connector")
 
 

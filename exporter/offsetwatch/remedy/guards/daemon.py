@@ -1,6 +1,7 @@
-"""Guards about this daemon, what it may do, and the plan that it is about to carry out.
+"""Guards about this daemon, its permissions, and the plan that it is about to execute.
 
-Each is asked by guards.py with the facts it names; the first sentence of its docstring is its law.
+guards.evaluate calls each with the facts that its parameters name. The first paragraph of its
+docstring is its rule on docs/guards.md.
 """
 
 from __future__ import annotations

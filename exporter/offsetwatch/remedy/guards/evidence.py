@@ -1,6 +1,7 @@
-"""Guards about why something should be done: what failed, how often, and what speaks against it.
+"""Guards about the evidence for an action: the failure, its count, and contradicting signals.
 
-Each is asked by guards.py with the facts it names; the first sentence of its docstring is its law.
+guards.evaluate calls each with the facts that its parameters name. The first paragraph of its
+docstring is its rule on docs/guards.md.
 """
 
 from __future__ import annotations

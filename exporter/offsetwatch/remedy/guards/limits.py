@@ -1,6 +1,7 @@
-"""Guards about how much is done: storms, budgets, breakers, how many at once and how often.
+"""Guards that limit remediation: mass failures, budgets, breakers, concurrency and frequency.
 
-Each is asked by guards.py with the facts it names; the first sentence of its docstring is its law.
+guards.evaluate calls each with the facts that its parameters name. The first paragraph of its
+docstring is its rule on docs/guards.md.
 """
 
 from __future__ import annotations

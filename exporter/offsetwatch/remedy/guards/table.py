@@ -1,5 +1,6 @@
-"""All guards: what each is called, when it is asked, of which actions and connectors, and whose
-plans it holds back. Read by guards.py; a guard that is not here is not asked.
+"""Table of all guards: their stages, actions, connector kinds and reach.
+
+A guard that is not in the table is not evaluated.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from offsetwatch.remedy.model.plan import Action
 
 
 class GuardReach(StrEnum):
-    """Whose plans a guard holds back.
+    """The plans that a guard can deny.
 
-    everyone    whoever wants it
-    detected    what no person has asked for: somebody's own plan rests on his own evidence
-    automatic   only what no person has approved either; where nothing else speaks against a plan it
-                is proposed
+    everyone    plans of anyone
+    detected    plans that no operator has requested: an operator's plan rests on his own evidence
+    automatic   plans that no operator has requested or approved; if no other guard denies such a
+                plan, it is proposed
     """
 
     EVERYONE = "everyone"
@@ -36,12 +37,12 @@ class GuardReach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanGuard:
-    """One guard.
+    """A guard and the conditions under which it is evaluated.
 
-    number      of the design's table up to 50; ours beyond
-    law         one sentence: what has to be so
-    default     what it is measured by, with fields of Policy in braces
-    takes       the facts that it is asked with
+    number      of the design's table up to 50; later guards have higher numbers
+    law         one sentence: the condition that must hold
+    default     its threshold, with fields of Policy in braces
+    takes       the facts that it is called with
     needs       those of them without which its answer is unknown
     """
 

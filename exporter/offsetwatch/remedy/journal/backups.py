@@ -1,6 +1,7 @@
-"""Backups: every offset of a connector before it is changed, as KIP-199 JSON, so that Kafka's own
-tools and ours can put it back. A backup is on the disk, in one piece, and read back, before its
-path is told to anybody; none is ever overwritten.
+"""Backups of offsets: all of a connector before a change, as KIP-199 JSON.
+
+Kafka's tools and ours can restore one. A backup is on the disk, complete and read back, before its
+path is reported; none is ever overwritten.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class BackupFile(NamedTuple):
-    """Where it is, and what it hashes to."""
+    """Path and SHA-256 of a backup."""
 
     path: Path
     sha256: str
 
 
 class BackupSummary(NamedTuple):
-    """A backup that is there; `sources` are its connectors with their numbers of pairs."""
+    """Existing backup; `connectors` has its connectors with their numbers of offsets."""
 
     path: Path
     at: float
@@ -41,7 +42,7 @@ class BackupSummary(NamedTuple):
 
 
 def encode_backup(connector: str, pairs: tuple[PartitionOffset, ...]) -> bytes:
-    """KIP-199 JSON; what is an exact integer stays one."""
+    """Return offsets as KIP-199 JSON; exact integers stay exact."""
     entries = [build_offset_entry(pair.partition, pair.offset, pair.key) for pair in pairs]
     return msgspec.json.format(msgspec.json.encode({connector: entries}), indent=2) + b"\n"
 
@@ -64,8 +65,9 @@ def write_backup(
 
 
 def copy_backup(folder: Path, *, connector: str, frozen: FrozenOffsets) -> None:
-    """A backup that another replica has written, under the same name, unless it is there. Raises
-    OSError if it is not there afterwards.
+    """Write a backup of another replica under the same name, unless it exists.
+
+    Raises OSError if it is not there afterwards.
     """
     path = resolve_backup_path(folder, frozen.backup)
     if path.exists():
@@ -80,8 +82,9 @@ def copy_backup(folder: Path, *, connector: str, frozen: FrozenOffsets) -> None:
 
 
 def resolve_backup_path(folder: Path, backup: str) -> Path:
-    """Where a backup is in this state directory: of several replicas each has all of them, and the
-    journal tells the path that it has with whoever wrote it.
+    """Return the path of a backup in this state directory.
+
+    Each replica has all backups, and the journal has the path from the replica that wrote it.
     """
     return folder / FOLDER / Path(backup).name
 
@@ -102,7 +105,7 @@ def _write_new_file(home: Path, stem: str, body: bytes) -> Path:
 
 
 def _link_file(fresh: Path, home: Path, stem: str) -> Path:
-    """Give it its name, unless another has that: a link, because a rename would overwrite."""
+    """Link the file to a free name: a rename would overwrite an existing one."""
     for number in range(1000):
         path = home / (f"{stem}-{number}.json" if number else f"{stem}.json")
         with suppress(FileExistsError):
@@ -112,7 +115,7 @@ def _link_file(fresh: Path, home: Path, stem: str) -> Path:
 
 
 def find_backup_problem(path: Path, sha256: str) -> str | None:
-    """Why a backup is not what was written; None if it is."""
+    """Return why a backup is not what was written; None if it is."""
     try:
         body = path.read_bytes()
     except OSError as exc:
@@ -123,13 +126,19 @@ def find_backup_problem(path: Path, sha256: str) -> str | None:
 
 
 def list_backups(folder: Path) -> tuple[BackupSummary, ...]:
-    """All backups of a state directory, oldest first; what is none of ours has no connectors."""
+    """List all backups of a state directory, oldest first.
+
+    A file that is no backup of ours has no connectors.
+    """
     paths = sorted((folder / FOLDER).glob("*.json"))
     return tuple(_read_summary(path) for path in paths)
 
 
 def parse_entries(body: bytes) -> tuple[tuple[str, str, str | None], ...]:
-    """Connector, source partition and offset of each pair in it. Raises msgspec.DecodeError."""
+    """Return the connector, source partition and offset of each entry of a backup.
+
+    Raises msgspec.DecodeError.
+    """
     try:
         told = msgspec.json.decode(body, type=dict[str, list[_BackupEntry]])
         return tuple(

@@ -1,5 +1,6 @@
-"""The journal's file on the disk: made so that nobody else can read it, and used only where nobody
-else can have written it.
+"""File of the journal: created so that only its owner can read it.
+
+It is used only if no other user can have written it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from offsetwatch.errors import JournalDamaged
 
 
 def create_private_file(path: Path) -> None:
-    """An empty file that nobody else can read, where there is none. One that is there is not so
-    much as opened: POSIX drops all locks of a process on a file when it closes any handle of it,
-    those of SQLite's other connections among them, and then the next process to leave takes itself
-    for the last and deletes the log that this one is writing.
+    """Create an empty file that only its owner can read, unless it exists.
+
+    An existing one is not even opened. POSIX drops all locks of a process on a file when it closes
+    any handle of it, those of SQLite's other connections among them. Then the next process to leave
+    considers itself the last and deletes the log that this one is writing.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     with suppress(FileExistsError):
@@ -24,7 +26,10 @@ def create_private_file(path: Path) -> None:
 
 
 def require_private_files(path: Path) -> None:
-    """The file, and those that SQLite keeps beside it: what they say is carried out."""
+    """Check that only the owner can write the file and those that SQLite keeps beside it.
+
+    What they contain is carried out. Raises JournalDamaged.
+    """
     for at in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
         problem = find_ownership_problem(at)
         if problem is not None:

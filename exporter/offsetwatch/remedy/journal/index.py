@@ -1,5 +1,6 @@
-"""The journal read on: what it says of each plan that is not over, and of all of them, without
-reading it anew. Of plans that are over there are ever more: they are counted, and stay on disk.
+"""Index of the journal: plan histories and fleet state, updated as records are appended.
+
+Plans that are over only increase in number: they are counted, and stay on disk.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _AT_ONCE: Final = 1000  # records read in one go
 
 
 class JournalIndex:
-    """See the module. Belongs to one thread, as its journal does.
+    """Index of the journal of one state directory. It belongs to one thread, as its journal does.
 
-    dossiers    of the plans that are not over, in the order of their beginnings
-    over        how many of remedy's are, by how they stand
-    copied      records that were set aside
-    refusals    why nothing was done about an incident when that was last looked at, by the
-                incident, the action, the Connect cluster and the connector
+    dossiers    histories of the plans that are not over, in the order of their beginnings
+    over        number of remediation plans that are over, by status
+    copied      records that were copied to quarantine
+    refusals    last refusal of an action for a current incident, by the incident, the action, the
+                Connect cluster and the connector
     """
 
     def __init__(self, folder: Path, publish: LinePublisher | None = None) -> None:
@@ -53,7 +54,7 @@ class JournalIndex:
         self._seq = 0
 
     def read_on(self) -> None:
-        """Take in what was written since."""
+        """Apply the records that were written since the last call."""
         while True:
             entries = self.journal.since(self._seq + 1, _AT_ONCE)
             for seq, plan_id, record in entries:
@@ -62,12 +63,13 @@ class JournalIndex:
                 return
 
     def dossier(self, plan_id: str) -> PlanHistory | None:
-        """Of any plan; None if there is no such plan."""
+        """Return the history of any plan; None if there is no such plan."""
         return self.dossiers.get(plan_id) or build_plan_history(self.journal.records(plan_id))
 
     def newest(self) -> Iterator[PlanHistory]:
-        """Of every plan, the last one that was begun first. Those over are read as they are asked
-        for.
+        """Yield the history of every plan, the last begun first.
+
+        Plans that are over are read from the journal one at a time.
         """
         for plan_id in reversed(self.journal.plans()):
             found = self.dossier(plan_id)
@@ -75,12 +77,12 @@ class JournalIndex:
                 yield found
 
     def wish(self, key: str, by: str) -> PlanHistory | None:
-        """Of the first plan that somebody asked for under this key."""
+        """Return the history of the first plan that `by` requested with this key; None if none."""
         plan_id = self._wishes.get((key, by))
         return None if plan_id is None else self.dossier(plan_id)
 
     def refused(self, plan: Plan) -> ActionRefused | None:
-        """Why nothing was done about a plan's incident when that was last looked at."""
+        """Return the last refusal for a plan's incident and action; None if there is none."""
         remedy, subject = plan.remedy, plan.subject
         if remedy is None:
             return None

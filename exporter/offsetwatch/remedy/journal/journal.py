@@ -1,14 +1,15 @@
-"""The journal: what was planned, about to be done, done and seen. Append-only, on the disk before
-anything happens; SQLite, because it is there and knows how to survive a crash.
+"""Journal of plans: what was planned, intended, done and verified, in SQLite.
 
-Each record carries the hash of the one before it, and the newest hash is kept apart, so that one
-changed, lost or cut off is noticed: then nothing is changed any more. A plan that is open locks its
-place and connector. Whether somebody is at work on it is told by a lock of the kernel, which ends
-with its process however that ends.
+It is append-only, and a record is on the disk before its action happens. SQLite is available
+everywhere and survives crashes.
 
-Of several replicas each has a copy of one journal, which is a topic
-(remedy/replicas/topic_copy.py): then records are written there first, and what they lock follows
-from them alone.
+Each record has the hash of the one before it, and the newest hash is stored apart, so that a record
+changed, lost or cut off is detected: then nothing is changed any more. An open plan locks its
+connector. Whether a process works on it is shown by a lock of the kernel, which ends with its
+process however that ends.
+
+Replicas each have a copy of one journal, which is a topic (remedy/replicas/topic_copy.py). Then
+records are written to the topic first, and what they lock follows from the records alone.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ NotDecided = TypeVar("NotDecided")
 
 
 class JournalEntry(NamedTuple):
-    """A record and where it stands."""
+    """Record with its position in the journal and its plan."""
 
     seq: int
     plan_id: str
@@ -87,8 +88,10 @@ class JournalEntry(NamedTuple):
 
 
 class ChainLine(NamedTuple):
-    """A record as it is written, with its place in the chain; `body` is its JSON, `v` the version
-    of the journal that first had its kind.
+    """Line of the journal: a record as it is written, with its position in the chain.
+
+    body    JSON of the record
+    v       version of the journal that introduced this kind of record
     """
 
     seq: int
@@ -111,9 +114,10 @@ NotLeader if they are not known to be there.
 
 
 class Journal:
-    """Of one state directory, which is made if it is not there. Raises JournalDamaged if it cannot
-    be written to or is not what was written to it. A copy of a topic is written to by whoever has
-    something to publish with alone, everybody else is told NotLeader.
+    """Journal of one state directory, which is created if it does not exist.
+
+    Raises JournalDamaged if it cannot be written to, or is not what was written to it. A copy of a
+    topic can be written only with `publish`; without it, a write raises NotLeader.
     """
 
     def __init__(self, folder: Path, publish: LinePublisher | None = None) -> None:
@@ -137,14 +141,16 @@ class Journal:
         self.verify()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
     def open(self, plan: Plan, record: PlanOpened, against: StartCheck = lambda: None) -> None:
-        """Write a plan's first record, and lock its place and connector. Raises PlanUnfinished if
-        another plan has them, and PlanStateConflict if this one was begun or refused by others
-        meanwhile, or `against` says why it is not to be begun any more, with nobody else in
-        between: who was about to begin it may have stood still for any time.
+        """Write a plan's first record, and lock its place and connector.
+
+        Raises PlanUnfinished if another plan holds them. Raises PlanStateConflict if this plan was
+        begun or refused by others meanwhile, or if `against` returns why it must not begin any
+        more. Both are checked under the write lock, because this process may have been suspended
+        for any time.
         """
         subject = plan.subject
         with self._writing():
@@ -160,9 +166,10 @@ class Journal:
             self._append(plan.plan_id, record)
 
     def append(self, plan_id: str, records: Sequence[AnyRecord]) -> None:
-        """Write these down; when this returns they are on the disk. A plan that ends lets go of its
-        place and connector in the same moment, and one that is about to skip a record takes that
-        record for itself: raises PlanUnfinished, naming the plan that has skipped it, or may have.
+        """Write these records; on return they are on the disk.
+
+        The end of a plan also unlocks its connector. The intent to skip a record also claims that
+        record: raises PlanUnfinished, naming the plan that has skipped it, or may have.
         """
         if not records:
             return
@@ -171,15 +178,16 @@ class Journal:
                 self._append(plan_id, record)
 
     def skipped_by(self, skip_key: str) -> str | None:
-        """The plan that skipped this, or may have; None if none has."""
+        """Return the plan that skipped this, or may have; None if none has."""
         found = self._rows("SELECT plan_id FROM skips WHERE skip_key = ?", skip_key)
         return str(found[0][0]) if found else None
 
     def decide(
         self, plan_id: str, decided: Callable[[tuple[AnyRecord, ...]], AnyRecord | NotDecided]
     ) -> AnyRecord | NotDecided:
-        """Look at a plan's records and append one, with nobody else in between. `decided` gives
-        what to append, or why nothing is.
+        """Read a plan's records and append one, under the write lock.
+
+        `decided` returns the record to append, or why none is appended.
         """
         with self._writing():
             found = decided(self.records(plan_id))
@@ -188,23 +196,23 @@ class Journal:
             return found
 
     def control(self, record: ControlRecord) -> None:
-        """Write down what concerns no single plan."""
+        """Write a record that belongs to no single plan."""
         with self._writing():
             self._append(CONTROL_PLAN_ID, record)
 
     def since(self, seq: int, count: int) -> tuple[JournalEntry, ...]:
-        """Up to so many records from this one on, in order."""
+        """Return up to `count` records from this one on, in order."""
         return tuple(self._entries("WHERE seq >= ?", seq, count))
 
     def every(self) -> Iterator[JournalEntry]:
-        """All records, in order; no more of them in memory than one reading takes."""
+        """Yield all records in order, with at most one batch (1000 records) in memory."""
         seq = 1
         while found := self.since(seq, _AT_ONCE):
             seq = found[-1].seq + 1
             yield from found
 
     def lines(self, seq: int, count: int) -> tuple[ChainLine, ...]:
-        """The same, as they are written."""
+        """Return up to `count` lines from this one on, as they are written."""
         rows = self._rows(
             "SELECT seq, plan_id, prev_sha256, sha256, body, v FROM records WHERE seq >= ?"
             " ORDER BY seq LIMIT ?",
@@ -214,21 +222,22 @@ class Journal:
         return tuple(ChainLine(*row) for row in rows)
 
     def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
-        """All of a plan, in order; none if there is no such plan."""
+        """Return all records of a plan, in order; none if there is no such plan."""
         return tuple(entry.record for entry in self.entries(plan_id))
 
     def entries(self, plan_id: str) -> tuple[JournalEntry, ...]:
-        """The same, with where they stand."""
+        """Return all records of a plan with their positions, in order."""
         return tuple(self._entries("WHERE plan_id = ?", plan_id))
 
     def tail(self, count: int) -> tuple[JournalEntry, ...]:
-        """The newest records of all plans, in order."""
+        """Return the newest records of all plans, in order."""
         newest = self._rows("SELECT max(seq) FROM records")[0][0] or 0
         return tuple(self._entries("WHERE seq > ?", newest - count))
 
     def replays(self) -> dict[str, tuple[RecordReplayed, ...]]:
-        """By the id of its receipt, each time that a record was written back or may have been, in
-        order.
+        """Return the replays of each quarantined record, in order, by the id of its receipt.
+
+        A replay is one that was written, or may have been.
         """
         found: dict[str, list[RecordReplayed]] = {}
         for entry in self.every():
@@ -241,19 +250,19 @@ class Journal:
         return {receipt: tuple(times) for receipt, times in found.items() if times}
 
     def plans(self) -> tuple[str, ...]:
-        """The ids of all plans, in order of their beginnings."""
+        """Return the ids of all plans, in order of their beginnings."""
         found = self._rows("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
         return tuple(plan_id for (plan_id,) in found if plan_id != CONTROL_PLAN_ID)
 
     def open_plan(self, place: str, connector: str) -> str | None:
-        """The id of the plan that has this place and connector."""
+        """Return the id of the plan that locks this place and connector; None if none does."""
         found = self._rows(
             "SELECT plan_id FROM open_plans WHERE place = ? AND connector = ?", place, connector
         )
         return str(found[0][0]) if found else None
 
     def verify(self) -> int:
-        """How many records there are. Raises JournalDamaged if they are not those written."""
+        """Return the number of records. Raises JournalDamaged if they are not those written."""
         try:
             self._db.execute("BEGIN")  # one view of records and head
             try:
@@ -284,13 +293,15 @@ class Journal:
         return count
 
     def at_work(self, place: str, connector: str, since: str) -> AbstractContextManager[None]:
-        """Be the one process that works on this connector. Raises ConnectorBusy naming the one that
-        does, and JournalDamaged where locks do not work.
+        """Lock the connector for this process.
+
+        Raises ConnectorBusy naming the process that holds the lock, and JournalDamaged where file
+        locks do not work.
         """
         return connector_locks.lock_connector(self.folder / LOCKS, place, connector, since)
 
     def busy(self, place: str, connector: str) -> bool:
-        """Whether a process works on this connector now."""
+        """Check whether a process works on this connector now."""
         return connector_locks.is_locked(self.folder / LOCKS, place, connector)
 
     def _stands(self, plan_id: str) -> PlanStatus | None:
@@ -316,12 +327,12 @@ class Journal:
 
     @property
     def copy_of(self) -> str | None:
-        """The topic that this is a copy of, if it is one."""
+        """Return the topic that this journal is a copy of; None if it is no copy."""
         found = self._rows("SELECT topic FROM origin")
         return str(found[0][0]) if found else None
 
     def holds(self, record: AnyRecord) -> bool:
-        """Whether it is small enough to be written."""
+        """Check whether the record is small enough to be written."""
         return self._publish is None or len(encode_record(record)) <= PUBLISHED_BYTES_MAX
 
     def _ours_to_write(self) -> None:
@@ -353,7 +364,7 @@ class Journal:
         return (0, _FIRST_PREV_SHA256) if found is None else (int(found[0]), str(found[1]))
 
     def _put(self, line: ChainLine, record: AnyRecord) -> None:
-        """The line behind the others, and what follows from it."""
+        """Insert the line after the others, and apply its effects on locks and skips."""
         plan_id = line.plan_id
         match record:
             case PlanOpened(plan=plan):
@@ -379,7 +390,7 @@ class Journal:
         self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
 
     def _skips(self, plan_id: str, intended: StepIntended) -> str | None:
-        """What is skipped for good by a step that is about to be tried."""
+        """Return the skip key of a step that is about to be tried; None if it skips nothing."""
         if intended.undoing:
             return None
         first = next(self._entries("WHERE plan_id = ?", plan_id, 1), None)
@@ -425,7 +436,7 @@ def find_version_problem(v: int) -> str | None:
 
 
 def hash_line(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
-    """Of a line and, by the hash before it, of all lines before it."""
+    """Return the hash of a line and, through the hash before it, of all lines before it."""
     return hashlib.sha256(
         b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + body
     ).hexdigest()

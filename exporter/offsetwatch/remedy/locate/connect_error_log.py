@@ -1,9 +1,9 @@
-"""Where Connect itself says that a sink's record failed: its error log, its dead letters.
+"""Records that Connect itself reports as failed, in the worker's error log and in dead letters.
 
-Both can be forged by whoever writes the records: a log line follows a trace that quotes them, and a
-record may bring headers of the same names. So a coordinate is a hint at a record and no more: the
-caller holds it against everything else that is known. A line that is not exactly as Connect writes
-it spoils the whole log; of headers the last counts, as Connect appends its own. Pure and total.
+Writers of records can forge both: a log line follows a trace that quotes records, and a record may
+have headers of the same names. So coordinates are only a hint, which the caller compares with all
+other facts. A line that is not exactly as Connect writes it invalidates the whole log. Of repeated
+headers the last counts, because Connect appends its own. Pure and total.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STAGES: Final = {
 
 
 class Coordinates(NamedTuple):
-    """A record that is said to have failed. `stage` in classify's words; class_name: what threw."""
+    """A record that Connect reports as failed: classify's stage and the class that threw."""
 
     at: TopicPartition
     offset: int
@@ -49,8 +49,10 @@ class Coordinates(NamedTuple):
 
 
 def parse_error_log(text: str, connector: str) -> frozenset[Coordinates]:
-    """What the end of a worker's log says of this connector: nothing if any of the lines that speak
-    of it do not name a record, or are not as Connect writes them.
+    """Parse the failed records of this connector from the end of a worker's log.
+
+    The result is empty if a line about the connector names no record, or differs from Connect's
+    format.
     """
     found = set()
     ours = re.compile(re.escape(connector) + r"-[0-9]{1,9}\. ", re.ASCII)
@@ -80,13 +82,13 @@ def _parse_coordinates(said: re.Match[str]) -> Coordinates | None:
 
 
 def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
-    """What dead letters say of this connector, each by its headers."""
+    """Parse the failed records of this connector from the headers of dead letters."""
     found = (_parse_dead_letter(headers, connector) for headers in records)
     return frozenset(partition for partition in found if partition is not None)
 
 
 def _parse_dead_letter(headers: Headers, connector: str) -> Coordinates | None:
-    """None of another connector's, and where Connect was not told to say more (context.headers)."""
+    """Parse one dead letter; None for another connector's, or one without context headers."""
     said: dict[str, str] = {}
     for name, value in headers:
         if name.startswith(_HEADER) and value is not None and len(value) <= LINE_CHARS_MAX:

@@ -1,8 +1,7 @@
-"""What a connector's configuration says of the records in its hands: the few settings that finding
-a poison record depends on.
+"""Settings of a connector that identifying a poison record depends on.
 
-Configurations may hold secrets: what is named here leaves this module, and nothing else. A value
-that stands elsewhere (`${file:…}`) is not known. Pure.
+Configurations may hold secrets: only the settings named here leave this module. An externalized
+value (`${file:…}`) is unknown. Pure.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ _TOPIC_CHARS_MAX: Final = 249
 
 @dataclass(frozen=True, slots=True)
 class SinkFacts:
-    """Of a sink.
+    """Settings of a sink.
 
-    batch_max       records that it takes at once at most; None where neither it nor the worker says
+    batch_max       most records in one batch; None where neither it nor the worker sets it
     tolerant        errors.tolerance is `all`: failures of converters and transforms end no task
     dead_letters    the topic for these records
     logs_records    the worker's log names each record that a converter or transform fails on
-    read_committed  None where neither it nor the worker says
+    read_committed  None where neither it nor the worker sets it
     """
 
     converters: ConnectorConverters = UNKNOWN_CONVERTERS
@@ -58,16 +57,16 @@ class SinkFacts:
 
     @property
     def batch(self) -> int:
-        """Records that it takes at once at most, as far as anybody knows."""
+        """The most records in one batch: BATCH_DEFAULT if no setting is known."""
         return BATCH_DEFAULT if self.batch_max is None else self.batch_max
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorFacts:
-    """Of a MirrorSourceConnector.
+    """Settings of a MirrorSourceConnector.
 
     alias           of the cluster that it reads
-    request_max     max.request.size of its producer; None where neither it nor the worker says
+    request_max     max.request.size of its producer; None where neither it nor the worker sets it
     compressed      its producer compresses; None as above
     """
 
@@ -78,7 +77,7 @@ class MirrorFacts:
 
 
 def read_sink_facts(config: SettingsMap, worker: SettingsMap | None = None) -> SinkFacts:
-    """`worker`: its properties, if anybody knows them."""
+    """Read the settings of a sink. `worker` has the worker's properties, if they are known."""
     tolerance = _read_literal(config.get("errors.tolerance", "none"))
     topic = _read_literal(config.get("errors.deadletterqueue.topic.name"))
     level = _read_client_setting("consumer", "isolation.level", config, worker)
@@ -98,7 +97,10 @@ def read_sink_facts(config: SettingsMap, worker: SettingsMap | None = None) -> S
 
 
 def read_mirror_facts(config: SettingsMap, worker: SettingsMap | None = None) -> MirrorFacts:
-    """`worker` as of sink_facts. The consumer is MirrorMaker's own: the worker has no say in it."""
+    """Read the settings of a mirror. `worker` is as in read_sink_facts.
+
+    The worker's consumer settings do not apply, because the consumer is MirrorMaker's own.
+    """
     compression = _read_client_setting("producer", "compression.type", config, worker)
     level = config.get("source.consumer.isolation.level", config.get("consumer.isolation.level"))
     alias = config.get("source.cluster.alias")
@@ -116,7 +118,7 @@ def read_mirror_facts(config: SettingsMap, worker: SettingsMap | None = None) ->
 def _read_client_setting(
     client: str, name: str, config: SettingsMap, worker: SettingsMap | None
 ) -> str | None:
-    """A setting of the connector's consumer or producer."""
+    """Return a setting of the connector's consumer or producer, or else the worker's."""
     own = config.get(f"{client}.override.{name}")
     return own if own is not None else (worker or {}).get(f"{client}.{name}")
 
@@ -134,7 +136,7 @@ def _combine_truths(one: bool | None, other: bool | None) -> bool | None:  # noq
 
 
 def _read_literal(value: str | None) -> str | None:
-    """None for what stands elsewhere."""
+    """Return the stripped value; None if it is missing or externalized."""
     return None if value is None or "${" in value else value.strip()
 
 

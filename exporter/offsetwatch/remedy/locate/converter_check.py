@@ -1,6 +1,6 @@
-"""Our own decode of what a sink was about to take: which records its converters refuse.
+"""Decoding of a sink's next records, to find those that its converters refuse.
 
-Pure; called by sinks.py. Says where and why, and nothing of what records hold.
+Results have positions and reasons, and no content of records. Pure; called by sinks.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXAMPLES_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class FailingRecord:
-    """A record that fails, and where first."""
+    """A record that fails, and the first stage at which it does."""
 
     suspect: Suspect
     record: RawRecord
@@ -40,11 +40,11 @@ class FailingRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecodeResult:
-    """Of all windows.
+    """Result of decoding all windows.
 
-    unknown    records of which it cannot be told whether the failing stage takes them
-    framed     records of which it is seen that they begin as they should, and no more
-    whole      nothing that may have been in the failing batch is missing
+    unknown    records for which it is unknown whether the failing stage accepts them
+    framed     records with a valid frame whose content was not decoded
+    whole      every record that may have been in the failing batch is included
     """
 
     bad: tuple[FailingRecord, ...]
@@ -54,7 +54,7 @@ class DecodeResult:
     whole: bool
 
     def evidence(self, by: ConnectorConverters, stage: str) -> Evidence:
-        """For people."""
+        """Return the result as evidence for users."""
         names = [
             _map_converters(by)[converter_stage].name
             for converter_stage in find_converter_stages(stage)
@@ -78,7 +78,7 @@ class DecodeResult:
 
 
 def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -> DecodeResult:
-    """`stage`: where the task failed."""
+    """Decode the windows of all suspects. `stage` is where the task failed."""
     looked_at = find_converter_stages(stage)
     bad: list[FailingRecord] = []
     unknown = framed = records = 0
@@ -104,7 +104,7 @@ def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -
 
 
 def find_contradiction(record: RawRecord, facts: SinkFacts, stage: str) -> str | None:
-    """Why this record cannot be the one that fails at this stage, if it cannot."""
+    """Return why this record cannot be the one that fails at this stage; None if it can."""
     found = {name: said.reading for name, said in _check_record(facts.converters, record).items()}
     looked_at = find_converter_stages(stage)
     for earlier in CONVERTER_STAGES:
@@ -118,14 +118,14 @@ def find_contradiction(record: RawRecord, facts: SinkFacts, stage: str) -> str |
 
 
 def find_converter_stages(stage: str) -> tuple[str, ...]:
-    """Those that may have failed there: all, where the trace does not tell which."""
+    """Return the converter stages that may have failed: all if the trace does not name one."""
     if stage == CONVERTER:
         return CONVERTER_STAGES
     return (stage,) if stage in CONVERTER_STAGES else ()
 
 
 def has_unknown_converter(by: ConnectorConverters, stage: str) -> bool:
-    """Whether one of those that may have failed there is not known at all."""
+    """Return whether a converter that may have failed at this stage is unknown."""
     return any(
         _map_converters(by)[converter_stage].class_name is None
         for converter_stage in find_converter_stages(stage)
@@ -137,7 +137,7 @@ def _map_converters(by: ConnectorConverters) -> dict[str, Converter]:
 
 
 def _check_record(by: ConnectorConverters, record: RawRecord) -> dict[str, ConversionCheck]:
-    """By stage, in the order in which Connect asks."""
+    """Check the record at each stage, in Connect's order."""
     return {
         KEY: check_conversion(by.key, record.key, record.headers),
         VALUE: check_conversion(by.value, record.value, record.headers),

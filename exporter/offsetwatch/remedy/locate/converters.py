@@ -1,8 +1,8 @@
-"""Would a connector's converters take the bytes of a record? Our own decode, of a sink's window.
+"""Connector converters from the configuration, and whether they accept the bytes of a record.
 
-Of each converter that we know it is told what it takes for certain and what it refuses for certain
-(json_format.Reading); of every other one nothing. What has a schema in a registry is looked at as
-far as its frame goes. Pure and total.
+A known converter gets a ConversionCheck (json_converter.py) for what it certainly accepts or
+refuses; every other converter gets UNKNOWN. For a schema registry's format only the frame is
+checked. Pure and total.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ _CLASS_CHARS_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """One converter, as far as the configuration tells.
+    """A converter, as far as the configuration names it.
 
-    class_name   None: nobody knows, as where the worker's default is in force
-    envelope     of JsonConverter: is there a schema in each text? None: nobody knows
+    class_name   None if unknown, as where the worker's default applies
+    envelope     of JsonConverter: whether each text has a schema; None if unknown
     """
 
     class_name: str | None = None
@@ -73,13 +73,13 @@ class Converter:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The class name, or a phrase for the worker's own converter."""
         return self.class_name or "the worker's own, which its REST API does not return"
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConverters:
-    """Those of one connector."""
+    """The key, value and header converters of one connector."""
 
     key: Converter = Converter()
     value: Converter = Converter()
@@ -92,9 +92,11 @@ UNKNOWN_CONVERTERS: Final = ConnectorConverters()
 def read_converters(
     connector: SettingsMap, worker: SettingsMap | None = None
 ) -> ConnectorConverters:
-    """From a connector's configuration, which may hold secrets: nothing else of it is kept.
+    """Read the converters from a connector's configuration.
 
-    worker    the worker's properties, if anybody knows them
+    The configuration may hold secrets: nothing else of it is kept.
+
+    worker    the worker's properties, if they are known
     """
     return ConnectorConverters(
         key=_read_converter("key.converter", connector, worker),
@@ -104,7 +106,10 @@ def read_converters(
 
 
 def _read_converter(name: str, connector: SettingsMap, worker: SettingsMap | None) -> Converter:
-    """A converter's settings count only beside its class: Connect reads both from one place."""
+    """Read one converter, and its settings from the same configuration as its class.
+
+    Connect reads both from one source.
+    """
     known = worker or {}
     place = connector if connector.get(name) is not None else known
     found = resolve_class_name(place.get(name))
@@ -118,7 +123,7 @@ def _read_converter(name: str, connector: SettingsMap, worker: SettingsMap | Non
 
 
 def resolve_class_name(text: str | None) -> str | None:
-    """A class as configured, by its full name; None if it is none, or stands elsewhere (`${…}`)."""
+    """Return the full name of a configured class; None if invalid or externalized (`${…}`)."""
     stripped = (text or "").strip()
     if len(stripped) > _CLASS_CHARS_MAX or _CLASS.fullmatch(stripped) is None:
         return None
@@ -126,7 +131,7 @@ def resolve_class_name(text: str | None) -> str | None:
 
 
 def parse_truth(text: str | None, *, default: bool) -> bool | None:
-    """A configured truth value; None if it stands elsewhere, or is none."""
+    """Parse a configured boolean; None if it is invalid or externalized."""
     if text is None:
         return default
     return {"true": True, "false": False}.get(text.strip().lower())
@@ -135,9 +140,9 @@ def parse_truth(text: str | None, *, default: bool) -> bool | None:
 def check_conversion(
     converter: Converter, raw: bytes | None, headers: Headers = ()
 ) -> ConversionCheck:
-    """What this converter makes of a key or a value.
+    """Predict whether this converter accepts a key or a value.
 
-    headers   of the record: a schema may be named there
+    headers   of the record: they may name a schema
     """
     name = converter.class_name
     if name == _JSON:
@@ -156,7 +161,7 @@ def check_conversion(
 
 
 def check_header_conversion(converter: Converter, headers: Headers) -> ConversionCheck:
-    """What this header converter makes of all of a record's headers."""
+    """Predict whether this header converter accepts all headers of a record."""
     if not headers:
         return FINE
     if converter.class_name in _FRAMED:

@@ -1,9 +1,9 @@
-"""Would Connect's JsonConverter convert these bytes? Never guessed: fine, fails, or not known.
+"""Prediction of whether Connect's JsonConverter converts given bytes: fine, fails or unknown.
 
-Its parser (Jackson) takes more than JSON: whatever follows the first value, needless zeros, UTF-16
-by its zero bytes. So bytes are said to fail only for an error that it makes too, and to be fine
-only as strict JSON; in between nobody knows. `lab/conversions.py` holds this against the converter
-itself. Pure and total; called by converters.py.
+Its parser (Jackson) accepts more than JSON: anything after the first value, leading zeros, UTF-16
+recognized by its zero bytes. So bytes are FAILS only for an error that Jackson reports too, and
+FINE only as strict JSON; everything between is UNKNOWN. `lab/conversions.py` checks this against
+the converter itself. Pure and total; called by converters.py.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NUMBER_CHARS_MAX: Final = 300  # Jackson's own limit is 1000
 
 
 class ConversionVerdict(StrEnum):
-    """What would become of some bytes.
+    """The predicted result of converting some bytes.
 
     fine      they are converted
-    framed    they begin as they should; what follows was not decoded
-    unknown   nobody here can tell
+    framed    the frame is valid; the rest was not decoded
+    unknown   it cannot be predicted
     fails     the converter throws
     """
 
@@ -38,7 +38,7 @@ class ConversionVerdict(StrEnum):
 
 
 class ConversionCheck(NamedTuple):
-    """`why` is a fixed phrase for people: it never quotes the bytes."""
+    """A verdict and its reason; `why` is a fixed phrase for users that never quotes the bytes."""
 
     reading: ConversionVerdict
     why: str
@@ -65,15 +65,15 @@ _ENCODINGS: Final = ("utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"
 
 
 class _InvalidJson(Exception):
-    """An error that every parser of JSON makes."""
+    """An error that every JSON parser reports."""
 
 
 class _AmbiguousJson(Exception):
-    """One parser takes it and another does not."""
+    """A text that some JSON parsers accept and others do not."""
 
 
 def read_text(raw: bytes) -> tuple[ConversionCheck, Any]:
-    """What a parser makes of the bytes, and the value if it is FINE."""
+    """Predict how a parser reads the bytes; return the value too if it is FINE."""
     if len(raw) > TEXT_BYTES_MAX:
         return ConversionCheck(ConversionVerdict.UNKNOWN, "too large to be decoded here"), None
     if not raw.strip(b" \t\r\n"):
@@ -93,8 +93,9 @@ def read_text(raw: bytes) -> tuple[ConversionCheck, Any]:
 
 
 def _check_encodings(raw: bytes) -> ConversionCheck:
-    """Bytes that Jackson may take for UTF-16 or UTF-32, in which it minds less than in UTF-8: they
-    fail if in none of them they begin as JSON does.
+    """Check bytes that Jackson may take for UTF-16 or UTF-32, where it accepts more than in UTF-8.
+
+    They fail if in none of these encodings they begin as JSON does.
     """
     for encoding in _ENCODINGS:
         text = raw.decode(encoding, errors="replace").removeprefix("\ufeff").lstrip(" \t\r\n")
@@ -104,7 +105,7 @@ def _check_encodings(raw: bytes) -> ConversionCheck:
 
 
 def _find_value_end(raw: bytes) -> int:
-    """Where the first value ends. Raises _Broken, _Unclear."""
+    """Return the position after the first value. Raises _InvalidJson, _AmbiguousJson."""
     opened: list[int] = []  # the brackets that are open
     position = _skip_space(raw, 0)
     while True:
@@ -127,7 +128,7 @@ def _find_value_end(raw: bytes) -> int:
 
 
 def _skip_scalar_or_bracket(raw: bytes, position: int, opened: list[int]) -> int:
-    """Behind a scalar, or behind the bracket that opens a list or a map."""
+    """Return the position after a scalar, or after the bracket that opens a list or a map."""
     first = raw[position : position + 1]
     if first in {b"[", b"{"}:
         if len(opened) >= DEPTH_MAX:
@@ -151,7 +152,7 @@ def _skip_scalar_or_bracket(raw: bytes, position: int, opened: list[int]) -> int
 
 
 def _find_name_end(raw: bytes, position: int) -> int:
-    """Where the value after a name and its colon begins."""
+    """Return the position of the value after a name and its colon."""
     position = _skip_space(raw, _find_string_end(raw, position))
     if raw[position : position + 1] != b":":
         raise _InvalidJson
@@ -193,7 +194,7 @@ _NO_ENVELOPE: Final = ConversionCheck(
 
 
 def read_json(raw: bytes | None, *, envelope: bool | None) -> ConversionCheck:
-    """`envelope`: schemas.enable; None if nobody knows."""
+    """Predict the conversion of a text. `envelope` is schemas.enable; None if unknown."""
     if raw is None:
         return FINE
     said, value = read_text(raw)
@@ -222,7 +223,7 @@ def _choose_worst(found: Iterable[ConversionCheck]) -> ConversionCheck:
 
 
 def _check_schema(node: Any) -> ConversionCheck:
-    """JsonConverter.asConnectSchema. Nested as deep as the text at most."""
+    """Check a schema as JsonConverter.asConnectSchema does, at most as deep as the text nests."""
     if node is None:
         return FINE
     kind = node.get("type") if isinstance(node, dict) else None
@@ -262,7 +263,7 @@ def _check_fields(nodes: Any) -> list[ConversionCheck]:
 
 
 def _check_payload(schema: Any, value: Any) -> ConversionCheck:
-    """JsonConverter.convertToConnect, under a schema that may be none at all."""
+    """Check a payload as JsonConverter.convertToConnect does; the schema may be None."""
     if schema is None:
         return FINE
     if not isinstance(schema, Mapping) or "default" in schema:
@@ -306,7 +307,7 @@ def _has_text_keys(schema: Any) -> bool:
 
 
 def _is_of_kind(kind: str, value: Any) -> bool:
-    """Is it of exactly this type? What else there is, the converter bends, and does not always."""
+    """Return whether the value has exactly this type; the converter coerces only some others."""
     match kind:
         case "boolean":
             return isinstance(value, bool)

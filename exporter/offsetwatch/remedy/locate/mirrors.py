@@ -1,10 +1,9 @@
-"""Which record a MirrorSourceConnector cannot get past. Pure; called by
-remedy/gather/record_window.py.
+"""Identification of the record that blocks a MirrorSourceConnector. Pure.
 
-What is stored is the last record that was copied, so the next one is the first that exists after
-it, and a skip of that record stores its own offset. Two things can be known for certain of it: that
-the producer refused it for its size, which the producer counts as we do; and that it cannot be
-read, for which no task ever fails, as MirrorMaker takes the error for an empty poll.
+The stored offset is that of the last record copied, so the next record is the first that exists
+after it, and skipping that record stores its own offset. Two causes can be known for certain: the
+producer refused the record for its size, which is computed here as the producer does; or the record
+cannot be read, for which no task ever fails, because MirrorMaker takes the error for an empty poll.
 """
 
 from __future__ import annotations
@@ -49,9 +48,7 @@ class _LargeRecord(NamedTuple):
 
 
 def parse_mirror_position(pair: PartitionOffset) -> ReadPosition | None:
-    """Where a mirror stands: at the record after the last one that it copied. None if that is not
-    so.
-    """
+    """Return the position after the last record copied; None if the pair is not a mirror's."""
     partition, offset = parse_fields(pair.partition), parse_fields(pair.offset)
     topic, number = partition.get("topic"), read_whole_number(partition, "partition")
     copied = read_whole_number(offset, OFFSET_FIELD)
@@ -63,7 +60,7 @@ def parse_mirror_position(pair: PartitionOffset) -> ReadPosition | None:
 def find_in_mirror(
     subject: MirrorSubject, seen: Mapping[TopicPartition, PartitionReading]
 ) -> SearchAnswer:
-    """See the module."""
+    """Identify the record that blocks a mirror, or return why none can be identified."""
     failure = subject.failure
     denied = refuse_mirror(subject)
     if denied is not None:
@@ -77,7 +74,7 @@ def find_in_mirror(
 
 
 def refuse_mirror(subject: MirrorSubject) -> NoIdentification | None:
-    """Why no log needs to be read at all."""
+    """Return why no log needs to be read; None if logs have to be read."""
     failure = subject.failure
     denied = refuse_by_failure(failure) or refuse_by_offsets(
         select_own_partitions(subject), parse_mirror_position
@@ -92,7 +89,7 @@ def refuse_mirror(subject: MirrorSubject) -> NoIdentification | None:
 
 
 def select_own_partitions(subject: MirrorSubject) -> tuple[SubjectPartition, ...]:
-    """Without those of another cluster's alias, which no task reads."""
+    """Return the partitions without those of another cluster's alias, which no task reads."""
     alias = subject.facts.alias
     return tuple(
         partition
@@ -182,9 +179,10 @@ def _find_large_record(
 def _is_refused(
     subject: MirrorSubject, suspect: Suspect, record: RawRecord, size: int | None
 ) -> bool:
-    """Whether it is certain that the producer (which names the size) or the broker (which does not)
-    refused such a record. Where the producer's limit is not known, that is so from the size on that
-    it named.
+    """Return whether such a record was certainly refused by the producer or the broker.
+
+    The producer names the size; the broker does not. Where the producer's limit is unknown, records
+    of at least the size that it named are refused.
     """
     if size is None:
         limit = suspect.seen.size_max
@@ -195,7 +193,10 @@ def _is_refused(
 
 
 def _is_only_large(subject: MirrorSubject, suspect: Suspect, large: list[_LargeRecord]) -> bool:
-    """Whether it is the one that the broker refused, which looks at what is left by compression."""
+    """Return whether it is certainly the record that the broker refused.
+
+    The broker checks the compressed size.
+    """
     to_its_end = suspect.window.next_offset >= suspect.window.end
     return subject.facts.compressed is False or (len(large) == 1 and to_its_end)
 
@@ -224,7 +225,7 @@ def _explain_none_first(
 
 
 def _describe_gap(suspect: Suspect, record: RawRecord) -> Evidence:
-    """Offsets without a record in between: compacted away, or markers of transactions."""
+    """Return the count of offsets without a record before it: compacted or control records."""
     gap = record.offset - suspect.place.next
     return (EvidenceItem("without a record before it", gap, OFFSETS),) if gap else ()
 

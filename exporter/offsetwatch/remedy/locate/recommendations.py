@@ -1,6 +1,6 @@
-"""What would be better than to change an offset: remedies that Connect and Kafka have themselves.
+"""Recommendations that are better than altering an offset: settings of Connect and Kafka.
 
-They work on every record of that kind and need nobody at night; each is one sentence that names the
+They handle every record of that kind without an operator. Each is one sentence that names the
 settings. Pure.
 """
 
@@ -70,13 +70,13 @@ ASK_THE_CONNECTOR: Final = (
 
 
 def recommend_for_sink(stage: str | None) -> tuple[str, ...]:
-    """By the stage that fails."""
+    """Return the recommendations for a sink that fails at this stage."""
     if stage == PUT:
         return (ERRANT_RECORDS, ONE_AT_A_TIME)
     return (DEAD_LETTERS, SHOW_RECORDS)
 
 
 def recommend_for_size(connect_version: tuple[int, ...] | None) -> tuple[str, ...]:
-    """For a record that a mirror cannot write."""
+    """Return the recommendations for a record that is too large for a mirror to write."""
     modern = connect_version is not None and connect_version >= TOLERANT_SOURCES_FROM
     return (LARGER_REQUESTS, TOLERATE_AT_SOURCE if modern else NOT_TOLERATE_AT_SOURCE)

@@ -1,10 +1,9 @@
-"""Finding the poison: what is known of a standstill, and what came of looking for its record.
+"""Subjects, readings and results of the search for a poison record, and the checks in common.
 
-The committed offset is not the poison. A sink commits batch by batch, so that after a failure it is
-the start of the batch; the record is named only where several things that are known leave no other
-one, and a skip is exact only where it is the very first. sinks.py and mirrors.py decide, by these
-nouns and by what all kinds have in common; remedy/gather/record_window.py reads what they need.
-Pure.
+The committed offset is not that of the poison record. A sink commits batch by batch, so after a
+failure its offset is the start of the batch. A record is identified only where the known facts
+leave no other, and a skip is exact only if that record is the first. sinks.py and mirrors.py
+decide; remedy/gather/record_window.py reads what they need. Pure.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ UNKNOWN_MIRROR_FACTS: Final = MirrorFacts()
 
 @dataclass(frozen=True, slots=True)
 class SubjectPartition:
-    """One partition of what a sink reads, or a mirror copies.
+    """A partition that a sink reads or a mirror copies.
 
-    pair        as `GET /offsets` has it now; its offset is None where there is none
-    moved       whether that offset has changed since the trouble began; None if nobody knows
-    topic_id    of the topic as the trouble began; None if nobody knows
-    end_seen    the highest end of its log that was seen since, as its own consumer sees it
-    remote      of a mirror: what the topic is called where it is copied to, if that is known
+    pair        as `GET /offsets` returns it now; its offset is None where there is none
+    moved       whether that offset has changed since the problem began; None if unknown
+    topic_id    of the topic when the problem began; None if unknown
+    end_seen    the highest log end observed since then, as its own consumer reads it
+    remote      of a mirror: the topic's name in the target cluster, if that is known
     """
 
     pair: PartitionOffset
@@ -51,14 +50,14 @@ class SubjectPartition:
 
 @dataclass(frozen=True, slots=True)
 class SinkSubject:
-    """A sink that stands still.
+    """A sink that makes no progress.
 
     kafka           the configured name of the cluster that it reads
-    letters_kafka   of the one that its dead letters lie in
+    letters_kafka   the configured name of the cluster that has its dead letters
     failure         of its tasks, now; None where none failed
-    partitions      all that it reads, those without an offset among them
-    failures_alone  failures of this kind at this very offset that were seen while it took one
-                    record at a time
+    partitions      all that it reads, including those without an offset
+    failures_alone  failures of this kind at this very offset, observed while it took one record at
+                    a time
     put_at_once     what put() throws is about the records that it was given: nothing is buffered
     log             the end of its worker's log, if there is one
     topics          that it is configured to read, besides those of its partitions
@@ -79,8 +78,10 @@ class SinkSubject:
 
 @dataclass(frozen=True, slots=True)
 class MirrorSubject:
-    """A MirrorSourceConnector that stands still. target_kafka: the configured name of the cluster
-    that it copies to, None if that is not configured here. The rest as of a SinkSubject.
+    """A MirrorSourceConnector that makes no progress.
+
+    `target_kafka` is the configured name of the cluster that it copies to; None if that is not
+    configured. The other fields are those of SinkSubject.
     """
 
     connector: str
@@ -94,7 +95,7 @@ class MirrorSubject:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueSubject:
-    """A source whose offsets say nothing of a next record to us. pair: of what stands still."""
+    """A source whose next offset cannot be computed. `pair` is its current offset."""
 
     connector: str
     class_name: str
@@ -107,16 +108,16 @@ SearchSubject = SinkSubject | MirrorSubject | OpaqueSubject
 
 @dataclass(frozen=True, slots=True)
 class PartitionReading:
-    """What was read for one Standing.
+    """The records read for one SubjectPartition.
 
     topic_id        now
-    window          from the next record on, as the connector's own consumer is handed it; None
-                    where it could not be read
+    window          from the next record on, as the connector's own consumer receives it; None where
+                    it could not be read
     unread          why not, in a word
     salvaged        the record at window.corrupt_at, read without checksums
-    sound_after     whether what follows it can be read again
-    levels_differ   nobody knows whether the connector reads committed records only, and it would
-                    be handed others then
+    sound_after     whether the records after it can be read again
+    levels_differ   it is unknown whether the connector reads committed records only, and the two
+                    isolation levels would return different records
     size_max        of a mirror: max.message.bytes of the topic that it copies to
     """
 
@@ -134,12 +135,12 @@ class PartitionReading:
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedRecord:
-    """This record and no other.
+    """The one record that blocks the connector.
 
     frm, to     what is committed, and what would be after a skip: both absolute
     method      by which it was found
     sha256, size_bytes      of the record (RawRecord)
-    also        other methods that say the same
+    also        other methods that identify the same record
     recommend   what would be better than a skip, a sentence each
     """
 
@@ -156,10 +157,10 @@ class IdentifiedRecord:
 
 @dataclass(frozen=True, slots=True)
 class NoIdentification:
-    """None can be named for certain.
+    """The reason why no record can be identified for certain.
 
     reason      a fixed word
-    said        a sentence for people
+    said        a sentence for users
     recommend   what to do instead, a sentence each
     """
 
@@ -176,14 +177,14 @@ SearchAnswer = IdentifiedRecord | NoIdentification
 
 
 class ReadPosition(NamedTuple):
-    """Where a Standing is: the NEXT record to be read."""
+    """The partition of an offset, and the offset of the NEXT record to be read."""
 
     at: TopicPartition
     next: int
 
 
 class Suspect(NamedTuple):
-    """A partition that stands still although there is something to read."""
+    """A partition that does not advance although it has records to read."""
 
     standing: SubjectPartition
     place: ReadPosition
@@ -195,7 +196,7 @@ PositionParser = Callable[[PartitionOffset], ReadPosition | None]
 
 
 def parse_fields(text: str | None) -> dict[str, Scalar]:
-    """Of a partition or an offset; none where it is no flat map."""
+    """Parse the fields of a partition or an offset; empty if it is no flat map."""
     try:
         return msgspec.json.decode(text or "", type=dict[str, str | int | float | bool | None])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -203,19 +204,19 @@ def parse_fields(text: str | None) -> dict[str, Scalar]:
 
 
 def read_whole_number(fields: Mapping[str, Scalar], name: str) -> int | None:
-    """A long of Java's that is not negative; True is none, and "0" is none."""
+    """Return a field that is a non-negative Java long; None for anything else, as True or "0"."""
     value = fields.get(name)
     return value if type(value) is int and 0 <= value < INT64_MAX else None
 
 
 def replace_offset_field(pair: PartitionOffset, name: str, value: int) -> PartitionOffset:
-    """The same partition, verbatim, with this in its offset."""
+    """Return the pair with the same partition, verbatim, and this value in its offset."""
     changed = parse_fields(pair.offset) | {name: value}
     return PartitionOffset(pair.partition, encode_sorted(changed).decode())
 
 
 def refuse_by_failure(failure: Failure | None) -> NoIdentification | None:
-    """Why no record is looked for at all, by what failed."""
+    """Return why the failure rules out a search for a record; None if it does not."""
     if failure is None:
         return None
     if failure.veto is not None or failure.kind not in SKIPPABLE:
@@ -231,7 +232,7 @@ def refuse_by_failure(failure: Failure | None) -> NoIdentification | None:
 def refuse_by_offsets(
     partitions: tuple[SubjectPartition, ...], where: PositionParser
 ) -> NoIdentification | None:
-    """Offsets that we do not understand, or that are there twice: nothing is to be written then."""
+    """Return why the offsets rule out an alteration: unknown format or duplicate partitions."""
     there: set[TopicPartition] = set()
     for standing in partitions:
         partition = where(standing.pair)
@@ -258,9 +259,9 @@ def find_suspects(
     where: PositionParser,
     seen: Mapping[TopicPartition, PartitionReading],
 ) -> tuple[Suspect, ...] | NoIdentification:
-    """Partitions that do not move and have something to read, or why that cannot be told.
+    """Return partitions that do not advance and have records to read, or why that is unknown.
 
-    One that is odd speaks against all: the record may be there.
+    One partition in an unclear state rules out all: the record may be there.
     """
     found = []
     for standing in partitions:
@@ -284,7 +285,7 @@ def find_suspects(
 def _build_suspect(
     standing: SubjectPartition, partition: ReadPosition, partition_reading: PartitionReading
 ) -> Suspect | NoIdentification | None:
-    """None where there is nothing to read."""
+    """Build the suspect from its reading; None if the partition has nothing to read."""
     name, window = _format_partition(partition.at), partition_reading.window
     if window is None:
         return NoIdentification(
@@ -313,7 +314,7 @@ def _find_log_change(
     partition_reading: PartitionReading,
     window: LogWindow,
 ) -> tuple[str, str] | None:
-    """Why this log is not the one that the offset was committed for, as (reason, what is so)."""
+    """Return why this log is not the one that the offset was committed for, as (reason, detail)."""
     if standing.topic_id is None or partition_reading.topic_id is None:
         return "topic_id_unknown", "may have been recreated: its topic id is unknown"
     if standing.topic_id != partition_reading.topic_id:
@@ -334,8 +335,9 @@ def _find_log_change(
 
 
 def find_only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NoIdentification:
-    """The one suspect whose next record fails its checksum, with its bytes at hand and nothing else
-    in its batch: or why there is none.
+    """Return the only suspect whose next record fails its checksum, or why there is none.
+
+    Its bytes must be readable without checksums, and its batch must contain no other record.
     """
     bad = [partition for partition in suspects if partition.window.corrupt_at is not None]
     at_once = [partition for partition in bad if not partition.window.records]
@@ -381,7 +383,7 @@ def _format_partition(partition: TopicPartition) -> str:
 
 
 def build_record_location(kafka: str, suspect: Suspect, record: RawRecord) -> RecordLocation:
-    """Where it lies, by the topic's id."""
+    """Build the record's location, with the topic's id."""
     assert suspect.seen.topic_id is not None
     partition = suspect.place.at
     return RecordLocation(

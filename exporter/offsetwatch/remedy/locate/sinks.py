@@ -1,12 +1,13 @@
-"""Which record a sink cannot get past. Pure; called by remedy/gather/record_window.py.
+"""Identification of the record that blocks a sink. Pure.
 
-A sink takes a batch of up to max.poll.records, converts it, transforms it, hands it to put(), and
-commits what came before it when it fails. So the record is one of the window that begins at the
-committed offset, of any partition that stands still; and a skip is exact only if it is the first.
+A sink takes a batch of up to max.poll.records, converts it, transforms it and passes it to put().
+When a batch fails, only the offsets before it are committed. So the record is in the window that
+begins at the committed offset of a partition that does not advance, and a skip is exact only if it
+is the first there.
 
-Each method below points at a record only if it leaves no other. They must all point at the same
-one, our own decode must not speak against it, and it must be what is committed. Otherwise nothing
-is named, and what Connect itself could do about it is recommended instead.
+Each method below names a record only if it excludes all others. All methods must name the same
+record, decoding must not contradict them, and its offset must be the committed one. Otherwise no
+record is identified, and settings of Connect are recommended instead.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class _Pointer(NamedTuple):
 
 
 def parse_sink_position(pair: PartitionOffset) -> ReadPosition | None:
-    """Where a sink stands: what is committed is the record that is next. None if that is not so."""
+    """Return the next record's position, which is committed; None if the pair is not a sink's."""
     partition, offset = parse_fields(pair.partition), parse_fields(pair.offset)
     topic, number = partition.get("kafka_topic"), read_whole_number(partition, "kafka_partition")
     committed = read_whole_number(offset, OFFSET_FIELD)
@@ -78,11 +79,10 @@ def find_in_sink(
     letters: tuple[Headers, ...] | None = (),
     uncommitted: frozenset[TopicPartition] | None = None,
 ) -> SearchAnswer:
-    """See the module.
+    """Identify the record that blocks a sink, or return why none can be identified.
 
     letters        the headers of its newest dead letters; None if they could not be read
-    uncommitted    partitions with records, of which it has committed nothing yet; None if nobody
-                   knows
+    uncommitted    partitions with records for which it has committed no offset yet; None if unknown
     """
     denied = refuse_sink(subject)
     if denied is not None:
@@ -97,7 +97,7 @@ def find_in_sink(
 
 
 def refuse_sink(subject: SinkSubject) -> NoIdentification | None:
-    """Why no log needs to be read at all."""
+    """Return why no log needs to be read; None if logs have to be read."""
     return _refuse_by_stage(subject) or refuse_by_offsets(subject.partitions, parse_sink_position)
 
 
@@ -171,7 +171,7 @@ def _explain_gap(suspect: Suspect, record: RawRecord) -> NoIdentification:
 
 
 class _Search:
-    """One search for a record that a converter, a transform or put() fails on."""
+    """A search for the record on which a converter, a transform or put() fails."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class _Search:
         self._recommend = recommendations.recommend_for_sink(self._stage)
 
     def answer(self) -> SearchAnswer:
-        """The record that all methods point at, if it is the one that is committed."""
+        """Return the record that all methods name, if its offset is the committed one."""
         unreadable = [
             suspect for suspect in self._suspects if suspect.window.corrupt_at is not None
         ]
@@ -239,8 +239,10 @@ class _Search:
             yield from self._said("dead_letter", said)
 
     def _alone(self) -> Iterator[_Pointer]:
-        """There was only one record that it could have failed on. What put() throws may be about
-        one that it was given before, unless it is known to keep none back.
+        """Yield the only record in the window, if there is no other that it could have failed on.
+
+        An exception from put() may be about an earlier record, unless the sink is known not to
+        buffer.
         """
         sure = self._stage != PUT or self._subject.put_at_once
         all_known = self._uncommitted is not None and not self._uncommitted
@@ -259,7 +261,7 @@ class _Search:
             yield pointer._replace(method="one_at_a_time")
 
     def _said(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
-        """What Connect said of this stage; what lies before the committed offset is long past."""
+        """Yield the records that Connect reported for this stage from the committed offset on."""
         committed = {
             partition.at: partition.next
             for standing in self._subject.partitions
@@ -314,7 +316,7 @@ class _Search:
         )
 
     def _nothing(self) -> NoIdentification:
-        """Why no method had anything to say."""
+        """Explain why no method names a record."""
         decoded = self._decoded
         if not self._converters:
             return self._none(
@@ -349,7 +351,7 @@ class _Search:
         return NoIdentification(reason, said, (*more, *self._evidence()), self._recommend)
 
     def _evidence(self) -> Evidence:
-        """For people; nothing of what records hold."""
+        """Return the evidence for users, without content of records."""
         found = (
             EvidenceItem("stage", self._stage),
             EvidenceItem("stand still", len(self._suspects), PARTITIONS),

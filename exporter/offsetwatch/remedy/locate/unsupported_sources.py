@@ -1,8 +1,8 @@
-"""Sources whose next record nobody here can compute: a person gives the offset, or nobody does.
+"""Sources whose next offset cannot be computed: an operator has to give it.
 
-A file's lines, a table's rows and a database's log are not ours to read, and most offsets have no
-successor that could be worked out. So nothing is identified; it is said what would have to be
-given, to `offsets alter`. Pure.
+The daemon does not read a file's lines, a table's rows or a database's log, and most of their
+offsets have no computable successor. So no record is identified; the answer says what to give to
+`offsets alter`. Pure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMESTAMP_FIELDS: Final = ("timestamp", "timestamp_nanos")
 
 
 def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
-    """Why no record can be named, and what a person would have to give."""
+    """Return why no record can be identified, and what an operator would have to give."""
     dialect = _find_dialect(subject)
     fields = parse_fields(subject.pair.offset)
     evidence: Evidence = (

@@ -1,7 +1,7 @@
-"""Whether a proposed plan may be carried out: the fold of its records, and what may be added.
+"""Approval of a plan: its status, folded from its records, and the records that a decision adds.
 
-Pure. A decision is made once; who comes second is told. Called under the journal's lock
-(`Journal.decide`), so that of two who decide at once one is second.
+Pure. A plan is decided once, and a later decision is refused. The functions run under the journal's
+lock (`Journal.decide`), so one of two concurrent decisions is the later one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from offsetwatch.remedy.model.plan import Plan
 
 
 class PlanStatus(StrEnum):
-    """How a plan stands, from its proposal to its end."""
+    """Status of a plan, from its proposal to its end."""
 
     PROPOSED = "proposed"
     APPROVED = "approved"
@@ -39,7 +39,7 @@ class PlanStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Check whether the plan is closed for good."""
         return self in _FINAL_STATUSES
 
 
@@ -49,7 +49,7 @@ _FINAL_STATUSES: Final = frozenset(
 
 
 class DecisionRefusal(StrEnum):
-    """Why a decision was not taken down."""
+    """Reason why a decision was not recorded."""
 
     UNKNOWN = "unknown"
     STALE = "stale"
@@ -61,15 +61,15 @@ class DecisionRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanHistory:
-    """A plan and what became of it.
+    """Plan with its status and the decisions about it.
 
     proposed        None for a plan of the toolbox
-    approved_by     None while nobody has
-    rejected_by     likewise
-    abort           who wants it undone, and why
-    ended           how it ended; None while it has not
-    said            of the newest turn; empty where there is nothing to say
-    at              of the newest record
+    approved_by     None until it is approved
+    rejected_by     None until it is rejected
+    abort           who requested its rollback, and why
+    ended           how it ended; None until it has
+    said            text of the newest change of status; empty where there is none
+    at              time of the newest record
     """
 
     plan: Plan
@@ -85,12 +85,12 @@ class PlanHistory:
 
     @property
     def expires_at(self) -> float | None:
-        """Until when it can be approved; None for what was never proposed."""
+        """Return until when the plan can be approved; None if it was never proposed."""
         return None if self.proposed is None else self.proposed.expires_at
 
 
 def build_plan_history(records: tuple[AnyRecord, ...]) -> PlanHistory | None:
-    """None of no records."""
+    """Build the history of a plan from its records; None if there are none."""
     found: PlanHistory | None = None
     for record in records:
         found = extend_plan_history(found, record)
@@ -98,7 +98,10 @@ def build_plan_history(records: tuple[AnyRecord, ...]) -> PlanHistory | None:
 
 
 def extend_plan_history(found: PlanHistory | None, record: AnyRecord) -> PlanHistory | None:
-    """What is known of a plan once this is added; None of what was there before."""
+    """Return the history with this record added.
+
+    None for records before the one that proposes or opens the plan.
+    """
     match record:
         case PlanProposed():
             return PlanHistory(
@@ -144,8 +147,10 @@ def approve_plan(
     now: float,
     second_person: bool = True,
 ) -> PlanApproved | DecisionRefusal:
-    """What approving adds. `sha256` is of the plan that was looked at; `second_person`: nobody
-    approves what he has proposed.
+    """Return the record that approves a plan, or the reason why it cannot be approved.
+
+    sha256         hash of the plan that the approver reviewed
+    second_person  whoever proposed the plan may not approve it
     """
     found = build_plan_history(records)
     if found is None:
@@ -168,7 +173,10 @@ def approve_plan(
 def reject_plan(
     records: tuple[AnyRecord, ...], *, by: str, because: str, now: float
 ) -> PlanRejected | DecisionRefusal:
-    """What rejecting adds: also of a plan that is approved and not yet begun."""
+    """Return the record that rejects a plan, or the reason why it cannot be rejected.
+
+    An approved plan can be rejected until it begins.
+    """
     found = build_plan_history(records)
     if found is None:
         return DecisionRefusal.UNKNOWN
@@ -180,7 +188,10 @@ def reject_plan(
 def withdraw_plan(
     records: tuple[AnyRecord, ...], *, void: bool, said: str, now: float
 ) -> PlanLapsed | DecisionRefusal:
-    """What becomes of a plan that is not wanted any more, unless it has begun."""
+    """Return the record that withdraws a plan no longer needed, or why it cannot be withdrawn.
+
+    A plan that has begun cannot be withdrawn.
+    """
     found = build_plan_history(records)
     if found is None:
         return DecisionRefusal.UNKNOWN
@@ -192,7 +203,10 @@ def withdraw_plan(
 def request_abort(
     records: tuple[AnyRecord, ...], *, by: str, because: str, now: float
 ) -> AbortRequested | DecisionRefusal:
-    """What asking a plan to go back adds: of one that has begun and has not ended, once."""
+    """Return the record that requests a rollback, or the reason why none can be requested.
+
+    A running plan can be aborted, once.
+    """
     found = build_plan_history(records)
     if found is None:
         return DecisionRefusal.UNKNOWN

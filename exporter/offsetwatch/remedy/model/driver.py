@@ -1,7 +1,7 @@
-"""The seam between the engine and the world: what a driver must be able to do.
+"""Driver interface: what the engine needs to inspect and change one connector.
 
-A driver knows one way to one connector. It keeps nothing between calls, so that another process can
-go on where this one ended.
+A driver reaches one connector in one way. It keeps nothing between calls, so another process can
+continue where this one ended.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets, LocatedRawReco
 
 
 class StepStatus(StrEnum):
-    """How the world stands to a step.
+    """Status of a step, by what was found at the connector.
 
-    done        it is as the step wants it
-    ready       it is as it should be before: the step can be carried out
-    partly      some of it is as the step wants it and the rest as before: carry it out again
-    not_yet     on its way there: look again
-    foreign     neither: somebody else was here
-    impossible  it can never be carried out here, and nothing was
+    done        the step's target state is reached
+    ready       the state before the step is found: the step can be carried out
+    partly      part has the target state and the rest the state before: carry the step out again
+    not_yet     the target state is being reached: inspect again
+    foreign     neither state is found: another client has changed something
+    impossible  the step can never be carried out here, and nothing was changed
     """
 
     DONE = "done"
@@ -32,20 +32,20 @@ class StepStatus(StrEnum):
 
 
 class StepInspection(NamedTuple):
-    """What a look at the world says of a step; `said` is for people, without secrets."""
+    """Result of inspecting a step; `said` is for users, without secrets."""
 
     standing: StepStatus
     said: str
 
 
 class AttemptResult(StrEnum):
-    """What an attempt to carry a step out is worth.
+    """Result of an attempt to carry out a step.
 
-    ack         the other side says that it is done, or will be
-    retry       it says no, nothing happened, and a little later it may say yes
-    nack        it says no, nothing happened
-    failed      it says that it failed: the attempt has ended, and may have had a part of its effect
-    in_doubt    it may have happened, or may happen yet
+    ack         the other side reports that it is done, or will be
+    retry       it refuses, nothing happened, and a little later it may accept
+    nack        it refuses, and nothing happened
+    failed      it reports a failure: the attempt has ended, and may have had part of its effect
+    in_doubt    the attempt may have happened, or may yet happen
     """
 
     ACK = "ack"
@@ -56,11 +56,11 @@ class AttemptResult(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """See Answer.
+    """Outcome of an attempt; `answer` is its AttemptResult.
 
-    said        the other side's words, cleaned of secrets
-    definite    of an ack for offsets: whether the connector vouches for it (KIP-875: a connector
-                may keep offsets elsewhere, which Connect then says); None where that is no question
+    said        the other side's words, without secrets
+    definite    of an ack for offsets: whether the connector confirms them (KIP-875: a connector may
+                keep offsets elsewhere, which Connect then reports); None where that does not apply
     """
 
     answer: AttemptResult
@@ -69,26 +69,28 @@ class Outcome(NamedTuple):
 
 
 class DriverOffsets(NamedTuple):
-    """Every offset of a connector, and the records behind them where the place shows them."""
+    """Offsets of a connector, with the records behind them if the offset store shows these."""
 
     pairs: tuple[PartitionOffset, ...]
     raw: tuple[LocatedRawRecord, ...] = ()
 
 
 class Driver(Protocol):
-    """Every call may raise ClientError: of `look` and `offsets` it means that nothing is known, of
-    `carry_out` that it was not even tried (TargetUnreachable, RemoteRefusal) or is in doubt (all
-    others); a driver that can say it better returns an Outcome.
+    """Driver of one connector. Every call may raise ClientError.
+
+    From `look` and `offsets` the error means that the state is unknown. From `carry_out` it means
+    that nothing was tried (TargetUnreachable, RemoteRefusal), or that the attempt is in doubt (all
+    others). A driver that knows better returns an Outcome.
     """
 
     def identity(self) -> str | None:
-        """What the place is, to be held against `Subject.identity`."""
+        """Return the id of the cluster or storage, to be compared with `PlanSubject.identity`."""
 
     def offsets(self) -> DriverOffsets:
-        """All there are now: what `Freeze` keeps."""
+        """Return all current offsets, as `Freeze` backs them up."""
 
     def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        """How the world stands to this step; `frozen` once it is known."""
+        """Inspect the connector for this step; `frozen` is None until offsets are backed up."""
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """Try once: one request, or one transaction."""
+        """Try the step once: one request, or one transaction."""

@@ -1,8 +1,7 @@
-"""Everything a guard may want to know, gathered by others at one moment. None is unknown, and what
-is unknown denies.
+"""Facts for the guards, collected at one moment. None means unknown, and unknown denies.
 
-A guard names the facts it needs by its parameters, so no two facts have the same name, in whichever
-group they are. Times are Unix seconds; offsets of Kafka are those of records.
+A guard names the facts it needs by its parameters, so a fact's name is unique across all groups.
+Times are Unix seconds. Kafka offsets are those of records.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from offsetwatch.remedy.model.service_api import Mode
 
 
 class SubjectKind(StrEnum):
-    """What a connector is, as in Subject.kind."""
+    """Kind of a connector, as in PlanSubject.kind."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -26,11 +25,11 @@ class SubjectKind(StrEnum):
 
 
 class PoisonSignal(StrEnum):
-    """What else may speak for poison than that the position stands still.
+    """Evidence for a poison record besides a position that does not advance.
 
     status_trace        Connect shows an exception that ended a task
     frozen_offset       the committed position did not move over all failures
-    lag_growing         there is more to read than before
+    lag_growing         the lag is larger than before
     siblings_progress   other partitions of the connector advance
     probe_reproduces    our own reading of the record fails as the connector's does
     target_healthy      other connectors write to the same target, or this one to it from elsewhere
@@ -46,7 +45,7 @@ class PoisonSignal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTarget:
-    """What is to be done to whom. Known, or there is no question."""
+    """Connector and action that the guards evaluate. Always known."""
 
     connect: str
     connector: str
@@ -56,16 +55,16 @@ class ActionTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonFacts:
-    """Of this daemon.
+    """Facts of this daemon.
 
-    kill_switch     the stop file is there, or the journal says stop
-    paused          a person holds everything
-    mode_lowered    what a person has set since the configuration was read; Mode.AUTO for nothing
-    journal_ok      every record verifies, the last one is the last one written, it can be appended
-    disk_free_bytes where the journal and the backups are
-    clock_skew_s    this clock less the brokers'
-    clock_steady    wall and monotonic clock have gone on alike since the start
-    started_at      since when this process watches
+    kill_switch     the stop file exists
+    paused          an operator has paused remediation
+    mode_lowered    mode set by an operator since the configuration was read; Mode.AUTO if none was
+    journal_ok      every record verifies, none is missing at the end, and it can be appended to
+    disk_free_bytes of the disk with the journal and the backups
+    clock_skew_s    this clock minus the brokers'
+    clock_steady    wall and monotonic clock have advanced alike since the start
+    started_at      when this process began to monitor
     """
 
     kill_switch: bool | None = None
@@ -80,12 +79,12 @@ class DaemonFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFacts:
-    """Of all connectors.
+    """Facts of all connectors together.
 
-    connectors      how many there are
+    connectors      number of connectors
     unhealthy       those that have failed, are stalled or silent
-    in_remedy       those with a plan that is not over, parked ones among them; without this plan
-    storm_before    as it was at the look before
+    in_remedy       those with a plan that is not over, parked or not; without this plan
+    storm_before    mass failure as of the previous evaluation
     alike           others of the same class, target host or worker that failed within 10 minutes
     """
 
@@ -98,12 +97,12 @@ class FleetFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalFacts:
-    """From the journal (fleet_state.py).
+    """Facts from the journal (fleet_state.py).
 
-    skips           of all connectors, a week back
+    skips           of all connectors, for the last week
     remedied_at     when plans of this connector ended; () if none ever did
     breakers        those that are open
-    approved_successes  how often this action, approved by a person, was a success here
+    approved_successes  how often this action, approved by an operator, has succeeded here
     restarted_at    when this incident was answered with a restart
     records_since_skip  that this connector delivered since its last skip; not needed without one
     """
@@ -118,19 +117,19 @@ class JournalFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceFacts:
-    """Why something should be done, all of it seen by us.
+    """Facts for the action, all of them observed by offsetwatch itself.
 
-    findings        names of what is found wrong with this connector now
-    shown_since     since when people can see it
-    failure_kind    classify.FailureKind of the failure, or of what our own reading met
-    veto            a kind in its chain that vetoes, "" for none
+    findings        names of the connector's current findings
+    shown_since     when a user could first see the finding
+    failure_kind    classify.FailureKind of the failure, or of our own read of the record
+    veto            a kind in its chain of causes that vetoes a skip, "" if none does
     failures        of this kind at this position
     failing_s       from the first of them to the last
     restarts        between them
-    silent          it never failed: it stands still while everything claims to run
-    frozen_s        for how long the position has not moved
+    silent          it never failed: it does not advance although everything reports running
+    frozen_s        how long the position has not moved
     definitive      methods that each identify the record for certain
-    conflicting     methods that speak for another one, or for none
+    conflicting     methods that point to another record, or to none
     signals         that hold
     """
 
@@ -150,23 +149,23 @@ class EvidenceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorFacts:
-    """As it was when the plan was made, and as it is.
+    """Facts of the connector: `..._planned` when the plan was made, all others now.
 
-    connect_version     as `GET /` tells it, without what follows a letter
-    offsets_api         its offsets could be asked for (KIP-875)
-    operator_managed    something else sets it back; None where nobody can tell
-    resource_problem    what speaks against a change of the resource that an operator goes by; ""
-                        where nothing does
+    connect_version     as `GET /` reports it, up to the first letter
+    offsets_api         its offsets could be queried (KIP-875)
+    operator_managed    another program reverts changes of it; None if unknown
+    resource_problem    what prevents a change of the resource that an operator reconciles; "" if
+                        nothing does
     class_name          connector.class
-    tasks               when it runs
+    tasks               while it runs
     partitions          source partitions, or topic partitions of its group
     state               `running`, `paused`, `stopped`, `failed`, `unassigned`, now
-    tasks_now           by `GET /tasks` and by `/status`, the more of the two
-    group_members       of a sink, the more of two looks some seconds apart
-    identity...         of the place: Subject.identity
+    tasks_now           the larger count of `GET /tasks` and `/status`
+    group_members       of a sink, the larger count of two queries some seconds apart
+    identity...         id of the cluster or storage: PlanSubject.identity
     config...           sha256 of its configuration
-    incarnation...      what differs where it was deleted and created again
-    token...            of what others asked Connect to do with it; what this plan did is left out
+    incarnation...      differs if it was deleted and created again
+    token...            state that other clients requested of Connect, without this plan's own stop
     read_at             when the newest of these was read
     """
 
@@ -193,26 +192,28 @@ class ConnectorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetFacts:
-    """Of the partition that is to be altered. `next` counts as a consumer does, whatever the
-    connector stores: of a sink what it has committed, of MirrorMaker the one after what it stored.
+    """Facts of the partition that is to be altered.
+
+    `next` is the next offset to read, as a consumer counts, whatever the connector stores: for a
+    sink its committed offset, for MirrorMaker the one after its stored offset.
 
     fence_planned, fence_now    the whole stored offset, JSON with sorted keys
-    next_now        what is read next as it stands
-    next_wanted     what would be read next after the change
-    poison          the record that is to be skipped
-    first_existing  the first record at or after next_now
+    next_now        next offset to read now
+    next_wanted     next offset to read after the change
+    poison          offset of the record that is to be skipped
+    first_existing  offset of the first record at or after next_now
     earliest        of the log
     log_end         of the log
-    readable_end    where this connector's consumer has to stop: the last stable offset where it
-                    reads committed records only, else the log end
+    readable_end    where this connector's consumer has to stop: the last stable offset if it reads
+                    committed records only, else the log end
     topic_id_planned, topic_id_now      of the topic that is read
     bounds_read_at  when these were read
-    raw_keys        under how many different keys the source partition is stored
+    raw_keys        number of different keys under which the source partition is stored
     key_canonical   that key is the one that Connect would write
-    tail_behind     records of the offsets topic that were there when asked and are not read yet;
-                    of a sink 0, its group is asked
-    views_agree     the tail, or the group, says what Connect's REST API says
-    quiet_s         for how long nothing of this connector was written
+    tail_behind     records of the offsets topic that existed at the query and are not yet read; 0
+                    for a sink, whose group is queried
+    views_agree     the tail, or the group, agrees with Connect's REST API
+    quiet_s         how long nothing of this connector was written
     """
 
     fence_planned: str | None = None
@@ -236,9 +237,9 @@ class OffsetFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanApproval:
-    """That a person wants the plan of this hash.
+    """Approval of the plan with this hash by an operator.
 
-    not_before  when the cool-down is over that the plan waits for; 0 if it waits for none
+    not_before  when the cool-down that the plan waits for ends; 0 if it waits for none
     """
 
     by: str
@@ -249,17 +250,17 @@ class PlanApproval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFacts:
-    """The plan itself, from its proposal on.
+    """Facts of the plan itself, from its proposal on.
 
-    created_at, created_by  `detector` where nobody asked for it
-    plan_sha256     as it is in the journal
-    policy_sha256   of the policy that it was made under
-    records         that it skips
-    approval        None for none: no person has approved it
+    created_at, created_by  `detector` for the daemon's own plans
+    plan_sha256     as in the journal
+    policy_sha256   of the policy under which it was made
+    records         number of records that it skips
+    approval        None if no operator has approved it
     record_sha256   of the record as it was found
-    receipt_sha256  of its copy, read back
-    backup_verified all offsets were written down, and read back the same
-    stopped_at      when the connector was asked to stop
+    receipt_sha256  of the record's copy, read back
+    backup_verified all offsets were backed up, and read back the same
+    stopped_at      when the connector was requested to stop
     """
 
     created_at: float | None = None
@@ -276,7 +277,7 @@ class PlanFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardFacts:
-    """See the module."""
+    """Facts of one evaluation of the guards, in groups."""
 
     now: float
     target: ActionTarget
@@ -289,7 +290,7 @@ class GuardFacts:
     plan: PlanFacts = PlanFacts()
 
     def by_name(self) -> dict[str, Any]:
-        """Every fact under its own name."""
+        """Return every fact by its own name."""
         found: dict[str, Any] = {"now": self.now}
         for each in fields(self)[1:]:
             group = getattr(self, each.name)

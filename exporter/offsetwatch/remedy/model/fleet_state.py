@@ -1,9 +1,8 @@
-"""What the whole journal says that guards ask for: what was skipped and restarted and when, what a
-person has set, which breakers are open, whom we hold stopped.
+"""State of all connectors, folded from the journal: skips, restarts, mode, pause, breakers, stops.
 
-Pure. Taken in record by record, in order, so that it costs nothing to keep up; whoever starts anew
-takes in all of them and stands at the same place. A breaker is never written down as opened: that
-it is follows from how plans ended, so that no crash can come in between.
+Pure. Records are applied one by one, in order, so keeping up costs nothing; a process that starts
+again applies all of them and has the same state. The opening of a breaker after a plan is never
+recorded: it follows from how the plan ended, so no crash can come in between.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ ConnectorKey = tuple[str, str]  # place, connector
 
 @dataclass(frozen=True, slots=True)
 class RecordSkip:
-    """A record that was skipped, or may have been. `at`: when it was asked for."""
+    """Record that was skipped, or may have been; `at` is when the skip was requested."""
 
     at: float
     plan_id: str
@@ -64,7 +63,10 @@ class RecordSkip:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRestart:
-    """A restart that was requested. `incident`: the key of what it answers; "" of an operator's."""
+    """Restart that was requested.
+
+    incident    key of the incident that it answers; "" for an operator's restart
+    """
 
     at: float
     whose: ConnectorKey
@@ -73,7 +75,10 @@ class ConnectorRestart:
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Open until a person closes it. `scope`: `place/connector`."""
+    """Breaker that stays open until an operator closes it.
+
+    scope   `CONNECT/CONNECTOR`, or `*` for all connectors
+    """
 
     scope: str
     opened_at: float
@@ -82,7 +87,10 @@ class Breaker:
 
 @dataclass(slots=True)
 class _PlanLifecycle:
-    """A plan so far. `stopped_at`: since when we hold its connector stopped, or may."""
+    """Plan with its progress so far.
+
+    stopped_at  since when the plan has, or may have, stopped its connector
+    """
 
     plan: Plan
     approved_by: str | None = None
@@ -95,7 +103,7 @@ class _PlanLifecycle:
 
 @dataclass(slots=True)
 class FleetState:
-    """See the module. `successes` are those that a person had approved."""
+    """State of all connectors; `successes` counts plans that an operator had approved."""
 
     seq: int = 0
     mode: ModeSet | None = None
@@ -113,26 +121,26 @@ class FleetState:
     # --- what guards ask -------------------------------------------------------------------------
 
     def paused(self, now: float) -> PauseSet | None:
-        """Who holds everything; None while nobody does."""
+        """Return the pause that is in force; None if there is none."""
         pause = self.pause
         if pause is None or not pause.paused or (pause.until is not None and now >= pause.until):
             return None
         return pause
 
     def at_work(self) -> frozenset[ConnectorKey]:
-        """Whose plans have begun and are not over; parked ones among them."""
+        """Return the connectors with a plan that has begun and is not over, parked or not."""
         return frozenset(
             _connector_key_of(live.plan) for live in self._lives.values() if live.begun
         )
 
     def parked(self) -> frozenset[ConnectorKey]:
-        """Of these, those that a person must decide."""
+        """Return the connectors with a parked plan, which an operator must decide."""
         return frozenset(
             _connector_key_of(live.plan) for live in self._lives.values() if live.parked
         )
 
     def proposed(self) -> dict[str, Plan]:
-        """Plans that nobody has decided yet."""
+        """Return the plans that are not decided yet."""
         return {
             plan_id: plan_lifecycle.plan
             for plan_id, plan_lifecycle in self._lives.items()
@@ -140,7 +148,7 @@ class FleetState:
         }
 
     def approved(self) -> dict[str, Plan]:
-        """Plans that may begin, in the order of their proposals."""
+        """Return the approved plans that have not begun, in the order of their proposals."""
         return {
             plan_id: plan_lifecycle.plan
             for plan_id, plan_lifecycle in self._lives.items()
@@ -148,8 +156,9 @@ class FleetState:
         }
 
     def not_before(self, plan: Plan, cool_down_s: float) -> float:
-        """Return when the cool-down after the connector's last plan is over, in Unix seconds; 0 of
-        a plan that no cool-down holds back: a restart, a stop, or an operator's own.
+        """Return when the cool-down after the connector's last plan ends, in Unix seconds.
+
+        0 for a plan without cool-down: a restart, a stop, or an operator's own.
         """
         ended_at = self.ended_at.get(_connector_key_of(plan))
         if ended_at is None or plan.created_by != DETECTOR or plan.remedy is None:
@@ -157,8 +166,9 @@ class FleetState:
         return ended_at + cool_down_s if plan.remedy.action is Action.SKIP_ONE else 0.0
 
     def stopped_by_us(self) -> dict[ConnectorKey, float]:
-        """Whom we hold stopped, or may, since when: until it was seen to run again, or a person
-        has taken over.
+        """Return the connectors that a plan has, or may have, stopped, with the time of the stop.
+
+        Each is listed until it is verified to run again, or an operator has taken over.
         """
         found = {key: moment for key, (moment, _) in self._held.items()}
         for live in self._lives.values():
@@ -168,12 +178,13 @@ class FleetState:
         return found
 
     def holding(self, stopped: Collection[ConnectorKey]) -> frozenset[str]:
-        """Incidents that were answered with a stop, of those connectors that still are."""
+        """Return the incidents answered with a stop whose connectors are still stopped."""
         return frozenset(incident for key, (_, incident) in self._held.items() if key in stopped)
 
     def bounds(self) -> tuple[object, ...]:
-        """What guards ask that people and other plans may change at any moment: where this is the
-        same as before, so is what they said of it.
+        """Return the guards' inputs that operators and other plans may change at any moment.
+
+        While this is unchanged, what the guards derived from it is valid.
         """
         return (
             self.mode,
@@ -188,7 +199,7 @@ class FleetState:
     # --- taking in -------------------------------------------------------------------------------
 
     def take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
-        """The next record of the journal."""
+        """Apply the next record of the journal."""
         self.seq = seq
         match record:
             case ModeSet():
@@ -325,8 +336,9 @@ def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:
 
 
 def _is_manual_restart(plan_lifecycle: _PlanLifecycle, record: StepVerified) -> bool:
-    """Return whether a restart of tasks is done that the toolbox was asked for: no incident is
-    known of it, and one that is there may have outlived it.
+    """Return whether an operator's restart of tasks with the toolbox is done.
+
+    It names no incident, and one that exists may have outlasted it.
     """
     if record.undoing or plan_lifecycle.plan.remedy is not None:
         return False
@@ -335,8 +347,9 @@ def _is_manual_restart(plan_lifecycle: _PlanLifecycle, record: StepVerified) -> 
 
 
 def _is_running_again(plan_lifecycle: _PlanLifecycle, record: StepVerified) -> bool:
-    """Whether what was verified is that a connector we stopped is no longer so. On the way back it
-    is the last step that says it, and the end of the plan with it.
+    """Check whether the verified step shows that a connector stopped by the plan no longer is.
+
+    In a rollback this is the last step, and the end of the plan shows it.
     """
     if record.undoing:
         return False

@@ -1,4 +1,4 @@
-"""What a guard can say, and when it is asked. Read by guards.py and by every guard."""
+"""Answers of guards (pass, deny, unknown), and the stages at which guards are evaluated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class GuardResult(StrEnum):
-    """Unknown denies, too."""
+    """Result of a guard. `UNKNOWN` denies, too."""
 
     PASS = "pass"  # noqa: S105 - no password
     DENY = "deny"
@@ -16,11 +16,11 @@ class GuardResult(StrEnum):
 
 
 class Stage(StrEnum):
-    """When guards are asked.
+    """Stage of a plan at which guards are evaluated.
 
-    plan    before a plan is made of an incident
+    plan    before a plan is made for an incident
     admit   before its first step, when connector and budget are about to be taken
-    alter   before the offset is changed, while the connector stands still
+    alter   before the offset is changed, while the connector is stopped
     """
 
     PLAN = "plan"
@@ -30,11 +30,11 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GuardAnswer:
-    """What one guard said.
+    """Answer of one guard.
 
-    guard   its name, which stays
+    guard   its name, which never changes
     number  as in the table of guards
-    said    the fact it rests on, for people; without secrets
+    said    the fact it rests on, for users; without secrets
     """
 
     guard: str
@@ -44,27 +44,30 @@ class GuardAnswer:
 
 
 class GuardReply(NamedTuple):
-    """What a guard's own function says."""
+    """Reply of a guard's function: result and text."""
 
     answer: GuardResult
     said: str
 
 
 def reply_pass_if(said: str, *, if_: bool) -> GuardReply:
-    """Passes if so. `said` is true either way: it says what is, beside what has to be."""
+    """Return a pass if `if_` holds, else a denial.
+
+    `said` is true in both cases: it states the actual value beside the required one.
+    """
     return GuardReply(GuardResult.PASS if if_ else GuardResult.DENY, said)
 
 
 def reply_pass(said: str) -> GuardReply:
-    """Nothing speaks against it."""
+    """Return a pass."""
     return GuardReply(GuardResult.PASS, said)
 
 
 def reply_deny(said: str) -> GuardReply:
-    """This speaks against it."""
+    """Return a denial."""
     return GuardReply(GuardResult.DENY, said)
 
 
 def reply_unknown(said: str) -> GuardReply:
-    """Nothing tells, and so it denies."""
+    """Return an unknown result, which denies."""
     return GuardReply(GuardResult.UNKNOWN, said)

@@ -1,8 +1,8 @@
-"""What may want a remedy, out of what was judged: the findings that an action could answer.
+"""Incidents: findings and failures that a remediation action could answer.
 
-Pure. An incident is nothing but a reason to look: evidence is gathered afterwards, and read anew.
-Its key stays the same while the trouble is the same, over restarts too, and is another one once the
-connector has got past it.
+Pure. An incident is only a reason to inspect: its evidence is gathered afterwards, and read again.
+Its key stays the same while the problem lasts, over restarts too, and changes once the connector
+has got past it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from offsetwatch.state.snapshot import ConnectorView, Snapshot
 
 
 class IncidentKind(StrEnum):
-    """What sort of trouble it is.
+    """Kind of an incident.
 
     failed    tasks, or the connector itself, have failed
-    frozen    everything claims to run and nothing moves (MirrorMaker 2 that reads what it cannot)
-    harmful   going on does harm: a finding that configuration wants a stop for
+    frozen    everything reports running and nothing moves (MirrorMaker 2 with an unreadable record)
+    harmful   continuing does harm: a finding for which the configuration requires a stop
     """
 
     FAILED = "failed"
@@ -32,13 +32,13 @@ class IncidentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """See the module.
+    """Problem of one connector that a remediation action could answer.
 
-    finding    the name of what it was made of
-    said       why, without what changes while it lasts: the finding counts, and the plan
+    finding    name of the finding that it was made of
+    said       the reason, without values that change while it lasts; finding and plan have these
     since      when it was first found
-    runs       of one that failed: its tasks' runs of failures
-    shows      whether it can be seen right now
+    runs       of a failed connector: the runs of failures of its tasks
+    shows      whether it is visible right now
     """
 
     key: str
@@ -53,7 +53,7 @@ class Incident:
 
     @property
     def worst(self) -> FailureRun | None:
-        """The longest of its runs."""
+        """Return the longest run of failures; None if there is none."""
         return max(self.runs, key=lambda run: run.count, default=None)
 
 
@@ -61,7 +61,7 @@ _SILENT_STALL: Final = FindingName.MM2_SILENT_STALL
 
 
 def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ...]:
-    """Every one there is now, the oldest first.
+    """Return all current incidents, the oldest first.
 
     stop_on   names of findings that a stop may answer
     """
@@ -82,8 +82,10 @@ def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Inciden
 
 
 def _build_failure_incident(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:
-    """Of a connector that fails, or did so lately: one that was just started again shows nothing,
-    and is in the same trouble until it has run for a while.
+    """Build the incident of a connector that fails, or has failed recently.
+
+    A connector that was just restarted shows nothing, and has the same incident until it has run
+    for a while.
     """
     tasks = any(task.state == "failed" for task in view.tasks)
     worst = max(runs, key=lambda run: run.count)
@@ -124,7 +126,7 @@ def _build_finding_incident(finding: Finding, stop_on: frozenset[str]) -> Incide
 
 
 def find_unhealthy_connectors(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """Connectors that are not as they should be: failed, or with a failed task."""
+    """Return the connectors that have failed, or have a failed task."""
     return frozenset(
         (view.connect_cluster, view.name)
         for view in snapshot.connectors
@@ -133,8 +135,9 @@ def find_unhealthy_connectors(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def is_target(kind: ConnectorKind, class_name: str) -> bool:
-    """Whether a remedy is ever for such a connector: MirrorMaker's checkpoints and heartbeats have
-    no progress of their own.
+    """Check whether a connector can be remediated at all.
+
+    MirrorMaker's checkpoint and heartbeat connectors cannot: they have no progress of their own.
     """
     simple = class_name.rpartition(".")[2]
     if kind is ConnectorKind.UNKNOWN:

@@ -1,7 +1,7 @@
-"""What the journal says of a plan, one record for each thing that was decided or learnt.
+"""Records of the journal, one for each thing that was decided or learnt about a plan.
 
-Written by the engine's moves, folded by judge/progress/tracker.py. No record holds a connector's
-configuration.
+The engine's moves append the records of its steps; engine/progress.py, approval.py and
+fleet_state.py fold them. No record holds a connector's configuration.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets, Plan
 
 
 class PlanEnding(StrEnum):
-    """How a plan stands when nobody works on it any more. Parked and in doubt hold the lock.
+    """Ending of a plan that no process works on any more. Parked and in doubt keep the lock.
 
-    succeeded   everything is as the plan wants it
+    succeeded   everything is as the plan requires
     restored    something was begun, and is as it was before
     unchanged   nothing was begun
-    parked      a person must decide
-    in_doubt    something asked for does not show and may yet happen: a person must look
-    resolved    a person has closed it
-    ineffective the record was skipped, and the connector was not seen to get past it
+    parked      an operator must decide
+    in_doubt    a request shows no effect and may yet take it: an operator must inspect
+    resolved    an operator has closed it
+    ineffective the record was skipped, and the connector was not observed to get past it
     """
 
     SUCCEEDED = "succeeded"
@@ -38,14 +38,14 @@ class PlanEnding(StrEnum):
 
 
 class PlanFailureCause(StrEnum):
-    """Why a plan did not go on.
+    """Cause for which a plan did not go on.
 
-    refused         the other side says no, or it cannot be done here
-    changed         the world is not what the plan was made for
-    timed_out       it did not come about in time
-    unreachable     nothing could be seen
-    unauthorised    we are not allowed to
-    interrupted     whoever carried it out was stopped
+    refused         the other side refuses, or it cannot be done here
+    changed         what the plan was made for has changed
+    timed_out       the effect did not show in time
+    unreachable     the state could not be read
+    unauthorised    our credentials do not allow it
+    interrupted     the process that carried it out was stopped
     """
 
     REFUSED = "refused"
@@ -57,36 +57,36 @@ class PlanFailureCause(StrEnum):
 
 
 class JournalRecord(msgspec.Struct, frozen=True, kw_only=True, tag_field="record"):
-    """`at` is Unix seconds, by the clock of whoever wrote it."""
+    """Record of the journal; `at` is Unix seconds, by the clock of its writer."""
 
     at: float
 
 
 class PlanOpened(JournalRecord, frozen=True, tag="opened"):
-    """A plan is to be carried out; its place and connector are locked from here on."""
+    """Start of a plan: it is to be carried out, and locks its connector from here on."""
 
     plan: Plan
 
 
 class PlanResumed(JournalRecord, frozen=True, tag="resumed"):
-    """Another process goes on with it. A request without an answer before this has none."""
+    """Takeover of a plan by another process. An unanswered request before this stays unanswered."""
 
 
 class OffsetsBackedUp(JournalRecord, frozen=True, tag="kept"):
-    """All offsets, looked up and backed up."""
+    """All offsets of the connector, read and backed up."""
 
     frozen: FrozenOffsets
 
 
 class StepIntended(JournalRecord, frozen=True, tag="intended"):
-    """The step is about to be tried: from here on it may have happened."""
+    """Intent to try a step: from here on it may have happened."""
 
     index: int
     undoing: bool
 
 
 class StepAnswered(JournalRecord, frozen=True, tag="answered"):
-    """What that try was worth."""
+    """Result of the attempt that was intended before."""
 
     answer: AttemptResult
     said: str
@@ -94,7 +94,7 @@ class StepAnswered(JournalRecord, frozen=True, tag="answered"):
 
 
 class StepVerified(JournalRecord, frozen=True, tag="verified"):
-    """The world was seen to be as the step wants it."""
+    """Verification that the state is as the step requires."""
 
     index: int
     undoing: bool
@@ -102,7 +102,7 @@ class StepVerified(JournalRecord, frozen=True, tag="verified"):
 
 
 class RollbackStarted(JournalRecord, frozen=True, tag="turned"):
-    """From here on the way back: these steps."""
+    """Start of the rollback, with its steps."""
 
     steps: tuple[AnyStep, ...]
     cause: PlanFailureCause
@@ -110,7 +110,7 @@ class RollbackStarted(JournalRecord, frozen=True, tag="turned"):
 
 
 class PlanParked(JournalRecord, frozen=True, tag="parked"):
-    """Nothing more is done by itself; place and connector stay locked."""
+    """Parking of a plan: it needs an operator, and keeps its connector locked."""
 
     ending: PlanEnding
     cause: PlanFailureCause
@@ -118,7 +118,7 @@ class PlanParked(JournalRecord, frozen=True, tag="parked"):
 
 
 class PlanEnded(JournalRecord, frozen=True, tag="ended"):
-    """It is over; place and connector are free again."""
+    """End of a plan: its connector is unlocked."""
 
     ending: PlanEnding
     said: str
@@ -142,7 +142,7 @@ StepRecord = (
 
 
 class GuardAnswerRecord(msgspec.Struct, frozen=True):
-    """What a guard said (guards.py)."""
+    """Answer of a guard (guards/), as the journal has it."""
 
     number: int
     guard: str
@@ -151,11 +151,11 @@ class GuardAnswerRecord(msgspec.Struct, frozen=True):
 
 
 class PlanProposed(JournalRecord, frozen=True, tag="proposed"):
-    """A plan that somebody may approve. Nothing is locked by it.
+    """Proposal of a plan, to be approved. It locks nothing.
 
-    because         why a person wants it; empty where nobody asked
-    key             the person's own word for the wish: asked again under it, it is this plan
-    asked_sha256    of the wish, to be told from another one under the same key
+    because         why an operator requests it; empty for the daemon's own
+    key             the requester's idempotency key: a repeated request with it means this plan
+    asked_sha256    of the request, to distinguish another one with the same key
     """
 
     plan: Plan
@@ -168,8 +168,9 @@ class PlanProposed(JournalRecord, frozen=True, tag="proposed"):
 
 
 class PlanApproved(JournalRecord, frozen=True, tag="approved"):
-    """It may be carried out, exactly as it was when it had this hash. `by`: a person, or `policy`
-    where configuration allows it without one.
+    """Approval to carry out the plan, exactly as it was when it had this hash.
+
+    by      an operator, or `policy` where the configuration requires no approval
     """
 
     by: str
@@ -178,21 +179,21 @@ class PlanApproved(JournalRecord, frozen=True, tag="approved"):
 
 
 class PlanRejected(JournalRecord, frozen=True, tag="rejected"):
-    """A person does not want it."""
+    """Rejection of a plan by an operator."""
 
     by: str
     because: str
 
 
 class PlanLapsed(JournalRecord, frozen=True, tag="lapsed"):
-    """It was not approved in time, or is no longer what the world needs (`void`)."""
+    """Withdrawal of a plan: it was not approved in time, or is no longer needed (`void`)."""
 
     void: bool
     said: str
 
 
 class AbortRequested(JournalRecord, frozen=True, tag="abort_asked"):
-    """A person wants a plan that is carried out to go back, as far as there is a way."""
+    """Request of an operator to roll a running plan back, as far as that is possible."""
 
     by: str
     because: str
@@ -205,7 +206,7 @@ DecisionRecord = PlanProposed | PlanApproved | PlanRejected | PlanLapsed | Abort
 
 
 class ModeSet(JournalRecord, frozen=True, tag="mode_set"):
-    """A person lowers or raises the mode; None: as configured. Never above what is configured."""
+    """Change of the mode by an operator, never above the configured one; None: as configured."""
 
     mode: str | None
     by: str
@@ -213,7 +214,10 @@ class ModeSet(JournalRecord, frozen=True, tag="mode_set"):
 
 
 class PauseSet(JournalRecord, frozen=True, tag="pause_set"):
-    """A person holds everything, until then (Unix seconds) or for good (None), or lets it go."""
+    """Pause of remediation by an operator, or its end.
+
+    until   Unix seconds; None until an operator ends it
+    """
 
     paused: bool
     until: float | None
@@ -222,7 +226,10 @@ class PauseSet(JournalRecord, frozen=True, tag="pause_set"):
 
 
 class BreakerSet(JournalRecord, frozen=True, tag="breaker_set"):
-    """A breaker opens by itself, and is closed by a person only. `scope`: `CONNECT/CONNECTOR`."""
+    """Opening or closing of a breaker. Only an operator closes one.
+
+    scope   `CONNECT/CONNECTOR`, or `*` for all connectors
+    """
 
     scope: str
     open: bool
@@ -231,7 +238,7 @@ class BreakerSet(JournalRecord, frozen=True, tag="breaker_set"):
 
 
 class IncidentDetected(JournalRecord, frozen=True, tag="incident_seen"):
-    """Something that may want a remedy was first seen."""
+    """First detection of an incident."""
 
     incident: str
     connect_cluster: str
@@ -241,17 +248,18 @@ class IncidentDetected(JournalRecord, frozen=True, tag="incident_seen"):
 
 
 class IncidentEnded(JournalRecord, frozen=True, tag="incident_over"):
-    """It was not seen any more."""
+    """End of an incident: it was not found any more."""
 
     incident: str
 
 
 class ActionRefused(JournalRecord, frozen=True, tag="refused"):
-    """Why nothing was done about it: the guards that did not let an action pass. Written when the
-    reasons change, and not at every look.
+    """Refusal of an action for an incident, with the guards that did not pass.
+
+    Written when the reasons change, and not at every evaluation.
 
     would       all guards passed, and the mode is to observe
-    recommend   what a person may do instead, a sentence each
+    recommend   what an operator may do instead, a sentence each
     """
 
     incident: str
@@ -265,9 +273,11 @@ class ActionRefused(JournalRecord, frozen=True, tag="refused"):
 
 
 class RecordReplayed(JournalRecord, frozen=True, tag="replayed"):
-    """A person writes a quarantined record back: noted before it is tried, so it may have happened.
+    """Replay of a quarantined record by an operator.
 
-    failed    it is certain that the one noted before was not written
+    It is recorded before it is tried, so it may have happened.
+
+    failed    it is certain that the replay recorded before was not written
     """
 
     receipt: str
@@ -277,7 +287,10 @@ class RecordReplayed(JournalRecord, frozen=True, tag="replayed"):
 
 
 class LeadershipTaken(JournalRecord, frozen=True, tag="led"):
-    """A replica acts from here on, and no other. `name`: as its configuration calls it."""
+    """Start of a replica's leadership: from here on only it acts.
+
+    name    as in its configuration
+    """
 
     name: str
 
@@ -302,12 +315,12 @@ _decoder: Final[msgspec.json.Decoder[AnyRecord]] = msgspec.json.Decoder(
 
 
 def encode_record(record: AnyRecord) -> bytes:
-    """Canonical: the same record is always the same bytes."""
+    """Return a record as canonical JSON: the same record gives the same bytes."""
     return msgspec.json.encode(record, order="deterministic", enc_hook=float)
 
 
 def decode_record(document: bytes) -> AnyRecord:
-    """The way back. Raises msgspec.DecodeError."""
+    """Decode the JSON of a record. Raises msgspec.DecodeError."""
     try:
         return _decoder.decode(document)
     except (UnicodeDecodeError, RecursionError) as exc:

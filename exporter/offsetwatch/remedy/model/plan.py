@@ -1,8 +1,8 @@
-"""What is to be changed, all of it, before anything is: the plan and its steps.
+"""Plan of a change, fixed before anything is changed: its subject and its steps.
 
-A plan is immutable and known by its hash. Every value in it is absolute, so that carrying a step
-out twice is carrying it out once; none is ever worked out anew later. Where an offset stands while
-its connector runs is not in it: that is looked up once the connector has stopped (`Freeze`).
+A plan is immutable and identified by its hash. Every value in it is absolute, so carrying out a
+step twice has the effect of once; no value is computed again later. Offsets of a running connector
+are not part of it: they are read once the connector has stopped (`Freeze`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from offsetwatch.model.moments import Moment, read_moment
 
 
 class RequestedState(StrEnum):
-    """What a connector can be asked to be."""
+    """State that can be requested of a connector."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -25,10 +25,10 @@ class RequestedState(StrEnum):
 
 
 class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
-    """A source partition (of a sink: a topic partition) and its offset, both JSON with sorted keys.
+    """Offset of a source partition (of a sink: a topic partition), both JSON with sorted keys.
 
-    offset      None for none: not there, or to be removed
-    key         the raw key as a task looks it up; None: in the order of a HashMap, or not known
+    offset      None if there is none, or if it is to be removed
+    key         raw key as a task looks it up; None if in HashMap order, or not known
     """
 
     partition: str
@@ -37,10 +37,10 @@ class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=Tru
 
 
 class RawOffsetRecord(msgspec.Struct, frozen=True):
-    """A record of an offsets topic, or an entry of an offsets file: the very bytes, in base64.
+    """Record of an offsets topic, or entry of an offsets file: its exact bytes, in base64.
 
-    kpartition  of the topic; None in a file
-    value       None removes
+    kpartition  partition of the topic; None in a file
+    value       None removes the offset
     """
 
     key: str
@@ -49,7 +49,7 @@ class RawOffsetRecord(msgspec.Struct, frozen=True):
 
 
 class LocatedRawRecord(RawOffsetRecord, frozen=True):
-    """A record as it was read.
+    """Raw record with where it was read.
 
     where       `kafka/topic`, or the path of a file; None in journals of before 1.0
     """
@@ -58,47 +58,50 @@ class LocatedRawRecord(RawOffsetRecord, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="step"):
-    """One change of the outside world, or one look at it."""
+    """Step of a plan: one change, or one inspection."""
 
 
 class ToState(Step, frozen=True, tag="to_state"):
-    """Ask for a state and wait until connector and tasks are in it."""
+    """Request of a state; it waits until connector and tasks are in it."""
 
     state: RequestedState
 
 
 class Settle(Step, frozen=True, tag="settle"):
-    """Wait until nothing of the connector is written any more: a task's last commit may come after
-    it has stopped, and a sink's group empties after its consumers have left.
+    """Wait until nothing of the connector is written any more.
 
-    quiet_s     for how long nothing was written; None for what the driver holds to be enough
+    A task's last commit may come after it has stopped, and a sink's group empties after its
+    consumers have left.
+
+    quiet_s     how long nothing was written; None for the driver's own default
     """
 
     quiet_s: float | None = None
 
 
 class Freeze(Step, frozen=True, tag="freeze"):
-    """Look all offsets of the connector up, and back them up: what every later step is held
-    against, and what is put back if one fails. Writes a file of ours and nothing else.
+    """Backup of all offsets of the stopped connector; writes only our own file.
+
+    Every later step is compared with these offsets, and they are restored if one fails.
     """
 
 
 class Alter(Step, frozen=True, tag="alter"):
-    """Give these partitions these offsets; the others stay."""
+    """Change of the offsets of these partitions; the others stay."""
 
     pairs: tuple[PartitionOffset, ...]
 
 
 class Reset(Step, frozen=True, tag="reset"):
-    """Forget every offset of the connector."""
+    """Removal of every offset of the connector."""
 
 
 class Write(Step, frozen=True, tag="write"):
-    """Write these bytes, because Connect cannot be asked to, or is not there to be asked.
+    """Write of raw records, where Connect's REST API cannot do it or no worker is running.
 
     where       `kafka/topic`, or the path of an offsets file
-    pairs       what the partitions concerned are to hold afterwards, for the look; none where no
-                task is handed anything of these records
+    pairs       offsets that these partitions should have afterwards, for the inspection; empty if
+                no task is given anything of these records
     """
 
     where: str
@@ -107,32 +110,34 @@ class Write(Step, frozen=True, tag="write"):
 
 
 class Create(Step, frozen=True, tag="create"):
-    """Create the connector, stopped. Its configuration may hold secrets: only its hash is here, and
-    whoever carries the plan on brings the configuration again.
+    """Creation of the connector, stopped.
+
+    Its configuration may hold secrets. So the plan has only its hash, and the process that resumes
+    the plan must be given the configuration again.
     """
 
     config_sha256: str
 
 
 class Delete(Step, frozen=True, tag="delete"):
-    """Delete the connector. Its offsets stay: that is what Connect does.
+    """Deletion of the connector. Its offsets stay, as Connect leaves them.
 
-    config_sha256   only if its configuration hashes to this: what a Create of ours made, and not a
-                    namesake that somebody else created meanwhile; None for whatever it is
+    config_sha256   delete it only if its configuration has this hash: then our Create made it, and
+                    it is not another of that name created meanwhile; None for any
     """
 
     config_sha256: str | None = None
 
 
 class Restart(Step, frozen=True, tag="restart"):
-    """Restart the connector, and its tasks as asked for."""
+    """Restart of the connector, and of its tasks as requested."""
 
     include_tasks: bool = True
     only_failed: bool = False
 
 
 class DeleteTopic(Step, frozen=True, tag="delete_topic"):
-    """Delete a topic of this id, which nobody else uses."""
+    """Deletion of the topic with this id, which has no other user."""
 
     kafka: str
     topic: str
@@ -140,7 +145,7 @@ class DeleteTopic(Step, frozen=True, tag="delete_topic"):
 
 
 class RecordLocation(msgspec.Struct, frozen=True):
-    """One record of a log: where it stands, in which incarnation of the topic.
+    """Location of one record: cluster, topic and its id, partition and offset.
 
     kafka       the configured name of the cluster
     """
@@ -153,10 +158,10 @@ class RecordLocation(msgspec.Struct, frozen=True):
 
 
 class Copy(Step, frozen=True, tag="copy"):
-    """Copy a record to quarantine before it is skipped. Nothing of the connector is changed.
+    """Copy of a record to quarantine before it is skipped. The connector is not changed.
 
-    sha256      of the record (clients.records_read): what is there must still be that record
-    skip_key    under which the copy is found again; see Remedy
+    sha256      of the record (RawRecord.sha256 in model/records.py); the topic must still have it
+    skip_key    under which the copy is found again; see RemediationContext
     to          `kafka/topic`, or the path of a folder
     """
 
@@ -168,19 +173,21 @@ class Copy(Step, frozen=True, tag="copy"):
 
 
 class Expect(Step, frozen=True, tag="expect"):
-    """Go on only if these source partitions have exactly these offsets, now that the connector
-    stands still: Connect itself has no compare-and-set.
+    """Check that these source partitions have exactly these offsets, else the plan fails.
+
+    It runs once the connector is stopped: Connect itself has no compare-and-set.
     """
 
     pairs: tuple[PartitionOffset, ...]
 
 
 class Prove(Step, frozen=True, tag="prove"):
-    """See the connector get past the record that was skipped, or find nothing more to read, and
-    run for `quiet_s` without failing.
+    """Check that the connector gets past the skipped record, or has nothing more to read.
 
-    pair        the partition and the offset that it was given
-    record      what was skipped
+    It must also run for `quiet_s` without failing.
+
+    pair        partition and its new offset
+    record      the skipped record
     """
 
     pair: PartitionOffset
@@ -189,8 +196,9 @@ class Prove(Step, frozen=True, tag="prove"):
 
 
 class Watch(Step, frozen=True, tag="watch"):
-    """See the connector and all of its tasks run for `quiet_s` without a failure: Connect accepts a
-    restart or a resume of what fails again a moment later.
+    """Check that the connector and all its tasks run for `quiet_s` without a failure.
+
+    Connect accepts a restart or a resume of a connector that fails again a moment later.
     """
 
     quiet_s: float
@@ -218,7 +226,7 @@ AnyStep = (
 
 
 class Action(StrEnum):
-    """All that guarded remediation does; there is no other. Only a person restores."""
+    """Actions of guarded remediation; there is no other. Only an operator requests a restore."""
 
     NOTIFY = "notify"
     RESTART_FAILED = "restart_failed"
@@ -228,17 +236,17 @@ class Action(StrEnum):
 
 
 class RemediationContext(msgspec.Struct, frozen=True):
-    """Of a plan of guarded remediation: what it answers to.
+    """Context of a plan of guarded remediation: its incident, pins and evidence.
 
     incident        its key
-    skip_key        what is skipped, whoever plans it, whenever: no record is skipped twice
+    skip_key        identifies the skip, whoever plans it and when: no record is skipped twice
     config_sha256   of the connector's configuration that it was made for
     signature       of the failure (classify.Failure); None where there was none
-    incarnation     what differs where it was deleted and created again meanwhile
-    token           of what others asked Connect to do with it until then
-    policy_sha256   of the configuration of remedies that it was made under
-    evidence        what it rests on, for people
-    stop_total_s    by when to begin to resume, after the stop was asked for
+    incarnation     differs if the connector was deleted and created again meanwhile
+    token           state that other clients had requested of Connect by then
+    policy_sha256   of the remediation policy under which it was made
+    evidence        what it rests on, for users
+    stop_total_s    latest time after the request to stop at which to begin to resume
     """
 
     action: Action
@@ -254,15 +262,16 @@ class RemediationContext(msgspec.Struct, frozen=True):
 
 
 class PlanSubject(msgspec.Struct, frozen=True):
-    """What is changed, and how it is reached.
+    """Subject of a plan: the connector, and how it is reached.
 
-    driver      `rest` or `storage`
+    driver      `rest`, `strimzi` or `storage`
     place       the configured name of the Connect cluster, or where the storage is
                 (`kafka/topic`, or the path of a file); with the connector's name the lock's name
     connector   its name
     kind        `source`, `sink` or `mirror`
-    identity    what the place must still be when a step is carried out: the id of the Kafka
-                cluster, as `GET /` or the brokers tell it; None if nothing tells
+    identity    must still be the same when a step is carried out: the id of the Kafka cluster, as
+                `GET /` or the brokers report it, or the uid of the Strimzi resource; None if
+                unknown
     """
 
     driver: str
@@ -273,14 +282,14 @@ class PlanSubject(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """See the module.
+    """Plan of a change to one connector.
 
-    verb        what a person asked for, in words
+    verb        what an operator requested, in words
     original    the state that the connector was in; None if there was none
-    final       the state that it is to end in; None if it is to end as nothing
+    final       the state that it is to end in; None if it is to be gone
     created_at  on disk in Unix seconds
-    created_by  the operating system's name of who asked; `detector` where nobody did
-    remedy      of a plan that answers to an incident; None of the toolbox's
+    created_by  operating system user or principal who requested it; `detector` for the daemon's own
+    remedy      of a plan of guarded remediation; None for one of the toolbox
     """
 
     plan_id: str
@@ -296,14 +305,14 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def sha256(self) -> str:
-        """By what it is approved, and known in the journal."""
+        """Return the hash by which the plan is approved, and known in the journal."""
         return hashlib.sha256(encode_plan(self)).hexdigest()
 
 
 class FrozenOffsets(msgspec.Struct, frozen=True):
-    """What `Freeze` found: every offset of the connector, and where that was backed up.
+    """Offsets that `Freeze` read: all of the connector, with the path of their backup.
 
-    raw         the records behind them where the place shows any (storage), to be put back as
+    raw         the records behind them if the offset store shows these (storage), to be restored as
                 they were
     """
 
@@ -322,12 +331,12 @@ class FrozenOffsets(msgspec.Struct, frozen=True):
 
 
 def encode_plan(plan: Plan) -> bytes:
-    """Canonical: the same plan is always the same bytes."""
+    """Return a plan as canonical JSON: the same plan gives the same bytes."""
     return msgspec.json.encode(plan, order="deterministic", enc_hook=float)
 
 
 def decode_plan(document: bytes) -> Plan:
-    """The way back. Raises msgspec.DecodeError."""
+    """Decode the JSON of a plan. Raises msgspec.DecodeError."""
     try:
         return msgspec.json.decode(document, type=Plan, dec_hook=read_moment)
     except (UnicodeDecodeError, RecursionError) as exc:

@@ -1,6 +1,6 @@
-"""The plans of guarded remediation: each action as absolute steps. Pure.
+"""Plan templates of guarded remediation: each action as absolute steps.
 
-There are no others: nothing here resets, deletes, or writes to a topic of Connect's.
+Pure. There are no other plans: nothing here resets, deletes, or writes to a topic of Connect's.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ QUIET_S: Final = 16.0  # a cancelled task may write once more; guards want fifte
 
 @dataclass(frozen=True, slots=True)
 class PlanHeader:
-    """What all plans have in common.
+    """Values that all plans of guarded remediation have in common.
 
-    at, by          Unix seconds, and who asked: DETECTOR where nobody did
+    at, by          Unix seconds, and the requester: DETECTOR for the daemon's own plans
     original        the state that the connector is in
-    the rest        see Remedy
+    the rest        see RemediationContext
     """
 
     plan_id: str
@@ -61,9 +61,9 @@ class PlanHeader:
 
 @dataclass(frozen=True, slots=True)
 class RecordToSkip:
-    """What is skipped: a record as it was read, and the offset before and after it, both absolute.
+    """Record to skip, as it was read, with the offsets before and after it, both absolute.
 
-    frm     what must be committed still, or nothing is changed
+    frm     must still be the committed offset, or nothing is changed
     """
 
     record: RecordLocation
@@ -74,19 +74,21 @@ class RecordToSkip:
 
 
 def compute_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
-    """Return what makes it the same skip, whoever plans it, whenever: this record, for this
-    connector of this Connect cluster.
+    """Return the key that identifies a skip, whoever plans it and when.
 
-    By ids that outlive names, where there are any. A Connect cluster has none of its own: several
-    on one Kafka cluster may have connectors of one name, and its configured name tells them apart.
+    It hashes this record, for this connector of this Connect cluster, by ids that outlive names
+    where there are any. A Connect cluster has no id of its own: several on one Kafka cluster may
+    have connectors of the same name, and the configured name of the Connect cluster distinguishes
+    them.
     """
     key = (subject.identity or "", subject.place, subject.connector)
     return _hash_fields(*key, *_list_record_fields(record))
 
 
 def compute_legacy_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
-    """Return the key of journals that did not yet tell Connect clusters on one Kafka cluster
-    apart.
+    """Return the skip key of old journals.
+
+    It does not distinguish Connect clusters on one Kafka cluster.
     """
     return _hash_fields(
         subject.identity or subject.place, subject.connector, *_list_record_fields(record)
@@ -110,7 +112,10 @@ def _hash_fields(*fields: str) -> str:
 def build_skip_plan(
     about: PlanHeader, what: RecordToSkip, *, quarantine: str, stop_total_s: float, quiet_s: float
 ) -> Plan:
-    """Copy a record, stop, set the offset behind it if it still stands before it, and run again."""
+    """Build a plan that copies a record, stops the connector, skips the record and resumes.
+
+    The offset is set behind the record only if it is still before it.
+    """
     record = what.record
     key = compute_skip_key(about.subject, record)
     steps: tuple[AnyStep, ...] = (
@@ -130,7 +135,7 @@ def build_skip_plan(
 
 
 def build_stop_plan(about: PlanHeader) -> Plan:
-    """Stop it, and leave it so until a person acts."""
+    """Build a plan that stops the connector until an operator acts."""
     verb = f"stop {about.subject.connector} until a person acts"
     steps = (ToState(RequestedState.STOPPED),)
     return _build_plan(
@@ -139,7 +144,7 @@ def build_stop_plan(about: PlanHeader) -> Plan:
 
 
 def build_restart_plan(about: PlanHeader) -> Plan:
-    """Restart what has failed of it, once, and watch whether it runs."""
+    """Build a plan that restarts what has failed, once, and checks that it keeps running."""
     verb = f"restart what has failed of {about.subject.connector}"
     steps = (Restart(include_tasks=True, only_failed=True), Watch(RESTART_QUIET_S))
     return _build_plan(
@@ -148,7 +153,7 @@ def build_restart_plan(about: PlanHeader) -> Plan:
 
 
 def build_restore_plan(about: PlanHeader, pairs: tuple[PartitionOffset, ...], backup: str) -> Plan:
-    """Give it the offsets of a backup again."""
+    """Build a plan that sets the offsets of a backup again."""
     stop: tuple[AnyStep, ...] = (
         ToState(RequestedState.STOPPED),
         Settle(QUIET_S),

@@ -1,7 +1,7 @@
-"""What configuration and the past allow: modes, selectors, budgets, storms, freezes.
+"""Policy of remediation: which actions are allowed by mode, selectors, budgets and windows.
 
-Pure: `now` (Unix seconds) is an argument, and what must be remembered between two moments is passed
-in and out. remedy/policy_settings.py makes a Policy of a configuration; guards.py asks it.
+Pure: `now` (Unix seconds) is an argument, and state between two calls is passed in and out.
+remedy/policy_settings.py builds a Policy from the configuration; remedy/guards evaluates it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MASS_FAILURE_CALM_S: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Connectors for which these actions need nobody's approval.
+    """Rule that allows these actions on these connectors without approval.
 
     connectors  whole names, * stands for any characters
-    unmanaged   a person says that nobody else sets these connectors back
+    unmanaged   the configuration asserts that no other program reverts these connectors
     """
 
     connect: str
@@ -49,23 +49,23 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time zone: from each moment on so many seconds east of UTC. The first holds from ever."""
+    """Time zone as a table: (moment, seconds east of UTC since then); the first holds from ever."""
 
     offsets: tuple[tuple[float, int], ...] = ((0.0, 0),)
 
     def local(self, now: float) -> float:
-        """Seconds since 1970 on a wall clock there."""
+        """Return the zone's local time in seconds since 1970."""
         position = bisect_right([since for since, _ in self.offsets], now) - 1
         return now + self.offsets[max(position, 0)][1]
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of a day, each week.
+    """Window of time on certain days of each week.
 
     days        on which it begins, 0 for Monday
-    start_s, end_s  seconds since midnight on a wall clock; it ends on the next day where end is not
-                    after start
+    start_s, end_s  seconds since midnight, local time; it ends on the next day if end is not after
+                    start
     """
 
     days: tuple[int, ...]
@@ -74,7 +74,7 @@ class Window:
     clock: Clock = Clock()
 
     def holds(self, now: float) -> bool:
-        """Whether it is on."""
+        """Check whether `now` is inside the window."""
         day, second = divmod(int(self.clock.local(now)), _DAY_S)
         today = (day + 3) % 7  # 1970 began on a Thursday
         if self.start_s < self.end_s:
@@ -85,7 +85,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How many records may be skipped within a time."""
+    """Numbers of records that may be skipped within an hour, a day or a week."""
 
     connector_hour: int = 3
     connector_day: int = 10
@@ -96,10 +96,10 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Settings of guarded remediation; config/schema/remediation.py says what each of them means.
+    """Policy of guarded remediation; config/schema/remediation.py explains each setting.
 
-    skip_safe       classes of sinks that are known, or said, to be moved by their group's offset
-    skip_unsafe     simple names of sinks that are known not to be
+    skip_safe       classes of sinks known, or configured, to resume at their group's offset
+    skip_unsafe     simple names of sinks that are known not to
     """
 
     mode: Mode = Mode.OBSERVE
@@ -126,21 +126,22 @@ class Policy:
 
     @property
     def sha256(self) -> str:
-        """By which a plan knows that it was made under another one. Every value is plain and in
-        order, so the same policy is always the same text.
+        """Return the hash by which a plan detects that it was made under another policy.
+
+        Every value is plain and in order, so the same policy has the same hash.
         """
         return hashlib.sha256(repr(self).encode()).hexdigest()
 
     def allowed(self, connect: str, connector: str, action: Action) -> bool:
-        """Whether this needs nobody's approval here. Nothing is allowed that is not named."""
+        """Check whether this action needs no approval here. Only what a rule names is allowed."""
         return any(action in rule.actions for rule in self._rules(connect, connector))
 
     def listed(self, connect: str, connector: str) -> bool:
-        """Whether anything needs nobody's approval here."""
+        """Check whether any action needs no approval here."""
         return next(self._rules(connect, connector), None) is not None
 
     def unmanaged(self, connect: str, connector: str) -> bool:
-        """Whether a person has said that nobody else sets this connector back."""
+        """Check whether a rule asserts that no other program reverts this connector."""
         return any(rule.unmanaged for rule in self._rules(connect, connector))
 
     def _rules(self, connect: str, connector: str) -> Iterator[Rule]:
@@ -154,20 +155,22 @@ class Policy:
     def mode_of(
         self, connect: str, connector: str, action: Action, *, lowered_to: Mode | None = None
     ) -> Mode:
-        """How far remedy goes by itself here: the least of what is configured, what a person has
-        since lowered it to (None: nobody has), and what is allowed for this connector.
+        """Return the mode for this action on this connector.
+
+        It is the lowest of the configured mode, the one an operator has since lowered it to (None:
+        not lowered), and what the rules allow for this connector.
         """
         here = Mode.AUTO if self.allowed(connect, connector, action) else Mode.PROPOSE
         return min(self.mode, lowered_to or self.mode, here, key=_RANK.__getitem__)
 
     def data_errors(self, class_name: str) -> frozenset[str]:
-        """The exceptions by which this class of sink says that a record is bad."""
+        """Return the exceptions by which this sink class reports a bad record."""
         return frozenset(
             name for of, names in self.sink_data_errors if of == class_name for name in names
         )
 
     def frozen(self, now: float) -> str | None:
-        """Why nothing may be planned now; None if it may."""
+        """Return why no plan may be made now; None if one may."""
         if any(window.holds(now) for window in self.deny):
             return "inside a maintenance window that forbids plans"
         if self.only_in and not any(window.holds(now) for window in self.only_in):
@@ -176,7 +179,7 @@ class Policy:
 
 
 def is_selected(selector: str, name: str) -> bool:
-    """Whether a selector means this name: all of it, from its first to its last character."""
+    """Check whether a selector matches the whole name."""
     first, *others = selector.split("*")
     if not others:
         return selector == name and name != ""
@@ -195,7 +198,7 @@ def is_selected(selector: str, name: str) -> bool:
 
 
 class SinkProfile(StrEnum):
-    """Whether the group's offset says where a sink goes on."""
+    """Profile of a sink class: whether the group's offset decides where the sink resumes."""
 
     SAFE = "safe"
     UNSAFE = "unsafe"
@@ -203,7 +206,7 @@ class SinkProfile(StrEnum):
 
 
 def classify_sink(policy: Policy, class_name: str) -> SinkProfile:
-    """Of a class of sink connector. What is known to be unsafe stays so, whatever is configured."""
+    """Return the profile of a sink class. A known unsafe class stays unsafe if configured safe."""
     if class_name.rpartition(".")[2].removesuffix("Connector") in policy.skip_unsafe:
         return SinkProfile.UNSAFE
     return SinkProfile.SAFE if class_name in policy.skip_safe else SinkProfile.UNKNOWN
@@ -219,9 +222,9 @@ def find_exceeded_budget(
     key: ConnectorKey,
     now: float,
 ) -> str | None:
-    """Which budget of this connector one more skip would break; None if none.
+    """Return which budget of this connector one more skip would exceed; None if none.
 
-    held    whose plans are not over: what they skipped, or are about to, counts however old it is
+    held    connectors whose plans are not over: what these skipped, or are about to, always counts
     """
     bounds = policy.budgets
     return _find_exceeded(
@@ -237,7 +240,7 @@ def find_exceeded_budget(
 def find_exceeded_fleet_budget(
     policy: Policy, skips: Iterable[RecordSkip], held: frozenset[ConnectorKey], now: float
 ) -> str | None:
-    """The same of all connectors together."""
+    """Return which budget of all connectors together one more skip would exceed; None if none."""
     bounds = policy.budgets
     return _find_exceeded(
         list(skips),
@@ -269,7 +272,7 @@ FLEET_SCOPE: Final = "*"  # the scope of the breaker that holds everything
 
 
 def scope_of(connect: str, connector: str) -> str:
-    """The scope of a connector's own breaker, as fleet_state.py has it."""
+    """Return the scope of a connector's own breaker, as fleet_state.py has it."""
     return f"{connect}/{connector}"
 
 
@@ -278,9 +281,9 @@ def scope_of(connect: str, connector: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MassFailure:
-    """Whether too much is ill at once for remedies of single connectors.
+    """Mass failure: whether too many connectors are unhealthy to remediate single ones.
 
-    calm_since  of one that rages: since when fewer are ill; None while as many are
+    calm_since  during one: since when fewer are unhealthy; None while too many are
     """
 
     rages: bool = False
@@ -290,9 +293,10 @@ class MassFailure:
 def update_mass_failure(
     mass_failure: MassFailure, *, connectors: int, unhealthy: int, now: float
 ) -> MassFailure:
-    """The storm, now that so many of so many are unhealthy, those in remediation among them.
+    """Return the mass failure, given the numbers of all and of unhealthy connectors now.
 
-    Of a small fleet the most that may be ill is not rounded up to what would be all of it.
+    Those in remediation count as unhealthy. The limit of a small fleet is not rounded up to all of
+    its connectors.
     """
     most = max(MASS_FAILURE_FLOOR, MASS_FAILURE_SHARE * connectors)
     if unhealthy > most or (unhealthy >= MASS_FAILURE_FLOOR and 2 * unhealthy > connectors):

@@ -1,14 +1,13 @@
-"""Copies of records that are skipped: what is told with them, and how a record is put into another
-record, or into a file, and got out again exactly as it was. Pure.
+"""Quarantined copies of skipped records: how a record is stored and restored exactly. Pure.
 
-In the topic a copy has the key and the value of the record untouched. Its headers come first and in
-their order; after them those that Connect's own dead letter queue writes, for tools that know
-these; then ours, and last how many of them all are the record's own. So a record whose headers have
-names like ours, or like Connect's, comes out as it went in. The copy's own timestamp is that of
-copying: by the record's, retention would take the copy of an old record at once.
+A copy is a record of the quarantine topic or a file. In the topic, its key and value are those of
+the record. The record's headers come first, in order; then the headers that Connect's dead letter
+queue writes, for tools that know them; then ours, and last the number of headers that are the
+record's own. So a record is restored exactly even if its headers have names like ours or Connect's.
+The copy's timestamp is that of copying: with the record's, retention would delete the copy of an
+old record at once.
 
-A file is lines of JSON: what there is to tell, key and value in pieces of base64, and how many
-lines there are.
+A file is lines of JSON: the metadata, key and value in chunks of base64, and the number of lines.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ _TYPES: Final[dict[str, TimestampType]] = {"create": "create", "append": "append
 
 
 class QuarantineContext(msgspec.Struct, frozen=True):
-    """Why a record was set aside, and whose it was. Names and ids only.
+    """Context of a skipped record: its connector, plan and failure. Names and ids only.
 
-    kafka            the configured name of the cluster it came from; topic_id and cluster_id are
-                     what outlives names, as far as the brokers tell
+    kafka            the configured name of the record's cluster; topic_id and cluster_id outlive
+                     names, as far as the brokers report them
     stage            see classify.Failure
-    class_name       of what failed there, a converter or a transformation
+    class_name       of the converter or transformation that failed
     """
 
     skip_key: str
@@ -66,7 +65,7 @@ class QuarantineContext(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """A copy that was read back, and is the record.
+    """Receipt of a copy that was read back and equals the record.
 
     where       `kafka/topic-partition@offset`, or a file's path
     sha256      of the record (model.records)
@@ -82,29 +81,32 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class QuarantineStore(Protocol):
-    """Where copies are kept. Every call may raise ClientError, and OSError where files are."""
+    """Store of quarantined copies. Calls may raise ClientError, those on files OSError too."""
 
     @property
     def name(self) -> str:
-        """`kafka/topic`, or the path of a folder: what a plan says."""
+        """Return `kafka/topic`, or the path of a folder, as plans name it."""
         ...
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        """The newest copy under this key, of this record if one is named; read, and as it was
-        written. None only if there is none.
+        """Return the newest intact copy under this key, after reading it.
+
+        If `sha256` is given, only copies of that record count. None only if there is no such copy.
         """
         ...
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
-        """Copy a record, read the copy back and compare: what has no receipt is not kept. After an
-        Ambiguous error the copy may be there, or come yet: `find` tells. Twice does no harm.
+        """Copy a record, read the copy back and compare it. Only a copy with a receipt counts.
+
+        After an AmbiguousOutcome the copy may exist, or appear later; `find` shows it. A second
+        copy does no harm.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedRecord:
-    """A record that was got out of its copy again, exactly."""
+    """Record that was restored exactly from its copy, with its context."""
 
     record: RawRecord
     about: QuarantineContext
@@ -112,17 +114,17 @@ class QuarantinedRecord:
 
 @dataclass(frozen=True, slots=True)
 class DamagedCopy:
-    """A copy that is not what was written."""
+    """Copy that differs from what was written."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedCopy:
-    """A copy, as it is listed: without the record's bytes.
+    """Copy as it is listed, without the record's bytes.
 
     record      where it came from: topic, partition, offset
-    problem     why it is not what was written; None if it is
+    problem     why it differs from what was written; None if it is intact
     """
 
     id: str
@@ -134,17 +136,20 @@ class QuarantinedCopy:
 
 
 def compute_receipt_id(skip_key: str, sha256: str) -> str:
-    """By which a person names a copy; copies of one record for one skip have the same."""
+    """Return the id by which an operator names a copy.
+
+    Copies of one record for one skip have the same id.
+    """
     return f"{compute_key_id(skip_key)}{sha256[: ID_CHARS // 2]}"
 
 
 def compute_key_id(skip_key: str) -> str:
-    """How the ids of all copies under this key begin."""
+    """Return the prefix that the ids of all copies under this key share."""
     return _sha256(skip_key.encode())[: ID_CHARS // 2]
 
 
 def choose_partition(skip_key: str, partitions: int) -> int:
-    """In which partition of the topic a copy is to be looked for."""
+    """Return the partition of the quarantine topic that holds copies under this key."""
     return int(_sha256(skip_key.encode())[:16], 16) % partitions
 
 
@@ -156,7 +161,7 @@ def _sha256(part: bytes) -> str:
 
 
 def build_copy_headers(record: RawRecord, about: QuarantineContext) -> Headers:
-    """The headers of the copy; its key and value are the record's."""
+    """Build the headers of the copy; its key and value are the record's."""
     stage = about.stage if about.stage is None else _CONNECT_STAGES.get(about.stage, about.stage)
     connect: tuple[tuple[str, str | None], ...] = (
         ("topic", record.topic),
@@ -201,7 +206,7 @@ def build_copy_headers(record: RawRecord, about: QuarantineContext) -> Headers:
 
 
 def rebuild_record(copy: RawRecord) -> QuarantinedRecord | DamagedCopy | None:
-    """The record that a copy was made of; None for what is no copy of ours at all."""
+    """Restore the record from a copy; None if this is no copy of ours."""
     if not copy.headers or copy.headers[-1][0] != COUNT_HEADER:
         return None
     try:
@@ -222,7 +227,7 @@ def rebuild_record(copy: RawRecord) -> QuarantinedRecord | DamagedCopy | None:
 
 
 def _parse_headers(headers: Headers) -> dict[str, str | None]:
-    """Ours and Connect's, by name. Raises ValueError if one came twice."""
+    """Return our and Connect's headers by name. Raises ValueError if a name occurs twice."""
     told = {name: None if value is None else value.decode() for name, value in headers}
     if len(told) != len(headers):
         raise ValueError("one is there twice")
@@ -281,7 +286,7 @@ def _format_flag(given: bool) -> str:  # noqa: FBT001 - the one thing it is give
 
 
 class QuarantineFileHead(msgspec.Struct, frozen=True):
-    """The first line: all but key and value. The lengths are None for null."""
+    """First line of a file: all but key and value, whose lengths are None for null."""
 
     sha256: str
     at: float
@@ -309,7 +314,7 @@ class _EndLine(msgspec.Struct, frozen=True):
 
 
 def build_file_lines(record: RawRecord, about: QuarantineContext, moment: float) -> Iterator[bytes]:
-    """The lines of a file that holds a record."""
+    """Yield the lines of a file that holds a record."""
     yield _encode_line(
         QuarantineFileHead(
             sha256=record.sha256,
@@ -342,7 +347,7 @@ def _encode_line(what: msgspec.Struct) -> bytes:
 
 
 def parse_file_head(line: bytes) -> QuarantineFileHead | DamagedCopy:
-    """What the first line of a file tells."""
+    """Parse the first line of a file."""
     try:
         return msgspec.json.decode(line, type=QuarantineFileHead)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -350,7 +355,7 @@ def parse_file_head(line: bytes) -> QuarantineFileHead | DamagedCopy:
 
 
 def parse_file_lines(lines: Iterable[bytes]) -> QuarantinedRecord | DamagedCopy:
-    """The record that a file holds."""
+    """Restore the record from the lines of a file."""
     rest = iter(lines)
     told = parse_file_head(next(rest, b""))
     if isinstance(told, DamagedCopy):

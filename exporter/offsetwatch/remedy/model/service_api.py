@@ -1,14 +1,13 @@
-"""The desk: what people and alerts may ask of remedy, and what they can be told.
+"""Remediation API: requests of operators and alerts, and the answers to them.
 
-The control listener talks to remedy through this alone, and whoever keeps the journal implements
-it. Who may ask is settled before: `by` is the name of a principal that was recognised, whose role
-allows the call and whose scope has the connector. What cannot be done is an answer and not an
-exception; the one exception is JournalDamaged, as nothing is decided without a journal.
+The control listener uses remediation through this alone; the service on the journal implements it.
+Authorisation comes before: `by` is the name of an authenticated principal whose role allows the
+call and whose scope includes the connector. A request that cannot be fulfilled gets an answer, not
+an exception; the one exception is JournalDamaged, as nothing is decided without a journal.
 
-Three threads call it at most, at once: `hint` from one, what may take its time (`propose` and
-`verify`) from another, everything else from the third, `inventory` from each of them. Another
-process may write the same journal meanwhile: of two that decide the same thing exactly one is told
-that it did.
+At most three threads call it at the same time: `hint` from one, slow calls (`propose` and `verify`)
+from another, everything else from the third, `inventory` from each. Another process may write the
+same journal meanwhile: of two that decide the same thing, only one is answered that it did.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ class Wish(StrEnum):
 
 
 class PlanState(StrEnum):
-    """How a plan stands.
+    """State of a plan, as reported.
 
-    proposed    waits for somebody to approve it
-    approved    will be carried out as soon as its guards let it
-    running     is being carried out, or undone
-    parked      a person must decide; holds its connector
-    in_doubt    something asked for may yet happen; holds its connector
-    rejected, lapsed        nobody wanted it, or not in time; nothing was begun
-    succeeded, ineffective, restored, unchanged, resolved   over; see Ending
+    proposed    waits for approval
+    approved    will be carried out as soon as its guards pass
+    running     is being carried out, or rolled back
+    parked      an operator must decide; keeps its connector locked
+    in_doubt    a request may yet take effect; keeps its connector locked
+    rejected, lapsed        rejected, or withdrawn without approval; nothing was begun
+    succeeded, ineffective, restored, unchanged, resolved   over; see PlanEnding
     """
 
     PROPOSED = "proposed"
@@ -66,17 +65,17 @@ class Mode(StrEnum):
 
 
 class _ApiStruct(msgspec.Struct, frozen=True):
-    """`said` is for people, and without secrets."""
+    """Base of requests and answers; `said` is for users, without secrets."""
 
 
 # --- what is asked --------------------------------------------------------------------------------
 
 
 class AlertHint(_ApiStruct, frozen=True):
-    """An alert about a connector of the inventory: a reason to look there, and never evidence.
+    """Hint of an alert to inspect a connector of the inventory; never evidence.
 
-    fingerprint, starts_at, firing   which alert it is; these together are seen many times
-    topic, partition                 where it says that the trouble is, if it does
+    fingerprint, starts_at, firing   identify the alert; the same three arrive many times
+    topic, partition                 location of the problem, if the alert names one
     """
 
     fingerprint: str
@@ -89,13 +88,13 @@ class AlertHint(_ApiStruct, frozen=True):
 
 
 class PlanRequest(_ApiStruct, frozen=True):
-    """A plan that a person wants.
+    """Request of an operator for a plan.
 
     pair    of skip_one: the partition as `GET /offsets` names it, and the offset that it is to have
-            afterwards: a sink's names the record after the one that is skipped, MirrorMaker's the
-            skipped one itself. Both JSON with sorted keys.
+            afterwards: for a sink that of the record after the skipped one, for MirrorMaker that of
+            the skipped one itself. Both JSON with sorted keys.
     backup  of restore: the name of a backup, without a folder
-    key     the caller's own word for this wish: asked again under it, it is the same plan
+    key     the requester's idempotency key: a repeated request with it means the same plan
     """
 
     wish: Wish
@@ -111,12 +110,12 @@ class PlanRequest(_ApiStruct, frozen=True):
 
 
 class PlanRow(_ApiStruct, frozen=True):
-    """A plan in a list.
+    """Row of a list of plans.
 
     verb        what it does, in words
     expires_at  when it expires unless an operator approves it
-    not_before  when the cool-down is over that it waits for, approved or not; None if for none
-    cause       why it did not go on, of one that is parked or over; see records.Cause
+    not_before  when the cool-down it waits for ends, approved or not; None if it waits for none
+    cause       why it did not go on, if it is parked or over; see PlanFailureCause
     """
 
     plan_id: str
@@ -135,7 +134,7 @@ class PlanRow(_ApiStruct, frozen=True):
 
 
 class GuardAnswerRow(_ApiStruct, frozen=True):
-    """What one guard says: pass, deny or unknown, which denies."""
+    """Answer of one guard: pass, deny or unknown, which denies."""
 
     guard: str
     number: int
@@ -144,7 +143,7 @@ class GuardAnswerRow(_ApiStruct, frozen=True):
 
 
 class PlanStepRow(_ApiStruct, frozen=True):
-    """A step in words, with the exact requests it makes, and what has become of it."""
+    """Step in words, with the exact requests it makes, and its status."""
 
     step: str
     requests: tuple[str, ...]
@@ -152,7 +151,7 @@ class PlanStepRow(_ApiStruct, frozen=True):
 
 
 class PlanDetails(_ApiStruct, frozen=True):
-    """Everything about one plan. second_person: who asked for it may not approve it."""
+    """Details of one plan. second_person: whoever requested it may not approve it."""
 
     row: PlanRow
     plan: Plan
@@ -162,7 +161,7 @@ class PlanDetails(_ApiStruct, frozen=True):
 
 
 class BreakerRow(_ApiStruct, frozen=True):
-    """What stays open until a person has looked. scope: `connector/lab/orders`, `fleet`, …"""
+    """Breaker that stays open until an operator closes it. scope: `CONNECT/CONNECTOR`, or `*`."""
 
     scope: str
     opened_at: Moment
@@ -170,7 +169,7 @@ class BreakerRow(_ApiStruct, frozen=True):
 
 
 class RemediationPause(_ApiStruct, frozen=True):
-    """Nothing new is begun. until: None for until somebody ends it."""
+    """Pause, during which nothing new is begun. until: None until an operator ends it."""
 
     until: Moment | None
     by: str
@@ -179,7 +178,7 @@ class RemediationPause(_ApiStruct, frozen=True):
 
 
 class Switches(_ApiStruct, frozen=True):
-    """What a person has set, and what only a person can close."""
+    """Mode and pause that operators set, and the open breakers that only they close."""
 
     mode: Mode
     pause: RemediationPause | None
@@ -187,7 +186,7 @@ class Switches(_ApiStruct, frozen=True):
 
 
 class JournalLine(_ApiStruct, frozen=True):
-    """One record of the journal with its place in the chain; `record` is its JSON."""
+    """Record of the journal with its position in the chain; `record` is its JSON."""
 
     seq: int
     plan_id: str
@@ -197,19 +196,19 @@ class JournalLine(_ApiStruct, frozen=True):
 
 
 class JournalCheckPassed(_ApiStruct, frozen=True):
-    """The journal is what was written to it: so many records."""
+    """Result of a check that found the journal intact, with its number of records."""
 
     records: int
 
 
 class JournalCheckFailed(_ApiStruct, frozen=True):
-    """It is not; nothing is changed any more."""
+    """Result of a check that found the journal damaged; nothing is changed any more."""
 
     said: str
 
 
 class QuarantineRow(_ApiStruct, frozen=True):
-    """A record that was copied before it was skipped; where: see quarantine.Receipt."""
+    """Record that was copied before it was skipped; where: see quarantine.Receipt."""
 
     skip_key: str
     plan_id: str
@@ -226,7 +225,7 @@ class QuarantineRow(_ApiStruct, frozen=True):
 
 
 class BackupRow(_ApiStruct, frozen=True):
-    """A backup; connectors with their numbers of pairs."""
+    """Backup, with its connectors and their numbers of offsets."""
 
     name: str
     at: Moment
@@ -238,75 +237,75 @@ class BackupRow(_ApiStruct, frozen=True):
 
 
 class ChangeRecorded(_ApiStruct, frozen=True):
-    """It is in the journal. row: the plan as it stands now, where it was about one."""
+    """Answer that the change is in the journal. row: the plan as it is now, if it is about one."""
 
     row: PlanRow | None = None
 
 
 class ProposalAccepted(_ApiStruct, frozen=True):
-    """There is a plan for it. new: False if the same was asked under this key before."""
+    """Answer with the requested plan. new: False if an earlier request had the same key."""
 
     row: PlanRow
     new: bool
 
 
 class KeyReused(_ApiStruct, frozen=True):
-    """Under this key something else was asked before."""
+    """Answer that an earlier, different request had the same key."""
 
 
 class ProposalRefused(_ApiStruct, frozen=True):
-    """It cannot be planned, or not now. guards: those that do not let it."""
+    """Answer that no plan can be made, or not now. guards: those that do not pass."""
 
     said: str
     guards: tuple[GuardAnswerRow, ...] = ()
 
 
 class RequestTargetNotFound(_ApiStruct, frozen=True):
-    """There is no such plan, connector, backup or open breaker."""
+    """Answer that there is no such plan, connector, backup or open breaker."""
 
 
 class PlanHashMismatch(_ApiStruct, frozen=True):
-    """The plan is not the one that was looked at: this is its hash."""
+    """Answer that the plan is not the one reviewed; `sha256` is its actual hash."""
 
     sha256: str
 
 
 class ProposalExpired(_ApiStruct, frozen=True):
-    """Its time to be approved is over."""
+    """Answer that the time to approve the plan is over."""
 
     at: Moment
 
 
 class SelfApproval(_ApiStruct, frozen=True):
-    """Who asked for a plan does not approve it."""
+    """Answer that whoever requested a plan may not approve it."""
 
 
 class AlreadyDecided(_ApiStruct, frozen=True):
-    """The plan is past the point where this could be decided. by: who did; None for itself."""
+    """Answer that the plan can no longer be decided. by: who decided; None if no one did."""
 
     state: PlanState
     by: str | None
 
 
 class OperatorApi(Protocol):
-    """The part of it that is for people."""
+    """Operators' part of the remediation API."""
 
     def inventory(self) -> frozenset[tuple[str, str]]:
-        """Every known (Connect cluster, connector), as they were seen last. At once."""
+        """Return every known (Connect cluster, connector) as of the last poll. Returns at once."""
         ...
 
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
-        """Newest first."""
+        """Return the plans, newest first; all of them if `state` is None."""
         ...
 
     def plan(self, plan_id: str) -> PlanDetails | None:
-        """One plan, None if there is none of this id."""
+        """Return one plan; None if there is none with this id."""
         ...
 
     def propose(
         self, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
-        """Plan what a person asks for. `key` counts among the wishes of the same `by` alone."""
+        """Propose the plan that is requested. `key` is unique among requests of the same `by`."""
         ...
 
     def approve(
@@ -319,25 +318,25 @@ class OperatorApi(Protocol):
         | SelfApproval
         | AlreadyDecided
     ):
-        """Let exactly this plan be carried out."""
+        """Approve exactly the plan with this hash."""
         ...
 
     def reject(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """Nobody is to carry it out. Before it has begun."""
+        """Reject a plan that has not begun."""
         ...
 
     def abort(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """Turn back what has begun, as far as that goes; asking is what is done here."""
+        """Request the rollback of a running plan, as far as that is possible."""
         ...
 
     def resolve(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        """A person has seen to it: close what is parked or in doubt."""
+        """Close a parked or in-doubt plan that the operator has handled."""
         ...
 
     def ack_breaker(
@@ -347,11 +346,11 @@ class OperatorApi(Protocol):
         ...
 
     def switches(self) -> Switches:
-        """Mode, pause and open breakers."""
+        """Return mode, pause and open breakers."""
         ...
 
     def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
-        """From now on."""
+        """Set the mode from now on."""
         ...
 
     def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
@@ -359,29 +358,32 @@ class OperatorApi(Protocol):
         ...
 
     def unpause(self, by: str, because: str) -> ChangeRecorded:
-        """Go on. Without a pause it changes nothing."""
+        """End the pause. Without one, nothing changes."""
         ...
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
-        """Records from this one on, in order."""
+        """Return records of the journal from this one on, in order."""
         ...
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
-        """Read the whole journal, and hold it against its own hashes."""
+        """Read the whole journal, and compare it with its own hashes."""
         ...
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
-        """What was set aside, newest first; no record's bytes."""
+        """Return the quarantined records, newest first, without their bytes."""
         ...
 
     def backups(self) -> tuple[BackupRow, ...]:
-        """What can be restored, newest first; no offsets."""
+        """Return the backups, newest first, without their offsets."""
         ...
 
 
 class RemediationApi(OperatorApi, Protocol):
-    """See the module."""
+    """Remediation API for operators and alerts."""
 
     def hint(self, hint: AlertHint) -> bool:
-        """Look there soon. False if this very hint was given before. Never waits for the world."""
+        """Have a connector inspected soon; return False if this very hint was given before.
+
+        Never waits for a request.
+        """
         ...

@@ -1,18 +1,19 @@
-"""What an offsets topic or file holds of a connector, and which bytes would make it hold more.
+"""Stored offsets of an offsets topic or file, and the records that change them.
 
-Connect finds an offset by the bytes of its key, so everything here goes by bytes. A task is handed
-what stands under the bytes that its own map serialises to: of several raw keys of a source
-partition, those that its connector commits under (state/connect/raw_keys.py). A change is written
-under all keys that stand there for a source partition, and a key is made up only where none does
-that a task may look up: in the order of the document, of the connector's other keys, or of a
-HashMap.
+Connect finds an offset by the bytes of its key, so everything here compares bytes. A task is given
+the offset under the bytes that its own map serialises to: of several raw keys of a source
+partition, those under which its connector commits (state/connect/raw_keys.py). A change is written
+under all existing keys of a source partition. A key is built only if a task may look up none of
+these: in the field order of the document, of the connector's other keys, or of a HashMap.
 
-One key may stand in two Kafka partitions, after their number was changed or by another partitioner.
-A worker that starts reads them in no order, and the record that it reads last counts
-(KafkaOffsetBackingStore). Here the one in the key's home counts, the partition to which Connect's
-producer writes it as there are partitions now: what it committed since their number was changed is
-there and nowhere else. Timestamps, of two writers perhaps, order only what is not at home.
-Pure; called by the storage driver and by places.
+One key may be in two Kafka partitions, after their number was changed or by another partitioner. A
+worker that starts reads them in no order, and the record that it reads last counts
+(KafkaOffsetBackingStore). Here the one in the key's home partition counts: the one to which
+Connect's producer writes with the current number of partitions, as offsets committed since their
+number was changed are only there. Timestamps, perhaps of two writers, order only the records
+outside it.
+
+Pure; used by the storage driver and by the toolbox's offset stores.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ _KEY_ENVELOPE: Final = b'{"schema":'
 
 
 class StoredOffsetRecord(NamedTuple):
-    """The newest record of a key in one partition of a topic, or an entry of a file.
+    """Newest record of a key in one partition of a topic, or an entry of a file.
 
-    at      Unix seconds; as kpartition and koffset, None in a file
-    ours    it was written by a driver of ours, and says so in a header
+    at      Unix seconds; like kpartition and koffset, None in a file
+    ours    a driver of ours wrote it, as one of its headers says
     """
 
     key: bytes | None
@@ -57,19 +58,19 @@ class StoredOffsetRecord(NamedTuple):
 
 
 def _age_key_of(stored: StoredOffsetRecord) -> tuple[float, int]:
-    """Which of two records is the younger one; entries of a file are all of one age."""
+    """Return the sort key of a record's age; entries of a file all have the same."""
     return (stored.at or 0.0, stored.koffset or 0)
 
 
 class _ConnectorRecord(NamedTuple):
-    """A record that is a connector's, and what its key says."""
+    """Record of a connector, with its decoded key."""
 
     key: SourceKey
     stored: StoredOffsetRecord
 
     @property
     def raw_key(self) -> bytes:
-        """Its key, taken out of an envelope if it is in one."""
+        """Return the bytes of the key, without the envelope if it is in one."""
         key = self.stored.key or b""
         before, after = _ENVELOPE
         enveloped = key.startswith(before) and key.endswith(after)
@@ -77,7 +78,7 @@ class _ConnectorRecord(NamedTuple):
 
     @property
     def bare(self) -> SourceKey:
-        """What its key says without an envelope."""
+        """Return the decoded key without an envelope."""
         if self.key.form is not KeyForm.LEGACY_ENVELOPE:
             return self.key
         found = decode_key(self.raw_key)
@@ -86,13 +87,13 @@ class _ConnectorRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class OffsetStoreContents:
-    """All that a topic or a file holds now.
+    """Contents of an offsets topic or file at one moment.
 
     where           `kafka/topic`, or the path of a file
-    partitions      of the topic; None of a file
+    partitions      number of the topic's partitions; None for a file
     keys_in_envelope, values_in_envelope
-                    whether the worker may be one from before 3.0 that writes envelopes. Only if the
-                    newest record is in one as well is it taken for such a worker
+                    whether the worker may be one before 3.0 that writes envelopes. It is taken for
+                    one only if the newest record is in an envelope too
     """
 
     where: str
@@ -103,7 +104,7 @@ class OffsetStoreContents:
 
     @cached_property
     def by_connector(self) -> dict[str, tuple[_ConnectorRecord, ...]]:
-        """Records by the connector that their key names, tombstones among them."""
+        """Return the records by the connector that their key names, including tombstones."""
         found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
         for stored in self.stored:
             key = decode_key(stored.key)
@@ -116,7 +117,7 @@ class OffsetStoreContents:
         return {}
 
     def spellings(self, connector: str) -> KeySpellings:
-        """What its records tell of the raw keys that its tasks look up."""
+        """Return what a connector's records show about the raw keys that its tasks look up."""
         if connector not in self._spellings:
             in_envelope = self.enveloped[0]
             self._spellings[connector] = collect_spellings(
@@ -141,7 +142,7 @@ class OffsetStoreContents:
         return {}
 
     def orders(self, connector: str) -> dict[frozenset[str], tuple[str, ...]]:
-        """The order of the fields, by the fields, in which the connector last wrote a key."""
+        """Return the field order of the key that the connector last wrote, by its set of fields."""
         if connector not in self._orders:
             found: dict[frozenset[str], tuple[str, ...]] = {}
             written = [
@@ -157,7 +158,7 @@ class OffsetStoreContents:
 
     @cached_property
     def enveloped(self) -> tuple[bool, bool]:
-        """Do (keys, values) stand in envelopes, as their only reader takes them?"""
+        """Return whether (keys, values) are in envelopes, as the only reader expects them."""
         newest = max(
             (
                 stored_offset
@@ -177,13 +178,13 @@ class OffsetStoreContents:
 
     @property
     def undecided(self) -> bool:
-        """Would a first record have to be in an envelope? Nothing here tells."""
+        """Check whether it is unknown if a first record must be in an envelope."""
         asked = self.keys_in_envelope or self.values_in_envelope
         return asked and not any(stored_offset.value is not None for stored_offset in self.stored)
 
 
 def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
-    """Those with an offset, or anything else that is no tombstone."""
+    """Return the connectors with an offset, or any other record that is no tombstone."""
     return tuple(
         sorted(
             name
@@ -194,7 +195,7 @@ def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
 
 
 def list_pairs(contents: OffsetStoreContents, connector: str) -> tuple[PartitionOffset, ...]:
-    """What a task would be handed, in order of the partitions."""
+    """Return the offsets that a task would be given, in order of the partitions."""
     found = []
     for identity, records in _group_by_identity(contents, connector).items():
         key = _find_lookup_key(contents, connector, identity, records)
@@ -205,13 +206,13 @@ def list_pairs(contents: OffsetStoreContents, connector: str) -> tuple[Partition
 
 
 def _format_raw_key(key: bytes | None, records: Iterable[_ConnectorRecord]) -> str | None:
-    """The raw key for people and documents; None if it is the one of a HashMap."""
+    """Return the raw key for users and documents; None if it is in HashMap order."""
     of = next((record for record in records if record.stored.key == key), None)
     return None if of is None or not of.bare.ordered else of.raw_key.decode()
 
 
 def list_raw_records(contents: OffsetStoreContents, connector: str) -> tuple[LocatedRawRecord, ...]:
-    """Every record of the connector that is no tombstone, byte for byte."""
+    """Return every record of the connector that is no tombstone, byte for byte."""
     return tuple(
         LocatedRawRecord(
             **structs.asdict(
@@ -229,7 +230,7 @@ def list_raw_records(contents: OffsetStoreContents, connector: str) -> tuple[Loc
 
 
 def list_notes(contents: OffsetStoreContents, connector: str) -> tuple[str, ...]:
-    """What is odd, in a sentence each."""
+    """Return a sentence for each oddity of the connector's records."""
     found: list[str] = []
     for identity, records in sorted(_group_by_identity(contents, connector).items()):
         found += _note_oddities(contents, connector, identity, records)
@@ -239,8 +240,10 @@ def list_notes(contents: OffsetStoreContents, connector: str) -> tuple[str, ...]
 def build_set_records(
     contents: OffsetStoreContents, connector: str, wanted: Iterable[PartitionOffset]
 ) -> tuple[RawOffsetRecord, ...]:
-    """The records after which these partitions have these offsets; those that have them already
-    need none. Raises RemoteRefusal where nobody could say which key Connect would look up.
+    """Build the records that give these partitions these offsets.
+
+    A partition that has its offset already needs none. Raises RemoteRefusal where it is unknown
+    which key Connect would look up.
     """
     by_identity = _group_by_identity(contents, connector)
     found: list[RawOffsetRecord] = []
@@ -256,14 +259,14 @@ def build_set_records(
 def build_reset_records(
     contents: OffsetStoreContents, connector: str
 ) -> tuple[RawOffsetRecord, ...]:
-    """Tombstones for everything that stands under the connector's name, variants and all."""
+    """Build tombstones for all records under the connector's name, in every form of key."""
     return _build_tombstones(contents.by_connector.get(connector, ()))
 
 
 def index_by_key(
     contents: OffsetStoreContents,
 ) -> dict[tuple[bytes | None, int | None], bytes | None]:
-    """(key, partition) -> value, tombstones as None."""
+    """Return the values by (key, partition), with None for tombstones."""
     return {
         (stored_offset.key, stored_offset.kpartition): stored_offset.value
         for stored_offset in contents.stored
@@ -271,7 +274,7 @@ def index_by_key(
 
 
 def decode_record_value(record: RawOffsetRecord) -> bytes | None:
-    """What the record's value is."""
+    """Decode a record's value from base64; None for a tombstone."""
     return None if record.value is None else base64.b64decode(record.value)
 
 
@@ -281,7 +284,7 @@ def decode_record_value(record: RawOffsetRecord) -> bytes | None:
 def _group_by_identity(
     contents: OffsetStoreContents, connector: str
 ) -> dict[str, tuple[_ConnectorRecord, ...]]:
-    """The records whose key a reader takes for a source partition, by that partition."""
+    """Return the records whose keys a reader accepts as source partitions, by partition."""
     found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
     in_envelope = contents.enveloped[0]
     for stored_offset in contents.by_connector.get(connector, ()):
@@ -296,8 +299,9 @@ def _find_lookup_key(
     identity: str,
     records: Iterable[_ConnectorRecord],
 ) -> bytes | None:
-    """The bytes that its task looks up, as far as its records tell; the newest where they do not.
-    None if a task may look none of them up.
+    """Return the key bytes that the task looks up, or the newest if the records do not show it.
+
+    None if a task may look up none of them.
     """
     keys = {record.raw_key: record.stored.key for record in records if record.bare.is_spelling}
     if len(keys) < 2:
@@ -310,7 +314,7 @@ def _find_lookup_key(
 def _build_key(
     contents: OffsetStoreContents, connector: str, pair: PartitionOffset
 ) -> bytes | None:
-    """A key where there is none that a task may look up; None where the bytes cannot be told."""
+    """Build a key where a task may look up none of the existing; None if its bytes are unknown."""
     fields = msgspec.json.decode(pair.partition)
     order = None
     if fields:
@@ -336,14 +340,17 @@ def _is_commit(offset: _ConnectorRecord) -> bool:
 def _find_common_order(
     contents: OffsetStoreContents, connector: str, fields: Mapping[str, object]
 ) -> tuple[str, ...] | None:
-    """The order in which the connector last wrote keys of these fields; None if it wrote none."""
+    """Return the order in which the connector last wrote these fields; None if it never did."""
     return contents.orders(connector).get(frozenset(fields))
 
 
 def _find_effective_record(
     contents: OffsetStoreContents, key: bytes | None, records: Iterable[_ConnectorRecord]
 ) -> StoredOffsetRecord | None:
-    """The record of a key that counts: the one at home, or else the youngest by its timestamp."""
+    """Return the record of a key that counts.
+
+    It is the one in the key's home partition, or else the newest by its timestamp.
+    """
     found = [record.stored for record in records if key is not None and record.stored.key == key]
     if len(found) < 2:  # nearly all: to find a home is slow
         return found[0] if found else None
@@ -351,7 +358,7 @@ def _find_effective_record(
 
 
 def _is_home(contents: OffsetStoreContents, stored: StoredOffsetRecord) -> bool:
-    """Return whether it stands where Connect's producer writes its key by now."""
+    """Return whether the record is where Connect's producer writes its key now."""
     if contents.partitions is None or stored.key is None:
         return False
     return partition_of(stored.key, contents.partitions) == stored.kpartition
@@ -360,7 +367,7 @@ def _is_home(contents: OffsetStoreContents, stored: StoredOffsetRecord) -> bool:
 def _drop_strays(
     contents: OffsetStoreContents, records: Collection[_ConnectorRecord]
 ) -> Iterable[_ConnectorRecord]:
-    """Leave out the records of keys that also stand at home."""
+    """Drop records outside their key's home partition if it also has one there."""
     counts = Counter(record.stored.key for record in records)
     if len(counts) == len(records):
         return records
@@ -379,7 +386,7 @@ def _drop_strays(
 def _decode_offset(
     contents: OffsetStoreContents, stored: StoredOffsetRecord | None
 ) -> SourceOffset | Undecodable | None:
-    """What a reader makes of its value."""
+    """Decode a record's value as a reader does."""
     if stored is None:
         return None
     found = decode_value(stored.value)
@@ -448,7 +455,7 @@ def _is_offset(offset: SourceOffset | Undecodable | None, text: str) -> bool:
 def _choose_kpartition(
     contents: OffsetStoreContents, key: bytes, records: tuple[_ConnectorRecord, ...]
 ) -> int | None:
-    """Where a key that has no value now belongs: where it last stood, or where Java puts it."""
+    """Return the partition for a key without a value: where it last was, or its home partition."""
     if contents.partitions is None:
         return None
     last = _find_effective_record(contents, key, records)
@@ -513,7 +520,7 @@ def _note_other_keys(
     records: tuple[_ConnectorRecord, ...],
     looked_up: bytes | None,
 ) -> Iterator[str]:
-    """Say which other raw keys hold something, and how sure it is that no task looks them up."""
+    """Yield which other raw keys hold an offset, and how certain it is that no task uses them."""
     others = [
         record
         for record in records

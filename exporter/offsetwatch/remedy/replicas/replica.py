@@ -1,13 +1,12 @@
-"""One of several replicas: follows the journal's topic into its own copy, stands for election, and
-leads for as long as it is let.
+"""Replica: follows the journal's topic into its own copy, stands for election, and leads.
 
-A consumer group chooses who is to lead. What makes it safe is something else: the broker takes
-records of the journal from the newest producer alone. So whoever is chosen makes a producer, which
-ends what the one before had begun; reads to the end; writes into the journal that it leads; and
-only then acts. Nothing is done that was not written first, so one that was paused, or cut off, and
-does not know of it is told at the latest when it wants to write about its next step.
+A consumer group elects the leader. Safety comes from something else: the broker accepts records of
+the journal from the newest producer alone. So the elected replica creates a producer, which fences
+the previous one; reads to the end of the topic; writes into the journal that it leads; and only
+then acts. Nothing is done that was not written first. So a former leader that was suspended, or cut
+off, learns of it at the latest when it writes about its next step.
 
-One thread follows, stands and takes over; those who write use a Term.
+One thread follows, stands for election and takes over; writers use a LeadershipTerm.
 """
 
 from __future__ import annotations
@@ -55,11 +54,11 @@ _log = structlog.get_logger()
 
 
 class ReplicaSettings(NamedTuple):
-    """Where the journal is, and who this is.
+    """Settings of a replica: where the journal is, and the replica's name.
 
-    kafka, properties   its cluster, as the configuration calls it, and how clients reach it
-    name                what others are told of this replica
-    session_s           after so long without a sign of life another one is chosen
+    kafka, properties   its cluster, as the configuration names it, and the properties of clients
+    name                of this replica, as others see it
+    session_s           without a heartbeat for so long, another replica is elected
     """
 
     kafka: str
@@ -71,11 +70,11 @@ class ReplicaSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """How a replica stands, for metrics and answers.
+    """Status of a replica, for metrics and answers.
 
-    leading     it acts
-    leader      who said last that it leads, and when (Unix seconds, by its clock); None if nobody
-                ever has
+    leading     it leads
+    leader      the last to record that it leads, and when (Unix seconds, by its clock); None if
+                none ever has
     seq         the newest record of the journal that it has
     problem     why it neither follows nor leads; empty if it does
     """
@@ -87,8 +86,10 @@ class ReplicaStatus:
 
 
 class LeadershipTerm:
-    """The time in which a replica leads. Any thread. Over for good at the first error, or when
-    somebody else is chosen; nothing is written after that.
+    """Term of leadership of a replica. Any thread may use it.
+
+    It ends for good at the first error, or when another replica is elected; nothing is written
+    after that.
     """
 
     def __init__(self, writer: JournalWriter, head: str) -> None:
@@ -100,16 +101,18 @@ class LeadershipTerm:
 
     @property
     def over(self) -> bool:
-        """Whether it is known to be."""
+        """Check whether the term is known to be over."""
         return self._over.is_set()
 
     def end(self) -> None:
-        """Nothing more is to be written."""
+        """End the term: nothing more is written in it."""
         self._over.set()
 
     def publish(self, lines: Sequence[ChainLine]) -> None:
-        """See journal.Publish. Together or not at all; where it is not known which, the next leader
-        finds out, which may be this very replica.
+        """Write lines to the topic, together or not at all (journal.LinePublisher).
+
+        If the result is unknown, the next leader finds out, which may be this very replica. Raises
+        NotLeader.
         """
         with self._one_at_a_time:
             if self.over:
@@ -130,9 +133,10 @@ class LeadershipTerm:
             self._written_at = begun_at
 
     def check(self, stale_s: float = STALE_S) -> None:
-        """Before a request is made, at the last moment: raises TargetUnreachable (nothing has
-        happened) if it is too long ago that the journal was seen to be ours. By a clock that goes
-        on while the process stands still.
+        """Raise TargetUnreachable if the term is over or last wrote more than `stale_s` ago.
+
+        To be called right before a request is made; the error means that nothing has happened. It
+        uses a clock that goes on while the process is suspended.
         """
         idle_s = time.monotonic() - self._written_at
         if self.over or idle_s > stale_s:
@@ -142,8 +146,10 @@ class LeadershipTerm:
 
 
 class Replica:
-    """See the module. `told` is called by its thread after each change of its standing, and once in
-    a while: who listens may be somebody else by now.
+    """Replica of the journal, with its own thread.
+
+    told    receives the status after each change and at least every NOTIFY_S (5 s), as the receiver
+            may have changed
     """
 
     def __init__(
@@ -164,29 +170,30 @@ class Replica:
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     def start(self) -> None:
-        """Follow, and stand for election."""
+        """Start to follow the topic and to stand for election."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Lead no more, and let another one be chosen at once."""
+        """Stop leading, and let another replica be elected at once."""
         self._stop.set()
         self._resign("stopping")
         self._thread.join()
 
     @property
     def term(self) -> LeadershipTerm | None:
-        """That of now, if this one leads. Any thread."""
+        """Return the current term; None if this replica does not lead. Any thread may call it."""
         term = self._term
         return None if term is None or term.over else term
 
     @property
     def standing(self) -> ReplicaStatus:
-        """Any thread."""
+        """Return the replica's status. Any thread may call it."""
         return self._standing
 
     def publish(self, lines: Sequence[ChainLine]) -> None:
-        """See journal.Publish: in whatever term it is now. For what people decide; a plan is
-        carried out in one term and in no other.
+        """Write lines to the topic in the current term (journal.LinePublisher).
+
+        For decisions of operators; a plan is carried out within one term only.
         """
         term = self.term
         if term is None:
@@ -194,7 +201,7 @@ class Replica:
         term.publish(lines)
 
     def who_leads(self) -> str:
-        """Said to whoever asks this one to change something."""
+        """Return the refusal for a change that is requested of a replica that does not lead."""
         leader = self._standing.leader
         if leader is None:
             return "this replica does not lead, and none has led yet: nothing was done"
@@ -203,7 +210,7 @@ class Replica:
     # --- the thread ------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Attend until told to stop. A bug ends a term, and not the daemon."""
+        """Follow and lead until stopped. A bug ends the term, but not the daemon."""
         while not self._stop.is_set():
             wait_s = RETRY_S
             try:
@@ -219,7 +226,7 @@ class Replica:
             self._stop.wait(wait_s)
 
     def _attend(self) -> float:
-        """Until it ends or something fails; then how long to leave it."""
+        """Follow and lead until that ends or fails. Return the seconds before the next try."""
         settings = self._settings
         topic = settings.wanted.topic
         found = read_journal_topic(settings.kafka, settings.properties, topic)
@@ -275,8 +282,9 @@ class Replica:
                 election.leave()
 
     def _take_over(self, following: JournalTopicFollower, election: LeaderElection) -> None:
-        """The fence, then the end of the journal, then our name in it; only then is there a term.
-        Raises OffsetwatchError: then another one is let try.
+        """Fence the previous leader, read the journal to its end, record the leadership.
+
+        Only then does the term begin. Raises OffsetwatchError: then another replica may try.
         """
         settings = self._settings
         began = time.monotonic()

@@ -1,9 +1,9 @@
-"""A replica's copy of the journal: the lines of the topic, one after the other, in a file of its
-own that can be deleted at any time and is made again from the topic's first record.
+"""Copy of the journal's topic in a replica's own file, line by line.
 
-The same chain on all replicas, byte for byte. A line is taken only where it follows upon the one
-before it; one that is here already must be the same. Backups are part of the copy: whoever goes on
-with a plan has the file that another replica has written.
+The file can be deleted at any time and is made again from the topic's first record. The chain is
+the same on all replicas, byte for byte. A line is accepted only if it follows the one before it;
+one that is already in the copy must be the same. Backups are part of the copy: a replica that
+continues a plan has the file that another has written.
 """
 
 from __future__ import annotations
@@ -33,19 +33,27 @@ from offsetwatch.remedy.model.journal_records import (
 
 
 class TopicCopyPosition(NamedTuple):
-    """Up to where the topic was read: the offset that comes next, and the newest line before it."""
+    """Position up to which the topic was read.
+
+    position    offset of the next record
+    seq         newest line before it
+    """
 
     position: int
     seq: int
 
 
 class JournalTopicCopy(Journal):
-    """Of one state directory and one topic. For the one thread that reads the topic. Raises
-    JournalDamaged for a file that holds another journal.
+    """Copy of one topic in one state directory, for the one thread that reads the topic.
+
+    Raises JournalDamaged if the file has another journal.
     """
 
     def __init__(self, folder: Path, topic: str, topic_id: str, *, begin: bool = False) -> None:
-        """`begin`: what is in the file was just written to the topic, as its beginning."""
+        """Open or create the copy.
+
+        begin   the content of the file was just written to the topic, as its beginning
+        """
         super().__init__(folder)
         self._topic = topic
         try:
@@ -68,17 +76,18 @@ class JournalTopicCopy(Journal):
 
     @property
     def place(self) -> TopicCopyPosition:
-        """Up to where the topic was read."""
+        """Return the position up to which the topic was read."""
         return TopicCopyPosition(*self._db.execute("SELECT position, seq FROM origin").fetchone())
 
     @property
     def head(self) -> tuple[int, str]:
-        """The newest line: its place in the chain, and its hash."""
+        """Return the newest line: its position in the chain, and its hash."""
         return self._head()
 
     def take(self, values: Sequence[bytes | None], position: int) -> None:
-        """Records of the topic, in order; `position` is the offset behind them. Raises
-        JournalDamaged, having taken none of them.
+        """Append records of the topic, in order; `position` is the offset after them.
+
+        Raises JournalDamaged, having appended none of them.
         """
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -144,7 +153,7 @@ class _TopicLine(msgspec.Struct, frozen=True):
 
 
 def encode_line(line: ChainLine) -> bytes:
-    """A line as it lies in the topic."""
+    """Return a line as JSON, as it is in the topic."""
     return msgspec.json.encode(
         _TopicLine(
             seq=line.seq,
@@ -158,7 +167,7 @@ def encode_line(line: ChainLine) -> bytes:
 
 
 def decode_line(value: bytes | None) -> ChainLine:
-    """The way back. Raises msgspec.DecodeError for what is no line."""
+    """Decode a line of the topic. Raises msgspec.DecodeError for any other value."""
     if value is None:
         raise msgspec.DecodeError("it is empty")
     try:

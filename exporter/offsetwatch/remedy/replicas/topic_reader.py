@@ -1,4 +1,4 @@
-"""The journal's topic on its way into a replica's copy."""
+"""Reader of the journal's topic, which writes its records to the replica's copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CATCH_UP_S: Final = 60.0  # to the journal's end, once chosen; then others are l
 
 
 class JournalTopicFollower:
-    """The topic on its way into the copy."""
+    """Follower that reads the journal's topic into the copy."""
 
     def __init__(self, copy: JournalTopicCopy, reader: JournalReader) -> None:
         self.copy = copy
@@ -36,7 +36,7 @@ class JournalTopicFollower:
         self._looked = copy.head[0]
 
     def read(self, wait_s: float) -> None:
-        """Whatever has come. Raises JournalDamaged, ClientError."""
+        """Read the records that have arrived. Raises JournalDamaged, ClientError."""
         values: list[bytes | None] = []
         position = self._position
         try:
@@ -69,7 +69,7 @@ class JournalTopicFollower:
     def read_to_end(
         self, kafka: str, properties: Mapping[str, Any], give_up: Callable[[], bool]
     ) -> None:
-        """Up to what stands in the topic now: nobody can write to it but whoever calls this."""
+        """Read to the present end of the topic, to which only the caller can write now."""
         deadline = time.monotonic() + CATCH_UP_S
         admin = KafkaAdmin(kafka, properties)
         try:

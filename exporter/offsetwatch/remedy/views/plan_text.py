@@ -1,4 +1,4 @@
-"""What a plan's records say to people, and what a person must decide where a plan cannot."""
+"""Texts about plans for users: steps, records, results, and what an operator must decide."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _REQUESTS = {
 
 
 def describe_step(step: AnyStep) -> str:
-    """A step, as something that is being done."""
+    """Describe a step, as something that is being done."""
     match step:
         case ToState():
             return f"{_REQUESTS[step.state]} the connector"
@@ -126,7 +126,7 @@ def _format_record_count(count: int) -> str:
 
 
 def describe_live_record(record: StepRecord, progress: PlanProgress) -> str:
-    """What the record says while the plan is carried out; nothing where that says nothing new."""
+    """Describe a record while the plan is carried out; empty if it has nothing new."""
     match record:
         case StepIntended():
             again = "" if progress.sent <= 1 else f" (request {progress.sent})"
@@ -155,18 +155,18 @@ _ANSWER_TEXTS = {
 
 
 def describe_wait(said: str) -> str:
-    """While nothing can be done but to wait."""
+    """Describe a wait."""
     return f"waiting: {said}" if said else ""
 
 
 def describe_takeover(progress: PlanProgress) -> str:
-    """When another process's plan is gone on with."""
+    """Describe the continuation of another process's plan."""
     plan = progress.plan
     return f"continuing plan {plan.plan_id} ({plan.verb}), which was not finished"
 
 
 def describe_ending(progress: PlanProgress, options: str) -> str:
-    """How the plan stands, with what a person must decide if it cannot go on by itself."""
+    """Describe the plan's status, with what an operator must decide if it cannot go on."""
     name = progress.plan.subject.connector
     if progress.parked is not None:
         return _describe_decision(progress, options)
@@ -210,8 +210,9 @@ def _describe_confirmation(progress: PlanProgress) -> str:
 
 
 def _is_written_as_hash_map(progress: PlanProgress) -> bool:
-    """Does it change an offset over REST of which the connector's own map may have another order?
-    Of a reset, offsets tell that Connect lists and cannot look up.
+    """Check whether the plan sets an offset over REST that the connector's map may order otherwise.
+
+    For a reset, it checks the offsets that Connect lists but cannot look up.
     """
     plan = progress.plan
     if plan.subject.kind != ConnectorKind.SOURCE:
@@ -247,7 +248,7 @@ def _describe_decision(progress: PlanProgress, options: str) -> str:
 
 
 def describe_interruption(progress: PlanProgress, options: str) -> str:
-    """Of a plan that nobody works on any more, though it is not at an end."""
+    """Describe a plan that no process works on any more, though it has not ended."""
     plan = progress.plan
     on = f" {options}" if options else ""
     begun = progress.sent > 0
@@ -262,12 +263,12 @@ def describe_interruption(progress: PlanProgress, options: str) -> str:
 
 
 def format_pairs(step: AnyStep) -> tuple[str, ...]:
-    """What a step gives each source partition."""
+    """Return the offsets that a step sets, one text for each source partition."""
     return tuple(map(_format_pair, step.pairs)) if isinstance(step, Alter | Write) else ()
 
 
 def describe_past_record(record: AnyRecord) -> str:
-    """A record of the past, on a line."""
+    """Describe a record of the past on one line."""
     match record:
         case PlanOpened():
             return f"{record.plan.subject.connector}: {record.plan.verb}"
@@ -297,7 +298,7 @@ def describe_past_record(record: AnyRecord) -> str:
 
 
 def _describe_decision_record(record: AnyRecord) -> str:
-    """Of a record that is no step of a plan."""
+    """Describe a record that is no step of a plan."""
     match record:
         case PlanProposed():
             return f"{record.plan.subject.connector}: proposed: {record.plan.verb}"
@@ -334,7 +335,7 @@ def _describe_decision_record(record: AnyRecord) -> str:
 
 
 def describe_refusal(record: ActionRefused) -> str:
-    """Why nothing was done."""
+    """Describe why nothing was done."""
     if record.would:
         return f"would be done; the mode is {record.mode}"
     return "; ".join(f"{answer.guard}: {answer.said}" for answer in record.answers)
@@ -345,7 +346,7 @@ def _format_direction(undoing: bool) -> str:  # noqa: FBT001 - of a record
 
 
 def _describe_restore(progress: PlanProgress, on: str) -> str:
-    """How a person puts the old offsets back, where they may not be there any more."""
+    """Describe how to restore the old offsets, if they may have been changed."""
     subject, frozen = progress.plan.subject, progress.frozen
     if not progress.changed or frozen is None or not frozen.pairs:
         return ""
@@ -360,7 +361,7 @@ def _describe_restore(progress: PlanProgress, on: str) -> str:
 
 
 def _describe_offsets_state(progress: PlanProgress) -> str:
-    """What is known of the world, for a person who has to decide."""
+    """Describe the known state of the offsets, for an operator who has to decide."""
     asked = any(isinstance(progress.plan.steps[number], ToState) for number in progress.touched)
     original = progress.plan.original
     state = f" It was {original} before, and may be stopped now." if asked and original else ""

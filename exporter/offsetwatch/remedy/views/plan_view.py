@@ -1,5 +1,6 @@
-"""Plans as the desk tells them: a row for a list, and each step in words, with the requests that it
-makes and what has become of it. Pure.
+"""Views of plans in the remediation API: rows for lists, and details with each step in words.
+
+Each step has the requests that it makes, and its status. Pure.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ _STATES = {
 
 
 def compute_plan_state(found: PlanHistory, now: float) -> PlanState:
-    """How it stands. A proposal whose time is over has lapsed, whether that was written down yet or
-    not.
+    """Return the state of a plan as reported.
+
+    An expired proposal has lapsed, whether that was recorded yet or not.
     """
     if found.stands is PlanStatus.PARKED:
         assert found.parked is not None
@@ -53,12 +55,12 @@ def compute_plan_state(found: PlanHistory, now: float) -> PlanState:
 
 
 def find_decider(found: PlanHistory) -> str | None:
-    """Who approved or rejected it; None where nobody had to."""
+    """Return who approved or rejected the plan; None if no one has."""
     return found.rejected_by or found.approved_by
 
 
 def build_plan_row(found: PlanHistory, now: float, not_before: float = 0.0) -> PlanRow:
-    """One plan in a list. not_before: when its cool-down is over; see Fleet.not_before."""
+    """Build the row of a plan. not_before: when its cool-down ends; see FleetState.not_before."""
     plan = found.plan
     waits = found.stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED} and not_before > now
     return PlanRow(
@@ -98,8 +100,10 @@ def build_plan_details(
     *,
     not_before: float = 0.0,
 ) -> PlanDetails:
-    """Everything about one plan; `records` are all of its own, `refused` is why nothing was done
-    about its incident when that was last looked at.
+    """Build the details of a plan.
+
+    records    all of the plan
+    refused    the last refusal for its incident and action
     """
     answers = () if found.proposed is None else found.proposed.answers
     if refused is not None and found.stands is PlanStatus.APPROVED and refused.at > found.at:
@@ -113,14 +117,14 @@ def build_plan_details(
 
 
 def build_guard_row(answer: GuardAnswerRecord) -> GuardAnswerRow:
-    """As the journal has it, for people."""
+    """Build the row of a guard's answer from its journal record."""
     return GuardAnswerRow(
         guard=answer.guard, number=answer.number, answer=answer.answer, said=answer.said
     )
 
 
 def build_step_rows(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[PlanStepRow, ...]:
-    """The plan's, then those of the way back if it had to turn."""
+    """Build the rows of the plan's steps, then those of its rollback, if there is one."""
     if not any(isinstance(record, PlanOpened) for record in records):
         return tuple(_build_step_row(plan, each, "not begun") for each in plan.steps)
     progress = replay_records(records, EngineLimits())
@@ -154,7 +158,7 @@ def _describe_forward_step(progress: PlanProgress, position: int) -> str:
 
 
 def _describe_path_step(progress: PlanProgress, position: int) -> str:
-    """Of a step of the path that is being gone."""
+    """Describe the status of a step of the current path."""
     if position < progress.index:
         return "done"
     if position > progress.index:

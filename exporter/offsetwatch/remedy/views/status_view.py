@@ -1,6 +1,6 @@
-"""What of the journal the status page shows: plans that are not over, and why nothing else is done.
+"""View of remediation for the status page: open plans, and refusals of other actions.
 
-Pure, and bounded: a page is for what is to be decided now, the journal has the rest.
+Pure, and bounded: the page shows what is to be decided now; the journal has the rest.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _WAITING_STATUSES: Final = frozenset({PlanStatus.PROPOSED, PlanStatus.APPROVED})
 def list_open_plans(
     dossiers: Iterable[PlanHistory], refused: Callable[[Plan], ActionRefused | None], now: float
 ) -> tuple[tuple[OpenPlan, ...], int]:
-    """Those of remedy that are not over, the newest first, and how many more there are.
+    """List the remediation plans that are not over, newest first, and how many more there are.
 
-    refused    why nothing was done about a plan's incident when that was last looked at
+    refused    returns the last refusal for a plan's incident and action
     """
     found = [
         history
@@ -46,8 +46,9 @@ def list_open_plans(
 def list_refusals(
     found: Iterable[ActionRefused], planned: Iterable[OpenPlan]
 ) -> tuple[tuple[RefusalRow, ...], int]:
-    """The newest first, and how many more there are. Of what there is a plan for by now nobody is
-    told that nothing is done about it.
+    """List the refusals, newest first, and how many more there are.
+
+    Connectors with an open plan are left out.
     """
     waiting = {(open_plan.connect_cluster, open_plan.connector) for open_plan in planned}
     told = [

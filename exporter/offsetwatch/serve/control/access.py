@@ -1,8 +1,8 @@
-"""Who asks, and what that allows.
+"""Authentication of control requests by token or certificate, and the roles of principals.
 
-A token is compared by its hash, as the configuration has it: what an attacker could learn from how
-long that takes is a hash, and of no use. A certificate was verified by TLS; here its alternative
-names are looked up, never its common name.
+A token is compared by its SHA-256, as in the configuration. The time of a comparison could only
+reveal a hash, which is of no use. TLS has verified a certificate; here its alternative names are
+looked up, never its common name.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ log = structlog.get_logger()
 
 
 class UserRole(StrEnum):
-    """Each of the first four may do what those before it may; a hook does one thing, and that
-    nobody else.
+    """Role of a principal.
+
+    Each of the first four includes those before it. A hook may only deliver alerts, and only a hook
+    may.
     """
 
     VIEWER = "viewer"
@@ -42,7 +44,7 @@ class UserRole(StrEnum):
     HOOK = "hook"
 
     def allows(self, needed: UserRole) -> bool:
-        """Whether this role may do what needs that one."""
+        """Check whether this role includes the needed one."""
         if UserRole.HOOK in (self, needed):
             return self is needed
         return _RANK[self] >= _RANK[needed]
@@ -52,7 +54,7 @@ _RANK: Final = {role: rank for rank, role in enumerate(UserRole)}
 
 
 class AuthenticatedPrincipal:
-    """Somebody who was recognised."""
+    """Principal of an authenticated request, with its role and the connectors it may see."""
 
     def __init__(
         self, configured: TokenPrincipal | CertificatePrincipal | PasswordPrincipal
@@ -64,18 +66,18 @@ class AuthenticatedPrincipal:
 
     @property
     def sees_all(self) -> bool:
-        """Not held to some connectors."""
+        """Check whether the principal is not restricted to some connectors."""
         return self._clusters is None and self._connectors is None
 
     def sees(self, connect_cluster: str, connector: str) -> bool:
-        """Whether a connector is any business of theirs."""
+        """Check whether the principal may see this connector."""
         if self._clusters is not None and connect_cluster not in self._clusters:
             return False
         return self._connectors is None or self._connectors.allows(connector)
 
 
 class Principals:
-    """Everybody whom the configuration names. For one thread."""
+    """All principals of the configuration. For one thread."""
 
     def __init__(self, control: Control) -> None:
         self._tokens = [_TokenVerifier(token) for token in control.tokens]
@@ -85,8 +87,9 @@ class Principals:
     def who(
         self, authorization: Sequence[str], certificate: Mapping[str, Any] | None, now: float
     ) -> AuthenticatedPrincipal | None:
-        """Who has sent these headers over a connection with this (verified) certificate. A header
-        counts where there is one: a wrong token is not made good by a certificate.
+        """Return the principal of these headers and this verified certificate; None if unknown.
+
+        If there is a header, it alone counts: a certificate does not make up for a wrong token.
         """
         if authorization:
             return self._by_token(authorization, now)
@@ -94,11 +97,11 @@ class Principals:
 
     @property
     def users(self) -> bool:
-        """Whether anybody is known by a password."""
+        """Check whether the configuration has users with passwords."""
         return bool(self._users)
 
     def of_user(self, user: str) -> AuthenticatedPrincipal | None:
-        """Who is known by a password under this name."""
+        """Return the principal of a user with a password; None if there is none of this name."""
         return self._users.get(user)
 
     def _by_token(self, authorization: Sequence[str], now: float) -> AuthenticatedPrincipal | None:
@@ -113,14 +116,14 @@ class Principals:
         return found
 
     def _by_certificate(self, certificate: Mapping[str, Any]) -> AuthenticatedPrincipal | None:
-        """None as well for a certificate of two: which one of them asks?"""
+        """Return the principal that a certificate names; None if it names no one or several."""
         names = set(_format_alternative_names(certificate.get("subjectAltName", ())))
         found = [principal for san, principal in self._clients if _normalise_name(san) in names]
         return found[0] if len(found) == 1 else None
 
 
 class _TokenVerifier:
-    """Whom a token or two make known. A file is read again when it has changed."""
+    """Verifier of the tokens of one principal. Reads their file again when it has changed."""
 
     def __init__(self, token: TokenPrincipal) -> None:
         self.principal = AuthenticatedPrincipal(token)
@@ -162,5 +165,5 @@ def _format_alternative_names(alternatives: Iterable[tuple[str, str]]) -> Iterat
 
 
 def _normalise_name(san: str) -> str:
-    """Names of hosts are the same in capitals and without."""
+    """Return a DNS name in lower case, as host names ignore case; any other name as it is."""
     return san.lower() if san.startswith("dns:") else san

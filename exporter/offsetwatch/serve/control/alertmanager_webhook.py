@@ -1,9 +1,9 @@
-"""What an Alertmanager sends (webhook version 4, as of 0.25 to 0.34) -> hints. Pure and bounded.
+"""Alertmanager webhook payload (version 4, as of 0.25 to 0.34) -> alert hints. Pure and bounded.
 
-Alertmanager cannot sign what it sends, sends everything at least once, and passes on labels that
-somebody may have chosen who is no friend. So of a whole payload four labels are looked at, and only
-compared with what is known: nothing is fetched, evaluated, followed or logged. Everything else, and
-whatever later versions add, is passed over.
+Alertmanager cannot sign what it sends, delivers at least once, and passes on labels that an
+attacker may have chosen. So only four labels of an alert are read, and compared with known names or
+with a pattern: nothing is fetched, evaluated, followed or logged. All other fields, and those that
+later versions add, are ignored.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ _PARTITION_MAX: Final = 2**31 - 1
 
 
 class AlertHints(NamedTuple):
-    """The hints in a payload, and how many alerts are about nothing that is known."""
+    """Hints of a payload, and the number of alerts that concern no known connector."""
 
     hints: tuple[AlertHint, ...]
     unknown: int
 
 
 def parse_payload(payload: Any, is_known: Callable[[str, str], bool]) -> AlertHints:
-    """`is_known` says of a Connect cluster and a connector whether there are such. Raises Wrong for
-    what no Alertmanager sends; then nothing of it counts.
+    """Return the hints of a payload. Raises MalformedRequest if Alertmanager would not send it.
+
+    `is_known` checks whether a Connect cluster has a connector. One malformed alert rejects the
+    whole payload.
     """
     if not isinstance(payload, dict) or payload.get("version") != VERSION:
         raise MalformedRequest("not an Alertmanager's payload of version 4")
@@ -84,7 +86,7 @@ def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> Al
 
 
 def _normalise_moment(value: Any, name: str) -> str:
-    """In UTC and with all its digits, so that every Alertmanager of a cluster says the same."""
+    """Return a time in UTC with all its digits: each Alertmanager of a cluster gives the same."""
     found = _STARTS_AT.fullmatch(value) if isinstance(value, str) else None
     try:
         if found is None:

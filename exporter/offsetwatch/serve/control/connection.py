@@ -1,8 +1,8 @@
-"""One connection: one request, one answer, and an end to both.
+"""Connections of the control listener: one request and one answer each, with deadlines for both.
 
-A connection is not kept open between requests: alerts and people come seldom, and what is smuggled
-in behind a request is never read. Whoever does not send a whole request in time is cut off, however
-much has trickled in; so is whoever does not take the answer.
+A connection is not kept open between requests: alerts and operators come seldom, and data smuggled
+in behind a request is never read. A client that does not send a whole request in time is cut off,
+however much has arrived. So is one that does not read the answer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _HEADERS: Final = (("Cache-Control", "no-store"), ("X-Content-Type-Options", "no
 
 @dataclass(frozen=True, slots=True)
 class ControlConnectionBounds:
-    """On connections.
+    """Bounds of the connections to the control listener.
 
-    connections_max     at once, those in a handshake among them; more are closed unread
+    connections_max     at once, those in a handshake included; more are closed unread
     handshake_s         for TLS
-    request_s           for a whole request, from the first byte of its connection
-    answer_s            for the answer, worked out and taken
+    request_s           for a whole request, from the start of its connection
+    answer_s            for the answer, to be made and read
     """
 
     connections_max: int = 128
@@ -40,7 +40,7 @@ class ControlConnectionBounds:
 
 
 class ControlRequest:
-    """What the listener sees of a request."""
+    """Request to the control listener: method, path, headers, client address and certificate."""
 
     def __init__(self, request: web.BaseRequest) -> None:
         self._request = request
@@ -55,17 +55,17 @@ class ControlRequest:
         )
 
     def cut(self) -> None:
-        """End its connection without an answer."""
+        """Abort its connection without an answer."""
         if self._request.transport is not None:
             self._request.transport.abort()
 
     def whole(self) -> None:
-        """It is all there: from now on it is our turn."""
+        """Record that the request is complete: from now on the deadline is that of the answer."""
         if isinstance(self._request.protocol, ControlConnection):
             self._request.protocol.whole()
 
     async def read(self, bytes_max: int) -> bytes | None:
-        """The whole body; None if there is more of it."""
+        """Return the whole body; None if it has more than `bytes_max` bytes."""
         if (self._request.content_length or 0) > bytes_max:
             return None
         found = bytearray()
@@ -77,7 +77,7 @@ class ControlRequest:
 
 
 class ControlConnection(DeadlineConnection):
-    """See the module."""
+    """Connection that carries one request, with a deadline for it and one for the answer."""
 
     __slots__ = ("_bounds", "closed")
 
@@ -87,19 +87,19 @@ class ControlConnection(DeadlineConnection):
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """It no longer counts."""
+        """Mark the connection as closed, so that it no longer counts."""
         super().connection_lost(exc)
         if not self.closed.done():
             self.closed.set_result(None)
 
     async def cut(self) -> None:
-        """End it now, if it was ever made; it is closed afterwards."""
+        """Abort the connection if it was made, and wait until it is closed."""
         if self._wire is not None:
             self._wire.abort()
             await self.closed
 
     def whole(self) -> None:
-        """The request is there: from now on it is our turn."""
+        """Start the deadline of the answer: the request is complete."""
         self.end_in(self._bounds.answer_s)
 
     def handle_error(
@@ -109,13 +109,13 @@ class ControlConnection(DeadlineConnection):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What cannot be parsed; aiohttp's own page would quote it."""
+        """Answer a request that cannot be parsed; aiohttp's own page would quote it."""
         del request, exc, message
         return build_response(responses.BAD_REQUEST if status < 500 else responses.INTERNAL_ERROR)
 
 
 class ControlHttpServer(web.Server):
-    """Makes connections."""
+    """aiohttp server of the control listener: one ControlConnection for each accepted socket."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class ControlHttpServer(web.Server):
         self._bounds = bounds
 
     def __call__(self) -> ControlConnection:
-        """A new one."""
+        """Build a new connection."""
         return ControlConnection(self, self._bounds)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -141,7 +141,7 @@ class ControlHttpServer(web.Server):
 
 
 def build_response(answer: ControlHttpAnswer) -> web.Response:
-    """The answer as aiohttp sends it, and the last one of its connection."""
+    """Build aiohttp's response of an answer, which closes the connection after it."""
     made = web.Response(
         status=answer.status,
         body=answer.body,

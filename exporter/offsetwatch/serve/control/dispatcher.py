@@ -1,7 +1,7 @@
-"""A request from its head to an answer.
+"""Dispatcher of control requests: from the head of a request to its answer.
 
-In this order, so that who is not known learns nothing: is it meant for us, who asks, is there such
-an endpoint, may they, is the body one; then, in a worker, the endpoint itself.
+The checks are in this order, so that an unauthenticated client learns nothing: the Host header, the
+principal, the endpoint, its role, the body. Then the endpoint runs in a worker.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ JobResult = TypeVar("JobResult")
 
 
 class ControlDispatcher:
-    """What is asked over HTTP, of one desk.
+    """Dispatcher of control requests to one remediation API.
 
-    workers     of one thread each: alerts do not wait for people, nor people for alerts, nor
-                whoever must stop something for a plan that is worked out
-    web         the web config file of now, if there is one
-    why_not     see ControlServer
+    workers     of one thread each: alerts do not wait for operators, operators not for alerts, and
+                a stop not for a plan that is being made
+    web         the current web config file, if there is one
+    why_not     as in ControlServer
     """
 
     def __init__(
@@ -85,21 +85,21 @@ class ControlDispatcher:
         self.follow(control)
 
     def follow(self, control: Control) -> None:
-        """Let in those that this configuration names, from the next request on. Any thread."""
+        """Use the principals of this configuration from the next request on. Any thread."""
         self._names = _list_host_names(control.listen)
         self._principals = Principals(control)
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """To be sent with every answer."""
+        """Return the headers to send with every answer."""
         web = self._web()
         return () if web is None else web.headers
 
     def end(self) -> None:
-        """Nobody asks any more."""
+        """End the thread that checks passwords."""
         self._passwords.end()
 
     async def answer(self, request: ControlRequest) -> ControlHttpAnswer:
-        """Always an answer; whatever goes wrong is logged without a word of the request."""
+        """Return an answer, whatever goes wrong. Errors are logged without text of the request."""
         path = request.raw_path.partition("?")[0]
         counted = self._counts.hooks if path == HOOK else self._counts.refused
         try:
@@ -121,7 +121,7 @@ class ControlDispatcher:
     async def _answer(
         self, request: ControlRequest, path: str
     ) -> tuple[ControlHttpAnswer, str | None]:
-        """The answer, and if it is a refusal the reason that it is counted under."""
+        """Return the answer, and for a refusal the reason under which it is counted."""
         web = self._web()
         if web is not None and not is_certificate_allowed(request.certificate, web):
             request.cut()  # before anything is said, as all other listeners with such a file do
@@ -148,7 +148,11 @@ class ControlDispatcher:
         return await self._asked(request, path, by, now)
 
     def _is_ours(self, host: str) -> bool:
-        """On loopback by its names alone: a web page's own name may be made to lead here."""
+        """Check the Host header.
+
+        On loopback only local names count, as the DNS name of a web page may resolve to this
+        listener.
+        """
         found = _HOST.fullmatch(host)
         return found is not None and (self._names is None or found[1].lower() in self._names)
 
@@ -179,7 +183,10 @@ class ControlDispatcher:
         ), None
 
     def _take(self, body: bytes, by: AuthenticatedPrincipal) -> Counter[str]:
-        """What became of each alert. In the worker."""
+        """Pass the hints of a payload to the remediation API. Runs in the worker.
+
+        Return the number of alerts by outcome.
+        """
         known = self._desk.inventory()
         found = parse_payload(parse_json(body), lambda *at: at in known and by.sees(*at))
         reasons = Counter(
@@ -231,8 +238,9 @@ class ControlDispatcher:
         return found, "forbidden" if found.status == 403 else None
 
     def _found(self, path: str) -> tuple[str, dict[str, Route]]:
-        """The plan that a path names, "" if none, and what can be done there by method. As it was
-        sent: what is encoded in it, or climbs in it, is no path of ours.
+        """Return the plan that a path names, "" if none, and the routes of the path by method.
+
+        The path is matched as it was sent: one with encoded characters or `..` has no routes.
         """
         for pattern, by_method in self._paths:
             match = pattern.fullmatch(path)
@@ -260,7 +268,7 @@ def _group_routes_by_path() -> dict[str, dict[str, Route]]:
 
 
 def _list_host_names(listen: str) -> frozenset[str] | None:
-    """What a client may call us by; None where a certificate says it."""
+    """Return the host names that clients may use; None off loopback, where TLS checks the name."""
     if not is_loopback(listen):
         return None
     host = normalize_address(listen).rpartition(":")[0]
@@ -273,8 +281,9 @@ def _refuse_method(methods: Any) -> ControlHttpAnswer:
 
 
 async def _read_body(request: ControlRequest) -> bytes | ControlHttpAnswer:
-    """The whole body, or why it is not read. A compressed one is not: how large it is would be
-    known too late.
+    """Return the whole body, or the answer that refuses it.
+
+    A compressed body is refused: its size would be known too late.
     """
     kind = request.headers.get("Content-Type", "").replace(" ", "").lower()
     encoded = request.headers.get("Content-Encoding", "identity").lower() != "identity"

@@ -1,6 +1,6 @@
-"""The control listener's thread: sockets are accepted, counted and bounded here.
+"""The thread of the control listener: it accepts, counts and bounds its connections.
 
-The daemon starts it where the configuration has a section `control`.
+The daemon starts it if the configuration has a section `control`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ log = structlog.get_logger()
 
 
 class ControlServer:
-    """See the package. Raises ConfigError where the files of TLS cannot be used.
+    """Server of the control listener, in a thread of its own.
 
-    desk        who is asked; see there by which threads
-    snapshot    the newest picture
-    report      takes what was counted, for the picture; it may drop it
-    at_end      called by each thread that asked the desk, when it asks no more
-    why_not     why nothing can be changed here, and who may be asked; None where it can
+    Raises ConfigError if its TLS files cannot be used.
+
+    remediation_api   the API to call, from the threads of ControlWorkers
+    snapshot          returns the newest snapshot
+    report            receives the counters, for the snapshot; it may drop them
+    at_end            called last by each thread of ControlWorkers
+    why_not           returns why nothing can be changed here, and which replica to ask; or None
     """
 
     def __init__(
@@ -73,30 +75,31 @@ class ControlServer:
         self._listening = ListenerThread("control-listener", control.listen, self._serve)
 
     def start(self) -> None:
-        """Listen, once. Raises TargetUnreachable without the address."""
+        """Start listening, once. Raises TargetUnreachable if the address cannot be bound."""
         self._listening.start()
 
     def stop(self) -> None:
-        """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
+        """Let the requests in flight end, for at most STOP_S_MAX seconds, and close. Idempotent."""
         self._listening.stop()
         self._workers.end(self._at_end)
         self._listener.end()
 
     def follow(self, control: Control) -> None:
-        """Let in whom this configuration names, from the next request on; the address stays. Any
-        thread. Raises ConfigError, and changes nothing then.
+        """Use the principals and TLS files of this configuration from the next request on.
+
+        Any thread. The address stays. Raises ConfigError, and then changes nothing.
         """
         self._tls = self._tls.following(control)
         self._listener.follow(control)
 
     @property
     def web_file(self) -> WebConfigStatus | None:
-        """How reading its web config file went; None without one. Any thread."""
+        """Return the status of its web config file; None without one. Any thread."""
         return self._tls.web_file
 
     @property
     def port(self) -> int:
-        """The port that was bound; 0 before start()."""
+        """Return the bound port; 0 before start()."""
         return self._listening.port
 
     async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:
@@ -122,14 +125,14 @@ class ControlServer:
             await asyncio.gather(telling, return_exceptions=True)
 
     def _web(self) -> WebConfig | None:
-        """The web config file of now, if there is one; which one it is may change."""
+        """Return the current web config file, if there is one; follow() may replace it."""
         return self._tls.web()
 
     def _refused(self) -> None:
         self._counts.refused["overload"] += 1
 
     async def _take(self, connection: socket.socket, server: ControlHttpServer) -> bool:
-        """One connection to its end, whatever that is."""
+        """Serve one connection until it is closed."""
         made = server()
         tls = self._tls.get()
         try:
@@ -147,7 +150,7 @@ class ControlServer:
         return False
 
     async def _tell(self, stopping: asyncio.Event) -> None:
-        """What was counted, until the picture has it: on its way there it may be dropped."""
+        """Report the counters until the snapshot has them, as a report may be dropped."""
         while not stopping.is_set():
             control_requests_counted = self._counts.seen()
             snapshot = self._snapshot()

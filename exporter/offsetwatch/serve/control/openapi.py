@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes and the bodies, so that it cannot say otherwise."""
+"""The OpenAPI document of the control API, made from its routes and its bodies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _QUERIES: Final[dict[str, dict[str, Any]]] = {
 
 
 def build_document() -> dict[str, Any]:
-    """OpenAPI 3.1."""
+    """Build the document, in OpenAPI 3.1."""
     bodies = [route.body for route in ROUTES if route.body is not None]
     _, schemas = documents.build_schemas(dict.fromkeys(bodies))
     paths: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What was sent here, and what of it was refused, since this process started. For one thread."""
+"""Counters of control requests and of refused ones since this process started. For one thread."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from offsetwatch.model.observations import ControlRequestsCounted
 
 
 class ControlRequestCounters:
-    """hooks: alerts by what became of them, and requests with alerts that were refused, by reason.
-    refused: all other requests and connections that were refused, by reason.
+    """Counters of the control listener.
+
+    hooks     alerts by outcome, and refused requests with alerts by reason
+    refused   all other refused requests and connections, by reason
     """
 
     def __init__(self) -> None:
@@ -17,7 +19,7 @@ class ControlRequestCounters:
         self.refused: Counter[str] = Counter()
 
     def seen(self) -> ControlRequestsCounted:
-        """As of now."""
+        """Return the current counts."""
         return ControlRequestsCounted(
             tuple(sorted(self.hooks.items())), tuple(sorted(self.refused.items()))
         )

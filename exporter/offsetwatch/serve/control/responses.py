@@ -1,5 +1,6 @@
-"""Answers: JSON, never kept by anybody, and problems in one form:
-`{"error": snake_case, "message": for people}`.
+"""Answers of the control listener: JSON documents, and problems in one form.
+
+A problem is `{"error": snake_case, "message": text for the user}`. No answer may be cached.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ NDJSON: Final = "application/x-ndjson"
 
 @dataclass(frozen=True, slots=True)
 class ControlHttpAnswer:
-    """A whole answer."""
+    """Answer to a control request: status, body, headers and content type."""
 
     status: int
     body: bytes
@@ -25,14 +26,14 @@ class ControlHttpAnswer:
 
 
 def build_answer(document: Any, status: int = 200, *headers: tuple[str, str]) -> ControlHttpAnswer:
-    """A document."""
+    """Build the answer with this document."""
     return ControlHttpAnswer(status, documents.encode(document) + b"\n", headers)
 
 
 def build_problem(
     status: int, error: str, message: str, *headers: tuple[str, str], **more: Any
 ) -> ControlHttpAnswer:
-    """Why not."""
+    """Build the answer that refuses a request."""
     return build_answer({"error": error, "message": message, **more}, status, *headers)
 
 
@@ -72,7 +73,7 @@ NO_JOURNAL: Final = build_problem(
 
 
 def build_not_leader_answer(said: str) -> ControlHttpAnswer:
-    """Another replica has to be asked, or nobody can be just now."""
+    """Build the answer of a replica that does not lead; `said` names the leader, if any."""
     return build_problem(503, "not_leader", said, ("Retry-After", "5"))
 
 

@@ -1,7 +1,7 @@
-"""The endpoints, but for the hook: one function each, from a call to the desk to an answer.
+"""Endpoints of the control API, except the Alertmanager hook: one function each.
 
-They run in workers of their own, where they may wait for the disk. What a principal is not to see
-is to them as if it were not there.
+Each calls the remediation API and returns an answer. They run in worker threads, where they may
+wait for the disk. To a principal, what it may not see does not exist.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _SEQ = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, recognised and read. `plan_id` is "" where the path has none."""
+    """Authenticated and parsed request. `plan_id` is "" if the path has none."""
 
     desk: RemediationApi
     by: AuthenticatedPrincipal
@@ -73,12 +73,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An endpoint. `says` is for the document that describes it.
+    """Endpoint of the control API. `says` is its summary in the OpenAPI document.
 
-    of_all      it is about all connectors, so nobody who is held to some may ask
-    keyed       it wants an Idempotency-Key
-    slow        it may take its time: nobody who must stop something waits behind it
-    statuses    what it answers beside what every endpoint may
+    of_all      it concerns all connectors: a principal restricted to some is refused
+    keyed       it requires an Idempotency-Key
+    slow        it may take long: it runs in the worker `slow`, where no stop waits behind it
+    statuses    its own statuses, beside those of every endpoint
     """
 
     method: str
@@ -170,8 +170,9 @@ EndpointRefusal = (
 def _decide_on_plan(
     call: Call, decide: Callable[[], ChangeRecorded | EndpointRefusal]
 ) -> ControlHttpAnswer:
-    """A decision about a plan. Which connector a plan is of never changes, so looking before is
-    soon enough.
+    """Record a decision about a plan that the principal may see.
+
+    The connector of a plan never changes, so it is enough to check it before.
     """
     if _find_visible_plan(call) is None:
         return NOT_FOUND
@@ -408,8 +409,9 @@ ROUTES: Final[tuple[Route, ...]] = (
 
 
 def run_route(route: Route, call: Call) -> ControlHttpAnswer:
-    """The answer of an endpoint, once its role was looked at. Raises Wrong for a body or a query
-    that does not hold together.
+    """Return the answer of an endpoint, after its role was checked.
+
+    Raises MalformedRequest for an invalid body or query.
     """
     if route.of_all and not call.by.sees_all:
         return SCOPE_TOO_SMALL

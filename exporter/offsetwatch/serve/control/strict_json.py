@@ -1,7 +1,7 @@
-"""JSON that can be read in one way only, bounded before it is read. Pure.
+"""A strict JSON parser: one meaning for each text, and bounds checked before parsing. Pure.
 
-What other readers shrug at is refused: a key that is given twice (which one counts?), NaN and
-infinity, numbers beyond 64 bits, lone surrogates, a byte order mark, deep nesting.
+It refuses what other parsers accept: duplicate keys (which one counts?), NaN and infinity, numbers
+beyond 64 bits, lone surrogates, a byte order mark, deep nesting.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class MalformedRequest(Exception):
-    """A request that cannot be used; the message is for whoever sent it and for no log."""
+    """Request that cannot be used. Its message is for the client, and is not logged."""
 
 
 def parse_json(body: bytes) -> Any:
-    """The one value of a JSON text. Raises Wrong."""
+    """Return the value of a JSON text. Raises MalformedRequest."""
     if _measure_depth(body) > DEPTH_MAX:
         raise MalformedRequest(f"nested deeper than {DEPTH_MAX} levels")
     try:
@@ -47,7 +47,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _measure_depth(body: bytes) -> int:
-    """How deep brackets are open at most; without a walk over what is inside strings."""
+    """Return how deeply brackets are nested, without a walk through the strings."""
     deepest = depth = 0
     for bracket in _NO_BRACKET.sub(b"", _STRING.sub(b"", body)):
         depth += 1 if bracket in b"[{" else -1
@@ -69,7 +69,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _has_surrogate(value: Any) -> bool:
-    """In a string, or in the lists around it; an object has been looked through already."""
+    """Check a string, or the strings of a list. Objects were already checked by _build_object."""
     if isinstance(value, str):
         return _SURROGATE.search(value) is not None
     return isinstance(value, list) and any(_has_surrogate(item) for item in value)

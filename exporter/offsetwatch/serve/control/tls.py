@@ -1,5 +1,6 @@
-"""The TLS context of the control listener, made anew when one of its files has changed: of
-`control.tls`, or of the web config file that stands in its place.
+"""The TLS context of the control listener, built again when one of its files has changed.
+
+The files are those of `control.tls`, or of the web config file that replaces it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ log = structlog.get_logger()
 
 
 class ServerTls:
-    """For one thread. Raises ConfigError if the files cannot be used when it is made; later, while
-    they cannot, the context stays as it was: a certificate may be half written.
+    """Current TLS context of the control listener. For one thread.
+
+    Raises ConfigError if the files cannot be used at first. If they cannot be used later, the
+    previous context stays: a certificate may be half written.
     """
 
     def __init__(self, control: Control, current: WebConfigReloader | None = None) -> None:
@@ -39,23 +42,24 @@ class ServerTls:
         self._context = self._made()
 
     def following(self, control: Control) -> ServerTls:
-        """As this configuration has it. A web config file that is still the one is not begun anew:
-        it keeps what it refuses. Raises as the class does.
+        """Return the TLS of this configuration. Raises ConfigError if its files cannot be used.
+
+        If the web config file has the same path, its reloader is kept, with all that it refuses.
         """
         same = self._path is not None and control.web_config_file == self._path
         return ServerTls(control, self._current if same else None)
 
     @property
     def web_file(self) -> WebConfigStatus | None:
-        """How reading the web config file went. Any thread."""
+        """Return the status of the web config file; None without one. Any thread."""
         return None if self._current is None else self._current.seen
 
     def web(self) -> WebConfig | None:
-        """The web config file of now, if there is one."""
+        """Return the current web config file, if there is one."""
         return None if self._current is None else self._current.get().web
 
     def get(self) -> ssl.SSLContext | None:
-        """The context of now; None for plain HTTP."""
+        """Return the current context; None for plain HTTP."""
         if self._current is not None:
             return self._current.get().context
         now = self._now()

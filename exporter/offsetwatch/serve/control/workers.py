@@ -1,4 +1,4 @@
-"""The threads that ask the desk."""
+"""Worker threads that call the remediation API for the control listener."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import suppress
 
 
 class ControlWorkers:
-    """Each is one thread, started when it is first needed.
+    """Three workers of one thread each, started when first needed.
 
     hints   alerts
-    slow    plans that are worked out, and the journal read from end to end
-    rest    everything else: who stops, pauses or approves something
+    slow    plans to be made, and the journal verified from start to end
+    rest    all other requests: those that stop, pause or approve something
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class ControlWorkers:
         self.rest = ThreadPoolExecutor(1, thread_name_prefix="control-desk")
 
     def end(self, at_end: Callable[[], None]) -> None:
-        """Take nothing more; `at_end` is the last thing that each of them does. Safe to repeat."""
+        """Accept no more work; each worker calls `at_end` last. Idempotent."""
         for worker in (self.hints, self.slow, self.rest):
             with suppress(RuntimeError):  # it has been told before
                 worker.submit(at_end)

@@ -1,12 +1,12 @@
-"""The JSON API: one snapshot as one document.
+"""The documents /api/v1/connectors and /api/v1/flows, from one snapshot.
 
 Numbers are exact at any size: offsets are the connector's own JSON, embedded as it was decoded, and
 our own integers are written in full. (JavaScript rounds beyond 2^53 when it reads them.) Every part
 of a document comes from one snapshot.
 
-Asked with `?connect_cluster=...&connector=...` (either of them, or both) they hold that one alone.
+With `?connect_cluster=...&connector=...`, or one of the two, they have only what matches.
 
-The types of their bodies, and what the fields mean, are in types.py.
+The types of their bodies, and the meaning of the fields, are in types.py.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from offsetwatch.state.trend_marks import ConnectorKey
 
 
 class ConnectorFilter(NamedTuple):
-    """Of what a document is wanted; None stands for all."""
+    """Filter of a document by Connect cluster and connector; None matches all."""
 
     connect_cluster: str | None = None
     connector: str | None = None
 
     def wants(self, connect_cluster: str, connector: str) -> bool:
-        """Is this one of them?"""
+        """Check whether a connector matches."""
         return self.connect_cluster in {None, connect_cluster} and self.connector in {
             None,
             connector,
@@ -78,7 +78,7 @@ ALL_CONNECTORS = ConnectorFilter()
 
 
 def encode_connectors(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS) -> bytes:
-    """The body of /api/v1/connectors."""
+    """Return the body of /api/v1/connectors."""
     listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
     sources = group_views(snapshot.source_partitions, connector_of)
     sinks = group_views(snapshot.sink_partitions, connector_of)
@@ -98,7 +98,7 @@ def encode_connectors(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS
 
 
 def encode_flows(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS) -> bytes:
-    """The body of /api/v1/flows."""
+    """Return the body of /api/v1/flows."""
     known = {flow_of(flow): flow for flow in snapshot.topology.flows}
     partitions = group_views(snapshot.mirror_partitions, flow_of)
     syncs = group_views(snapshot.syncs, _flow_key_of)
@@ -249,7 +249,7 @@ def build_sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRo
 
 
 def build_lag_age(view: MirrorPartitionView | SinkPartitionView, now: float) -> LagAge:
-    """How old what waits is, and what told it."""
+    """Return the age of the oldest record that waits, and the source of that age."""
     return {
         "caught_up": view.caught_up,
         "lag_seconds": compute_lag_seconds(view.behind_since, now, caught_up=view.caught_up),
@@ -271,7 +271,7 @@ def _build_flow_ends(flow: MirrorFlow | None) -> FlowEnds:
 
 
 def build_router_rows(flow: MirrorFlow) -> list[RouterRow]:
-    """Return the routers of a flow; `regex` is None where its name for a copy cannot be told."""
+    """Return the routers of a flow; `regex` is None if the names of its copies are not known."""
     return [
         {
             "class": router.class_name,

@@ -1,14 +1,14 @@
-"""Everything known of one connector as one document, and where each number came from:
-/api/v1/explain, and the `explain` verb. Pure: a snapshot in, a document out, all of it from that
-one snapshot.
+"""The document /api/v1/explain: everything known of one connector, and the source of each number.
+
+The `explain` verb prints it. Pure: a snapshot in, a document out, all of it from that snapshot.
 
 The types of its parts are in types.py. It has the connector's state, tasks and offsets topic, its
-source partitions, flow and consumer group, what each group of its flow would meet after a failover,
-verdicts and findings, and the inputs that all of this rests on. `problems` are in words what else
-is wrong: what a finding says is not said again.
+source partitions, flow and consumer group, the position of each group of its flow after a failover,
+verdicts and findings, and the inputs that all of this depends on. `problems` are other problems, in
+words: what a finding reports is not repeated.
 
-Moments are by our own clock, of a committed or synced offset by the timestamp of its record. Counts
-are since the tail caught up.
+Times are by our own clock; that of a committed or synced offset is the timestamp of its record.
+Counts are since the tail caught up.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ from offsetwatch.state.snapshot import (
 
 
 def encode_explain(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
-    """Return the body of /api/v1/explain. Raises ConfigError as `find`."""
+    """Return the body of /api/v1/explain. Raises ConfigError as `find_connector` does."""
     found = build_explained_connector(snapshot, find_connector(snapshot, name, cluster))
     body: ExplainBody = {**found, "waiting_for": snapshot.waiting_for}
     return documents.encode(body)
 
 
 def _list_known_connectors(snapshot: Snapshot) -> list[ConnectorView]:
-    """Listed connectors, then those known by their offsets or by a configured flow alone."""
+    """Return the listed connectors, then those known only by offsets or by a configured flow."""
     found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
     unlisted = [
         (partition.connect_cluster, partition.connector) for partition in snapshot.source_partitions
@@ -101,7 +101,7 @@ def _list_known_connectors(snapshot: Snapshot) -> list[ConnectorView]:
 
 
 def find_connector(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
-    """The one connector of this name. Raises ConfigError with what to say instead."""
+    """Return the only connector of this name. Raises ConfigError with a hint for the user."""
     listed = [
         view for view in _list_known_connectors(snapshot) if cluster in {None, view.connect_cluster}
     ]
@@ -118,7 +118,7 @@ def find_connector(snapshot: Snapshot, name: str, cluster: str | None) -> Connec
 
 
 def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
-    """See the module."""
+    """Build the document of one connector."""
     cluster = view.connect_cluster
     topic = _find_offsets_topic(snapshot, view)
     flow = next(
@@ -177,7 +177,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
 
 
 def _find_offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
-    """The connector's own, or its cluster's; None if it is not known."""
+    """Return the connector's own offsets topic, or that of its cluster; None if it is not known."""
     found = {
         topic.connector: topic.at
         for topic in snapshot.topology.offsets_topics
@@ -197,7 +197,7 @@ def _is_of_connector(at: Any, view: ConnectorView) -> bool:
 def _list_inputs(
     snapshot: Snapshot, view: ConnectorView, topic: KafkaTopic | None, flow: MirrorFlow | None
 ) -> list[tuple[InputId, InputView | None]]:
-    """What is read for this connector; None for what nobody has read yet."""
+    """Return the inputs that this connector depends on; None for an input that was never read."""
     listing = [
         listing_topics
         for listing_topics in snapshot.topology.listings

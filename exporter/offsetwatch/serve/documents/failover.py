@@ -1,4 +1,4 @@
-"""What a failover would meet, as rows of the API, of `explain` and of `status`. Pure."""
+"""Rows of consumer groups after a failover, for the API, `explain` and `status`. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADINGS = (
 
 
 def build_group_row(view: GroupView) -> GroupRow:
-    """What a group would meet in one partition; see GroupView."""
+    """Build the row of a group in one partition; GroupView explains its fields."""
     return {
         "group": view.group,
         "topic": view.topic,
@@ -38,10 +38,10 @@ def build_group_row(view: GroupView) -> GroupRow:
 
 
 def build_connector_group_rows(snapshot: Snapshot, view: ConnectorView) -> list[FlowGroupRow]:
-    """The groups of the flows that a connector belongs to, with the flow of each.
+    """Return the groups of the flows that a connector belongs to, with the flow of each.
 
-    A checkpoint connector's are those of all flows of its Connect cluster: which it serves, its
-    aliases would tell, which are not kept.
+    A checkpoint connector gets those of all flows of its Connect cluster. Its aliases would tell
+    which flows it serves, but they are not stored.
     """
     checkpoints = "MirrorCheckpoint" in view.class_name
     flows = {
@@ -58,7 +58,7 @@ def build_connector_group_rows(snapshot: Snapshot, view: ConnectorView) -> list[
 
 
 def format_table_row(view: FlowGroupRow) -> tuple[object, ...]:
-    """The cells under HEADINGS, of a row that `concerning` made."""
+    """Return the cells under HEADINGS of a row that `build_connector_group_rows` built."""
     return (
         view["flow"],
         view["group"],

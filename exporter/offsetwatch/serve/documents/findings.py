@@ -1,30 +1,30 @@
-"""What is wrong, and how everything makes progress, as one document: /api/v1/findings.
+"""The document /api/v1/findings: findings, and verdicts on connectors, flows and partitions.
 
     at                 when the snapshot was made
-    ready, waiting_for are all inputs caught up, and in words which are not
+    ready, waiting_for whether all inputs are caught up, and in words which are not
     findings           the worst first: [{name, severity: "critical" | "warning" | "info",
                          connect_cluster, connector: ... | null, subject, summary, since,
                          evidence: [{name, value, unit}], next, runbook_url: ... | null,
                          supersedes: [name]}], 500 at most
-    superseded         findings that still hold and are not listed, because another one says it:
+    superseded         findings that still hold and are not listed, because another one reports it:
                          [{name, connect_cluster, connector,
                            superseded_by: {name, connect_cluster, connector, subject}}]
     findings_left_out  how many more there are, none of them more severe than those that are listed;
-                         /metrics counts them, and people are notified of them all the same
+                         /metrics counts them, and receivers are notified of them all the same
     judgements         of connectors and flows, then of source partitions:
                          [{scope: "connector" | "flow" | "partition", connect_cluster, connector,
                            subject, verdict, rule, reason, since, evidence: [{name, value, unit}]}]
 
 `summary` begins with the connector, flow, topic or cluster. `next` is the command to run next, and
 `runbook_url` absolute, or null without notify.runbooks_url. `supersedes` names findings of the same
-connector that hold as well, are not listed beside this one and are not over. `name`, `severity` and
-`verdict` are public names (model/findings.py says what they mean), `rule` is the number of the law
+connector that hold as well, are not listed beside this one and have not ended. `name`, `severity`
+and `verdict` are public names, explained in model/findings.py. `rule` is the number of the rule
 that decided (judge/progress/verdict_rules.py). `subject` is the source partition's label,
-`source->target` of a flow and "" of a connector. `since` is when it was first so without having
-been otherwise in between, across restarts of the daemon. Evidence is in order of weight: `value` is
-a number with its `unit` (records, offset, partitions, times, ...), a moment in RFC 3339 (unit
-`time`), words (unit null), or null. What cannot be seen for now is "unknown" by law 1, with the
-reason, and goes on afterwards as if it had been seen.
+`source->target` of a flow and "" of a connector. `since` is when it was first so without a break,
+across restarts of the daemon. Evidence is in order of weight: `value` is a number with its `unit`
+(records, offset, partitions, times, ...), a time in RFC 3339 (unit `time`), words (unit null), or
+null. If an input is unavailable, the verdict is "unknown" by rule 1, with the reason. Afterwards it
+continues as if the input had been available.
 """
 
 from __future__ import annotations
@@ -125,12 +125,12 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def encode_findings(snapshot: Snapshot) -> bytes:
-    """The body of /api/v1/findings."""
+    """Return the body of /api/v1/findings."""
     return documents.encode(build_findings_document(snapshot))
 
 
 def build_findings_document(snapshot: Snapshot) -> Told:
-    """The document of a snapshot."""
+    """Build the document of a snapshot."""
     return Told(
         at=Moment(snapshot.at),
         ready=snapshot.ready,
@@ -148,7 +148,7 @@ def build_finding_rows(snapshot: Snapshot) -> tuple[FindingRow, ...]:
 
 
 def build_superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:
-    """Return what the listed findings have taken over from."""
+    """Return the findings that the listed ones supersede."""
     return tuple(
         SupersededRow(
             name=name,
@@ -164,12 +164,12 @@ def build_superseded_rows(snapshot: Snapshot) -> tuple[SupersededRow, ...]:
 
 
 def count_findings_left_out(snapshot: Snapshot) -> int:
-    """Return how many it does not."""
+    """Return the number of findings that a document does not list."""
     return max(0, len(snapshot.findings) - FINDINGS_MAX)
 
 
 def build_finding_row(finding: Finding) -> FindingRow:
-    """One finding."""
+    """Build the row of a finding."""
     return FindingRow(
         name=finding.name,
         severity=finding.severity,
@@ -186,7 +186,7 @@ def build_finding_row(finding: Finding) -> FindingRow:
 
 
 def build_judgement_row(judgement: Judgement) -> JudgementRow:
-    """One judgement."""
+    """Build the row of a judgement."""
     return JudgementRow(
         scope=judgement.scope,
         connect_cluster=judgement.connect_cluster,
@@ -201,7 +201,7 @@ def build_judgement_row(judgement: Judgement) -> JudgementRow:
 
 
 def decode_findings(body: bytes) -> Told | None:
-    """Return what a daemon answered; None if it is no such document."""
+    """Decode the answer of a daemon; None if it is no such document."""
     try:
         return documents.decode(body, Told)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

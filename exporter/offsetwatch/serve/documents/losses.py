@@ -1,4 +1,4 @@
-"""What became of upstream records, as documents of the API and of `explain`."""
+"""Losses of upstream records and recreated topics, as parts of the API and of `explain`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LossFlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, t
 
 
 def flow_of(at: MirrorFlow | Loss | TopicRecreation) -> LossFlowKey:
-    """Whose it is."""
+    """Return the key of a flow, or of the flow of a loss or a recreation."""
     return (at.connect_cluster, at.connector, at.source, at.target)
 
 
 def build_retention(view: MirrorPartitionView) -> Retention:
-    """How near retention is to one partition's position, and what was ever lost of it."""
+    """Return the distance of retention to a partition's position, and the records lost so far."""
     return {
         "headroom_records": view.headroom,
         "headroom_seconds": view.headroom_s,
@@ -27,7 +27,7 @@ def build_retention(view: MirrorPartitionView) -> Retention:
 
 
 def build_flow_losses(snapshot: Snapshot, flow: LossFlowKey) -> FlowLossRows:
-    """The newest ranges that a flow lost, and its topics that were made anew."""
+    """Return the newest losses and recreated topics of a flow."""
     return {
         "losses": build_loss_rows(loss for loss in snapshot.losses if flow_of(loss) == flow),
         "recreations": [
@@ -45,7 +45,7 @@ def build_flow_losses(snapshot: Snapshot, flow: LossFlowKey) -> FlowLossRows:
 
 
 def build_loss_rows(found: Iterable[Loss]) -> list[LossRow]:
-    """Ranges of offsets, both ends in them."""
+    """Return the rows of lost ranges of offsets; both ends are included."""
     return [
         {
             "topic": loss.topic,

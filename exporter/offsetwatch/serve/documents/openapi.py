@@ -1,4 +1,4 @@
-"""The OpenAPI document of the read API, made from the types of its bodies (types.py)."""
+"""The OpenAPI document of the read API, built from the types of its bodies (types.py)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _NOT_READ: Final = {503: "Nothing has been read yet, or too many requests."}
 
 
 class ReadPath(NamedTuple):
-    """A path of the read API.
+    """Path of the read API.
 
-    query      optional parameters, each with its meaning; those of `required` must be given
-    refusals   status and meaning of what is answered, as text, in place of the body
+    query      optional parameters with their meaning; those in `required` are mandatory
+    refusals   statuses with the meaning of a text answer instead of the body
     """
 
     summary: str
@@ -76,7 +76,7 @@ PATHS: Final[dict[str, ReadPath]] = {
 
 
 def build_document() -> dict[str, Any]:
-    """Return the document, in OpenAPI 3.1."""
+    """Build the document, in OpenAPI 3.1."""
     bodies = {path: read_path.body for path, read_path in PATHS.items()}
     schemas, components = documents.build_schemas(bodies.values())
     of = dict(zip(bodies, schemas, strict=True))
@@ -105,7 +105,7 @@ def build_document() -> dict[str, Any]:
 
 
 def _join_description_lines(schema: Any) -> Any:
-    """Return a schema whose descriptions are without the line breaks of docstrings."""
+    """Return a schema whose descriptions have no line breaks of docstrings."""
     if isinstance(schema, list):
         return [_join_description_lines(item) for item in schema]
     if not isinstance(schema, dict):

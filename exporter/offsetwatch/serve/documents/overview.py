@@ -1,10 +1,10 @@
-"""Everything that the status page shows at once, as one document: /api/v1/overview.
+"""The document /api/v1/overview: everything that the status page shows at once.
 
     at, ready, waiting_for   as in /api/v1/connectors
-    version, alive     of this daemon: does its main loop turn? If not, all of this is of `at`
+    version, alive     of this daemon: does its main loop run? If not, all of this is of `at`
     inputs             how many there are
-    inputs_down        [{input, kind, up, live, last_success_at, last_error}], those of which
-                       the last attempt failed or which tell nothing now
+    inputs_down        [{input, kind, up, live, last_success_at, last_error}], those whose last
+                       attempt failed or whose data is out of date
     connectors         [{connect_cluster, name, kind, state, tasks: {state: how many}, ...}]
     flows              [{connect_cluster, connector, source, target, ...}]
     findings, findings_left_out   as in /api/v1/findings
@@ -14,9 +14,9 @@
                            steps: [{step, requests}], guards}],
                          refusals: [{at, connect_cluster, connector, action, would, guards,
                            recommend}],
-                         untold: how many of these two are not in here}
-                       guards: [{number, guard, answer, said, asks}]; `asks`: it only keeps the plan
-                       from being carried out without a person
+                         untold: how many of these two are not listed}
+                       guards: [{number, guard, answer, said, asks}]; `asks`: it only blocks
+                       the plan until it is approved
     boards_url         where the Grafana boards are (notify.boards_url), or null
 
 Connectors and flows both have
@@ -29,10 +29,10 @@ Connectors and flows both have
     partitions, position, committed_at, advanced_at, lag_records, lag_seconds
                        of all partitions together (state/totals.py); null is not known
 
-Connectors also have `has_lag`: false where nothing tells the end of what it reads, so that lag is
-not applicable: source connectors, and MirrorMaker's heartbeat and checkpoint connectors.
+Connectors also have `has_lag`. It is false if the end of what they read cannot be known, so that
+lag is not applicable: for source connectors, and MirrorMaker's heartbeat and checkpoint connectors.
 
-`position` is text: what the connector has stored for its only partition, cut where it is long.
+`position` is text: what the connector has stored for its only partition, cut if it is long.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def encode_overview(
     options: str = "",
     boards_url: str | None = None,
 ) -> bytes:
-    """The body of /api/v1/overview. `options` tell a command which daemon it is about."""
+    """Return the body of /api/v1/overview. `options` let a command find the daemon."""
     down = [view for view in snapshot.inputs if not (view.up and view.live)]
     body: OverviewBody = {
         "at": Moment(snapshot.at),
@@ -171,7 +171,10 @@ def _find_polled_connectors(snapshot: Snapshot) -> frozenset[ConnectorKey]:
 
 
 def _build_connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:
-    """Without a view it has offsets and is not listed: REST is not asked, or is down."""
+    """Build the head of a connector; without a view it has offsets and is not listed.
+
+    REST is not polled for its cluster then, or is down.
+    """
     cluster, name = key
     return {
         "connect_cluster": cluster,
@@ -243,7 +246,7 @@ def _build_plan(plan: OpenPlan, options: str) -> OpenPlanRow:
 
 
 def format_approve_command(plan: OpenPlan, options: str) -> str | None:
-    """What a person types to approve exactly this plan; None where that is decided."""
+    """Return the command that approves exactly this plan; None unless it is proposed."""
     if plan.state != "proposed":
         return None
     return f"offsetwatch plan approve {plan.plan_id} --sha256 {plan.sha256} {options}".rstrip()

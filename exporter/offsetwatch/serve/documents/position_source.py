@@ -1,4 +1,4 @@
-"""Which way a position is known: the word in the API, in `status` and in `explain`."""
+"""The source of a position, as the API, `status` and `explain` name it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REST: Final = "rest"
 
 
 def origin_of(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Origin:
-    """Return `rest` where it was polled over REST, `group` or `topic` where Kafka was read."""
+    """Return `rest` for a position polled over REST, `group` or `topic` for one read from Kafka."""
     if view.from_rest:
         return REST
     return "group" if isinstance(view, SinkPartitionView) else "topic"

@@ -1,11 +1,12 @@
-"""Everything that `status` prints as one document: /api/v1/status. The verb makes the same one of a
-look of its own, where no daemon answers.
+"""The document /api/v1/status: everything that `status` prints, from one snapshot.
+
+If no daemon answers, the verb makes the same document from a snapshot of its own.
 
     at, ready, waiting_for, findings, judgements    as in /api/v1/findings
     connectors, flows    the documents /api/v1/connectors and /api/v1/flows, of the same snapshot
-    unread               [{kind, input, last_success_at, last_error}] inputs that are down, but for
-                         those that REST stands in for
-    problems             what else is wrong, in words: what a finding says is not said again
+    unread               [{kind, input, last_success_at, last_error}] inputs that are down, except
+                         those that REST replaces
+    problems             other problems, in words: what a finding reports is not repeated
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def encode_status(snapshot: Snapshot) -> bytes:
 
 
 def list_unread_inputs(snapshot: Snapshot) -> tuple[UnreadInput, ...]:
-    """Return the inputs that are down, but for those that REST stands in for."""
+    """Return the inputs that are down, except those that REST replaces."""
     return tuple(
         UnreadInput(view.id.kind, view.id.input, moment_of(view.last_success_at), view.last_error)
         for view in snapshot.inputs
@@ -69,7 +70,7 @@ def list_unread_inputs(snapshot: Snapshot) -> tuple[UnreadInput, ...]:
 
 
 def find_problems(snapshot: Snapshot) -> Iterator[str]:
-    """Yield what is wrong and is not said by a finding."""
+    """Yield what no finding reports: failed connectors and tasks, positions beyond the log end."""
     said = {
         (finding.name, finding.connect_cluster, finding.connector) for finding in snapshot.findings
     }

@@ -1,17 +1,17 @@
-"""The last hour as one document: /api/v1/trends.
+"""The document /api/v1/trends: lag and commits of the last hour, a value for each minute.
 
     at                 of the newest minute; null before the first
-    since              of the oldest one that is kept: after a start it is that start
-    every_s            how far minutes are apart, if none is missing
-    minutes            when each was seen, oldest first; times that are missing were not seen
+    since              of the oldest one in memory: after a start it is that start
+    every_s            interval between minutes, if none is missing
+    minutes            time of each, oldest first; a missing minute was not recorded
     left_out           how many connectors and flows a bound cut in the newest minute
     connectors         [{connect_cluster, name, lag_seconds, lag_records, quiet_seconds}]
     flows              [{connect_cluster, connector, source, target, lag_seconds, lag_records,
                          quiet_seconds}]
 
-Of each a list, a value for every minute, null where it was not known, and null instead of the list
-where it never was. `quiet_seconds` is the time since the newest commit that changed an offset.
-Seconds are whole. The hour is kept in memory alone: a restart or a reload begins it anew.
+Each measure is a list with a value for every minute, null where it was not known. The list is null
+if it never was. `quiet_seconds` is the time since the newest commit that changed an offset. Seconds
+are whole. The hour is in memory alone: a restart or a reload begins a new one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Key = TypeVar("Key", ConnectorKey, ConnectorFlowKey)
 
 
 def encode_trends(snapshot: Snapshot) -> bytes:
-    """The body of /api/v1/trends."""
+    """Return the body of /api/v1/trends."""
     marks = snapshot.trends
     body: TrendsBody = {
         "at": Moment(marks[-1].at) if marks else None,
@@ -70,7 +70,7 @@ def encode_trends(snapshot: Snapshot) -> bytes:
 
 
 def compute_version(snapshot: Snapshot) -> str:
-    """Changes when the document does."""
+    """Return a text that changes when the document does."""
     marks = snapshot.trends
     return "none" if not marks else f"{marks[0].at!r}-{marks[-1].at!r}-{len(marks)}"
 
@@ -78,7 +78,7 @@ def compute_version(snapshot: Snapshot) -> str:
 def _build_rows(
     marks: TrendMarks, column_of: Callable[[TrendMark], TrendColumn[Key]]
 ) -> list[tuple[Key, TrendSeries]]:
-    """Of whatever is there in the newest minute."""
+    """Return the series of each connector or flow of the newest minute."""
     if not marks:
         return []
     newest = column_of(marks[-1]).keys

@@ -1,4 +1,4 @@
-"""Connections out of a listening socket, each in a task of its own, and only so many at once."""
+"""The accept loop of a listening socket: one task for each connection, and a bound on them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ ConnectionHandler = Callable[[socket.socket], Coroutine[None, None, bool]]
 
 
 class AcceptLoop:
-    """take     has a connection; true if somebody else closes it afterwards
-    full        are there as many as may be? Given how many are still being taken
-    refused     one more was closed unread
-    failed      accepting itself failed, for this reason
+    """Accept loop of one listening socket.
+
+    take        serves a connection; True if the connection is closed elsewhere, later
+    full        checks whether no more are allowed, given the number of tasks that serve one
+    refused     called for each connection that was closed unread
+    failed      called with the reason when accepting failed
     """
 
     def __init__(
@@ -40,18 +42,21 @@ class AcceptLoop:
         self.open: set[asyncio.Task[bool]] = set()
 
     def begin(self) -> None:
-        """Not with `sock_accept`: who stops waiting for that may lose a socket it has accepted."""
+        """Start accepting, by `add_reader`.
+
+        `sock_accept` may lose an accepted socket when it is cancelled.
+        """
         if self._listener.fileno() >= 0:  # it may have been closed while we had to wait
             self._listener.setblocking(False)
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     def end(self) -> None:
-        """Accept no more, and close the socket."""
+        """Stop accepting, and close the socket."""
         asyncio.get_running_loop().remove_reader(self._listener)
         self._listener.close()
 
     async def cancel(self) -> None:
-        """End those that are still being taken."""
+        """Cancel the tasks that serve a connection, and wait for them."""
         for task in self.open:
             task.cancel()
         await asyncio.gather(*self.open, return_exceptions=True)

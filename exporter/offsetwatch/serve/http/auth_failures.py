@@ -1,4 +1,4 @@
-"""How often an address has failed to say who it is. Both listeners count with it."""
+"""A counter of failed authentications by client address, used by both listeners."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ _ADDRESSES_MAX: Final = 1024  # beyond it the oldest is forgotten
 
 
 class AuthFailureCounter:
-    """How often an address has failed to say who it is, in the last minute.
+    """Failed authentications of each address in a window of WINDOW_S seconds.
 
-    Beyond the bound it is told 429 and nothing is logged. A right token is let in all the same: an
-    address may be that of a proxy or of this machine, and who must stop something now cannot be
-    locked out by a neighbour. A token of 128 bits is not guessed at any rate.
+    Beyond FAILURES_MAX an address gets 429, and nothing is logged. A valid token is accepted all
+    the same: the address may be that of a proxy or of this machine, and another client must not
+    lock out an operator who has to stop something. A token of 128 bits cannot be guessed at any
+    rate.
     """
 
     def __init__(self) -> None:
         self._windows: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def again(self, address: str, now: float) -> bool:
-        """Count one. True if it is one too many."""
+        """Count a failure; return True if it exceeds FAILURES_MAX."""
         begun_at, count = self._windows.pop(address, (now, 0))
         if not begun_at <= now < begun_at + WINDOW_S:
             begun_at, count = now, 0
@@ -32,7 +33,7 @@ class AuthFailureCounter:
         return count >= FAILURES_MAX
 
     def take_back(self, address: str) -> None:
-        """One that was counted before it was known to be none."""
+        """Remove a failure that was counted before the authentication succeeded."""
         if address in self._windows:
             begun_at, count = self._windows[address]
             self._windows[address] = (begun_at, max(count - 1, 0))

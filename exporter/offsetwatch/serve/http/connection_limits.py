@@ -1,9 +1,8 @@
-"""A connection that ends in time: what those of both listeners have in common, and that of the read
-listener.
+"""Deadlines of HTTP connections: the base class of both listeners, and that of the read listener.
 
-aiohttp waits for ever for the rest of a request and for whoever does not take an answer. A listener
-of which every connection waits for such a client tells a probe nothing, and a daemon that tells a
-probe nothing is restarted.
+aiohttp waits without a limit for the rest of a request, and for a client that does not read the
+answer. If every connection of a listener waits for such a client, a probe gets no answer, and the
+daemon is restarted.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _SILENT_LOGGER.disabled = True  # aiohttp quotes requests in what it logs, and p
 
 
 class DeadlineConnection(web.RequestHandler):
-    """Is cut off when its time is over, whatever it waits for."""
+    """Connection that is aborted at its deadline, whatever it waits for."""
 
     __slots__ = ("_deadline", "_first_s", "_wire")
 
     def __init__(self, manager: web.Server, *, first_s: float, keep_s: float) -> None:
-        """`first_s`: from its begin; `keep_s`: without a request after an answer."""
+        """Set deadlines in seconds: `first_s` from the start, `keep_s` idle after an answer."""
         super().__init__(
             manager,
             loop=asyncio.get_running_loop(),
@@ -49,14 +48,14 @@ class DeadlineConnection(web.RequestHandler):
         self._wire: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The clock runs."""
+        """Start the first deadline."""
         super().connection_made(transport)
         assert isinstance(transport, asyncio.Transport)
         self._wire = transport
         self.end_in(self._first_s)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """It no longer does."""
+        """Cancel the deadline."""
         super().connection_lost(exc)
         self.end_in(None)
         self._wire = None
@@ -73,9 +72,7 @@ class DeadlineConnection(web.RequestHandler):
                 resp.body.release()
 
     def end_in(self, seconds: float | None) -> None:
-        """Its time is over then, in place of whatever was said before; None: not while it is our
-        turn.
-        """
+        """Replace the deadline; None: there is none while the request is being answered."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = None
@@ -84,7 +81,7 @@ class DeadlineConnection(web.RequestHandler):
 
 
 class ReadConnection(DeadlineConnection):
-    """Of the read listener: it is kept, for whoever scrapes will ask again."""
+    """Connection to the read listener. It is kept open, as a scraper will send another request."""
 
     __slots__ = ()
 
@@ -98,7 +95,7 @@ class ReadConnection(DeadlineConnection):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What cannot be parsed; aiohttp's own page would quote it."""
+        """Answer a request that cannot be parsed; aiohttp's own page would quote it."""
         del request, exc, message
         made = web.Response(status=status, text="bad request\n" if status < 500 else "bug\n")
         made.force_close()
@@ -106,7 +103,7 @@ class ReadConnection(DeadlineConnection):
 
 
 def add_deadlines(app: web.Application) -> None:
-    """Have the connections of an application end in time."""
+    """Set deadlines of an application's connections: none while it answers, then KEEP_ALIVE_S."""
 
     @web.middleware
     async def our_turn(request: web.Request, handler: Handler) -> web.StreamResponse:

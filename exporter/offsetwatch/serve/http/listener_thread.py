@@ -1,6 +1,4 @@
-"""A socket that listens, and the thread with the loop that serves it: what the read listener and
-the control listener have in common.
-"""
+"""The thread of a listener, with its socket and its event loop: the base of both listeners."""
 
 from __future__ import annotations
 
@@ -24,7 +22,9 @@ ServeCoroutine = Callable[[socket.socket, asyncio.Event], Coroutine[None, None, 
 
 
 class ListenerThread:
-    """`listen` is `host:port`; an empty host means every address, port 0 any free one.
+    """Thread that serves one listening socket.
+
+    `listen` is `host:port`; an empty host means every address, port 0 any free one.
 
     serve   takes the socket, and returns once the event is set
     """
@@ -39,8 +39,9 @@ class ListenerThread:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Listen, once; connections queue from here on. Raises TargetUnreachable without the
-        address.
+        """Start listening, once; connections queue from here on.
+
+        Raises TargetUnreachable if the address cannot be bound.
         """
         listener = _bind_socket(self._listen)
         self._port = listener.getsockname()[1]
@@ -52,7 +53,7 @@ class ListenerThread:
         log.info("listening", listener=self._name, listen=self._listen, port=self._port)
 
     def stop(self) -> None:
-        """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
+        """Let the requests in flight end, for at most STOP_S_MAX seconds, and close. Idempotent."""
         if self._loop is None or self._thread is None or not self._thread.is_alive():
             return
         self._loop.call_soon_threadsafe(self._stopping.set)
@@ -60,13 +61,13 @@ class ListenerThread:
 
     @property
     def failed(self) -> bool:
-        """Return True once its thread ended without being told to."""
+        """Return True if the thread ended without stop()."""
         thread = self._thread
         return thread is not None and not thread.is_alive() and not self._stopping.is_set()
 
     @property
     def port(self) -> int:
-        """The port that was bound; 0 before start()."""
+        """Return the bound port; 0 before start()."""
         return self._port
 
     def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
@@ -82,7 +83,7 @@ def _parse_address(listen: str) -> tuple[str, int]:
 
 
 def _bind_socket(listen: str) -> socket.socket:
-    """A listening socket. Here and not on the loop, so that who starts us hears of a failure."""
+    """Return a listening socket. Called outside the loop, so that start() raises its errors."""
     host, port = _parse_address(listen)
     try:
         if not host and socket.has_dualstack_ipv6():

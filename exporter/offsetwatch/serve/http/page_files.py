@@ -1,8 +1,8 @@
-"""The files of the status page, as the package has them.
+"""The files of the status page, from the package.
 
-The page asks for nothing but what this listener serves, and its policy has the browser refuse
-anything else: no inline script or style, no other host, no form, no frame. Names of connectors are
-whatever somebody typed, so the page writes text alone, and may not even parse HTML.
+The page requests nothing but what this listener serves, and its policy makes the browser refuse all
+else: no inline script or style, no other host, no form, no frame. Users choose the names of
+connectors, so the page writes text alone, and may not parse HTML.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEADERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file, and what tells it from others of its name."""
+    """File of the status page, with its content type and its ETag."""
 
     body: bytes
     content_type: str
@@ -43,7 +43,7 @@ class Asset:
 
 
 def load_assets(version: str) -> tuple[Asset, dict[str, Asset]]:
-    """The page itself, and what it asks for by name."""
+    """Return the page itself, and its other files by name."""
     folder = resources.files("offsetwatch.serve") / "static"
     found = {
         file.name: file.read_bytes()

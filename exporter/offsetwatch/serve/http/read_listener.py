@@ -1,8 +1,7 @@
-"""The read listener: /metrics, health, the JSON API and the status page, in its own thread. The
-daemon starts it.
+"""The read listener: /metrics, health, the JSON API and the status page, in its own thread.
 
-A request is answered from the newest snapshot alone: no network, no lock, no waiting for the loop.
-It keeps answering while every input is down, because then it is needed most.
+The daemon starts it. A request is answered from the newest snapshot alone: no network, no lock, no
+waiting for the main loop. It keeps answering while every input is down, when it is needed most.
 """
 
 from __future__ import annotations
@@ -56,10 +55,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class LoopHeartbeat:
-    """Asked of the writer's loop, from any thread.
+    """Heartbeat of the daemon's main loop, for any thread.
 
-    alive   does it still turn?
-    fresh   is the newest snapshot one of now? Where it is not, one is waited for, not for long
+    alive   checks whether the loop still runs
+    fresh   checks whether the newest snapshot is current; if not, a request waits for one, for at
+            most SNAPSHOT_POLLS_MAX times SNAPSHOT_POLL_S
     """
 
     alive: Callable[[], bool]
@@ -70,9 +70,9 @@ class LoopHeartbeat:
 class PageFacts:
     """Facts of the configuration that the status page shows, and commands compare.
 
-    options      tell a command on this host which daemon it is about: `--config FILE`
-    boards_url   gives the address of the Grafana boards of now, or None
-    clusters     gives what the configuration of now is about (config/identity.py)
+    options      options by which a command on this host finds this daemon: `--config FILE`
+    boards_url   returns the current address of the Grafana boards, or None
+    clusters     returns hashes of the current configuration's clusters (config/identity.py)
     """
 
     options: str = ""
@@ -84,15 +84,17 @@ _NO_FACTS: Final = PageFacts()
 
 
 class ReadServer:
-    """`listen` is `host:port`; an empty host means every address, port 0 any free one.
+    """Server of the read listener, in a thread of its own.
 
-    snapshot   gives the newest snapshot at once, from any thread
-    pulse      of the writer's loop
-    reload     ask for the configuration to be read again; what is wrong with it comes back
-    reloaded   how that went last
+    `listen` is `host:port`; an empty host means every address, port 0 any free one. Raises
+    ConfigError if `web_config` cannot be used.
+
+    snapshot   returns the newest snapshot at once, from any thread
+    pulse      heartbeat of the daemon's main loop
+    reload     requests a reload of the configuration; its result is the mistakes found
+    reloaded   returns the outcome of the last reload
     page_facts what the status page shows beside the snapshot
-    web_config TLS, passwords and headers, read again when it changes; ConfigError is raised where
-               it cannot be used
+    web_config file with TLS, passwords and headers, read again when it changes
     """
 
     def __init__(
@@ -125,27 +127,28 @@ class ReadServer:
         self._renders = RenderCache()
 
     def start(self) -> None:
-        """Listen, once; connections queue from here on. Raises TargetUnreachable without the
-        address.
+        """Start listening, once; connections queue from here on.
+
+        Raises TargetUnreachable if the address cannot be bound.
         """
         self._listening.start()
 
     def stop(self) -> None:
-        """Let the requests in flight end, for at most STOP_S_MAX, and close. Safe to repeat."""
+        """Let the requests in flight end, for at most STOP_S_MAX seconds, and close. Idempotent."""
         self._listening.stop()
 
     @property
     def failed(self) -> bool:
-        """Return True once its thread ended without being told to."""
+        """Return True if the thread ended without stop()."""
         return self._listening.failed
 
     @property
     def port(self) -> int:
-        """The port that was bound; 0 before start()."""
+        """Return the bound port; 0 before start()."""
         return self._listening.port
 
     def _last(self) -> ConfigReloadStatus:
-        """How reading went, that of the listener's own file with it."""
+        """Return the outcome of the last reload, with that of this listener's web config file."""
         last = self._reloaded()
         web = last.web if self._web is None else (self._web.seen, *last.web)
         return replace(last, web=web, refused=tuple(sorted(self._refused.items())))
@@ -177,7 +180,7 @@ class ReadServer:
                 self._guard.end()
 
     async def _take(self, connection: socket.socket, server: web.Server) -> bool:
-        """To where its requests are answered; false if it does not come to that."""
+        """Pass a connection to aiohttp; return False if its handshake failed."""
         tls = None if self._web is None else self._web.get().context
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -245,7 +248,7 @@ class ReadServer:
         return web.Response(status=503, text="".join(f"{line}\n" for line in snapshot.waiting_for))
 
     async def _reload(self, request: web.Request) -> web.Response:
-        """Answered when the new configuration is in use, or why it is not."""
+        """Reload the configuration; answer once it is in use, or with its mistakes."""
         if "Origin" in request.headers:  # any web page may have a browser post to anybody
             return web.Response(status=403, text="not for web pages\n")
         mistakes = await asyncio.wrap_future(self._reload_asked())
@@ -254,9 +257,11 @@ class ReadServer:
         return web.Response(text="reloaded\n")
 
     def _of_now(self, handler: Handler) -> Handler:
-        """The handler, asked once there is a fresh snapshot. Who stood still and goes on (SIGSTOP,
-        a paused container, a machine moved to another host) has requests to answer before its first
-        tick: what was true when it stopped would be taken for what is true now.
+        """Wrap a handler so that it waits for a current snapshot.
+
+        A process that was stopped and continues (SIGSTOP, a paused container, a machine moved to
+        another host) has requests to answer before its first tick. An old snapshot would be taken
+        for the current state.
         """
 
         async def answer(request: web.Request) -> web.StreamResponse:
@@ -299,7 +304,10 @@ class ReadServer:
         return await self._json(request, "status", status.encode_status)
 
     async def _explain(self, request: web.Request) -> web.Response:
-        """One connector: `?connector=NAME`, and `connect_cluster=NAME` where several have one."""
+        """Answer for one connector: `?connector=NAME`.
+
+        `connect_cluster=NAME` is needed if several Connect clusters have one of this name.
+        """
         only = _parse_filter(request)
         if only.connector is None:
             return web.Response(status=400, text="connector is missing\n")
@@ -347,7 +355,11 @@ class ReadServer:
         *,
         version: Callable[[Snapshot], str] | None = None,
     ) -> web.Response:
-        """`version`: what changes with the document, of one that seldom does."""
+        """Answer with a JSON document of the newest snapshot.
+
+        `version` returns a text that changes with the document, for the ETag of one that seldom
+        changes.
+        """
         snapshot = self._snapshot()
         if (
             snapshot is EMPTY_SNAPSHOT
@@ -379,7 +391,7 @@ class ReadServer:
         make: Callable[[], Iterable[bytes]],
         content_type: str,
     ) -> web.Response:
-        """A body that is made off the loop, and once for all who ask for it at the same time."""
+        """Answer with a body made outside the loop, once for all simultaneous requests for it."""
         headers = {"Vary": "Accept, Accept-Encoding"}
         zipped = is_gzip_accepted(_join_header(request, "Accept-Encoding"))
         if zipped:
@@ -398,7 +410,7 @@ class ReadServer:
 
 @web.middleware
 async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """No client ever sees a stack trace, and no bug takes the listener down."""
+    """Answer errors without a stack trace, so that no bug ends the listener."""
     try:
         return await handler(request)
     except web.HTTPNotFound:
@@ -425,17 +437,17 @@ def _build_json_response(status: int, document: dict[str, Any]) -> web.Response:
 
 
 def _join_header(request: web.Request, name: str) -> str:
-    """A header that may be given several times and then means one list."""
+    """Join the values of a header that may be repeated and then means one list."""
     return ",".join(request.headers.getall(name, ()))
 
 
 def _parse_filter(request: web.Request) -> api.ConnectorFilter:
-    """Which connector a request is about: all of them unless it names one."""
+    """Return the filter of a request: all connectors, unless it names one."""
     return api.ConnectorFilter(request.query.get("connect_cluster"), request.query.get("connector"))
 
 
 def _has_etag(request: web.Request, etag: str) -> bool:
-    """Does the client have what it asks for already?"""
+    """Check whether the client already has this version."""
     known = (tag.strip() for tag in _join_header(request, "If-None-Match").split(","))
     return etag.removeprefix("W/") in {tag.removeprefix("W/") for tag in known}
 
@@ -449,7 +461,7 @@ def _build_asset_response(request: web.Request, asset: page_files.Asset) -> web.
 
 
 def _compress_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Each as it is made: never all of them at once."""
+    """Yield the gzip stream part by part, never all at once."""
     writer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS)
     yield from map(writer.compress, parts)
     yield writer.flush()

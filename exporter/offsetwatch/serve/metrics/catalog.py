@@ -1,10 +1,10 @@
-"""The one list of metrics: name, type, help and labels. They appear nowhere else.
+"""The catalogue of all metrics: name, type, help and labels. They are defined nowhere else.
 
 families.py fills these rows from a snapshot; `offsetwatch metrics` prints them; alerts and
 dashboards are checked against them. Renaming a row or changing its labels breaks users' queries.
 
-Labels say `source` and `target` where the code says upstream and downstream, because MM2's own JMX
-series do and users join the two.
+Labels are called `source` and `target` where the code says upstream and downstream: MM2's own JMX
+series are, and users join the two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from offsetwatch.serve.metrics.metric import (
 
 
 class MetricRow(NamedTuple):
-    """One line of the printed catalogue."""
+    """Row of the printed catalogue."""
 
     name: str
     type: str
@@ -325,5 +325,5 @@ CATALOG: tuple[MetricSpec, ...] = (
 
 
 def describe_metrics() -> list[MetricRow]:
-    """The catalogue as people read it: `offsetwatch metrics` prints these rows."""
+    """Return the rows that `offsetwatch metrics` prints."""
     return [MetricRow(spec.name, spec.kind, spec.labels, spec.help) for spec in CATALOG]

@@ -1,4 +1,4 @@
-"""The metrics of replication flows. See catalog.py, which has all others and the whole list."""
+"""The catalogue of the metrics of replication flows, a part of catalog.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the metric catalogue that tells of guarded remediation. Read by catalog.py alone."""
+"""The catalogue of the metrics of guarded remediation, a part of catalog.py."""
 
 from __future__ import annotations
 

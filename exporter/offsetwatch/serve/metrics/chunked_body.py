@@ -1,7 +1,7 @@
-"""A body in pieces, as they were made: sent one after the other, never joined.
+"""A chunked response body: its parts are sent one after the other and never joined.
 
-Of a million series the whole is 160 MB. To join it took a fifth of the time of a scrape, and a
-transport that is given all of it at once keeps a copy for each client that has not taken it yet.
+The body of a million series has 160 MB. Joining it took a fifth of the time of a scrape, and a
+transport that is given all of it at once keeps a copy for each client that has not read it yet.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ Body = tuple[bytes, ...]
 
 
 def merge_small_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, in fewer pieces where they are small: each is a system call. What is large is
-    not copied.
+    """Yield the same bytes in fewer parts, as each part is a system call.
+
+    Parts smaller than PIECE_BYTES are joined; larger ones are not copied.
     """
     small: list[bytes] = []
     size = 0
@@ -38,7 +39,7 @@ def merge_small_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class ChunkedBody(Payload):
-    """See the module. Any number of answers may send the same pieces at once."""
+    """Body of an aiohttp response, sent part by part. Several responses may share its parts."""
 
     def __init__(self, body: Body, content_type: str) -> None:
         super().__init__(body, content_type=content_type)
@@ -47,17 +48,18 @@ class ChunkedBody(Payload):
         self.on_release: Callable[[], object] = lambda: None
 
     def release(self) -> None:
-        """Let go of the bytes: a connection keeps its last answer until the next one, and of a
-        million series that is 160 MB. Called once the answer was sent, or was not.
+        """Release the bytes, after the response was sent or has failed.
+
+        A connection keeps its last response until the next one, and a million series are 160 MB.
         """
         self._body = ()
         self.on_release()
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """All of it, as text."""
+        """Return the whole body as text."""
         return b"".join(self._body).decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Piece by piece, each when the one before has been taken."""
+        """Write part by part, each when the transport has accepted the one before."""
         for piece in self._body:
             await writer.write(piece)

@@ -1,8 +1,9 @@
-"""The text that answers a scrape: Prometheus text and OpenMetrics, of families.
+"""The exposition of metric families as Prometheus text and OpenMetrics.
 
-Why not prometheus-client's writer: it formats every label of every series each time, which at
-100,000 series takes the better part of a second, over and over. Here `{labels} ` is made once for
-all families that show the same rows and kept while they do. `python -m bench.render` measures both.
+It replaces prometheus-client's writer, which formats every label of every series at each scrape: at
+100,000 series that takes the better part of a second. Here `{labels} ` is formatted once for all
+families with the same rows, and kept while the rows stay the same. `python -m bench.render`
+measures both.
 
 An Encoder may be used by one thread at a time; serve/http/read_listener.py renders on a single
 worker thread.
@@ -38,9 +39,9 @@ _ESCAPES = {"\\": r"\\", '"': r"\"", "\n": r"\n"}
 
 @dataclass(frozen=True, slots=True)
 class _FormattedRows:
-    """Label sets and what they look like, shared by all families that show the same rows.
+    """Label sets and their formatted text, shared by all families with the same rows.
 
-    labels      the label sets as they were given, to see whether they are still the same
+    labels      the label sets as they were given, to compare them at the next render
     texts       `{labels} ` for each of them
     first       None, or for each label set whether its text is the first of its kind: two different
                 source partitions may print the same label, and one series must not appear twice
@@ -52,24 +53,26 @@ class _FormattedRows:
 
     @property
     def shown(self) -> int:
-        """How many lines they are."""
+        """Return the number of lines."""
         return len(self.texts) if self.first is None else sum(self.first)
 
 
 class Encoder:
-    """Families -> sample lines. What it keeps is exactly the rows of the last render: by the name
-    of the family, with the names of their labels.
+    """Encoder of metric families as sample lines.
+
+    It caches exactly the rows of the last render, by the name of the family, with their label
+    names.
     """
 
     def __init__(self) -> None:
         self._rows: dict[str, tuple[tuple[str, ...], _FormattedRows]] = {}
 
     def series(self) -> int:
-        """How many lines it keeps what is needed for."""
+        """Return the number of lines whose labels are cached."""
         return sum(rows.shown for _, rows in self._rows.values())
 
     def bodies(self, families: Iterable[Family]) -> Iterator[tuple[MetricSpec, Iterator[bytes]]]:
-        """The sample lines of each family that has some, the same in every format."""
+        """Yield each family that has rows with its sample lines, the same in every format."""
         # By what gave them; it is kept, or another one could have its id.
         seen: dict[tuple[int, tuple[str, ...]], tuple[LabelRows, _FormattedRows]] = {}
         known: dict[tuple[str, ...], _LabelTextCache] = {}
@@ -91,14 +94,15 @@ class Encoder:
                 yield family.spec, _encode_lines(name, rows, family.numbers)
 
     def _last(self, names: tuple[str, ...]) -> list[_FormattedRows]:
-        """What the last render showed under these names of labels."""
+        """Return the rows of the last render with these label names."""
         found = {id(rows): rows for key, rows in self._rows.values() if key == names}
         return list(found.values())
 
 
 class _LabelTextCache:
-    """Texts of label sets that were there before: they are not written anew. What came as a whole
-    is looked through only when something is looked for: in a first render nothing ever is.
+    """Cache of the formatted label sets of the last render.
+
+    Rows are indexed one by one only when a label set is looked up: a first render never does that.
     """
 
     def __init__(self, last: list[_FormattedRows]) -> None:
@@ -108,7 +112,7 @@ class _LabelTextCache:
         self._texts: dict[Labels, str] = {}
 
     def texts(self, names: tuple[str, ...], rows: LabelRows) -> list[str]:
-        """`{labels} ` of each row, all of them known from now on."""
+        """Return `{labels} ` of each row, and cache them."""
         for labels, texts in self._whole:
             self._texts.update(zip(labels, texts, strict=True))
         self._whole.clear()
@@ -123,7 +127,7 @@ class _LabelTextCache:
 
 
 class Exposition:
-    """A snapshot and our own process as the body of `/metrics`."""
+    """Exposition of a snapshot and of our own process: the body of `/metrics`."""
 
     def __init__(self, build: BuildInfo, reloaded: Callable[[], ConfigReloadStatus]) -> None:
         self._build = build
@@ -132,20 +136,21 @@ class Exposition:
         self._process = ProcessCollector(registry=None)
 
     def series(self) -> int:
-        """How many series the last render left in the cache."""
+        """Return the number of series that the last render left in the cache."""
         return self._encoder.series()
 
     def render(
         self, snapshot: Snapshot, form: Format, names: frozenset[str] = frozenset()
     ) -> bytes:
-        """The body. `names` restricts it to these metrics; none means all."""
+        """Return the body. `names` restricts it to these metrics; empty means all."""
         return b"".join(self.parts(snapshot, form, names))
 
     def parts(
         self, snapshot: Snapshot, form: Format, names: frozenset[str] = frozenset()
     ) -> Iterator[bytes]:
-        """The body, piece by piece: of a million series the whole is 160 MB, which need not exist
-        before it is compressed.
+        """Yield the body part by part.
+
+        The body of a million series has 160 MB, which need not exist before it is compressed.
         """
         for spec, lines in self._encoder.bodies(self._families(snapshot, form, names)):
             yield _format_header(spec, form)
@@ -166,7 +171,7 @@ class Exposition:
 
 
 def collect_process_families(process: ProcessCollector) -> Iterator[Family]:
-    """`process_*` of our own process. Nothing where the system has no /proc."""
+    """Yield `process_*` of our own process; nothing if the system has no /proc."""
     for metric in process.collect():
         counter = metric.type == "counter"
         spec = MetricSpec(
@@ -180,7 +185,7 @@ def collect_process_families(process: ProcessCollector) -> Iterator[Family]:
 
 
 def _mark_first_rows(texts: list[str]) -> list[bool] | None:
-    """See _Rows."""
+    """Return `first` of _FormattedRows."""
     if len(set(texts)) == len(texts):
         return None
     first_at: dict[str, int] = {}
@@ -190,8 +195,10 @@ def _mark_first_rows(texts: list[str]) -> list[bool] | None:
 
 
 def _format_labels(names: tuple[str, ...], rows: LabelRows) -> list[str]:
-    """`{labels} ` of each row. Joined and not formatted, which takes three times as long, and label
-    by label: a million tuples were what the collector of cycles spent its time with.
+    """Return `{labels} ` of each row.
+
+    Strings are joined, as formatting takes three times as long. They are joined label by label, as
+    a million tuples kept the garbage collector busy.
     """
     if not names or not rows:
         return [" "] * len(rows)
@@ -203,15 +210,16 @@ def _format_labels(names: tuple[str, ...], rows: LabelRows) -> list[str]:
 
 
 def _escape_values(values: Sequence[str]) -> Sequence[str]:
-    """Values of one label. Seldom is there anything to escape in them."""
+    """Return the values of one label, escaped. Seldom is there anything to escape."""
     if not _has_to_escape("".join(set(values))):
         return values
     return [_TO_ESCAPE.sub(_escape_character, value) for value in values]
 
 
 def _has_to_escape(text: str) -> bool:
-    """Is there anything in this text that is to be escaped? To search for a class of characters
-    took a third of writing them.
+    """Check whether a text has characters to escape.
+
+    Searching it for a class of characters took a third of the time of writing the text.
     """
     if any(map(text.__contains__, _ESCAPES)):
         return True
@@ -223,7 +231,7 @@ def _escape_character(found: re.Match[str]) -> str:
 
 
 def _encode_lines(name: str, rows: _FormattedRows, numbers: list[float]) -> Iterator[bytes]:
-    """One line per row, LINES_AT_ONCE of them."""
+    """Yield one line per row, LINES_AT_ONCE of them at a time."""
     texts, shown = rows.texts, numbers
     if rows.first is not None:
         texts, shown = list(compress(texts, rows.first)), list(compress(shown, rows.first))
@@ -243,9 +251,10 @@ def _encode_piece(name: str, texts: list[str], numbers: list[float]) -> bytes:
 
 
 def _format_numbers(numbers: list[float]) -> list[str]:
-    """Of each the shortest text that is exactly it. As JSON, whose writer takes a quarter of the
-    time that `repr` takes for a float, and two thirds for an integer; it has no word for what is
-    not finite.
+    """Return the shortest exact text of each number.
+
+    msgspec's JSON encoder takes a quarter of the time that `repr` takes for a float, and two thirds
+    for an integer. JSON has no text for NaN and infinity: then `repr` is used.
     """
     if math.isfinite(sum(numbers)):  # families bound their numbers, so a sum cannot overflow
         return msgspec.json.encode(numbers)[1:-1].decode().split(",")

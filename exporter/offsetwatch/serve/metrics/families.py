@@ -1,8 +1,8 @@
-"""Snapshot -> metric families: one small function per group. exposition.py calls them each scrape.
+"""Snapshot -> metric families: one function per group, called at each scrape.
 
-Families are made fresh each time and read nothing but the snapshot, so a subject that is gone from
-there is gone from the output. Where only some are asked for, groups that cost something and have
-none of them are passed over.
+Families are built again each time and read nothing but the snapshot, so a subject that has gone
+from there has gone from the output. If a scrape names its metrics, costly groups without any of
+them are skipped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from offsetwatch.state.snapshot import (
 
 @dataclass(frozen=True, slots=True)
 class BuildInfo:
-    """What this program is, for `collect_build_info`."""
+    """Versions of this program, for `collect_build_info`."""
 
     version: str
     revision: str
@@ -49,7 +49,7 @@ class BuildInfo:
 
 @dataclass(frozen=True, slots=True)
 class WebConfigStatus:
-    """How reading a listener's web config file went last, and how often it could not be used."""
+    """Outcome of the last read of a listener's web config file, and the number of failed reads."""
 
     listener: str
     successful: bool
@@ -58,10 +58,10 @@ class WebConfigStatus:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReloadStatus:
-    """How reading the configuration went last, and when it last went well (Unix seconds).
+    """Outcome of the last read of the configuration, and time of the last good one (Unix seconds).
 
-    web         the web config files in use
-    refused     what the read listener refused, by reason
+    web         status of the web config files in use
+    refused     requests that the read listener refused, by reason
     """
 
     successful: bool
@@ -71,7 +71,7 @@ class ConfigReloadStatus:
 
 
 def collect_reload(last: ConfigReloadStatus) -> Iterator[Family]:
-    """The configuration in use."""
+    """Yield the families of configuration reloads, web config files and refused read requests."""
     yield Family(catalog.RELOAD_SUCCESSFUL, [()], [int(last.successful)])
     yield Family(catalog.RELOAD_AT, [()], [last.at])
     listeners: list[Labels] = [(status.listener,) for status in last.web]
@@ -86,17 +86,17 @@ def collect_reload(last: ConfigReloadStatus) -> Iterator[Family]:
 
 
 def collect_build_info(build: BuildInfo) -> Family:
-    """Who is talking."""
+    """Return the family with the versions of this program."""
     return Family(catalog.BUILD_INFO, [(build.version, build.revision, build.python)], [1])
 
 
 def collect_saved_state(snapshot: Snapshot) -> Iterator[Family]:
-    """What would survive a restart."""
+    """Yield the time of the state that would survive a restart."""
     yield build_family(catalog.STATE_SAVED_AT, [()], [snapshot.saved_at])
 
 
 def collect_inputs(snapshot: Snapshot) -> Iterator[Family]:
-    """The health of everything we read."""
+    """Yield the health of all inputs."""
     views = snapshot.inputs
     labels: list[Labels] = [attrgetter(*INPUT)(view.id) for view in views]
     yield build_family(catalog.INPUT_UP, labels, [int(view.up) for view in views])
@@ -112,7 +112,7 @@ def collect_inputs(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
-    """How far we have read the internal topics."""
+    """Yield how far the internal topics were read, and their records by kind."""
     found: list[tuple[Labels, TailView]] = [
         (attrgetter(*TAIL)(view.id), view.tail) for view in snapshot.inputs if view.tail is not None
     ]
@@ -134,7 +134,7 @@ def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
-    """Connectors and tasks as Connect's REST API shows them."""
+    """Yield connectors and tasks with their states, as Connect's REST API reports them."""
     states: list[tuple[Labels, int]] = []
     # A million of them at 240,000 tasks: a tuple for each would be what a scrape takes most for.
     task_states: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
@@ -178,8 +178,9 @@ def _exclude_owners(
 
 
 def _build_task_selector(snapshot: Snapshot) -> Callable[[ConnectorView], Sequence[Task]]:
-    """Return what gives the tasks of a connector that have series: all of them, those that are not
-    running, or none.
+    """Return a function that selects the tasks of a connector that have series.
+
+    They are all tasks, those that are not running, or none.
     """
     none = snapshot.left_out_of(SeriesGroup.TASKS)
     not_running = snapshot.left_out_of(SeriesGroup.RUNNING_TASKS)
@@ -198,7 +199,7 @@ def _build_task_selector(snapshot: Snapshot) -> Callable[[ConnectorView], Sequen
 
 
 def _expand_state_set(state: str) -> list[tuple[str, int]]:
-    """Every known state as 0 or 1; a state that Connect may invent later is a row of its own."""
+    """Return every known state with 0 or 1. A state that is not known gets a row of its own."""
     rows = [(known, int(known == state)) for known in STATES]
     return rows if state in STATES else [*rows, (state, 1)]
 
@@ -211,7 +212,7 @@ def _count_tasks(view: ConnectorView) -> Iterable[tuple[str, int]]:
 
 
 def collect_positions(snapshot: Snapshot) -> Iterator[Family]:
-    """Every number of every offset."""
+    """Yield every number of every source offset."""
     views = _select_exported(snapshot)
     offsets = [view.offset for view in views]
     fields = list(chain.from_iterable([offset.numbers for offset in offsets if offset is not None]))
@@ -224,7 +225,7 @@ def collect_positions(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_source_partitions(snapshot: Snapshot) -> Iterator[Family]:
-    """Source offsets. A forgotten source partition keeps its counters and loses the rest."""
+    """Yield source offsets. A source partition without an offset has only its counters."""
     views = _select_exported(snapshot)
     labels = _build_label_columns(views)
     committed = [None if view.offset is None else view.committed_at for view in views]
@@ -254,7 +255,7 @@ def _build_label_columns(views: Sequence[SourcePartitionView]) -> LabelColumns:
 
 
 def _select_exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
-    """Without those beyond a limit, and those that are summed up by topic."""
+    """Return the source partitions without those beyond a limit, and those exported by topic."""
     without = snapshot.left_out_of(SeriesGroup.SOURCE_PARTITIONS)
     if not snapshot.by_topic and not snapshot.not_exported and not without:
         return snapshot.source_partitions
@@ -271,7 +272,7 @@ def _select_exported(snapshot: Snapshot) -> Sequence[SourcePartitionView]:
 
 
 def collect_sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
-    """What sink connectors have left to do."""
+    """Yield the lag of sink connectors, in records and in seconds."""
     views: Sequence[SinkPartitionView] = snapshot.sink_partitions
     without = snapshot.left_out_of(SeriesGroup.SINK_PARTITIONS)
     if without:
@@ -295,7 +296,7 @@ def collect_sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_verdicts_and_findings(snapshot: Snapshot) -> Iterator[Family]:
-    """Verdicts on connectors, and how much is wrong."""
+    """Yield verdicts on connectors, the number of findings, and failed notifications."""
     without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
     progress = [
         (
@@ -319,7 +320,7 @@ def collect_verdicts_and_findings(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_control(snapshot: Snapshot) -> Iterator[Family]:
-    """What the control listener was sent."""
+    """Yield alerts and refused requests of the control listener."""
     for spec, counts in (
         (catalog.HOOKS_RECEIVED, snapshot.hooks_received),
         (catalog.CONTROL_REFUSED, snapshot.control_refused),
@@ -330,7 +331,7 @@ def collect_control(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_topic_problems(snapshot: Snapshot) -> Iterator[Family]:
-    """What is wrong with how internal topics are made."""
+    """Yield problems with the configuration of internal topics."""
     labels: list[Labels] = [
         (found.at.kafka, found.at.topic, found.problem) for found in snapshot.topic_problems
     ]
@@ -338,7 +339,10 @@ def collect_topic_problems(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
-    """The history pipeline. Without its file there is nothing but the count of those unreadable."""
+    """Yield the status of the history pipeline.
+
+    Without its status file there is only the number of unreadable ones.
+    """
     view = snapshot.pipeline
     status = view.status or PipelineStatus()
     kafkas: list[Labels] = [(feed.kafka,) for feed in status.feeds]
@@ -361,7 +365,7 @@ def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
-    """What history says is usual, of connectors that there are."""
+    """Yield the baselines of listed connectors, from the history pipeline."""
     view = snapshot.usual
     yield build_family(
         catalog.HISTORY_BASELINES, [()], [None if view.valid is None else int(view.valid)]
@@ -386,7 +390,7 @@ def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_dropped_series(snapshot: Snapshot) -> Iterator[Family]:
-    """What is not shown."""
+    """Yield the number of series that are not exported, by reason."""
     reasons: list[Labels] = [(reason,) for reason, _ in snapshot.dropped]
     yield build_family(catalog.SERIES_DROPPED, reasons, [count for _, count in snapshot.dropped])
 
@@ -462,7 +466,7 @@ GROUP_METRICS: Final[Mapping[FamilyGroup, tuple[MetricSpec, ...]]] = {
 
 
 def is_any_metric(_spec: MetricSpec) -> bool:
-    """What is wanted where nothing is named."""
+    """Return True: a scrape that names no metrics gets all."""
     return True
 
 
@@ -472,7 +476,7 @@ def collect_families(
     last: ConfigReloadStatus,
     wanted: Callable[[MetricSpec], bool] = is_any_metric,
 ) -> Iterator[Family]:
-    """Every wanted family of one snapshot. A family may have no rows."""
+    """Return every wanted family of one snapshot. A family may have no rows."""
     groups = (
         group
         for group in GROUPS

@@ -1,4 +1,4 @@
-"""What a row of the metric catalogue is made of."""
+"""The type of a metric in the catalogue, and the label sets that metrics share."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ MIRROR_PARTITION = (*CONNECTOR, "source", "target", "topic", "partition")
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """One metric. `name` is the full name of its samples, `_total` included for a counter.
+    """Definition of a metric.
 
-    optional    those of its labels that some of its series have not: `=~".+"` leaves these out
+    `name` is the full name of its samples, `_total` included for a counter.
+
+    optional    labels that some of its series do not have: `=~".+"` excludes these series
     """
 
     name: str
@@ -37,12 +39,12 @@ class MetricSpec:
 def gauge(
     name: str, labels: tuple[str, ...], help_text: str, *, optional: Iterable[str] = ()
 ) -> MetricSpec:
-    """A row; `name` without the prefix."""
+    """Build a gauge; `name` is without the prefix."""
     return MetricSpec(PREFIX + name, "gauge", help_text, labels, frozenset(optional))
 
 
 def counter(
     name: str, labels: tuple[str, ...], help_text: str, *, optional: Iterable[str] = ()
 ) -> MetricSpec:
-    """A row; `name` without the prefix, with its `_total`."""
+    """Build a counter; `name` is without the prefix, and with `_total`."""
     return MetricSpec(PREFIX + name, "counter", help_text, labels, frozenset(optional))

@@ -1,4 +1,4 @@
-"""Snapshot -> the metric families of replication flows. See families.py, which calls these."""
+"""Snapshot -> the metric families of replication flows, for families.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot, SyncView
 
 
 def collect_mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
-    """Replicated upstream partitions, but for those that are summed up by topic."""
+    """Yield replicated upstream partitions, except those exported by topic."""
     views: Sequence[MirrorPartitionView] = snapshot.mirror_partitions
     if snapshot.by_topic:
         views = [view for view in views if _connector_key_of(view) not in snapshot.by_topic]
@@ -51,15 +51,16 @@ def _connector_key_of(view: MirrorPartitionView) -> tuple[str, str]:
 
 
 def _choose_position(view: MirrorPartitionView) -> int | None:
-    """The offset that the shown log end and lag belong to, so that the three always add up.
+    """Return the position that the exported log end and lag belong to, so that the three add up.
 
-    A newer one is known between two readings of the log end, and would look ahead of it.
+    A newer position may be known between two reads of the log end, and would seem to be ahead of
+    it.
     """
     return view.replicated if view.lag_position is None else view.lag_position
 
 
 def collect_mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
-    """Lag by topic. Where one partition's is not known there is no sum: it would be too small."""
+    """Yield lag by topic. No sum if the lag of one partition is unknown: it would be too small."""
     lags: dict[Labels, list[int | None]] = {}
     ages: dict[Labels, list[float | None]] = {}
     whole = snapshot.by_topic - snapshot.partial - snapshot.left_out_of(SeriesGroup.TOPICS)
@@ -80,8 +81,9 @@ def collect_mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_recreations(snapshot: Snapshot) -> Iterator[Family]:
-    """Topics that turned out to be others, and 0 for those that did not: increase() sees the first
-    time.
+    """Yield how often topics were recreated.
+
+    Topics that were not have 0, so that increase() sees the first time.
     """
     without = snapshot.left_out_of(SeriesGroup.TOPICS)
     found: dict[Labels, int] = {
@@ -109,7 +111,7 @@ def collect_recreations(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_syncs(snapshot: Snapshot) -> Iterator[Family]:
-    """The newest offset syncs, but for those of flows that are summed up by topic."""
+    """Yield the newest offset syncs, except those of flows exported by topic."""
     views: Sequence[SyncView] = snapshot.syncs
     if snapshot.by_topic:
         apart = {
@@ -133,7 +135,7 @@ def collect_syncs(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_failover_readiness(snapshot: Snapshot) -> Iterator[Family]:
-    """What a failover would meet, and whether MM2's two side connectors are alive."""
+    """Yield the failover cost of groups, and the newest checkpoints and heartbeats of MM2."""
     without = snapshot.left_out_of(SeriesGroup.FAILOVER)
     groups = [
         group
@@ -173,7 +175,7 @@ def collect_failover_readiness(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def collect_probes(snapshot: Snapshot) -> Iterator[Family]:
-    """What telling the age of records costs upstream."""
+    """Yield the number of upstream reads that determine record ages, and of skipped ones."""
     for spec, counts in (
         (catalog.PROBE_READS, snapshot.probes),
         (catalog.PROBE_SKIPPED, snapshot.probes_skipped),

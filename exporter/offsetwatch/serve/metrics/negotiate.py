@@ -1,8 +1,9 @@
-"""Which format answers which Accept header.
+"""Content negotiation of /metrics: the format for an Accept header.
 
-Stricter than prometheus-client's chooser on purpose: quality values count, and a version that we do
-not write is never echoed back. (Prometheus marks a target down that claims OpenMetrics 2.0.0 and
-sends 1.0 lines.) Who accepts none of ours still gets text 0.0.4, as the protocol demands.
+Stricter than prometheus-client's chooser on purpose: quality values count, and a version that is
+not written is never echoed back. (Prometheus marks a target down that claims OpenMetrics 2.0.0 and
+sends 1.0 lines.) A client that accepts none of the formats still gets text 0.0.4, as the protocol
+demands.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _QUALITY = re.compile(r"0(\.\d*)?|1(\.0*)?")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format that we write."""
+    """Format of the exposition."""
 
     media: str
     version: str
@@ -30,7 +31,10 @@ class Format:
 
     @property
     def openmetrics(self) -> bool:
-        """OpenMetrics differs in counter family names, help escaping and the end marker."""
+        """Check for OpenMetrics.
+
+        It differs in counter family names, help escaping and the end marker.
+        """
         return self.media == "application/openmetrics-text"
 
 
@@ -49,7 +53,7 @@ FORMATS = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to send and how to announce it."""
+    """Chosen format, and its Content-Type header."""
 
     format: Format
     content_type: str
@@ -57,14 +61,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """One entry of an Accept header."""
+    """Entry of an Accept header."""
 
     media: str
     parameters: dict[str, str]
     quality: float
 
     def specificity(self, offer: Format) -> int:
-        """How closely this entry names the offer: 0 not at all, then any, type, media, version."""
+        """Return how closely this entry names the format.
+
+        0 is not at all, 1 `*/*`, 2 `type/*`, 3 the media type, 4 media type and version.
+        """
         version = self.parameters.get("version")
         if version is not None and version != offer.version:
             return 0
@@ -76,8 +83,10 @@ class _Range:
 
 
 def choose_format(accept: str) -> Choice:
-    """The format with the highest quality; at a tie what is named before what a wildcard covers,
-    then the order of the header.
+    """Return the format with the highest quality.
+
+    At a tie a named format precedes one that only a wildcard covers; then the order of the header
+    decides.
     """
     ranges = _parse_ranges(accept)
     best: tuple[float, bool, int] | None = None
@@ -95,7 +104,7 @@ def choose_format(accept: str) -> Choice:
 
 
 def is_gzip_accepted(accept_encoding: str) -> bool:
-    """True if the client takes gzip: by name, or by a wildcard and not refused by name."""
+    """Check whether the client accepts gzip: by name, or by a wildcard if it is not named."""
     wanted = {coding.media: coding.quality for coding in _parse_ranges(accept_encoding)}
     return wanted.get("gzip", wanted.get("*", 0.0)) > 0
 
@@ -121,7 +130,7 @@ def _parse_ranges(header: str) -> list[_Range]:
 
 
 def _parse_quality(text: str | None) -> float:
-    """1 if not given. What is no quality value at all counts as a refusal, not as a preference."""
+    """Return the quality: 1 if there is none, 0 if it is invalid, which counts as a refusal."""
     if text is None:
         return 1.0
     return float(text) if _QUALITY.fullmatch(text) else 0.0

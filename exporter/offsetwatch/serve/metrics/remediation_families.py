@@ -1,4 +1,4 @@
-"""Snapshot -> the metric families of guarded remediation."""
+"""Snapshot -> the metric families of guarded remediation, for families.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODES: Final = ("observe", "propose", "auto")
 
 
 def collect_remediation(snapshot: Snapshot) -> Iterator[Family]:
-    """What remediation does, and holds. Nothing where it does not run."""
+    """Yield what remediation did and holds; nothing of that where it does not run."""
     yield from _collect_replica(snapshot)
     remediation_reported = snapshot.remedies
     if remediation_reported is None:
@@ -49,7 +49,7 @@ def collect_remediation(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def _collect_replica(snapshot: Snapshot) -> Iterator[Family]:
-    """How this daemon stands among several. Nothing of one that acts alone."""
+    """Yield whether this replica leads, and its journal position; nothing without replicas."""
     replica_reported = snapshot.replica
     if replica_reported is None:
         return

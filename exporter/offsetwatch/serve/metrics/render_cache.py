@@ -1,8 +1,8 @@
-"""One body for all who ask for the same while it is being made.
+"""A render cache: one body for all clients that request the same one while it is being made.
 
-Writing 100,000 series takes tens of milliseconds of processor: too long for the event loop, and a
-waste to do twice for a pair of Prometheus servers. Nothing is kept once it is delivered, so a body
-is never older than the oldest request that waits for it, process metrics included.
+Writing 100,000 series takes tens of milliseconds of processor time: too long for the event loop,
+and a waste to do twice for a pair of Prometheus servers. A finished body is not cached. So it is
+never older than the oldest request that waits for it, process metrics included.
 """
 
 from __future__ import annotations
@@ -21,22 +21,25 @@ RENDERS_MAX = 16  # two snapshots x two formats x gzip or not, twice over; beyon
 
 
 class TooManyRenders(Exception):
-    """RENDERS_MAX bodies are being made or wait for the worker thread, or clients do not take
-    those that were made. Never leaves serve.
+    """Refusal of one more body. It never leaves serve.
+
+    RENDERS_MAX bodies are being made or wait for the worker thread, or clients have not read
+    UNTAKEN_BYTES_MAX bytes of those made.
     """
 
 
 class RenderCache:
-    """Bodies being made, at most RENDERS_MAX. `asyncio.to_thread` decides how many at once."""
+    """Bodies being made, at most RENDERS_MAX. `asyncio.to_thread` decides how many run at once."""
 
     def __init__(self) -> None:
         self._pending: dict[tuple[int, Hashable], tuple[asyncio.Task[Body], Snapshot]] = {}
         self._untaken: dict[object, tuple[int, int]] = {}  # an answer -> id and bytes of its body
 
     async def body(self, snapshot: Snapshot, form: Hashable, make: Callable[[], Body]) -> Body:
-        """What `make` returns, which `snapshot` and `form` must determine.
+        """Return the result of `make`, which `snapshot` and `form` must determine.
 
-        Snapshots are told apart by identity: comparing two would cost more than a render.
+        Snapshots are distinguished by identity: comparing two would cost more than a render. Raises
+        TooManyRenders.
         """
         key = (id(snapshot), form)  # no other object can have this id while we hold the snapshot
         if key not in self._pending:
@@ -49,7 +52,10 @@ class RenderCache:
         return await asyncio.shield(self._pending[key][0])
 
     def answer(self, body: Body, content_type: str) -> ChunkedBody:
-        """Return what sends a body. Its bytes count as untaken until that is gone."""
+        """Return the payload that sends a body.
+
+        Its bytes count as unread until the payload is released or no longer exists.
+        """
         made, token = ChunkedBody(body, content_type), object()
         self._untaken[token] = (id(body), made.size or 0)  # `made` holds it: the id is its own
         release = weakref.finalize(made, self._untaken.pop, token)
@@ -58,5 +64,5 @@ class RenderCache:
         return made
 
     def _untaken_bytes(self) -> int:
-        """Those of a body that several clients are to take count once."""
+        """Return the number of unread bytes. A body that several clients read counts once."""
         return sum(dict(list(self._untaken.values())).values())

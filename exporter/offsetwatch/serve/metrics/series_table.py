@@ -1,8 +1,7 @@
-"""A metric family as two columns: made by families.py and mirror_families.py, written by
-exposition.py.
+"""A metric family as a table of two columns, label sets and numbers.
 
-Two columns, label sets and numbers, because the encoder handles 100,000 series column by column
-several times faster than one by one.
+families.py and mirror_families.py build them; exposition.py writes them. The encoder handles
+100,000 series several times faster column by column than one by one.
 """
 
 from __future__ import annotations
@@ -19,9 +18,11 @@ Labels = tuple[str, ...]
 
 
 class LabelColumns:
-    """Label sets of many rows, label by label. They equal those of the scrape before at a glance,
-    because values are the same objects; a tuple for each of 20,000 rows, made for each scrape, set
-    off a collection of garbage that took as long as the scrape.
+    """Label sets of many rows, one column per label.
+
+    Comparing them with those of the scrape before is cheap, as the values are the same objects. A
+    tuple for each of 20,000 rows at each scrape set off a garbage collection that took as long as
+    the scrape.
     """
 
     __slots__ = ("columns",)
@@ -41,17 +42,17 @@ class LabelColumns:
     __hash__ = None  # type: ignore[assignment]  # like any list
 
     def kept(self, shown: list[bool]) -> LabelColumns:
-        """Those rows that are shown."""
+        """Return the rows that are shown."""
         return LabelColumns(*(list(compress(column, shown)) for column in self.columns))
 
     def repeated(self, times: list[int]) -> LabelColumns:
-        """Each row so many times."""
+        """Return each row as often as `times` says."""
         return LabelColumns(
             *(list(chain.from_iterable(map(repeat, column, times))) for column in self.columns)
         )
 
     def beside(self, column: list[str]) -> LabelColumns:
-        """With one more label."""
+        """Return the rows with one more label."""
         return LabelColumns(*self.columns, column)
 
 
@@ -59,21 +60,22 @@ LabelRows = list[Labels] | LabelColumns
 
 
 class Family(NamedTuple):
-    """A metric and its rows: the n-th label set belongs to the n-th number. Not to be changed."""
+    """Metric with its rows: the n-th label set has the n-th number. Immutable by convention."""
 
     spec: MetricSpec
     labels: LabelRows
     numbers: list[float]
 
     def rows(self) -> Iterator[tuple[Labels, float]]:
-        """The rows one by one."""
+        """Iterate over label sets with their numbers."""
         return zip(self.labels, self.numbers, strict=True)
 
 
 def build_family(spec: MetricSpec, labels: LabelRows, numbers: Sequence[float | None]) -> Family:
-    """A family without the rows that have no number, or none that a sample could hold exactly.
+    """Build a family without the rows that have no number, or an inexact one.
 
-    The book has already counted the inexact ones; a rounded offset would be a wrong offset.
+    A number is inexact if a sample cannot hold it: above 2^53. A rounded offset would be a wrong
+    offset. state/connect has already counted the inexact ones.
     """
     if _has_only_exact(numbers):
         return Family(spec, labels, list(numbers))
@@ -89,8 +91,9 @@ def build_family(spec: MetricSpec, labels: LabelRows, numbers: Sequence[float | 
 
 
 def _has_only_exact(numbers: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
-    """Has every row a number that a sample could hold exactly? Nearly always; so without looking
-    at them one by one.
+    """Check whether all rows have numbers that a sample can hold exactly.
+
+    Nearly always they do, so there is no Python loop over them.
     """
     if not numbers or None in numbers:
         return not numbers

@@ -1,8 +1,8 @@
-"""A web config file as it is now.
+"""The current web config file of a listener, read again when it changes.
 
-One that cannot be used, or that would take protection away, changes nothing: the one before stays
-in use, an error is logged and counted. A file that is being written is empty for a moment, and must
-not open a listener to everybody. To open one on purpose is worth a restart.
+A file that cannot be used, or that would weaken the protection, changes nothing: the previous one
+stays in use, and an error is logged and counted. A file that is being written is empty for a
+moment, and must not open a listener to everyone. Opening one on purpose needs a restart.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ log = structlog.get_logger()
 
 
 class LoadedWebConfig(NamedTuple):
-    """A file's content, and its TLS: None for plain HTTP."""
+    """Content of a web config file, with its TLS context; None for plain HTTP."""
 
     web: WebConfig
     context: ssl.SSLContext | None
 
 
 class WebConfigReloader:
-    """For one thread, but for `seen`. Raises ConfigError if the file cannot be used when it is
-    made. `listener` is its name in logs and metrics.
+    """Reloader of one web config file. For one thread, except `seen`.
+
+    Raises ConfigError if the file cannot be used at first. `listener` is its name in logs and
+    metrics.
     """
 
     def __init__(self, path: Path, listener: str) -> None:
@@ -46,11 +48,11 @@ class WebConfigReloader:
 
     @property
     def seen(self) -> WebConfigStatus:
-        """How reading it went. Any thread."""
+        """Return the status of the last read. Any thread."""
         return self._seen
 
     def get(self) -> LoadedWebConfig:
-        """What is in use now. As good as free while no file has changed."""
+        """Return the content in use. Costs next to nothing while no file has changed."""
         now = self._now()
         if now == self._stamp:
             return self._in_use
@@ -86,7 +88,7 @@ class WebConfigReloader:
 
 
 def check_web_config(path: Path) -> None:
-    """Raises ConfigError where a listener could not be started with this file."""
+    """Raise ConfigError if a listener cannot be started with this file."""
     _read_web_config(path)
 
 
@@ -99,7 +101,7 @@ def _read_web_config(path: Path) -> LoadedWebConfig:
 
 
 def _find_weaker_settings(new: WebConfig, old: WebConfig) -> Iterator[str]:
-    """What a change of the file would take away."""
+    """Yield the settings by which a new file would weaken the protection."""
     if old.basic_auth_users and not new.basic_auth_users:
         yield "basic_auth_users: removing all passwords needs a restart"
     if old.tls_server_config is None:

@@ -1,9 +1,9 @@
-"""Who a password makes known. Both listeners ask.
+"""Verification of passwords with bcrypt, for both listeners.
 
-A check of bcrypt takes a tenth of a second of a processor, and longer on purpose. So there is one
-at a time, in a thread of its own; few wait for it; of one address ten within a minute may be wrong;
-and who was right is remembered, so that a scraper pays once and is let in while others guess. What
-is remembered is a keyed hash, whose key is of this process alone: it tells nothing to anybody.
+One bcrypt check takes a tenth of a second of a processor, by design. So there is one check at a
+time, in its own thread, and few may wait for it. An address may fail ten times within a minute. A
+correct password is remembered, so that a scraper pays once and is accepted while others guess. What
+is remembered is a keyed hash, whose key exists in this process alone: it reveals nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BASIC: Final = re.compile(r"[Bb]asic +([A-Za-z0-9+/]{1,4096}={0,2})")
 
 
 class PasswordRejection(Enum):
-    """Why nobody was made known."""
+    """Reason why a request is not authenticated."""
 
     NOTHING = "no password was shown"
     WRONG = "wrong"
@@ -41,7 +41,10 @@ class PasswordRejection(Enum):
 
 
 class PasswordChecker:
-    """For one loop; `end` may be called by any thread. `failures` may be shared."""
+    """Checker of passwords. For one loop; `end` may be called by any thread.
+
+    `failures` may be shared.
+    """
 
     def __init__(self, failures: AuthFailureCounter, name: str) -> None:
         self._failures = failures
@@ -57,7 +60,10 @@ class PasswordChecker:
         address: str,
         now: float,
     ) -> str | PasswordRejection:
-        """The user whose password these headers have. Never raises for what they hold."""
+        """Return the authenticated user of these headers, or the reason why there is none.
+
+        Never raises for their content.
+        """
         if not authorization:
             return PasswordRejection.NOTHING
         key = _parse_basic_header(authorization)
@@ -90,7 +96,7 @@ class PasswordChecker:
         return user
 
     def end(self) -> None:
-        """No more are checked."""
+        """Shut down the worker thread: no more passwords are checked."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _remember(self, proof: bytes) -> None:
@@ -99,13 +105,16 @@ class PasswordChecker:
             self._remembered.popitem(last=False)
 
     def _proof(self, *parts: bytes) -> bytes:
-        """With the hash in it: a password that was changed is not remembered any more."""
+        """Return the keyed hash of user, bcrypt hash and password.
+
+        The bcrypt hash is part of it: a password that was changed is no longer remembered.
+        """
         text = b"".join(len(part).to_bytes(4, "big") + part for part in parts)
         return hmac.digest(self._key, text, "sha256")
 
 
 def _parse_basic_header(authorization: Sequence[str]) -> tuple[str, bytes] | None:
-    """The user and the password of the one header there is."""
+    """Return user and password of the only Authorization header; None for anything else."""
     found = _BASIC.fullmatch(authorization[0]) if len(authorization) == 1 else None
     if found is None:
         return None
@@ -117,11 +126,14 @@ def _parse_basic_header(authorization: Sequence[str]) -> tuple[str, bytes] | Non
 
 
 def _build_decoy_hash(users: Mapping[str, SecretStr]) -> str:
-    """For who is not known: it takes as long as for who is, and nothing matches it."""
+    """Build the bcrypt hash for an unknown user.
+
+    It costs as much as a known user's hash, and no password matches it.
+    """
     dearest = max((hashed.get_secret_value()[4:6] for hashed in users.values()), default="10")
     return f"$2b${dearest}${'.' * 53}"
 
 
 def _is_correct_password(password: bytes, hashed: bytes) -> bool:
-    """In the worker. bcrypt compares without telling by its time how much is alike."""
+    """Check a password. Runs in the worker; bcrypt compares in constant time."""
     return bcrypt.checkpw(password[:_BYTES_MAX], hashed)

@@ -1,6 +1,7 @@
-"""What a web config file asks of each request to the read listener, before anything else is done.
+"""The request guard of the read listener, which applies its web config file to each request.
 
-All paths are alike, /-/healthy among them: so does every exporter with such a file.
+It checks certificate and password before anything else, and adds headers to the answer. All paths
+are alike, /-/healthy included, as in every exporter with such a file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ log = structlog.get_logger()
 
 
 class RequestGuard:
-    """For one loop. `refused` counts by reason."""
+    """Guard of the requests to one aiohttp application. For one loop.
+
+    `refused` counts refused requests by reason.
+    """
 
     def __init__(self, current: WebConfigReloader, clock: UnixClock, refused: Counter[str]) -> None:
         self._current = current
@@ -30,7 +34,7 @@ class RequestGuard:
         self._refused = refused
 
     def on(self, app: web.Application) -> None:
-        """Before all that is asked of it, and over all that it answers."""
+        """Install the guard in an application, before all handlers and on all responses."""
 
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -40,7 +44,7 @@ class RequestGuard:
         app.on_response_prepare.append(self._add_headers)
 
     def end(self) -> None:
-        """Nobody asks any more."""
+        """Shut down the thread that checks passwords."""
         self._passwords.end()
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -84,6 +88,6 @@ class RequestGuard:
 
 
 def _read_peer_address(request: web.Request) -> str:
-    """Of the connection: what a header says of it, anybody can write."""
+    """Return the address of the connection's peer. No header is used, as a client can forge it."""
     peer = None if request.transport is None else request.transport.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) else ""

@@ -1,8 +1,8 @@
-"""TLS of a web config file, as Python's ssl has it.
+"""The TLS context of a web config file, within the limits of Python's ssl.
 
-What ssl cannot do is done more strictly or not at all, never less strictly: a certificate that is
-demanded is also verified (RequireAnyClientCert), and one that would only be asked for, and not be
-looked at, is not asked for (RequestClientCert).
+Settings that ssl does not support are applied more strictly or not at all, never less strictly. A
+required certificate is also verified (RequireAnyClientCert). One that would be requested and not
+checked is not requested (RequestClientCert).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CIPHERS: Final = {
 
 
 def build_ssl_context(web: WebConfig) -> ssl.SSLContext | None:
-    """None for plain HTTP. Raises ConfigError where the files do not fit each other."""
+    """Build the TLS context; None for plain HTTP. Raises ConfigError if the files do not fit."""
     tls = web.tls_server_config
     if tls is None:
         return None
@@ -58,7 +58,7 @@ def build_ssl_context(web: WebConfig) -> ssl.SSLContext | None:
 
 
 def list_ineffective_settings(web: WebConfig) -> tuple[str, ...]:
-    """Settings that are taken and that ssl cannot be told, for the log."""
+    """Return the accepted settings that ssl cannot apply exactly, for the log."""
     tls = web.tls_server_config
     if tls is None:
         return ()
@@ -73,7 +73,7 @@ def list_ineffective_settings(web: WebConfig) -> tuple[str, ...]:
 
 
 def is_certificate_allowed(certificate: Mapping[str, Any] | None, web: WebConfig) -> bool:
-    """Whether the (verified) certificate of a connection has one of the names that are let in."""
+    """Check whether a connection's verified certificate has one of the allowed names."""
     tls = web.tls_server_config
     if tls is None or tls.client_allowed_sans is None:
         return True
@@ -82,7 +82,7 @@ def is_certificate_allowed(certificate: Mapping[str, Any] | None, web: WebConfig
 
 
 def _read_alternative_names(certificate: Mapping[str, Any]) -> Iterator[str]:
-    """Of any kind: the shape does not tell them apart."""
+    """Yield the alternative names of any kind, as client_allowed_sans does not tell the kind."""
     for kind, value in certificate.get("subjectAltName", ()):
         if kind == "IP Address":
             yield _normalise_name(value.strip())
@@ -91,7 +91,7 @@ def _read_alternative_names(certificate: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _normalise_name(name: str) -> str:
-    """An address in one spelling, as ssl spells IPv6 in full; any other name as it is."""
+    """Return an address in one spelling, as ssl writes IPv6 in full; any other name as it is."""
     try:
         return str(ipaddress.ip_address(name))
     except ValueError:
@@ -99,7 +99,10 @@ def _normalise_name(name: str) -> str:
 
 
 def _set_ciphers_and_curves(context: ssl.SSLContext, tls: WebTls) -> None:
-    """Ciphers of TLS 1.2 and curves. Which ciphers TLS 1.3 takes cannot be said, there as here."""
+    """Set the ciphers of TLS 1.2, and the curve if there is only one.
+
+    The ciphers of TLS 1.3 cannot be set, neither in Prometheus nor here.
+    """
     older = [_translate_cipher(name) for name in tls.cipher_suites if name.startswith("TLS_ECDHE")]
     try:
         if older:
@@ -115,7 +118,7 @@ def _set_ciphers_and_curves(context: ssl.SSLContext, tls: WebTls) -> None:
 
 
 def _translate_cipher(name: str) -> str:
-    """TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 -> ECDHE-RSA-AES128-GCM-SHA256."""
+    """Translate TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 to ECDHE-RSA-AES128-GCM-SHA256."""
     exchange, _, rest = name.removeprefix("TLS_").partition("_WITH_")
     return f"{exchange.replace('_', '-')}-{_CIPHERS[rest]}"
 

@@ -1,8 +1,8 @@
-"""How many series one connector may have, and what gives way beyond that.
+"""Limit of the series of one connector, and the partitions that are left out beyond it.
 
-A replication flow falls back to one series per topic: summed up it still says how far behind it is,
-while some of its partitions alone would add up to a lag that is wrong. Of any other connector the
-partitions that come last are not exported.
+A replication flow falls back to one series per topic. The sums still show its full lag, while a
+part of its partitions would add up to a wrong one. Of any other connector the last partitions in
+order are not exported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _flow_of: Callable[[MirrorPartitionView], _ConnectorKey] = attrgetter(
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSeriesSelection:
-    """What fits. See Snapshot for the first two."""
+    """Selection of what is exported. The first two fields are as in Snapshot."""
 
     by_topic: _ConnectorKeys
     not_exported: frozenset[tuple[str, str, str]]
@@ -49,7 +49,7 @@ class ConnectorSeriesSelection:
 
 
 class ConnectorSeriesBudget:
-    """`series_max` per connector. Counts each source partition once, when it is first left out."""
+    """Limit of `series_max` per connector. Each source partition left out is counted once."""
 
     def __init__(self, series_max: int) -> None:
         self._series_max = series_max
@@ -64,7 +64,7 @@ class ConnectorSeriesBudget:
         ) = None
 
     def dropped(self) -> dict[str, int]:
-        """How many source partitions have been left out, by reason."""
+        """Return how many source partitions have been left out, by reason."""
         return {SERIES_PER_CONNECTOR_MAX: self._cut} if self._cut else {}
 
     def within(
@@ -75,10 +75,11 @@ class ConnectorSeriesBudget:
         flows: _Flows,
         by_topic: _ConnectorKeys,
     ) -> ConnectorSeriesSelection:
-        """`by_topic` names the flows that are summed up anyway. Answered from memory while nothing
-        has changed, and `layout` says whether views have: it is equal for two that are the same
-        source partitions with as many fields each (state/connect/connect_cluster.py), however far
-        they have come.
+        """Select what is exported. `by_topic` names the flows that are summed by topic anyway.
+
+        The last result is returned while nothing has changed. `layout` shows whether the views
+        have: it is equal for two tuples of the same source partitions with the same number of
+        fields each (state/connect/connect_cluster.py), whatever their positions.
         """
         last = self._last
         if (
@@ -129,7 +130,7 @@ class ConnectorSeriesBudget:
         )
 
     def _count(self, left_out: frozenset[tuple[str, str, str]]) -> None:
-        """Each once, however often it comes and goes: with its tail, or at the edge."""
+        """Count each partition once, even if it is left out again later."""
         self._cut += len(left_out - self._left_out)
         if len(self._left_out) > LEFT_OUT_MAX:
             self._left_out.clear()
@@ -170,7 +171,7 @@ def _count_connector_series(
     mirrors: _ConnectorKeys,
     by_topic: _ConnectorKeys,
 ) -> Counter[_ConnectorKey]:
-    """The series of each connector. Its views come in runs, which saves looking it up for each."""
+    """Count the series of each connector. Views are sorted, so each connector is looked up once."""
     found: Counter[_ConnectorKey] = Counter()
     for key, run in groupby(views, key=_connector_of):
         if key in by_topic:
@@ -189,7 +190,7 @@ def _count_connector_series(
 
 
 def count_partition_series(view: SourcePartitionView) -> int:
-    """Return how many series a source partition has, at most."""
+    """Return the number of series of a source partition, at most."""
     if view.offset is None:
         return PER_SOURCE_PARTITION
     return PER_SOURCE_PARTITION + len(view.offset.numbers) + (view.event_at is not None)

@@ -1,7 +1,7 @@
-"""Bytes that the keys of an internal topic may take in memory.
+"""Budget of memory for the keys of an internal topic.
 
-A number alone is no bound where others choose the keys: a hundred of them may have a megabyte each.
-Pure.
+A number of keys alone is no limit where others choose the keys: a hundred of them may have a
+megabyte each. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ BYTES_MIN: Final = 1024 * 1024  # that may be taken even where few keys are allo
 
 @dataclass(slots=True)
 class KeyBudget:
-    """At most `keys_max` keys, which together take what so many of KEY_BYTES take."""
+    """Budget of at most `keys_max` keys and, in all, KEY_BYTES for each of these.
+
+    It has at least BYTES_MIN bytes.
+    """
 
     keys_max: int
     keys: int = 0
@@ -47,5 +50,5 @@ class KeyBudget:
         self.size += size
 
     def remove(self, size: int, keys: int = 1) -> None:
-        """Take back what was counted."""
+        """Subtract keys that were counted."""
         self.add(-size, -keys)

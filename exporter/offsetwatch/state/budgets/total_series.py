@@ -1,11 +1,11 @@
-"""How many series all connectors may have together, and what gives way beyond that.
+"""Limit of the series of all connectors together, and the series that are left out beyond it.
 
-Groups of series give way in the order of SeriesGroup, and within a group the largest connectors
-first, each as a whole: a sum over a part of its partitions would be wrong. Series of inputs, of
-findings and of the daemon itself always stay.
+Groups of series are left out in the order of SeriesGroup, and within a group the largest connectors
+first. Each is left out as a whole: a sum over a part of its partitions would be wrong. Series of
+inputs, of findings and of the daemon itself always stay.
 
-A connector that was left out comes back once all would fit into RETURN_SHARE of the limit: at the
-edge series would otherwise come and go with every commit.
+A connector that was left out comes back once all would fit into RETURN_SHARE of the limit. Without
+that margin series would come and go with every commit.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ class ClusterConnectors:
 
 @dataclass(frozen=True, slots=True)
 class _TaskSeries:
-    """Series of tasks that run and of others, and of connectors: those in which all runs first.
+    """Series of running tasks, of other tasks, and of connectors.
 
-    total      of all of them
-    largest    of the tasks of one connector
+    connectors    sorted: first those that run with all of their tasks
+    total         of all of them
+    largest       of the tasks of one connector
     """
 
     running: Mapping[SeriesOwner, int]
@@ -73,7 +74,7 @@ class _TaskSeries:
 
 @dataclass(frozen=True, slots=True)
 class _SourceSeries:
-    """Series of source partitions that a flow replicates, and of others."""
+    """Series of source partitions: of MirrorSourceConnectors, and of others."""
 
     mirrored: Mapping[SeriesOwner, int]
     others: Mapping[SeriesOwner, int]
@@ -82,7 +83,7 @@ class _SourceSeries:
 
 @dataclass(frozen=True, slots=True)
 class SeriesLimits:
-    """Limits of series in one scrape: of a connector, and of all of them."""
+    """Limits of series in one scrape: of one connector, and of all together."""
 
     per_connector: int
     total: int
@@ -92,8 +93,10 @@ UNLIMITED_SERIES: Final = SeriesLimits(2**31, 2**31)
 
 
 class TotalSeriesBudget:
-    """See the module. The limit of one connector bounds the series of its tasks, and those of a
-    sink's partitions; those of other partitions: see Budget.
+    """Limit of the series of all connectors together.
+
+    The limit per connector also applies to the series of its tasks, and to those of a sink's
+    partitions. ConnectorSeriesBudget applies it to other partitions.
     """
 
     def __init__(self, limits: SeriesLimits) -> None:
@@ -106,14 +109,16 @@ class TotalSeriesBudget:
         self._dropped: Counter[str] = Counter()
 
     def dropped(self) -> Mapping[str, int]:
-        """How many series have been left out, by limit: those of each owner once."""
+        """Return how many series have been left out, by limit. Those of each owner count once."""
         return self._dropped
 
     def left_out(
         self, snapshot: Snapshot, listed: tuple[ClusterConnectors, ...], layout: tuple[object, ...]
     ) -> tuple[DroppedSeries, ...]:
-        """What is left out of this snapshot, whose `by_topic` and `not_exported` are of the limit
-        for each connector. `layout` as of Budget.
+        """Return the series that are left out of a snapshot.
+
+        Its `by_topic` and `not_exported` are the result of ConnectorSeriesBudget; `layout` is as
+        there.
         """
         tasks = self._of_tasks(snapshot.usual, listed)
         sources = self._of_sources(snapshot, layout)
@@ -181,7 +186,7 @@ class TotalSeriesBudget:
         )
 
     def _too_large(self, parts: _SizesByGroup) -> dict[tuple[SeriesGroup, SeriesOwner], int]:
-        """Return what one connector has too much of."""
+        """Return the size of the groups, by owner, in which a connector exceeds its own limit."""
         running, others = dict(parts[SeriesGroup.RUNNING_TASKS]), dict(parts[SeriesGroup.TASKS])
         found: dict[tuple[SeriesGroup, SeriesOwner], int] = {}
         for owner, size in running.items():

@@ -1,9 +1,9 @@
-"""One Connect cluster as the book keeps it: its connectors, and the offsets topics they use.
+"""State of one Connect cluster: its connectors, and the offsets topics that they use.
 
 A source connector keeps its offsets in its own topic if it names one (`offsets.storage.topic`),
-else in the cluster's. Connect then reads the connector's topic ALONE: what only the cluster's topic
-holds is listed with a null offset (ConnectorOffsetBackingStore; the fallback that its documentation
-promises is in no release). We do the same, and say that such an entry exists.
+else in the cluster's. Connect then reads the connector's topic ALONE: it lists what only the
+cluster's topic holds with a null offset (ConnectorOffsetBackingStore; the fallback that its
+documentation promises is in no release). We do the same, and report that such an entry exists.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ UNREADABLE_REASONS: Final = frozenset({"not_found", "denied"})
 
 @dataclass(frozen=True, slots=True)
 class ConnectClusterSettings:
-    """A configured Connect cluster.
+    """Settings of a configured Connect cluster.
 
-    kafka               the Kafka cluster that holds its topics; None: none that can be read
-    rest                it is asked over REST; otherwise its topics are all there is
+    kafka               the Kafka cluster that holds its topics; None: it cannot be read
+    rest                its REST API is polled; otherwise only its topics are read
     wants_connector, wants_topic    what the configuration includes
-    by_topic            mirrored partitions are shown summed up, one series per topic
+    by_topic            replicated partitions are exported as sums, one series per topic
     status              its status topic, if it has a REST API and the configuration names one
     """
 
@@ -81,10 +81,10 @@ class ConnectClusterSettings:
 
 
 class PersistedConnectCluster(msgspec.Struct, frozen=True):
-    """What a restart must not forget of a Connect cluster.
+    """State of a Connect cluster that must survive a restart.
 
-    kafka               the addresses of its Kafka cluster in the configuration of then
-    kafka_cluster_id    what its workers said of that, if they did
+    kafka               the addresses of its Kafka cluster in the configuration at that time
+    kafka_cluster_id    the id that its workers reported, if any
     spellings           raw keys by offsets topic, connector and source partition
     orders              orders of fields in raw keys, by offsets topic and connector
     """
@@ -96,7 +96,11 @@ class PersistedConnectCluster(msgspec.Struct, frozen=True):
 
 
 class ConnectClusterState:
-    """See the module. `partitions_max` bounds each offsets topic; `interval_s` as of a Book."""
+    """State of one Connect cluster, and the views built from it.
+
+    `partitions_max` limits the source partitions of each offsets topic. `interval_s` is the time
+    within which a connector commits what it copied.
+    """
 
     def __init__(
         self,
@@ -143,11 +147,11 @@ class ConnectClusterState:
     def read_list(
         self, answer: ConnectorsListed, now: float, elsewhere: frozenset[str] = frozenset()
     ) -> None:
-        """Take in an answer of its REST API. `elsewhere` are the connectors of other clusters."""
+        """Apply a response of the REST API. `elsewhere` has the connectors of other clusters."""
         self.enlist(self._list.read(answer, _TopicEvidence(self, now, elsewhere), now))
 
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
-        """These are its connectors; what is not among them is gone."""
+        """Replace the cluster's connectors; any that is not among them is gone."""
         if connectors is self._enlisted:
             return  # what was made of them stays the same objects
         self._enlisted = connectors
@@ -158,7 +162,7 @@ class ConnectClusterState:
         self.runs = frozenset(connector.name for connector in connectors)
 
     def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
-        """Find out which connector keeps its offsets where."""
+        """Determine the offsets topic of each connector."""
         self._dedicated = {}
         for connector in self.listed or ():
             topic = connector.dedicated_offsets_topic
@@ -179,10 +183,12 @@ class ConnectClusterState:
         self._shadows_made.keep(self._dedicated)
 
     def retire(self, tail: InputId) -> None:
-        """This tail has ended: if its topic is read again, it is from the start.
+        """Drop the offsets of a tail that has ended.
 
-        Until then its book is kept, whoever uses it: a connector that is unlisted for a moment
-        would otherwise come back to an empty one, beside a tail that reads nothing twice.
+        If its topic is read again, it is from the start.
+
+        Until the tail ends its book is retained, even if no connector uses it. A connector that is
+        unlisted for a moment would otherwise get an empty book, while its tail reads nothing twice.
         """
         for topic in [topic for topic in self._books if InputId.of_tail(topic) == tail]:
             book = self._books.pop(topic)
@@ -208,8 +214,9 @@ class ConnectClusterState:
                 self._late.add(topic)  # what another site's tail has read, we have not
 
     def apply(self, read: TailRead, now: float) -> bool:
-        """Take in what a tail read, if it is one of our topics. True if there are other connectors
-        than before.
+        """Apply what a tail read from one of our topics.
+
+        Returns True if the connectors were listed from it.
         """
         book = self._books.get(read.topic)
         if book is not None:
@@ -232,14 +239,15 @@ class ConnectClusterState:
         return self._apply_listing(read)
 
     def polled(self, offsets_polled: OffsetsPolled) -> None:
-        """Take in what REST tells of a connector, unless a topic tells it meanwhile."""
+        """Apply a connector's offsets polled over REST, unless a topic provides them by now."""
         if offsets_polled.connector in self._by_rest:
             book = self._book_of(offsets_polled.connector)
             self._rest.read(offsets_polled, counted=book is None or not book.version)
 
     def choose_stores(self, now: float) -> None:
-        """Let REST stand in for each offsets topic that cannot be read, until it has been read to
-        its end (again).
+        """Use REST instead of each offsets topic that cannot be read.
+
+        REST is used until the topic has been read to its end again.
         """
         if not self.of.rest:
             return
@@ -275,13 +283,14 @@ class ConnectClusterState:
         )
 
     def prepare(self) -> None:
-        """What can be done ahead of the next `views`."""
+        """Build views ahead of the next call of `views`."""
         for book in self._books.values():
             book.prepare()
 
     def found_status(self, beside: frozenset[KafkaTopic]) -> bool:
-        """These are status topics: one of them may be its own, by its name. True if it has another
-        one than before. Of several nobody can tell, and which one it was stays what it was.
+        """Find the cluster's own status topic among these, by its name. Return True if it changed.
+
+        If several names match, the topic cannot be determined: there is none.
         """
         if not self.of.rest or self.of.status is not None:
             return False
@@ -314,11 +323,11 @@ class ConnectClusterState:
 
     @property
     def name(self) -> str:
-        """The name that the configuration gives it."""
+        """Return the configured name of the cluster."""
         return self.of.name
 
     def topics(self) -> tuple[OffsetsTopic, ...]:
-        """Every topic in which it keeps source offsets."""
+        """Return every topic in which the cluster keeps source offsets."""
         found = [] if self.home is None else [OffsetsTopic(self.name, self.home)]
         found += [
             OffsetsTopic(self.name, topic, connector)
@@ -328,14 +337,20 @@ class ConnectClusterState:
         return tuple(found)
 
     def status_topics(self) -> tuple[StatusTopic, ...]:
-        """The topic that tells what a poll misses, where there is one and states are polled."""
+        """Return the status topic, where there is one and states are polled.
+
+        It holds the state changes that a poll misses.
+        """
         if not self.of.rest or self._status_topic is None:
             return ()
         return (StatusTopic(self.name, self._status_topic),)
 
     def histories(self, now: float) -> tuple[StateHistory, ...]:
-        """What became of its connectors and tasks, as far as their status topic is read to its end:
-        the same tuple while nothing changes.
+        """Return the state histories of included connectors and tasks.
+
+        Returns the same tuple while nothing changes.
+
+        Empty unless their status topic is read to its end.
         """
         found = self.all_histories(now)
         if found is not self._wanted_histories[0]:
@@ -348,50 +363,52 @@ class ConnectClusterState:
         return self._wanted_histories[1]
 
     def all_histories(self, now: float) -> tuple[StateHistory, ...]:
-        """The same, of connectors that the configuration leaves out, too."""
+        """Return the state histories, including connectors that the configuration leaves out."""
         topic = self._status()
         if topic is None or not self._inputs.live(InputId.of_tail(topic), now):
             return ()
         return self._histories.views()
 
     def may_have_history(self, connector: str, now: float) -> bool:
-        """May its status topic tell of it in a partition that cannot be read?"""
+        """Return whether the status topic may have a history in a partition that cannot be read."""
         topic = self._status()
         live = topic is not None and self._inputs.live(InputId.of_tail(topic), now)
         return live and self._histories.may_hide(connector)
 
     def elsewhere(self) -> tuple[tuple[str, str], ...]:
-        """Its connectors whose offsets lie on a Kafka cluster that is not configured."""
+        """Return the connectors whose offsets are on a Kafka cluster that is not configured."""
         unknown = sorted(name for name, topic in self._dedicated.items() if topic is None)
         return tuple((self.name, name) for name in unknown)
 
     def topic_of(self, connector: str) -> KafkaTopic | None:
-        """Where Connect looks for this connector's offsets; None if we cannot tell."""
+        """Return the offsets topic that Connect uses for a connector; None if it is not known."""
         return self._dedicated.get(connector, self.home)
 
     def known(self) -> bool:
-        """Is there a list of connectors to tell orphans by?
+        """Return whether it is known which connectors exist.
 
-        A deleted connector's offsets stay in the topic, so where there could be a list and is none
-        yet, nothing can be shown. An old list will do: which connectors exist is no measurement
-        that goes stale by the minute. Where the config topic cannot be had, the keys have to do.
+        Only then can offsets of deleted ones be left out.
+
+        Offsets of a deleted connector stay in the topic. So if a list is possible and not there
+        yet, nothing can be shown. An old list is enough: the set of connectors is no measurement
+        that goes stale within a minute. Where the config topic cannot be read, the keys have to do.
         """
         if self.listed is not None:
             return True
         return not self.of.rest and not self._list_to_come()
 
     def shown(self, connector: str, now: float) -> bool:
-        """May this connector's offsets be shown: is it there, and its topic's tail sound?"""
+        """Return whether a connector's offsets can be shown: it exists and they are live."""
         if connector in self._by_rest:
             return self._is_polled(connector, now)
         return not self.gone(connector) and self.sound(self.topic_of(connector), now)
 
     def gone(self, connector: str) -> bool:
-        """Is there a list of connectors, and this one not in it?"""
+        """Return whether there is a list of connectors, without this one."""
         return self.listed is not None and connector not in self.by_name
 
     def listing_live(self, now: float) -> bool:
-        """May the states of its connectors be shown?"""
+        """Return whether the states of the connectors can be shown."""
         if self.of.rest:
             return self._inputs.live(InputId(CONNECT_REST, connect_cluster=self.name), now)
         topics = () if self.listing_topics is None else self.listing_topics.topics()
@@ -400,7 +417,7 @@ class ConnectClusterState:
         )
 
     def sound(self, topic: KafkaTopic | None, now: float) -> bool:
-        """Is this topic read, up to its end, with a list of connectors to tell orphans by?"""
+        """Return whether a topic is read to its end, with deleted connectors recognised."""
         if topic is None or topic in self._late or not self.known():
             return False
         return self._inputs.live(InputId.of_tail(topic), now)
@@ -413,20 +430,20 @@ class ConnectClusterState:
         )
 
     def polls(self, connector: str) -> bool:
-        """Are the offsets of this source connector polled over REST?"""
+        """Return whether the offsets of this source connector are polled over REST."""
         return connector in self._by_rest
 
     def stands_in_for(self, topic: KafkaTopic) -> bool:
-        """Are the offsets that this topic holds of its connectors polled over REST?"""
+        """Return whether REST is polled for the offsets that this topic holds of its connectors."""
         return topic in self._unread
 
     @property
     def homeless(self) -> bool:
-        """Are offsets polled over REST as nobody can tell where its offsets topic is?"""
+        """Return whether REST is polled because the cluster's offsets topic is unknown."""
         return self._homeless
 
     def list_view(self) -> ConnectorListView | None:
-        """How far the list of its connectors can be believed, if it was polled."""
+        """Return how far the list of connectors can be believed; None if it was never polled."""
         view, wants = self._list.view, self.of.wants_connector
         if view is None:
             return None
@@ -447,16 +464,16 @@ class ConnectClusterState:
         )
 
     def committed_at(self, connector: str) -> float | None:
-        """When this connector, listed or not, last committed while we looked, by the record."""
+        """Return the timestamp of a connector's newest live commit; it need not be listed."""
         book = self._book_of(connector)
         return None if book is None else book.committed_at(connector)
 
     def committing(self, topic: KafkaTopic, *, since: float) -> frozenset[str]:
-        """The connectors, listed or not, whose commits to this topic were read since then."""
+        """Return the connectors, listed or not, with commits in this topic read since then."""
         return self._books[topic].committing(since) if topic in self._books else frozenset()
 
     def checkpoint_tasks_changed(self) -> bool:
-        """Is any task of MM2's checkpoint connectors in another state than when last asked?"""
+        """Return whether any task of MM2's checkpoint connectors changed since the last call."""
         now = tuple(
             (connector.name, connector.tasks)
             for connector in self.listed or ()
@@ -466,7 +483,7 @@ class ConnectClusterState:
         return now != before
 
     def has_sources(self) -> bool:
-        """Does it have, or may it have, a connector that needs the cluster's offsets topic?"""
+        """Return whether the cluster has, or may have, a connector that needs its offsets topic."""
         if self.listed is None:
             return not self.of.rest
         needs = {ConnectorKind.SOURCE, ConnectorKind.MIRROR}
@@ -476,18 +493,18 @@ class ConnectClusterState:
         )
 
     def has_sinks(self) -> bool:
-        """Does it have a sink?"""
+        """Return whether the cluster has a sink connector."""
         return any(connector.sink is not None for connector in self.listed or ())
 
     def names(self) -> Collection[str]:
-        """The connectors to show; without any list, all that have an offset."""
+        """Return the connectors to show; without a list, all that have an offset."""
         if self.listed is not None:
             return self.by_name
         held = {name for book in self._books.values() for name in book.connectors()}
         return frozenset(name for name in held if self.of.wants_connector(name))
 
     def views(self, now: float) -> tuple[SourcePartitionView, ...]:
-        """Pictures of all source partitions that can be vouched for now."""
+        """Return the views of all source partitions whose inputs are live."""
         shown = [
             (self._books[topic], names)
             for topic, names in self._homes.of(self.names(), self._dedicated, self.home)
@@ -503,17 +520,17 @@ class ConnectClusterState:
         return self._joined.of((*parts, *shadows))
 
     def state_of(self, connector: str) -> tuple[SourceBook | RestOffsets | None, int]:
-        """Changes whenever anything changes that is known of this connector's offsets."""
+        """Return a value that changes whenever the known offsets of this connector change."""
         book = self._store_of(connector)
         return (book, 0 if book is None else book.version)
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
-        """The committed offsets of a MirrorSourceConnector that reads under this alias."""
+        """Return the committed offsets of a MirrorSourceConnector under this source alias."""
         book = self._store_of(connector)
         return {} if book is None else book.mirrored(connector, source)
 
     def claimed(self, connector: str, source: str) -> frozenset[TopicPartition]:
-        """The upstream partitions that it has an offset for, shown or not."""
+        """Return the upstream partitions that the connector has an offset for, shown or not."""
         book = self._store_of(connector)
         found = () if book is None else book.claimed(connector, source)
         return frozenset(
@@ -521,22 +538,22 @@ class ConnectClusterState:
         )
 
     def uncommitted(self, connector: str, source: str, partition: TopicPartition) -> bool:
-        """Has it certainly no offset for this upstream partition?"""
+        """Return whether the connector certainly has no offset for this upstream partition."""
         book = self._store_of(connector)
         mirror = MirrorPartition(source, partition.topic, partition.partition)
         return book is not None and book.uncommitted(connector, mirror)
 
     def vague(self, connector: str, source: str) -> bool:
-        """May it have positions that we cannot tell?"""
+        """Return whether the connector may have positions that are not known."""
         book = self._store_of(connector)
         return book is None or book.vague(connector, source)
 
     def assigned(self, connector: str) -> frozenset[TopicPartition] | None:
-        """What the cluster's own topics say that a MirrorSourceConnector copies, if they do."""
+        """Return the partitions of a MirrorSourceConnector by the cluster's topics, or None."""
         return self._listing.assigned(connector)
 
     def dropped(self) -> dict[str, int]:
-        """What its bounds cut, by reason."""
+        """Return the number of entries that limits dropped, by reason."""
         found = self._cut.copy()
         for book in self._books.values():
             found.update(book.dropped)
@@ -550,8 +567,9 @@ class ConnectClusterState:
     # --- over a restart --------------------------------------------------------------------------
 
     def remembered(self, kafka: Collection[str]) -> PersistedConnectCluster | None:
-        """Return what a restart must not forget, if there is any. `kafka`: addresses of its Kafka
-        cluster.
+        """Return the state that must survive a restart; None if there is none.
+
+        `kafka` has the addresses of its Kafka cluster.
         """
         spellings, orders = dict(self._known_spellings), dict(self._known_orders)
         for topic, book in self._books.items():
@@ -565,8 +583,10 @@ class ConnectClusterState:
         return PersistedConnectCluster(tuple(sorted(kafka)), kafka_cluster_id, spellings, orders)
 
     def recall(self, memory: PersistedConnectCluster, kafka: Collection[str]) -> None:
-        """Go on from there, before the first answer. Workers of whose Kafka cluster the
-        configuration now names other addresses may well use another one.
+        """Restore saved state, before the first response.
+
+        If the configuration now has other addresses of its Kafka cluster, the saved cluster id is
+        dropped: the workers may use another cluster.
         """
         self._known_spellings = dict(memory.spellings)
         self._known_orders = dict(memory.orders)
@@ -576,30 +596,30 @@ class ConnectClusterState:
     # --- for the truth check ---------------------------------------------------------------------
 
     def watch(self, connector: str) -> None:
-        """Remember every offset of this connector from now on, until `unwatch`."""
+        """Record every offset of this connector from now on, until `unwatch`."""
         book = self._book_of(connector)
         if book is not None:
             book.watch(connector)
 
     def unwatch(self, connector: str) -> None:
-        """See watch."""
+        """Stop recording the offsets of this connector."""
         for book in self._books.values():
             book.unwatch(connector)
 
     def agrees(self, connector: str, identity: str, text: str | None) -> bool:
-        """Is this what the topic says, or said at any moment since `watch`?"""
+        """Return whether the topic has this offset, or had it at any moment since `watch`."""
         book = self._book_of(connector)
         if book is None or connector in self._by_rest:
             return True
         return book.agrees(connector, identity, text)
 
     def offset_text(self, connector: str, identity: str) -> str | None:
-        """What the topic says of a source partition; None: nothing, or that it has no offset."""
+        """Return the offset of a source partition in the topic; None: none, or no partition."""
         book = self._book_of(connector)
         return None if book is None else book.offset_text(connector, identity)
 
     def held(self, connector: str) -> tuple[str, ...]:
-        """The identities of this connector's source partitions that REST must list."""
+        """Return the identities of this connector's source partitions that REST must list."""
         book = self._book_of(connector)
         return () if book is None or connector in self._by_rest else book.held(connector)
 
@@ -624,12 +644,12 @@ class ConnectClusterState:
         return self._rest if connector in self._by_rest else self._book_of(connector)
 
     def _is_polled(self, connector: str, now: float) -> bool:
-        """Was REST asked for its offsets lately, and does it answer?"""
+        """Return whether the connector's offsets over REST are live."""
         rest = build_rest_offsets_input(self.name, connector)
         return self.listing_live(now) and self._inputs.live(rest, now)
 
     def _shadows(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
-        """What the cluster's topic still holds of a connector that has moved to its own."""
+        """Return a connector's offsets in the cluster's topic that its own topic supersedes."""
         topic = self.topic_of(connector)
         if topic is None or self.home is None or self.home == topic:
             return ()
@@ -647,7 +667,7 @@ def _copy_spellings(
 
 
 class _TopicEvidence:
-    """What a site's topics tell of its connectors at one moment."""
+    """Evidence of a Connect cluster's connectors in its topics, at one moment."""
 
     def __init__(self, cluster: ConnectClusterState, now: float, elsewhere: frozenset[str]) -> None:
         self._site = cluster

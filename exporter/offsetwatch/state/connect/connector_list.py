@@ -1,10 +1,10 @@
-"""The connectors of a Connect cluster, by answers of its REST API, none of which is the truth.
+"""List of a Connect cluster's connectors, built from REST responses, none of which is reliable.
 
-An answer may come from another Connect cluster (an address that was moved), from a worker whose
-status topic has holes, or from one whose config topic was made anew. So a connector that an answer
-has not is missing, and not gone: it is shown with what is known of it, from the third answer on
-without a state, until other witnesses agree. Those are the list of names, the status topic, and
-what it commits.
+A response may come from another Connect cluster (an address that was moved), from a worker whose
+status topic has holes, or from one whose config topic was recreated. So a connector that a response
+lacks is missing, and not deleted. It is shown with its last known state, and from the third
+response on without a state, until other evidence agrees. That is the list of names, the status
+topic, and its commits.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ UNLISTED_CONNECTORS_MAX: Final = 1_000  # connectors that commit and were never 
 
 
 class ConnectorEvidence(Protocol):
-    """What else tells of connectors, listed or not."""
+    """Evidence of connectors, listed or not, besides the REST responses."""
 
     def status_of(self, connector: str) -> str | None:
-        """The newest state in the status topic, DELETED among them; None if that tells nothing."""
+        """Return the newest state in the status topic, possibly DELETED; None if there is none."""
         ...
 
     def may_have_status(self, connector: str) -> bool:
-        """The status topic may have it, in a partition that cannot be read."""
+        """Return whether the status topic may have a state in a partition that cannot be read."""
         ...
 
     def committed_at(self, connector: str) -> float | None:
-        """The timestamp of the newest commit that came while we looked."""
+        """Return the timestamp of the newest commit that was read live."""
         ...
 
     def committing(self) -> Iterable[str]:
-        """All that committed while we looked."""
+        """Return all connectors with a commit that was read live."""
         ...
 
 
 @dataclass(slots=True)
 class _Absence:
-    """A connector that is not listed.
+    """Absence of a connector from the responses.
 
-    since      the first answer without it
-    answers    how many there were in a row
-    commit     its newest commit as of the last answer; `moved_at` is when that was last another
-               than before, by our clock: the timestamp is by somebody else's
-    unnamed    the list of names has it neither
+    since      the first response without it
+    answers    number of such responses in a row
+    commit     its newest commit as of the last response; `moved_at` is when that last changed,
+               by our clock: the timestamp is by another machine's
+    unnamed    the list of names does not have it either
     """
 
     since: float
@@ -69,7 +69,7 @@ class _Absence:
     unnamed: bool = False
 
     def see(self, commit: float | None, now: float) -> None:
-        """One more answer without it."""
+        """Apply one more response without the connector."""
         self.answers += 1
         self.since = min(self.since, now)  # the clock may be set back
         if commit != self.commit:
@@ -78,14 +78,14 @@ class _Absence:
 
 @dataclass(slots=True)
 class _KnownConnector:
-    """A connector with the state that it was last listed with, at `seen_at` (None: never).
+    """Known connector with the state that it was last listed with, at `seen_at` (None: never).
 
     first_at          when it was listed first
-    stateless         how many answers in a row had no state of it, listed or not
+    stateless         number of responses in a row without a state of it, listed or not
     stateless_since   the first of them
-    configured_at     the newest answer that had its configuration
-    unseen            the newest answer had no state of it, listed or not
-    returned_at       when an answer had one again, the last few times
+    configured_at     the newest response with its configuration
+    unseen            the newest response had no state of it, listed or not
+    returned_at       when a response had one again, the last few times
     """
 
     connector: Connector
@@ -99,8 +99,9 @@ class _KnownConnector:
     returned_at: tuple[float, ...] = ()
 
     def list(self, entry: Connector, now: float, configuration_s: float) -> None:
-        """It is in an answer, with a state or without. Without its configuration, that of an answer
-        `configuration_s` ago at most goes on.
+        """Apply a response that lists the connector, with a state or without.
+
+        If it lacks the configuration, the last one is used for up to `configuration_s`.
         """
         self.absence = None
         if self.unseen and entry.state != UNKNOWN_STATE:
@@ -122,14 +123,14 @@ class _KnownConnector:
             self._become(settings, entry)
 
     def alternates(self, now: float, within_s: float) -> bool:
-        """Return whether answers had it, and had it not, over and over within this time."""
+        """Return whether responses repeatedly had the connector and lacked it within this time."""
         times = self.returned_at
         return len(times) == ALTERNATION_RETURNS and all(
             0 <= now - moment <= within_s for moment in times
         )
 
     def miss(self, commit: float | None, now: float, *, unnamed: bool) -> None:
-        """It is not in an answer."""
+        """Apply a response that lacks the connector."""
         if self.absence is None:
             self.absence = _Absence(now, commit)
         self.absence.unnamed = unnamed
@@ -142,7 +143,7 @@ class _KnownConnector:
         self.stateless += 1
 
     def _with_states_of_before(self, entry: Connector) -> Connector:
-        """For two answers a task that lacks a state has the one it had."""
+        """Return an entry in which tasks without a state have their last one, for two responses."""
         if self.stateless >= MISSED_ANSWERS:
             return entry
         before = {task.number: task for task in self.connector.tasks}
@@ -161,7 +162,10 @@ class _KnownConnector:
             self._become(self.connector, _build_unknown_connector(self.connector.name))
 
     def _become(self, settings: Connector, states: Connector) -> None:
-        """The same object while it is the same connector: much is made of it."""
+        """Replace the connector if it has changed.
+
+        The same object is kept otherwise, as caches rely on it.
+        """
         made = Connector(
             name=settings.name,
             kind=settings.kind,
@@ -184,10 +188,10 @@ class _KnownConnector:
 
 @dataclass(slots=True)
 class ConnectorList:
-    """See the module.
+    """List of a Connect cluster's connectors.
 
-    interval_s    within which a connector that works commits
-    view          what is to be known of the list itself; None before the first answer
+    interval_s    time within which a connector that works commits
+    view          how far the list can be believed; None before the first response
     """
 
     connect_cluster: str
@@ -203,8 +207,9 @@ class ConnectorList:
     def read(
         self, answer: ConnectorsListed, witnesses: ConnectorEvidence, now: float
     ) -> tuple[Connector, ...]:
-        """Take in an answer. Returns the connectors that there are, by name; the same tuple while
-        all of them are the same.
+        """Apply a response. Return the existing connectors, sorted by name.
+
+        Returns the same tuple while all of them are the same.
         """
         self._identify(answer.kafka_cluster_id)
         foreign = self._ids[1] is not None
@@ -235,15 +240,18 @@ class ConnectorList:
 
     @property
     def kafka_cluster_id(self) -> str | None:
-        """Of its Kafka cluster, by the first answer that had one; None before."""
+        """Return the Kafka cluster id of the first response with one; None before."""
         return self._ids[0]
 
     def recall(self, kafka_cluster_id: str | None) -> None:
-        """Go on with the id that was known before a restart; before the first answer."""
+        """Restore the id known before a restart; before the first response."""
         self._ids = (kafka_cluster_id, None)
 
     def _identify(self, kafka_cluster_id: str | None) -> None:
-        """The first id is the cluster's own. An answer without one changes nothing."""
+        """Compare the Kafka cluster id of a response; the first one is the cluster's own.
+
+        A response without an id changes nothing.
+        """
         if kafka_cluster_id is not None:
             ours = self._ids[0] or kafka_cluster_id
             self._ids = (ours, None if kafka_cluster_id == ours else kafka_cluster_id)
@@ -261,7 +269,7 @@ class ConnectorList:
             absence.see(commit, now)
 
     def _unlisted(self, witnesses: ConnectorEvidence, now: float) -> Iterable[UnlistedConnector]:
-        """Those that are not listed, and another witness speaks for them."""
+        """Yield the connectors that are not listed but exist by other evidence."""
         for name, absence in sorted(self._absent().items()):
             if absence.answers < MISSED_ANSWERS or now - absence.since < self._grace_s:
                 continue
@@ -295,9 +303,10 @@ class ConnectorList:
         )
 
     def _lost(self, unlisted: tuple[UnlistedConnector, ...]) -> bool:
-        """Does the address lead to another Connect cluster of the same Kafka cluster? Connectors
-        are at work that it does not list, and it lists none that was there before they went: those
-        that came with the answer are the other cluster's.
+        """Return whether the address leads to another Connect cluster of the same Kafka cluster.
+
+        It does if unlisted connectors are at work, and no listed one was there before they went
+        missing: those that came with that response belong to the other cluster.
         """
         if not unlisted:
             return False
@@ -310,8 +319,11 @@ class ConnectorList:
         return not listed or (bool(went) and min(listed) >= min(went))
 
     def _drop_gone(self, witnesses: ConnectorEvidence, now: float, held: set[float]) -> None:
-        """Forget whoever is deleted: no list has it, and its status was taken back; or it is silent
-        for long, and so are all that went in the same answer, which is one cause.
+        """Forget connectors that are deleted.
+
+        One is deleted if no list has it and its status was deleted. It also is if it has been
+        silent for long, and so have all that went missing with the same response, which is one
+        cause.
         """
         for name, known in tuple(self._known.items()):
             absence = known.absence
@@ -366,7 +378,7 @@ class ConnectorList:
 
 
 def tasks_without_state(connector: Connector) -> tuple[int, ...]:
-    """Return the numbers of the tasks that are there and of which no state is known."""
+    """Return the numbers of the existing tasks whose state is not known."""
     return tuple(task.number for task in connector.tasks if task.state == UNKNOWN_STATE)
 
 
@@ -375,15 +387,16 @@ def _has_unknown_state(known: _KnownConnector) -> bool:
 
 
 def _collect_entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
-    """What an answer lists by name, those that only the list of names has among them."""
+    """Return the connectors of a response by name, including those that only the name list has."""
     names = dict.fromkeys(answer.names or ())
     listed = {connector.name: connector for connector in answer.connectors}
     return {name: _build_unknown_connector(name) for name in names} | listed
 
 
 def _drop_configuration(connector: Connector, kind: ConnectorKind) -> Connector:
-    """Forget a configuration, but for where its offsets are: the commits there tell that. `kind` is
-    what its status says, to which a MirrorMaker is a source like others.
+    """Drop a configuration except for its offsets topic: the commits there are evidence.
+
+    `kind` is the kind by its status, where a MirrorMaker connector is a source like any other.
     """
     is_mirror = connector.kind is ConnectorKind.MIRROR and kind is ConnectorKind.SOURCE
     return replace(

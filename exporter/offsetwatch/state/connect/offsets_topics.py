@@ -1,5 +1,6 @@
-"""Which connectors keep their offsets in which topic: asked at every picture, and hardly ever
-another answer.
+"""Index from offsets topics to the connectors that keep their offsets there.
+
+Every snapshot needs it, and it hardly ever changes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ ConnectorsByTopic = tuple[tuple[KafkaTopic, frozenset[str]], ...]
 
 
 class OffsetsTopicIndex:
-    """Made once for as long as what it is made of stays the very same objects."""
+    """Cached index, rebuilt when one of its inputs is another object."""
 
     def __init__(self) -> None:
         self._made: (
@@ -23,8 +24,10 @@ class OffsetsTopicIndex:
     def of(
         self, names: Collection[str], dedicated: DedicatedTopics, home: KafkaTopic | None
     ) -> ConnectorsByTopic:
-        """These connectors by topic, the topics in order. Where one is `dedicated` to a connector
-        it is that, otherwise `home`; who has none is left out.
+        """Return these connectors by offsets topic, sorted by topic.
+
+        A connector uses its `dedicated` topic if it has one, otherwise `home`. A connector without
+        a topic is left out.
         """
         made = self._made
         if made is None or made[0] is not names or made[1] is not dedicated or made[2] is not home:

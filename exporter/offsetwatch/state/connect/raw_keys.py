@@ -1,22 +1,22 @@
-"""Raw keys under which a source partition has offsets, and the one that its task looks up.
+"""Raw keys of source partitions in offsets topics, and the one that a task looks up.
 
 A task writes and looks up the bytes that its own map serialises to (OffsetStorageWriter and
--ReaderImpl): the order of a LinkedHashMap, a TreeMap, or a Map.of, which is another one in each
-JVM. Only what passes through REST is a java.util.HashMap. Several raw keys, the SPELLINGS of one
-source partition, may therefore hold offsets, and nothing in a key tells which one a task reads.
-What is committed under it does:
+-ReaderImpl): the order of a LinkedHashMap, a TreeMap, or a Map.of, which differs between JVMs. Only
+what passes through REST is a java.util.HashMap. So several raw keys, the SPELLINGS of one source
+partition, may hold offsets, and nothing in a key shows which one a task reads. The commits under it
+do:
 
 * The connector goes on committing under the spelling that its task looks up. The newest commit
   counts: by log offset inside a Kafka partition; across them by the order in which they were read
   live, or by timestamps that are further apart than clocks are. Else there is no order.
-* A record with offsetwatch's header comes from a person, and is no evidence. Nor is a tombstone.
+* A record with offsetwatch's header comes from an operator, and is no evidence. Nor is a tombstone.
 * A PATCH over REST has no header. It is written once, in HashMap order, while the connector is
   stopped; a second attempt is another such record. So HashMap order needs three moments to replace
   another spelling, any other order two, and one is enough to be confirmed again.
 * One class writes all partitions of the same fields alike, so what the connector commits for the
   others confirms a spelling, too.
 
-Until then neither is vouched for: the position is unknown. Pure; used by the source book, by
+Until the spelling is confirmed the position is unknown. Pure; used by the source book, by
 remediation and by the history.
 """
 
@@ -42,8 +42,10 @@ _REST_COMMITS_NEEDED: Final = (
 
 
 class OffsetRecordPosition(NamedTuple):
-    """A record's timestamp in Unix seconds, and where it stands in the topic. `read`: it was the
-    how manieth that was read live; 0 if it was there when the topic was first read.
+    """Position of a record in the offsets topic, with its timestamp in Unix seconds.
+
+    `read` is its number among the records read live; 0 if it was there when the topic was first
+    read.
     """
 
     at: float
@@ -52,9 +54,7 @@ class OffsetRecordPosition(NamedTuple):
     read: int = 0
 
     def is_after(self, other: OffsetRecordPosition) -> bool:
-        """Return whether this record is certainly the newer one. Of two in two Kafka partitions
-        neither may be.
-        """
+        """Return whether this record is certainly newer. In two Kafka partitions neither may be."""
         if self.partition == other.partition:
             return self.log_offset > other.log_offset
         if is_later(self.at, other.at) or is_later(other.at, self.at):
@@ -69,14 +69,14 @@ _CommitsByOrder = dict[FieldOrder, tuple[OffsetRecordPosition, ...]]
 
 
 class Spelling(msgspec.Struct, gc=False):
-    """One raw key of a source partition, and what is known of it.
+    """Spelling: one raw key of a source partition, with its newest record.
 
     place, offset, ours    of its newest record; `ours`: it was written by offsetwatch
-    committed  its newest offset without a header of ours; None if there was none
-    moments    so many times it was committed since any other spelling was
+    committed  its newest commit without a header of ours; None if there was none
+    moments    number of its commits since the last one of any other spelling
     first      the offset of the first of those
-    intruder   it appeared while another spelling was in use
-    contested  other records of it in other Kafka partitions may as well be the newest
+    intruder   it first appeared while another spelling was in use
+    contested  other records of it in other Kafka partitions may be the newest
     present    it was among the records of the last reading of the whole topic
     """
 
@@ -94,28 +94,27 @@ class Spelling(msgspec.Struct, gc=False):
 
     @property
     def value(self) -> SourceOffset | None:
-        """What a task that looks this key up is given; None if nothing."""
+        """Return the offset that a task receives for this key; None for none."""
         offset = self.offset
         return offset if isinstance(offset, SourceOffset) and not offset.is_null else None
 
     @property
     def by_rest(self) -> bool:
-        """Are these the bytes that REST looks up and writes?"""
+        """Return whether these are the bytes that REST looks up and writes."""
         return self.key.canonical
 
     @property
     def needed(self) -> int:
-        """So many moments show that it is the connector that commits under it."""
+        """Return how many moments prove that the connector commits under this key."""
         return _REST_COMMITS_NEEDED if self.by_rest else _COMMITS_NEEDED
 
 
 class SpellingChange(NamedTuple):
-    """A task that began to look its offset up under another raw key, and so was given another
-    offset, or none.
+    """Change of spelling: a task began to look up another raw key, with another offset or none.
 
     at         Unix seconds: of the newest commit that showed it
-    offset     what stands under the raw key before
-    restarted  it did not go on from there
+    offset     the offset under the raw key before
+    restarted  the task did not go on from there
     """
 
     before: bytes
@@ -126,13 +125,13 @@ class SpellingChange(NamedTuple):
 
 
 class SpellingInUse(NamedTuple):
-    """Which raw key a task looks up.
+    """Spelling that a task looks up, with other raw keys of its source partition.
 
-    spelling   None if that cannot be told
-    unsure     those that it may be, the newest first; empty if there is no doubt
-    strays     raw keys with an offset that somebody else wrote and no task reads
-    change     the last change of spelling that was seen
-    others     how many other spellings hold an offset, strays among them
+    spelling   None if it cannot be determined
+    unsure     the candidates, the newest first; empty if there is no doubt
+    strays     raw keys with an offset from another writer that no task reads
+    change     the last change of spelling
+    others     number of other spellings with an offset, including strays
     """
 
     spelling: Spelling | None
@@ -143,11 +142,11 @@ class SpellingInUse(NamedTuple):
 
 
 class KnownSpellings(msgspec.Struct, frozen=True):
-    """The raw keys of a source partition as they were known before a restart.
+    """Raw keys of a source partition as they were known before a restart.
 
-    used, change    those that were once in use, the last of them last, and the last change of that
-    intruders       those that appeared while another was in use
-    others          all others
+    used, change    keys that were once in use, the last of them last, and the last such change
+    intruders       keys that first appeared while another was in use
+    others          all other keys
     """
 
     used: tuple[bytes, ...]
@@ -156,12 +155,12 @@ class KnownSpellings(msgspec.Struct, frozen=True):
     change: SpellingChange | None = None
 
     def is_intruder(self, raw_key: bytes) -> bool:
-        """Return whether a raw key was one, or appeared since."""
+        """Return whether a raw key was an intruder before the restart, or has appeared since."""
         return raw_key not in self.used and raw_key not in self.others
 
 
 class _Partition(msgspec.Struct):
-    """The spellings of one source partition; `used` were once in use, the last of them last."""
+    """Spellings of one source partition; `used` were once in use, the last of them last."""
 
     spellings: dict[bytes, Spelling]
     used: tuple[bytes, ...] = ()
@@ -172,10 +171,10 @@ _NO_SPELLINGS: Final = KnownSpellings(())
 
 
 class KeySpellings:
-    """The spellings of one connector's source partitions.
+    """Spellings of one connector's source partitions.
 
     Records that are not `live` may be added in any order of Kafka partitions, before the first
-    question; live ones in the order in which they were committed.
+    query. Live ones must be added in the order of their commits.
     """
 
     def __init__(
@@ -184,8 +183,10 @@ class KeySpellings:
         class_name: str = "",
         known_orders: Collection[FieldOrder] = (),
     ) -> None:
-        """`known`: what was remembered of them, by identity; `known_orders`: in which orders of
-        fields it wrote the source partitions that had one spelling then.
+        """Create spellings from what was known before a restart.
+
+        `known` has the raw keys by identity. `known_orders` has the field orders of the source
+        partitions that had one spelling then.
         """
         self._known = {} if known is None else dict(known)
         self._known_orders = known_orders
@@ -199,8 +200,9 @@ class KeySpellings:
         return identity in self._of
 
     def add(self, record: SourceRecord) -> bool:
-        """Take in a record of a source partition; return False if it is older than what is known
-        of its raw key.
+        """Add a record of a source partition.
+
+        Returns False if it is not newer than the last one of its raw key.
         """
         place = self._place_of(record)
         self._note(record, place)
@@ -229,7 +231,7 @@ class KeySpellings:
         return True
 
     def note(self, record: SourceRecord) -> None:
-        """Take in of a record only what it tells of other source partitions."""
+        """Record only what a record shows about other source partitions."""
         self._note(record, self._place_of(record))
 
     def _place_of(self, record: SourceRecord) -> OffsetRecordPosition:
@@ -247,19 +249,19 @@ class KeySpellings:
             self._orders[order] = tuple(kept[-_REST_COMMITS_NEEDED:])
 
     def in_use(self, identity: str) -> SpellingInUse:
-        """Return which spelling of a source partition its task looks up."""
+        """Return the spelling of a source partition that its task looks up."""
         partition = self._of.get(identity)
         if partition is None:
             return SpellingInUse(None)
         return _decide_spelling(partition, self._orders, self.class_name)
 
     def spellings(self, identity: str) -> tuple[Spelling, ...]:
-        """Return all raw keys of a source partition, tombstones among them."""
+        """Return all raw keys of a source partition, including tombstones."""
         partition = self._of.get(identity)
         return () if partition is None else tuple(partition.spellings.values())
 
     def remembered(self) -> dict[str, KnownSpellings]:
-        """Return what a restart must not forget, by identity."""
+        """Return the raw keys that must survive a restart, by identity."""
         return {
             identity: _build_known_spellings(partition)
             for identity, partition in self._of.items()
@@ -267,13 +269,13 @@ class KeySpellings:
         }
 
     def begin_whole(self) -> None:
-        """Expect every record of the topic again: what was read before may be in no topic."""
+        """Begin a new reading of the whole topic: earlier records may no longer exist."""
         for partition in self._of.values():
             for spelling in partition.spellings.values():
                 spelling.present = False
 
     def end_whole(self) -> None:
-        """Forget what was not among the records since `begin_whole`."""
+        """Forget the raw keys without a record since `begin_whole`."""
         self._known.clear()
         for partition in self._of.values() if self._known_orders else ():
             if not partition.used:
@@ -288,7 +290,7 @@ class KeySpellings:
 
 
 def _recognise_spelling(partition: _Partition, known_orders: Collection[FieldOrder]) -> None:
-    """Take the one spelling of a known order for the one that was in use before a restart."""
+    """Set the spelling in use before a restart, if exactly one has a known field order."""
     own = [
         at.raw_key
         for at in partition.spellings.values()
@@ -315,12 +317,12 @@ def _build_known_spellings(partition: _Partition) -> KnownSpellings:
 
 
 def locate_record(record: SourceRecord, read: int = 0) -> OffsetRecordPosition:
-    """Return where a record stands."""
+    """Return the position of a record."""
     return OffsetRecordPosition(record.at, record.partition, record.log_offset, read)
 
 
 def collect_spellings(records: Iterable[SourceRecord]) -> KeySpellings:
-    """Return the spellings of one connector, of which these are records in any order."""
+    """Return the spellings of one connector from its records, in any order."""
     found = KeySpellings()
     for record in records:
         found.add(record)
@@ -329,14 +331,14 @@ def collect_spellings(records: Iterable[SourceRecord]) -> KeySpellings:
 
 @lru_cache(maxsize=1024)
 def parse_field_order(raw_key: bytes) -> FieldOrder:
-    """Return the names of a source partition's fields as they stand in a raw key, () for none."""
+    """Return the names of a source partition's fields in the order of a raw key, () for none."""
     parsed = parse_json(raw_key)
     fields = parsed[1] if isinstance(parsed, list) else None  # an envelope is no spelling
     return tuple(fields) if isinstance(fields, dict) else ()
 
 
 def _is_commit(record: SourceRecord) -> bool:
-    """Return whether a connector may have written it. It writes maps; null is a tombstone."""
+    """Return whether a connector may have written a record. It writes maps; null is a tombstone."""
     offset = record.offset
     value = isinstance(offset, SourceOffset) and not offset.is_null
     return value and not record.ours and record.key.is_spelling
@@ -357,7 +359,7 @@ def _count_commit(partition: _Partition, spelling: Spelling) -> None:
 def _decide_spelling(
     partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> SpellingInUse:
-    """Return what is in use, and remember it."""
+    """Determine the spelling in use and record it."""
     chosen, unsure = _choose_spelling(partition, orders, class_name)
     if chosen is not None and chosen.contested:
         unsure, chosen = (chosen,), None
@@ -383,7 +385,7 @@ def _decide_spelling(
 
 
 def _find_foreign_keys(partition: _Partition) -> frozenset[bytes]:
-    """Return the raw keys with an offset that no worker writes."""
+    """Return the raw keys with an offset that no worker can have written."""
     return frozenset(
         raw_key
         for raw_key, spelling in partition.spellings.items()
@@ -401,7 +403,7 @@ def _build_change(before: Spelling, after: Spelling, class_name: str) -> Spellin
 def _choose_spelling(
     partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> tuple[Spelling | None, tuple[Spelling, ...]]:
-    """Return the spelling in use, or those that it may be."""
+    """Return the spelling in use, or the candidates for it."""
     known = [spelling for spelling in partition.spellings.values() if spelling.key.is_spelling]
     if len(known) == 1:
         return known[0], ()
@@ -460,7 +462,7 @@ def _sort_newest_first(found: Iterable[Spelling]) -> list[Spelling]:
 
 
 def _is_erased(known: list[Spelling], newest: Spelling) -> bool:
-    """Return whether another spelling was taken back later: it may have been the one in use."""
+    """Return whether another spelling was deleted later: it may have been the one in use."""
     return any(
         spelling.offset is None
         and spelling is not newest
@@ -476,7 +478,7 @@ def _find_last_commit(spelling: Spelling) -> OffsetRecordPosition:
 def _find_confirmed_spelling(
     newest: Spelling, others: list[Spelling], orders: _CommitsByOrder
 ) -> Spelling | None:
-    """Return the spelling in whose order the connector goes on with its other partitions."""
+    """Return the spelling whose field order the connector still uses for its other partitions."""
     last = _find_last_commit(newest)
     since = [
         commit_moment
@@ -504,6 +506,6 @@ def _find_commit_moments(
 
 
 def _choose_if_identical(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
-    """Return the first if it does not matter which one it is: all say the same."""
+    """Return the first spelling if all have the same offset, otherwise all as candidates."""
     texts = {None if spelling.value is None else spelling.value.text for spelling in found}
     return (found[0], ()) if len(texts) == 1 else (None, tuple(found))

@@ -1,7 +1,7 @@
-"""The truth check: what Connect's REST API says of source offsets, held against what the tail saw.
+"""Consistency check of source offsets: the REST API's against those that the tail read.
 
-REST answers what a task would load now, so a lasting difference means that we read the wrong topic,
-or read it wrongly.
+REST returns what a task would load now. A lasting difference means that we read the wrong topic, or
+read it wrongly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRACE_S: Final = 30.0  # how long the tail may take to show what REST showed, be
 
 @dataclass(frozen=True, slots=True)
 class PendingRestOffset:
-    """A REST offset that the tail has not shown yet."""
+    """REST offset that the tail has not confirmed yet."""
 
     connect_cluster: str
     connector: str
@@ -38,8 +38,10 @@ class PendingRestOffset:
 
 @dataclass(slots=True)
 class _Rounds:
-    """The answers for one connector: the number of the newest, until when its checks are open, and
-    what those that came to an end say.
+    """Rounds of checks of one connector; a round is one response.
+
+    `newest` is the number of the newest, `until` when its checks end, and `check` the result of the
+    rounds that have ended.
     """
 
     newest: int = 0
@@ -50,8 +52,10 @@ class _Rounds:
 
 
 class RestConsistencyChecks:
-    """Open checks. Tail and REST are read beside each other, so every offset that the tail shows
-    between the asking and the end of the grace may be the one that REST saw.
+    """Open checks of all connectors.
+
+    Tail and REST are read at the same time. So every offset that the tail reads between the request
+    and the end of the grace period may be the one that REST returned.
     """
 
     def __init__(self, sources: Mapping[str, ConnectClusterState]) -> None:
@@ -62,7 +66,7 @@ class RestConsistencyChecks:
         self._views: dict[tuple[str, str], RestCheck] = {}
 
     def asked(self, rest_offsets_requested: RestOffsetsRequested, now: float) -> None:
-        """Remember what the tail shows from now on."""
+        """Record the tail's offsets from now on: REST offsets were requested."""
         self._watch(
             rest_offsets_requested.connect_cluster,
             rest_offsets_requested.connector,
@@ -70,8 +74,10 @@ class RestConsistencyChecks:
         )
 
     def read(self, offsets: RestOffsetsRead, now: float) -> None:
-        """Compare both ways: what REST shows, and what we hold although REST does not list it, if
-        all that it lists could be read.
+        """Compare a response in both directions.
+
+        An offset that we have and REST does not list is only a difference if all of the response
+        could be decoded.
         """
         until = now + GRACE_S
         self._watch(offsets.connect_cluster, offsets.connector, until=until)
@@ -95,9 +101,9 @@ class RestConsistencyChecks:
                 self._open.append(check)
 
     def settle(self, now: float) -> tuple[PendingRestOffset, ...]:
-        """Forget checks that came true; give out those that did not within their time.
+        """Drop confirmed checks; return those that were not confirmed within their time.
 
-        Where the offsets of a connector are not shown, its tail can confirm nothing.
+        Checks of a connector whose offsets are not shown are dropped: its tail can confirm nothing.
         """
         waiting = [check for check in self._open if not self._agrees(check)]
         self._open = [check for check in waiting if check.until > now]
@@ -114,11 +120,14 @@ class RestConsistencyChecks:
         return differing
 
     def views(self) -> Mapping[tuple[str, str], RestCheck]:
-        """What the rounds of each connector came to; the same object while none comes to an end."""
+        """Return the result of the rounds by connector; the same object until a round ends."""
         return self._views
 
     def _close_rounds(self, differing: tuple[PendingRestOffset, ...], now: float) -> None:
-        """A round that is over says something where the connector's offsets are shown."""
+        """Close the rounds that have ended.
+
+        A round only counts while the connector's offsets are shown.
+        """
         by_connector: dict[tuple[str, str], list[PendingRestOffset]] = {}
         for check in differing:
             by_connector.setdefault((check.connect_cluster, check.connector), []).append(check)
@@ -174,7 +183,7 @@ def _count_round(
     examples: tuple[tuple[str, str | None, str | None], ...],
     now: float,
 ) -> RestCheck:
-    """One more round that differed, unless it is the one before that has gone on to differ."""
+    """Count a round that differed, unless it is the one that was counted last."""
     before = rounds.check
     if before is None or not before.rounds:
         return RestCheck(1, now, examples)

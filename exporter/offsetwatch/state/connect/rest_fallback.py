@@ -1,4 +1,4 @@
-"""Which connectors REST tells of because a tail cannot."""
+"""Connectors whose offsets are polled over REST because a tail cannot read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from offsetwatch.state.snapshot import InputView, RestConnector, Snapshot
 
 
 def find_polled_connectors(snapshot: Snapshot, view: InputView) -> tuple[RestConnector, ...]:
-    """Return the source connectors whose offsets REST tells now, as this tail tells nothing."""
+    """Return the source connectors whose offsets come from REST now instead of from this tail."""
     if view.id.kind != TAIL:
         return ()
     # While its topic is looked for, a tail has the Connect cluster's name alone.
@@ -28,7 +28,9 @@ def find_polled_connectors(snapshot: Snapshot, view: InputView) -> tuple[RestCon
 
 
 def is_replaced_by_rest(snapshot: Snapshot, view: InputView) -> bool:
-    """Was this tail never read, and does REST tell all that it would? A standalone worker keeps
-    its offsets in a file, and a managed Connect shows its topic to nobody.
+    """Return whether a tail was never read and REST provides the offsets it would read.
+
+    A standalone worker keeps its offsets in a file, and a managed Connect does not expose its
+    topic.
     """
     return view.last_success_at is None and bool(find_polled_connectors(snapshot, view))

@@ -1,9 +1,9 @@
-"""Source offsets of a Connect cluster as its REST API tells them, where no topic can be read.
+"""Source offsets of a Connect cluster from its REST API, where no topic can be read.
 
-REST tells what a task would load now: no record, no raw key and no time. So there are no commits
-here, a change is dated by the poll that saw it, and what came and went between two polls is not
-known. A null offset is no reset, which takes a partition off the list: REST looks a partition up
-under the key that a HashMap of it has, and the task may have written another one.
+REST returns what a task would load now: no record, no raw key and no time. So there are no commits
+here, a change is dated by the poll that found it, and a change that was undone between two polls is
+not known. A null offset is no reset; a reset removes the partition from the list. REST looks a
+partition up under the key of a HashMap, and the task may have written another one.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ RESET_AFTER_POLLS: Final = 3
 
 
 class _Partition(msgspec.Struct, gc=False):
-    """One source partition.
+    """Newest offset of one source partition.
 
-    missing    in so many answers in a row it was not
-    untold     it is listed without an offset
+    missing    number of responses in a row without it
+    untold     it is listed without an offset, or an incomplete response lacks it
     """
 
     key: SourceKey
@@ -61,10 +61,10 @@ class _Partition(msgspec.Struct, gc=False):
 
 
 class RestOffsets:
-    """The newest answer for each connector, at most `partitions_max` source partitions in all,
-    whose identities take no more than a KeyBudget of so many allows.
+    """Newest response for each connector, at most `partitions_max` source partitions in all.
 
-    `wants_topic` says which upstream topics of MirrorMaker 2 are of interest.
+    Their identities take no more than a KeyBudget of that many keys. `wants_topic` selects upstream
+    topics of MirrorMaker 2.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RestOffsets:
     # --- taking in -------------------------------------------------------------------------------
 
     def read(self, offsets_polled: OffsetsPolled, *, counted: bool = True) -> None:
-        """Take in an answer. `counted`: no topic has counted what changes for this connector."""
+        """Apply a response. `counted`: no topic has counted this connector's changes so far."""
         known = self._of.get(offsets_polled.connector)
         first, of = known is None, {} if known is None else known
         self._of[offsets_polled.connector] = of
@@ -112,7 +112,7 @@ class RestOffsets:
         self.version += 1
 
     def classify(self, classes: Mapping[str, str]) -> None:
-        """These are the classes of connectors, by name: offsets mean what their class says."""
+        """Set the classes of connectors, by name: the meaning of offsets depends on the class."""
         changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
         self._classes = dict(classes)
         for name in changed:
@@ -122,7 +122,7 @@ class RestOffsets:
             self.version += 1
 
     def keep(self, connectors: Collection[str]) -> None:
-        """Forget all other connectors: their offsets are known in another way, or they are gone."""
+        """Forget all other connectors: their offsets come from a topic now, or they are gone."""
         gone = self._of.keys() - set(connectors)
         for name in gone:
             left = self._of.pop(name)
@@ -179,7 +179,10 @@ class RestOffsets:
         return resolve_dialect(key.dialect, self._classes.get(key.connector, ""))
 
     def _miss(self, partition: _Partition, *, certain: bool) -> None:
-        """Take in an answer without it, or one in which it may be what could not be read."""
+        """Apply a response without a partition.
+
+        It is not `certain` if some of the response could not be decoded.
+        """
         partition.untold = not certain
         if partition.offset is None:
             return
@@ -196,13 +199,11 @@ class RestOffsets:
     # --- giving out ------------------------------------------------------------------------------
 
     def missing(self, connector: str) -> int:
-        """Return how many source partitions are missing from its last answers for now."""
+        """Return how many source partitions the last responses lack without a reset yet."""
         return sum(partition.missing > 0 for partition in self._of.get(connector, {}).values())
 
     def views(self, connectors: frozenset[str]) -> tuple[SourcePartitionView, ...]:
-        """Pictures of the source partitions of these connectors; the same tuple while nothing
-        changes.
-        """
+        """Return the views of these connectors' partitions; the same tuple while unchanged."""
         if self._shown is None or self._shown[:2] != (self.version, connectors):
             views = tuple(
                 partition.view or self._view(partition)
@@ -214,7 +215,7 @@ class RestOffsets:
         return self._shown[2]
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
-        """Return the committed offsets of a MirrorSourceConnector that reads under this alias."""
+        """Return the committed offsets of a MirrorSourceConnector under this source alias."""
         found: dict[MirrorPartition, MirrorPosition] = {}
         for mirror, partition in self._mirrored(connector, source):
             offset = read_position(partition.key.dialect, partition.offset)
@@ -223,19 +224,19 @@ class RestOffsets:
         return found
 
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
-        """Return the upstream partitions that it has an offset for, shown or not."""
+        """Return the upstream partitions that the connector has an offset for, shown or not."""
         mirrors = self._mirrored(connector, source)
         return tuple(mirror for mirror, partition in mirrors if _has_resumable_offset(partition))
 
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
-        """Has it certainly no offset for this upstream partition?"""
+        """Return whether the connector certainly has no offset for this upstream partition."""
         known = self._mirrors.get(connector, {}).get(mirror)
         if not self._is_complete(connector):
             return False
         return known is None or not (_has_resumable_offset(known) or known.untold)
 
     def vague(self, connector: str, source: str) -> bool:
-        """May it have a position in an upstream partition that is not known?"""
+        """Return whether the connector may have a position that is not known."""
         if not self._is_complete(connector):
             return True
         return any(
@@ -249,7 +250,7 @@ class RestOffsets:
         )
 
     def _is_complete(self, connector: str) -> bool:
-        """Is what is not known of it not in its last answer either?"""
+        """Return whether a partition that is not known is certainly not in the last response."""
         answered = connector in self._of and connector not in self._cut
         return answered and "source_partitions_max" not in self.dropped
 
@@ -297,13 +298,13 @@ class RestOffsets:
 
 
 def _has_resumable_offset(partition: _Partition) -> bool:
-    """Return whether MirrorMaker goes on from the offset of this partition."""
+    """Return whether MirrorMaker resumes from the offset of this partition."""
     offset = partition.offset
     return offset is not None and not is_treated_as_absent(partition.key.dialect, offset)
 
 
 def _decode_offset(text: str | None) -> SourceOffset | None:
-    """Return the offset of an answer; one of another shape than a task writes is none."""
+    """Return the offset in a response; None for one that no task would write."""
     found = None if text is None else decode_value(text.encode())
     if not isinstance(found, SourceOffset) or found.is_null:
         return None

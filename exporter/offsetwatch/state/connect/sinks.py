@@ -1,7 +1,7 @@
-"""What sink connectors have left to do: committed offsets of their groups, log ends, ages.
+"""Sink connectors: committed offsets of their groups, log ends, lag and record ages.
 
-A group's committed offset is the NEXT record, so a sink at rest behind a transaction marker has a
-lag of one for ever, and only a read of the log tells that nothing is left.
+A group's committed offset is the NEXT record. So an idle sink behind a transaction marker has a lag
+of one for ever, and only a read of the log shows that nothing is left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from offsetwatch.state.snapshot import RestConnector, SinkPartitionView
 
 
 class Sinks:
-    """The last answer of each Connect cluster's groups."""
+    """State of all sink connectors: the last group offsets of each Connect cluster."""
 
     def __init__(self, sites: Mapping[str, ConnectClusterState], inputs: Inputs) -> None:
         self._sites = sites
@@ -47,13 +47,11 @@ class Sinks:
         self._polled_ends: dict[str, tuple[float, dict[Follower, SinkOffset]]] = {}
 
     def follow(self, groups: tuple[SinkGroup, ...]) -> None:
-        """These are the sinks that there are."""
+        """Replace the sink connectors' groups."""
         self._groups = groups
 
     def choose_stores(self) -> None:
-        """Let REST stand in for each group that lies on no Kafka cluster of ours, or cannot be
-        read.
-        """
+        """Use REST for each group that is on no configured Kafka cluster, or cannot be read."""
         self._by_rest = tuple(
             RestConnector(group.connect_cluster, group.connector, sink=True)
             for group in sorted(
@@ -81,9 +79,9 @@ class Sinks:
         return all(offset.connector != group.connector for offset in read)
 
     def polled(self, offsets_polled: OffsetsPolled) -> None:
-        """Committed offsets as REST tells them: without the ends of the logs, which lie elsewhere.
+        """Apply committed offsets polled over REST. They come without log ends.
 
-        An entry of another shape is no partition that a sink consumes, and is left out.
+        An entry of another shape is no consumed partition, and is left out.
         """
         key = (offsets_polled.connect_cluster, offsets_polled.connector)
         if all(
@@ -103,7 +101,7 @@ class Sinks:
         self._polled[key] = tuple(found)
 
     def read(self, offsets: SinkOffsetsRead, now: float) -> None:
-        """Committed offsets, and the log ends that were read after them."""
+        """Apply committed offsets of groups, and the log ends that were read after them."""
         self._offsets[offsets.connect_cluster] = offsets.offsets
         found = (
             (_build_follower(offsets.connect_cluster, offset), _build_unread_range(offset))
@@ -117,11 +115,11 @@ class Sinks:
         self._ages.saw(offsets.connect_cluster, found, at=asked_at, now=now)
 
     def probed(self, probe_round: ProbeRoundRead) -> None:
-        """What single reads found."""
+        """Apply the results of probes."""
         self._ages.told(probe_round.answers, probe_round.at)
 
     def views(self, now: float) -> tuple[SinkPartitionView, ...]:
-        """Pictures of all partitions that sinks consume and that can be vouched for now."""
+        """Return the views of all partitions that sinks consume and whose inputs are live."""
         names = sorted({*self._offsets, *(name for name, _ in self._polled)})
         return tuple(
             view for name in names for view in (*self._of(name, now), *self._rest(name, now))
@@ -157,8 +155,10 @@ class Sinks:
                     )
 
     def _read_end(self, cluster: str, polled: SinkOffset, now: float) -> SinkOffset | None:
-        """Return the log end of a partition that is polled over REST, with the offset that was
-        known before it was read; None where none was, or that is too long ago.
+        """Return the log end of a partition that is polled over REST.
+
+        It comes with the offset known before it was read. None if there is none, or if it is too
+        old.
         """
         read_at, ends = self._polled_ends.get(cluster, (-inf, {}))
         return (
@@ -206,7 +206,7 @@ def _build_follower(cluster: str, offset: SinkOffset) -> Follower:
 
 
 def _find_next_offset(offset: SinkOffset) -> int | None:
-    """Return the next record to read; None where a sink without a commit may begin anywhere."""
+    """Return the next offset to read; None if a sink without a commit may begin anywhere."""
     if offset.committed is None:
         return offset.log_start if offset.from_start else None
     return offset.committed
@@ -222,7 +222,7 @@ def _compute_lag(offset: SinkOffset) -> int | None:
 
 
 def _build_unread_range(offset: SinkOffset) -> UnreadRange | None:
-    """What lies before a sink; None if that is not known, or its log could not be asked for."""
+    """Return the unread range of a sink; None if it is not known or the log was not read."""
     following = _find_next_offset(offset)
     if following is None or offset.log_end is None:
         return None

@@ -1,9 +1,9 @@
-"""The source offsets of one Connect cluster: the newest record of each source partition and its
-history.
+"""Source offsets in the offsets topics of a Connect cluster: newest records and counts of changes.
 
-Connect finds an offset by the bytes of its key. Of several raw keys that mean the same source
-partition, the one that the connector commits under moves it (raw_keys.py); the others are counted
-as variants. Nearly all have one, so what several take is only kept where there are several.
+Connect finds an offset by the bytes of its key. Of several raw keys of one source partition, the
+one that the connector commits under moves it (raw_keys.py); the others are counted as variants.
+Nearly all partitions have one raw key, so the state for several is only kept where there are
+several.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _ORDER_BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are
 
 
 def accept_all(_name: str) -> bool:
-    """The pattern that leaves nothing out."""
+    """Accept every name."""
     return True
 
 
 class _SeveralRawKeys(msgspec.Struct, gc=False):
-    """The raw keys of a source partition that has several.
+    """State of a source partition with several raw keys.
 
-    position    the last one that was vouched for
+    position    the last one that was certain
     restarted   the change of raw key since which it has not come as far again
     """
 
@@ -74,18 +74,18 @@ class _SeveralRawKeys(msgspec.Struct, gc=False):
 
 
 class _Partition(msgspec.Struct, gc=False):
-    """One source partition.
+    """State of one source partition.
 
     log_offset  -1 if the topic holds no record of it that counts
     own_key     the raw key that moves it; None: the one of a HashMap
     variants    its raw keys that hold a value and that no worker writes; seldom any, and an empty
                 frozenset takes no memory
-    several     of those that a worker may write, where there are several, the one in use
-    rivals      its offset is not known: it has another in each of several Kafka partitions, and
-                nothing tells which is the newest
+    several     which raw key is in use, where a worker may write several
+    rivals      its candidates if its offset is not known: one in each of several Kafka partitions;
+                it is not known which is the newest
     namesake    another source partition of its connector has the same label
-    view        the cached picture, dropped at each change
-    place       among the pictures that are kept in order; -1 if it is none of them
+    view        the cached view, dropped at each change
+    place       its index among the sorted views; -1 if it is none of them
     """
 
     key: SourceKey
@@ -109,10 +109,10 @@ class _Partition(msgspec.Struct, gc=False):
 
 
 class SourceBook:
-    """The source partitions in one offsets topic of a Connect cluster, at most `partitions_max`,
-    whose raw keys take no more than a KeyBudget of so many allows.
+    """Source partitions in one offsets topic of a Connect cluster, at most `partitions_max`.
 
-    `wants_topic` says which upstream topics of MirrorMaker 2 are of interest.
+    Their raw keys take no more than a KeyBudget of that many keys. `wants_topic` selects upstream
+    topics of MirrorMaker 2.
     """
 
     def __init__(
@@ -123,8 +123,10 @@ class SourceBook:
         known: Mapping[str, Mapping[str, KnownSpellings]] | None = None,
         known_orders: Mapping[str, Collection[FieldOrder]] | None = None,
     ) -> None:
-        """`known`: what was remembered of raw keys, by connector and identity; `known_orders`: the
-        orders of fields in those of source partitions that had one, by connector.
+        """Create a book from what was known before a restart.
+
+        `known` has the raw keys by connector and identity. `known_orders` has, by connector, the
+        field orders of source partitions with one raw key.
         """
         self._known_spellings = dict(known or {})
         self._known_orders = dict(known_orders or {})
@@ -158,9 +160,10 @@ class SourceBook:
     def apply(
         self, records: tuple[SourceRecord, ...], read_at: float, *, whole: bool = False
     ) -> None:
-        """Take in records in topic order, read at that moment of our clock. `whole`: there are no
-        others, so what is not among them is forgotten, and a place in the log that we remember may
-        be in a topic that is gone.
+        """Apply records in topic order; `read_at` is by our clock.
+
+        `whole`: the topic holds no others. What is not among them is forgotten, and known log
+        offsets are dropped, as they may be of a topic that is gone.
         """
         if whole:
             for partition in self._all():
@@ -186,7 +189,7 @@ class SourceBook:
         self.version += whole or bool(records)
 
     def prepare(self) -> None:
-        """Picture again what was shown and has changed, ahead of `views`."""
+        """Rebuild the views that were shown and have changed, ahead of `views`."""
         pictures = [] if self._wanted is None else self._wanted[2]
         for partition in self._outdated:
             view = partition.view or self._view(partition)
@@ -195,7 +198,7 @@ class SourceBook:
         self._outdated.clear()
 
     def remembered(self) -> dict[str, Mapping[str, KnownSpellings]]:
-        """Return what a restart must not forget of raw keys, by connector and identity."""
+        """Return the raw keys that must survive a restart, by connector and identity."""
         found = dict(self._known_spellings)  # until the topic was read once
         for connector, spellings in self._spellings.items():
             if known := spellings.remembered():
@@ -203,8 +206,9 @@ class SourceBook:
         return found
 
     def remembered_orders(self) -> dict[str, tuple[FieldOrder, ...]]:
-        """Return in which orders of fields the connectors write source partitions with one raw key,
-        by connector: beside one of them, another order is a stray after a restart.
+        """Return the field orders of source partitions with one raw key, by connector.
+
+        After a restart a raw key of another order is a stray beside one of these.
         """
         for partition in self._without_order:
             if partition.several is None and partition.log_offset >= 0:
@@ -216,14 +220,14 @@ class SourceBook:
         return found | {name: tuple(sorted(orders)) for name, orders in self._orders.items()}
 
     def freeze(self, frozen: frozenset[int]) -> None:
-        """In these Kafka partitions newer commits may be hidden from us: nothing there is shown."""
+        """Hide the offsets in these Kafka partitions: newer commits there may be unread."""
         if frozen != self._frozen:
             self._frozen = frozen
             self.version += 1
             self.layout = object()
 
     def _apply_all(self, records: tuple[SourceRecord, ...], read_at: float) -> Iterable[_Partition]:
-        """Return those with several raw keys that are still to be settled."""
+        """Apply records. Return the partitions with several raw keys that are not settled yet."""
         several: dict[tuple[str, str], _Partition] = {}
         for record in records:
             key = record.key
@@ -256,9 +260,7 @@ class SourceBook:
         return several.values()
 
     def _is_beyond(self, partition: _Partition, record: SourceRecord) -> bool:
-        """Return whether a record has a raw key that its source partition did not have, and for
-        which there is no room.
-        """
+        """Return whether a record's raw key is new to its partition and exceeds the budget."""
         size = len(record.raw_key)
         if self._budget.admits_bytes(size) or record.raw_key in partition.variants:
             return False
@@ -273,8 +275,9 @@ class SourceBook:
         return (_find_raw_key(partition),) if partition.log_offset >= 0 else ()
 
     def _key_bytes(self, partition: _Partition) -> int:
-        """Return how long its raw keys are together. One that is in the order of a HashMap is not
-        kept, and as long as its parts.
+        """Return the length of all raw keys of a partition.
+
+        A raw key in HashMap order is not kept; its length is that of its parts.
         """
         key, found = partition.key, sum(map(len, partition.variants))
         spellings = self._spellings.get(key.connector)
@@ -285,7 +288,7 @@ class SourceBook:
         return found + len(partition.own_key or key.connector + key.identity)
 
     def _note_variant(self, partition: _Partition, record: SourceRecord) -> None:
-        """Take in a raw key that no worker writes, or that it is gone."""
+        """Add or remove a raw key that no worker writes."""
         before = len(partition.variants)
         if record.offset is None:
             partition.variants -= {record.raw_key}
@@ -332,7 +335,7 @@ class SourceBook:
         return True
 
     def _spellings_of(self, partition: _Partition, *, live: bool) -> KeySpellings:
-        """Return what is known of the raw keys of this partition, which has several."""
+        """Return the spellings of a connector, with those of this partition, which has several."""
         connector = partition.key.connector
         spellings = self._spellings.get(connector)
         if spellings is None:
@@ -379,7 +382,7 @@ class SourceBook:
                 self._committed[record.key.connector] = (record.at, read_at)
 
     def _settle(self, partition: _Partition) -> None:
-        """Take over what is known of the raw key that is in use; nothing if it is not known."""
+        """Set the offset to that of the raw key in use; to None if that is not known."""
         use = self._spellings[partition.key.connector].in_use(partition.key.identity)
         partition.rivals = ()
         before, spelling = partition.several, use.spelling
@@ -438,7 +441,7 @@ class SourceBook:
                     break
 
     def _contest(self, partition: _Partition, record: SourceRecord) -> None:
-        """Take in a record that may be newer than what is known of it, or older."""
+        """Apply a record that may be newer or older than the known one."""
         offset = _read_effective_offset(record)
         known = partition.rivals or (() if partition.offset is None else (partition.offset,))
         if partition.offset != offset or partition.rivals:
@@ -449,7 +452,7 @@ class SourceBook:
             partition.kafka_partition, partition.log_offset = record.partition, record.log_offset
 
     def _forget(self, partition: _Partition) -> None:
-        """The topic holds no record of it any more."""
+        """Clear a partition of which the topic holds no record any more."""
         self._note_trail(partition)
         partition.own_key = partition.several = None
         partition.rivals = ()
@@ -457,15 +460,13 @@ class SourceBook:
         self._note_trail(partition)
 
     def _note_trail(self, partition: _Partition) -> None:
-        """Remember what REST shows of a connector that is watched."""
+        """Record the offset that REST would show, if the connector is watched."""
         trail = self._trails.get(partition.key.connector)
         if trail is not None:
             trail.setdefault(partition.key.identity, set()).add(self._rest_text(partition))
 
     def _rest_text(self, partition: _Partition) -> str | None:
-        """Return the offset that REST shows: it looks up the key of a HashMap, whatever its task
-        does.
-        """
+        """Return the offset that REST shows: that of the HashMap key, whatever the task uses."""
         if partition.several is not None:
             spellings = self._spellings[partition.key.connector]
             found = spellings.spellings(partition.key.identity)
@@ -481,7 +482,7 @@ class SourceBook:
         partition.offset = offset
 
     def classify(self, classes: Mapping[str, str]) -> None:
-        """These are the classes of connectors, by name: offsets mean what their class says."""
+        """Set the classes of connectors, by name: the meaning of offsets depends on the class."""
         changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
         self._classes = dict(classes)
         for name in changed & self._spellings.keys():
@@ -503,7 +504,7 @@ class SourceBook:
         *,
         changed: bool,
     ) -> None:
-        """Only what happens while we look counts (design/metrics.md)."""
+        """Count a live commit and what it changed (design/metrics.md)."""
         partition.commits += 1
         if record.offset is None and before is not None:  # there was something to take back
             partition.resets += 1
@@ -520,7 +521,7 @@ class SourceBook:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
-        """The committed offsets of a MirrorSourceConnector that reads under this alias.
+        """Return the committed offsets of a MirrorSourceConnector under this source alias.
 
         Entries under another alias are dead: the task never looks them up.
         """
@@ -534,7 +535,7 @@ class SourceBook:
         return found
 
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
-        """The upstream partitions that it has an offset for, shown or not."""
+        """Return the upstream partitions that the connector has an offset for, shown or not."""
         mirrors = self._mirrors.get((connector, source), {})
         return tuple(
             topic_partition
@@ -543,16 +544,16 @@ class SourceBook:
         )
 
     def complete(self) -> bool:
-        """Is what we do not hold not in the topic either?"""
+        """Return whether a partition that is not known is certainly not in the topic."""
         return not self._frozen and _DROP_REASON not in self.dropped
 
     def uncommitted(self, connector: str, mirror: MirrorPartition) -> bool:
-        """Has it certainly no offset for this upstream partition?"""
+        """Return whether the connector certainly has no offset for this upstream partition."""
         partition = self._mirrors.get((connector, mirror.cluster), {}).get(mirror)
         return self.complete() and (partition is None or not _has_resumable_offset(partition))
 
     def vague(self, connector: str, source: str) -> bool:
-        """May it have a position in an upstream partition that we cannot tell?"""
+        """Return whether the connector may have a position that is not known."""
         if not self.complete():
             return True
         made = self._unread.get((connector, source))
@@ -566,15 +567,15 @@ class SourceBook:
         return made[1]
 
     def watch(self, connector: str) -> None:
-        """Remember every offset of this connector from now on, until `unwatch`."""
+        """Record every offset of this connector from now on, until `unwatch`."""
         self._trails.setdefault(connector, {})
 
     def unwatch(self, connector: str) -> None:
-        """See watch."""
+        """Stop recording the offsets of this connector."""
         self._trails.pop(connector, None)
 
     def agrees(self, connector: str, identity: str, text: str | None) -> bool:
-        """Is this what the topic says, or said at any moment since `watch`?"""
+        """Return whether the topic has this offset, or had it at any moment since `watch`."""
         if self._frozen:
             return True  # an open transaction may hide what REST has seen
         partition = self._find(connector, identity)
@@ -587,25 +588,24 @@ class SourceBook:
         return text in self._trails.get(connector, {}).get(identity, ())
 
     def offset_text(self, connector: str, identity: str) -> str | None:
-        """The newest effective offset of a source partition, as it is compared with REST's."""
+        """Return the newest effective offset of a source partition, as compared with REST's."""
         partition = self._find(connector, identity)
         return None if partition is None else self._rest_text(partition)
 
     def committing(self, since: float) -> frozenset[str]:
-        """The connectors, listed or not, of which a commit was read while we looked, and not before
-        `since`, by our clock.
+        """Return the connectors, listed or not, with a commit that was read live since `since`.
+
+        `since` is by our clock.
         """
         return frozenset(name for name, (_, moment) in self._committed.items() if moment >= since)
 
     def committed_at(self, connector: str) -> float | None:
-        """When this connector last committed while we looked, by the record's timestamp."""
+        """Return the timestamp of this connector's newest commit that was read live."""
         committed = self._committed.get(connector)
         return None if committed is None else committed[0]
 
     def held(self, connector: str) -> tuple[str, ...]:
-        """The identities of this connector's source partitions that have an offset, as far as REST
-        lists them.
-        """
+        """Return the identities of a connector's partitions with an offset that REST lists."""
         return tuple(
             identity
             for identity, partition in self._of.get(connector, {}).items()
@@ -613,7 +613,7 @@ class SourceBook:
         )
 
     def connectors(self) -> tuple[str, ...]:
-        """Every connector that has an offset."""
+        """Return every connector that has an offset."""
         return tuple(
             name
             for name, partitions in self._of.items()
@@ -621,7 +621,7 @@ class SourceBook:
         )
 
     def views_of(self, connector: str) -> tuple[SourcePartitionView, ...]:
-        """Pictures of one connector's source partitions, in no order."""
+        """Return the views of one connector's source partitions, in no order."""
         return tuple(
             partition.view or self._view(partition)
             for partition in self._of.get(connector, {}).values()
@@ -629,9 +629,7 @@ class SourceBook:
         )
 
     def views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
-        """Pictures of the source partitions of these connectors; the same tuple while nothing
-        changes.
-        """
+        """Return the views of these connectors' partitions; the same tuple while unchanged."""
         if self._shown is None or self._shown[:2] != (self.version, listed):
             self.prepare()
             wanted, pictures = self._pictures(listed)
@@ -647,7 +645,7 @@ class SourceBook:
     def _pictures(
         self, listed: frozenset[str]
     ) -> tuple[list[_Partition], list[SourcePartitionView]]:
-        """Of these connectors, in order, frozen or not."""
+        """Return the partitions of these connectors and their views, in order, frozen or not."""
         if self._in_order is None:
             self._in_order = [
                 of[identity] for _, of in sorted(self._of.items()) for identity in sorted(of)
@@ -703,9 +701,9 @@ class SourceBook:
 
 
 def _is_newer(partition: _Partition, record: SourceRecord) -> bool | None:
-    """Return whether a record is newer than what is known of its key; None if nothing tells.
+    """Return whether a record is newer than the known one of its key; None if it is undecided.
 
-    Kafka offset orders the records of one key. The same key in two Kafka partitions (a changed
+    The log offset orders the records of one key. The same key in two Kafka partitions (a changed
     partition count, a foreign writer) has no order but that of reading both live, or timestamps
     that are further apart than clocks are.
     """
@@ -718,20 +716,20 @@ def _is_newer(partition: _Partition, record: SourceRecord) -> bool | None:
 
 
 def _read_effective_offset(record: SourceRecord) -> SourceOffset | None:
-    """Return the offset that a task is given; None for a tombstone, or what means as much."""
+    """Return the offset that a task receives; None for a tombstone or an equivalent value."""
     offset = record.offset
     return offset if isinstance(offset, SourceOffset) and not offset.is_null else None
 
 
 def _has_offset(partition: _Partition) -> bool:
-    """Return whether it has, or may have, an offset."""
+    """Return whether a partition has, or may have, an offset."""
     several = partition.several
     unsure = bool(partition.rivals) or (several is not None and bool(several.use.unsure))
     return partition.offset is not None or unsure
 
 
 def _has_resumable_offset(partition: _Partition) -> bool:
-    """Return whether MirrorMaker goes on, or may go on, from an offset of this partition."""
+    """Return whether MirrorMaker resumes, or may resume, from an offset of this partition."""
     return _has_offset(partition) and not is_treated_as_absent(
         partition.key.dialect, partition.offset
     )
@@ -761,7 +759,7 @@ def _build_keys_view(partition: _Partition) -> RawKeysView | None:
 
 
 def _build_newest_record(partition: _Partition) -> SourceRecord:
-    """Return the newest record of a partition that had one raw key until now."""
+    """Build the newest record of a partition that had one raw key until now."""
     raw_key = _find_raw_key(partition)
     found = decode_key(raw_key)
     assert isinstance(found, SourceKey)
@@ -778,7 +776,7 @@ def _build_newest_record(partition: _Partition) -> SourceRecord:
 
 
 def _find_raw_key(partition: _Partition) -> bytes:
-    """Return the raw key of a partition that has one."""
+    """Return the raw key of a partition with one raw key."""
     key = partition.key
     raw_key = partition.own_key or build_connect_key_from_json(key.connector, key.identity)
     assert raw_key is not None

@@ -1,7 +1,7 @@
-"""What became of connectors and tasks: every change of state that a status topic tells of.
+"""State history of connectors and tasks: every state change in a status topic.
 
-The REST API is asked every few seconds and gives the state of that moment: a task that fails, is
-restarted and fails again between two questions looks as if nothing had happened.
+The REST API is polled every few seconds and returns the state of that moment: if a task fails, is
+restarted and fails again between two polls, nothing seems to have happened.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _HistoryKey = tuple[str, int | None]
 
 
 class ConnectorStateHistories:
-    """See the module. Of what was in the topic before we looked only the last is known."""
+    """State histories of one Connect cluster's connectors and tasks.
+
+    Of the states before our first reading of the topic only the last is known.
+    """
 
     def __init__(self, connect_cluster: str) -> None:
         self._connect_cluster = connect_cluster
@@ -42,7 +45,7 @@ class ConnectorStateHistories:
         self.dropped = 0
 
     def forget(self) -> None:
-        """It is another topic now."""
+        """Forget all histories: the topic is another one now."""
         self._changes.clear()
         self._conditions.clear()
         self._views.clear()
@@ -50,18 +53,22 @@ class ConnectorStateHistories:
         self._all = None
 
     def hide(self, partitions: frozenset[int]) -> None:
-        """Newer statuses may be unread in these Kafka partitions: no history there is known."""
+        """Hide the histories in these Kafka partitions: newer statuses there may be unread."""
         if partitions != self._hidden:
             self._hidden, self._all = partitions, None
 
     def may_hide(self, connector: str) -> bool:
-        """May a history of this connector lie in a hidden partition? What was never read may."""
+        """Return whether a history of this connector may be in a hidden partition.
+
+        If it was never read, it may be in any.
+        """
         position = self._partitions.get((connector, None))
         return bool(self._hidden) and (position is None or position in self._hidden)
 
     def apply(self, records: tuple[ListingRecord, ...], *, whole: bool) -> None:
-        """Take in records in topic order. `whole`: there are no others, so who is not among them is
-        forgotten.
+        """Apply records in topic order.
+
+        `whole`: the topic holds no others, so all other histories are forgotten.
         """
         told: set[_HistoryKey] = set()
         for record in records:
@@ -110,7 +117,10 @@ class ConnectorStateHistories:
         self._views.pop(key, None)
 
     def views(self) -> tuple[StateHistory, ...]:
-        """Of all that are not hidden, in a stable order; the same tuple while nothing changes."""
+        """Return all histories that are not hidden, in a stable order.
+
+        Returns the same tuple while nothing changes.
+        """
         if self._all is None:
             self._all = tuple(
                 self._view(change)
@@ -131,10 +141,10 @@ class ConnectorStateHistories:
 
 
 def _is_late_unassignment(changes: Sequence[StateChange], change: StateChange) -> bool:
-    """Return whether a worker lets go here of what the leader has just deleted.
+    """Return whether a worker unassigned here what the leader has just deleted.
 
-    The two write the status topic at the same time, in either order (both seen of Kafka 4.3.1 with
-    two workers). Much later it is a rebalance, of which the connector comes back.
+    The two write the status topic at the same time, in either order (both observed with Kafka 4.3.1
+    and two workers). Much later it is a rebalance, after which the connector comes back.
     """
     if not changes or change.state != UNASSIGNED_STATE:
         return False
@@ -143,9 +153,11 @@ def _is_late_unassignment(changes: Sequence[StateChange], change: StateChange) -
 
 
 def find_deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
-    """Return which changes of a connector itself are its deletion: a worker lets go of it, of a
-    stopped or paused one too (seen of Kafka 4.3.1), and the leader takes its status back; Histories
-    puts the two in this order. A status that is gone without that is a hole in the topic.
+    """Return the indexes of the changes that are a deletion of the connector itself.
+
+    At a deletion a worker unassigns the connector, also a stopped or paused one (observed with
+    Kafka 4.3.1), and the leader deletes its status; ConnectorStateHistories puts the two in this
+    order. A status that is gone without that is a hole in the topic.
     """
     found, last = [], ""
     for number, change in enumerate(changes):
@@ -159,9 +171,10 @@ def find_deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
 def find_changes_since(
     changes: tuple[StateChange, ...], moment: float, state: str
 ) -> tuple[StateChange, ...]:
-    """Return what followed the change of this timestamp and state. Where that is no longer among
-    them, all followed it: what they say, and not when, tells, as the records are of several
-    workers.
+    """Return the changes after the one with this timestamp and state.
+
+    If that is no longer among them, returns all. It is matched exactly, not by order of time, as
+    the records are of several workers.
     """
     for number in range(len(changes), 0, -1):
         if (changes[number - 1].at, changes[number - 1].state) == (moment, state):

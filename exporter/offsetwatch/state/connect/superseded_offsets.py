@@ -1,4 +1,4 @@
-"""Offsets in a Connect cluster's topic of connectors that have moved to topics of their own."""
+"""Superseded offsets: those in the cluster's offsets topic of connectors with their own topics."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class _CachedViews:
 
 
 class SupersededOffsets:
-    """Makes them once for each state of the two books: a snapshot a second asks for them."""
+    """Cache of superseded offsets: every snapshot, one a second, needs them."""
 
     def __init__(self) -> None:
         self._made: dict[str, _CachedViews] = {}
 
     def keep(self, connectors: Collection[str]) -> None:
-        """Forget the others."""
+        """Forget all other connectors."""
         self._made = {name: made for name, made in self._made.items() if name in connectors}
 
     def of(self, connector: str, own: SourceBook, home: SourceBook) -> Views:
-        """The source partitions that only `home` has an offset for."""
+        """Return the source partitions that only `home` has an offset for."""
         versions = (own.version, home.version)
         made = self._made.get(connector)
         if (

@@ -1,8 +1,7 @@
-"""The connectors of a Connect cluster as its own topics tell of them: for clusters without a REST
-API, a dedicated MirrorMaker above all.
+"""List of a Connect cluster's connectors from its own topics, for clusters without a REST API.
 
-The config topic says which connectors there are and how many tasks each was given, the status topic
-how they are.
+Above all for a dedicated MirrorMaker. The config topic has the connectors and the number of tasks
+of each, the status topic their states.
 """
 
 from __future__ import annotations
@@ -33,7 +32,10 @@ NO_STATUS: Final = "unassigned"  # what Connect writes first; before that nothin
 
 
 class Listing:
-    """See the module. Records come in topic order."""
+    """Connectors of one Connect cluster by its config and status topics.
+
+    Records must be applied in topic order.
+    """
 
     def __init__(self) -> None:
         self._settings: dict[str, ConnectorSettings] = {}
@@ -49,7 +51,7 @@ class Listing:
         self.dropped = 0
 
     def forget_configs(self) -> None:
-        """The config topic is read anew, whole."""
+        """Forget the configurations: the config topic is about to be read from its start."""
         for known in (
             self._settings,
             self._tasks,
@@ -61,12 +63,12 @@ class Listing:
         self._is_shorter = True
 
     def forget_status(self) -> None:
-        """The status topic is read anew, whole."""
+        """Forget the states: the status topic is about to be read from its start."""
         self._conditions.clear()
         self._is_shorter = True
 
     def apply(self, records: Iterable[ConfigRecord | StatusRecord]) -> None:
-        """Take in records of either topic; the rest of what they hold is not needed."""
+        """Apply records of either topic; other kinds of records are ignored."""
         for record in records:
             if self._is_beyond(record):
                 self.dropped += 1
@@ -89,9 +91,7 @@ class Listing:
                     pass
 
     def _is_beyond(self, record: ConfigRecord | StatusRecord) -> bool:
-        """Return whether the record is of one more connector, or status, than are kept, or of a
-        name for which there is no room.
-        """
+        """Return whether a record exceeds the limits of connectors, statuses or name lengths."""
         match record:
             case ConnectorConfigured(name, settings) if settings is not None:
                 beyond = _is_full(self._settings, name, CONNECTORS_MAX)
@@ -108,8 +108,9 @@ class Listing:
         return beyond or not self._admits(name)
 
     def _admits(self, name: str) -> bool:
-        """Return whether there is room for a name, and count it. Names that are gone are counted
-        until there is no more room.
+        """Return whether there is room for a name, and count it.
+
+        Names that are gone are counted until the room is used up.
         """
         if name in self._names:
             return True
@@ -126,7 +127,7 @@ class Listing:
         return admitted
 
     def _delete(self, name: str) -> None:
-        """Connect writes no tombstones for tasks, and forgets them all the same."""
+        """Delete a connector with its tasks, for which Connect writes no tombstones."""
         for known in (
             self._settings,
             self._tasks,
@@ -138,7 +139,7 @@ class Listing:
         self._is_shorter = True
 
     def _commit(self, name: str, tasks: int) -> None:
-        """So many tasks from now on. None of them: it is stopped, and has to do what it had to."""
+        """Set the number of tasks. With none the connector is stopped: its assignment remains."""
         self._tasks[name] = tasks
         topic_partition = self._in_force.get(name, {}) | self._uncommitted.pop(name, {})
         self._in_force[name] = {number: topic_partition.get(number) for number in range(tasks)}
@@ -161,7 +162,7 @@ class Listing:
             self._conditions[name, task] = condition
 
     def connectors(self) -> tuple[Connector, ...]:
-        """All of them. Statuses of tasks beyond the number that was committed are left over."""
+        """Return all connectors. Statuses of tasks beyond the committed number are left out."""
         return tuple(self._connector(name) for name in sorted(self._settings))
 
     def _connector(self, name: str) -> Connector:
@@ -187,8 +188,9 @@ class Listing:
         )
 
     def assigned(self, name: str) -> frozenset[TopicPartition] | None:
-        """What a MirrorSourceConnector gave its tasks, or had given them before it was stopped;
-        None where one task's share is not known.
+        """Return the partitions that a MirrorSourceConnector assigned to its tasks.
+
+        After a stop these are the last ones. None if one task's share is not known.
         """
         return self._copied.get(name)
 

@@ -1,7 +1,8 @@
-"""What one group would meet in one partition if it moved to the target of a flow. Pure.
+"""Failover cost of one consumer group in one partition: records read again or skipped. Pure.
 
-Worked out here and nowhere else: groups.py asks it of now, history/failover_report/replay.py of
-moments that are past. What the numbers mean, and where there is none, groups.py says.
+This is the only place of the computation: groups.py uses it for the present,
+history/failover_report/replay.py for past moments. groups.py explains the numbers, and when there
+is none.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ OWN_COMMIT, CHECKPOINT = "group", "checkpoint"  # where a landing comes from
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """What is known of a group and a partition at one moment. Offsets name the NEXT record.
+    """Position of a group in a partition at one moment. Offsets name the NEXT record.
 
     upstream        the group's commit on the source
     own             its own commit on the target; None if it has none
     checkpoint      the downstream offset of its newest checkpoint; None if there is none
     syncs           None if there are none, or they may be another flow's
     here, there     bounds of the upstream and the downstream log; None if they are not known
-    synced_before   was the newest sync known before the downstream log's end was read?
-    landed_before   was the landing? A group's own commit always is.
+    synced_before   whether the newest sync was known before the downstream log's end was read
+    landed_before   whether the landing was. A group's own commit always is.
     """
 
     upstream: int
@@ -38,12 +39,12 @@ class GroupPosition:
 
     @property
     def landing(self) -> int | None:
-        """Where it would start."""
+        """Return the offset where the group would start; None without commit and checkpoint."""
         return self.checkpoint if self.own is None else self.own
 
     @property
     def landing_from(self) -> str | None:
-        """OWN or CHECKPOINT; None without a landing."""
+        """Return OWN_COMMIT or CHECKPOINT; None without a landing."""
         if self.own is not None:
             return OWN_COMMIT
         return None if self.checkpoint is None else CHECKPOINT
@@ -51,12 +52,12 @@ class GroupPosition:
 
 @dataclass(frozen=True, slots=True)
 class FailoverCost:
-    """What it would meet; None is not known.
+    """Failover cost of a group in a partition; None is not known.
 
-    best            where it could go on with nothing read twice and nothing left out
+    best            the offset from which nothing is read twice and nothing is skipped
     translated      the least that MM2 translates its upstream offset to
                     (state/mirror/offset_translation.py)
-    reread, skip    records that it reads again, or never: one of them is 0
+    reread, skip    records that it reads again, and that it never reads: one of them is 0
     """
 
     best: int | None = None
@@ -66,7 +67,7 @@ class FailoverCost:
 
 
 def compute_failover_cost(position: GroupPosition) -> FailoverCost:
-    """See the module."""
+    """Compute the failover cost of a group in a partition."""
     if position.syncs is None or position.here is None or position.upstream > position.here.end:
         return FailoverCost()
     best = _find_best_start(position, position.syncs)
@@ -81,7 +82,7 @@ def compute_failover_cost(position: GroupPosition) -> FailoverCost:
 
 
 def _find_best_start(position: GroupPosition, syncs: PartitionSyncs) -> int | None:
-    """The best place to land, inside the downstream log."""
+    """Return the best offset to start at, inside the downstream log; None if it is not known."""
     newest = syncs.history.newest
     if position.there is None or newest is None:
         return None
@@ -96,7 +97,7 @@ def _find_best_start(position: GroupPosition, syncs: PartitionSyncs) -> int | No
 
 
 def _can_start_at(position: GroupPosition, landing: int) -> bool:
-    """Can a consumer start there?"""
+    """Return whether a consumer can start at this offset of the downstream log."""
     if position.there is None or landing < position.there.start:
         return False
     return landing <= position.there.end or not (position.own is not None or position.landed_before)

@@ -1,24 +1,26 @@
-"""What each consumer group would meet if it moved to the target of a flow now.
+"""Failover cost of each consumer group, if it moved to the target of a flow now.
 
-A group lands on its own commit there, if it has one (with sync.group.offsets MM2 writes it), else
-on the newest checkpoint, which RemoteClusterUtils.translateOffsets gives. From the syncs follows
-the best place to land (state/mirror/offset_translation.py). What lies between the two is read
-again, or never.
+The cost is the number of records that it would read again or skip.
 
-The answer of one poll is put together with what the tails say once, and stands until the next one
-or until one of its inputs goes stale. Numbers are left out where nothing tells:
+A group lands on its own commit on the target, if it has one (with sync.group.offsets MM2 writes
+it), else on the newest checkpoint, which RemoteClusterUtils.translateOffsets returns. The syncs
+give the best offset to land on (state/mirror/offset_translation.py). What lies between the two is
+read again, or never.
 
-- A group beyond the upstream log end names no record: that topic was cut or made anew. (A group
-  before the log start does: what upstream has deleted may still be on the target.)
+The response of one poll is combined with the tails' state once. The result holds until the next
+response or until one of its inputs goes stale. Numbers are left out where they are not known:
+
+- A group beyond the upstream log end names no record: that topic was truncated or recreated. (A
+  group before the log start does: what upstream has deleted may still be on the target.)
 - A landing outside the downstream log: the consumer's own auto.offset.reset decides then.
 - A target topic that ends before a record that was acknowledged there: it is another one now.
 - Partitions whose syncs may be those of another flow.
-- Topics whose copies a transform writes to a topic that cannot be told, or to one together with
-  those of another topic.
+- Topics whose copies a transform writes to an unknown topic, or to one together with those of
+  another topic.
 
-A group that is ahead of what was replicated would read nothing again but what follows its landing:
-`best` is then the end of the downstream log. A record that the downstream log no longer has is
-replaced by the first one that it has.
+A group that is ahead of what was replicated would read again only what follows its landing: `best`
+is then the end of the downstream log. A record that the downstream log no longer has is replaced by
+the first one that it has.
 """
 
 from __future__ import annotations
@@ -73,13 +75,13 @@ _CheckpointKey = tuple[str, str, int]  # group, topic on the target, partition
 
 
 def build_groups_input(flow: FlowKey) -> InputId:
-    """The input that the groups of a flow are."""
+    """Return the input id of a flow's consumer groups."""
     connect_cluster, source, target = flow
     return InputId(GROUPS, connect_cluster=connect_cluster, source=source, target=target)
 
 
 class _NewestCheckpoint(NamedTuple):
-    """A checkpoint, its timestamp, and when it was read live, by our clock."""
+    """Newest checkpoint, its timestamp, and when it was read live, by our clock."""
 
     checkpoint: Checkpoint
     at: float
@@ -88,7 +90,7 @@ class _NewestCheckpoint(NamedTuple):
 
 @dataclass(slots=True)
 class _Checkpoints:
-    """The newest checkpoints of one topic."""
+    """Newest checkpoints of one topic."""
 
     newest: dict[_CheckpointKey, _NewestCheckpoint] = field(default_factory=dict)
     by_group: dict[str, float] = field(default_factory=dict)
@@ -109,8 +111,10 @@ class _Checkpoints:
 
 @dataclass(slots=True)
 class _GroupOffsetsAnswer:
-    """What was last said of a flow's groups, what was made of it, and what was so the time before:
-    that was known before this answer's log ends were read.
+    """Newest response with a flow's group offsets, and the views built from it.
+
+    `before` is the previous response. Its syncs and landings were known before the log ends of this
+    one were read.
     """
 
     read: GroupOffsetsRead
@@ -120,19 +124,20 @@ class _GroupOffsetsAnswer:
     before: _GroupOffsetsAnswer | None = None
 
     def knew_sync(self, partition: TopicPartition, newest: tuple[int, int] | None) -> bool:
-        """Was this sync known before the log ends were read?"""
+        """Return whether this sync was known before the log ends were read."""
         return self.before is not None and self.before.synced.get(partition) == newest
 
     def knew_landing(self, where: _CheckpointKey, checkpoint: _NewestCheckpoint | None) -> bool:
-        """Was this checkpoint?"""
+        """Return whether this checkpoint was known before the log ends were read."""
         if self.before is None or checkpoint is None:
             return False
         return self.before.landings.get(where) == checkpoint[0].downstream_offset
 
 
 class FailoverGroups:
-    """See the module. `wants_topic` says of a Connect cluster's upstream topic whether anybody
-    asked for it.
+    """Failover state of the consumer groups of all flows.
+
+    `wants_topic` returns whether the configuration of a Connect cluster includes an upstream topic.
     """
 
     def __init__(
@@ -157,7 +162,7 @@ class FailoverGroups:
     # --- taking in -------------------------------------------------------------------------------
 
     def follow(self, flows: Iterable[MirrorFlow]) -> None:
-        """These are the flows now. Two under one pair of aliases have one checkpoints topic."""
+        """Replace the flows. Two with one pair of aliases share one checkpoints topic."""
         self._flows = {}
         for flow in flows:
             self._flows.setdefault(flow.key, flow)
@@ -165,11 +170,11 @@ class FailoverGroups:
             del self._answers[key]
 
     def topics_seen(self, topics_checked: TopicsChecked) -> None:
-        """These of a Kafka cluster's topics exist."""
+        """Record which of a Kafka cluster's topics exist."""
         self._there[topics_checked.kafka] = topics_checked.there
 
     def topics(self) -> tuple[tuple[KafkaTopic, ...], tuple[KafkaTopic, ...]]:
-        """The checkpoints and the heartbeats topics that there are, in a stable order."""
+        """Return the existing checkpoints topics and heartbeats topics, in a stable order."""
         checkpoints = {locate_checkpoints(flow) for flow in self._flows.values()}
         heartbeats = {topic for flow in self._flows.values() for topic in locate_heartbeats(flow)}
         return (
@@ -184,7 +189,7 @@ class FailoverGroups:
         )
 
     def apply(self, read: TailRead) -> None:
-        """Take in checkpoints or heartbeats, if these are any."""
+        """Apply the checkpoints and heartbeats among the records of a tail."""
         checkpoints = [at for at in read.records if isinstance(at, CheckpointRecord)]
         if read.whole:
             self._checkpoints.pop(read.topic, None)
@@ -206,7 +211,7 @@ class FailoverGroups:
                 beats[of] = beat.at
 
     def read(self, answer: GroupOffsetsRead) -> None:
-        """Committed offsets of a flow's groups."""
+        """Apply a response with the committed offsets of a flow's groups."""
         if answer.flow in self._flows:
             before = self._answers.get(answer.flow)
             if before is not None:
@@ -218,7 +223,7 @@ class FailoverGroups:
     # --- giving out ------------------------------------------------------------------------------
 
     def dropped(self) -> dict[str, int]:
-        """What the bounds cut."""
+        """Return the number of entries that limits dropped, by reason."""
         checkpoints = sum(checkpoint.dropped for checkpoint in self._checkpoints.values())
         found = {
             "groups": len(self._cut),
@@ -228,7 +233,7 @@ class FailoverGroups:
         return {reason: count for reason, count in found.items() if count}
 
     def to_ask(self) -> tuple[GroupOffsetsRequest, ...]:
-        """The groups whose offsets are to be asked for: those with a checkpoint."""
+        """Return the groups whose offsets are to be requested: those with a checkpoint."""
         found = (self._to_ask(flow) for _, flow in sorted(self._flows.items()))
         return tuple(
             group_offsets_request
@@ -237,7 +242,7 @@ class FailoverGroups:
         )
 
     def groups(self, now: float) -> tuple[GroupView, ...]:
-        """What each group would meet, of flows whose every input can be vouched for."""
+        """Return the failover cost of each group, for flows whose inputs are all live."""
         return tuple(
             view
             for key, flow in sorted(self._flows.items())
@@ -246,9 +251,9 @@ class FailoverGroups:
         )
 
     def checkpoints(self, now: float) -> tuple[CheckpointView, ...]:
-        """The newest checkpoint of each group that still has an offset upstream.
+        """Return the newest checkpoint of each group that still has an offset upstream.
 
-        Nobody ever deletes a checkpoint: of a group that is gone there is nothing to tell.
+        MM2 never deletes a checkpoint, so those of deleted groups are left out.
         """
         found: list[CheckpointView] = []
         for key, flow in sorted(self._flows.items()):
@@ -264,7 +269,7 @@ class FailoverGroups:
         return tuple(found)
 
     def heartbeats(self, now: float) -> tuple[HeartbeatView, ...]:
-        """The newest heartbeat of each flow."""
+        """Return the newest heartbeat of each flow."""
         found = []
         for key, flow in sorted(self._flows.items()):
             beats = [
@@ -300,7 +305,7 @@ class FailoverGroups:
         return {} if found is None else found.newest
 
     def _gone(self, key: FlowKey) -> frozenset[str]:
-        """Groups that have no offset upstream any more, as far as they were asked for."""
+        """Return the groups that no longer have an offset upstream, among those requested."""
         answer = self._answers.get(key)
         if answer is None:
             return frozenset()
@@ -356,7 +361,10 @@ class FailoverGroups:
         return GroupOffsetsRequest(flow.key, upstream, downstream, tuple(asked))
 
     def _views(self, key: FlowKey, flow: MirrorFlow) -> tuple[GroupView, ...]:
-        """Made once for each answer: what the tails have read since waits for the next."""
+        """Return the views of a flow's groups.
+
+        They are built once for each response: later syncs and checkpoints wait for the next one.
+        """
         answer = self._answers.get(key)
         if answer is None:
             return ()

@@ -1,10 +1,11 @@
-"""What became of the upstream records of every flow: what was lost, why, and exactly which; topics
-that turned out to be others; how near retention is.
+"""Loss accounting of every flow: which upstream records were lost, and why.
 
-A look is a position with the log bounds that were read after it, and with the id that the topic had
-both before and after those were read; where the id could not be had, the topic waits for the next
-look. The rules are in state/loss/partition.py. All of it outlives the process
-(state/loss/persistence.py), so that what happens in between is found at the next start, and counted
+Also counts topic recreations and estimates when retention reaches a position.
+
+An inspection is a position with the log bounds that were read after it, and with the topic id that
+was the same before and after they were read. If the id could not be read, the topic waits for the
+next inspection. The rules are in state/loss/partition.py. The accounts survive a restart
+(state/loss/persistence.py), so that losses in between are found at the next start, and counted
 once. Owned by Replication.
 """
 
@@ -46,11 +47,11 @@ _LossRangeEnd = tuple[
 
 @dataclass(slots=True)
 class TopicLossAccount:
-    """One upstream topic in one flow.
+    """Loss account of one upstream topic in one flow.
 
-    id            None as long as no broker gave one
-    generation    how often it was made anew; an account of an earlier one has not heard of it yet
-    recreations   how often that is counted, with a log end that fell
+    id            None as long as no broker reported one
+    generation    number of recreations by id; a partition with a lower one has not applied them yet
+    recreations   all recreations counted, including those by a log end that fell
     """
 
     at: float
@@ -65,26 +66,26 @@ class TopicLossAccount:
 
 @dataclass(slots=True)
 class ConnectorActivity:
-    """What a connector was doing at the last looks, and since when."""
+    """Activity of a connector at the last inspections, and since when."""
 
     doing: str | None
     since: float
     looked_at: float
 
     def lasted(self, doing: str, grace_s: float) -> bool:
-        """Was it doing that at the last look, and for so long?"""
+        """Return whether it was already in this state at the last inspection, and for so long."""
         return self.doing == doing and self.looked_at - self.since >= grace_s
 
 
 @dataclass(frozen=True, slots=True)
 class FlowInspection:
-    """One flow and one answer of its upstream cluster.
+    """Input of one inspection: one flow, and one response of its upstream cluster.
 
-    known    the replicated offsets known before the cluster was asked
-    ids      see LogEndsRead
-    doing    the state of the connector (`doing`)
-    came     the partitions of which syncs came since they were last looked at
-    patience_s    within which what is copied is committed: one flush
+    known    the replicated offsets known before the log ends were requested
+    ids      topic ids, as in LogEndsRead
+    doing    the state of the connector (`classify_activity`)
+    came     the partitions with syncs since their last inspection
+    patience_s    time within which copied records are committed: one flush
     """
 
     now: float
@@ -99,7 +100,7 @@ class FlowInspection:
 
 
 class LossAccounting:
-    """See the module."""
+    """Loss accounts of all flows, the newest lost ranges, and topic recreations."""
 
     def __init__(self) -> None:
         self.flows: dict[ConnectorFlowKey, dict[str, TopicLossAccount]] = {}
@@ -115,7 +116,7 @@ class LossAccounting:
     # --- taking in -------------------------------------------------------------------------------
 
     def look(self, inspection: FlowInspection) -> frozenset[TopicPartition]:
-        """Take in one round: the partitions of which the syncs so far are needed no more."""
+        """Apply one inspection. Return the partitions whose syncs so far are no longer needed."""
         quiet, runs = self._activity(inspection)
         topics = self.flows.setdefault(_build_flow_key(inspection.flow), {})
         told = set()
@@ -160,7 +161,10 @@ class LossAccounting:
     def _rests(
         self, inspection: FlowInspection, where: TopicPartition, fate: TopicLossAccount
     ) -> bool:
-        """Most partitions of most clusters stand still, with all of it copied."""
+        """Apply a partition that stands still with all of it copied; return False if it does not.
+
+        This is the short way for most partitions of most clusters.
+        """
         generation, account = fate.accounts.get(where.partition, (-1, None))
         position, log = inspection.known[where], inspection.bounds.get(where)
         if account is None or generation != fate.generation or where in inspection.came:
@@ -202,7 +206,10 @@ class LossAccounting:
         self.urgent = True  # what is not remembered of a topic cannot be missed
 
     def _fallen(self, fate: TopicLossAccount, fell: Collection[int], now: float) -> None:
-        """Counted once for the topic: its partitions need not all be seen to fall in one round."""
+        """Count a recreation for log ends that fell: once for the topic.
+
+        Its partitions need not all be found to have fallen in one inspection.
+        """
         others = (account for number, (_, account) in fate.accounts.items() if number not in fell)
         if fell and not any(
             partition_loss_account.leap is not None
@@ -228,8 +235,9 @@ class LossAccounting:
         self.version += 1
 
     def keep(self, loss: Loss) -> None:
-        """Among the newest. A range that goes on where one of the same cause ended is one with
-        it.
+        """Add a lost range to the newest ones.
+
+        It is joined with one of the same cause that it continues.
         """
         begun = self._losses.pop(_build_range_end(loss, loss.first), None)
         if begun is not None:
@@ -239,7 +247,11 @@ class LossAccounting:
             del self._losses[next(iter(self._losses))]
 
     def _activity(self, inspection: FlowInspection) -> tuple[bool, bool]:
-        """(it is stopped, and its last flush long done; it runs): both at the last look as well."""
+        """Return whether the connector is quiet, and whether it runs.
+
+        Both must also hold at the last inspection. Quiet means that it is stopped and its last
+        flush is long done.
+        """
         key = _build_flow_key(inspection.flow)
         last = self._doing.get(key)
         if last is None or last.doing != inspection.doing:
@@ -253,20 +265,23 @@ class LossAccounting:
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """The newest ranges that were lost."""
+        """Return the newest lost ranges."""
         return tuple(self._losses.values())
 
     def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[LossCounts, float | None]:
-        """(what was ever lost of it, by cause; seconds until retention reaches its position)."""
+        """Return the records of a partition ever lost, by cause, and its headroom.
+
+        The headroom is the time in seconds until retention reaches its position, or None.
+        """
         topic = self.flows.get(_build_flow_key(flow), {}).get(where.topic)
         return _NO_LOSS if topic is None else _find_losses(topic, where)
 
     def news_of(self, flow: MirrorFlow) -> set[TopicPartition]:
-        """The partitions of which `told` says something else since this was last asked."""
+        """Return the partitions for which the result of `told` changed since the last call."""
         return self.news.pop(_build_flow_key(flow), set())
 
     def losses_of(self, flows: Collection[MirrorFlow]) -> tuple[Loss, ...]:
-        """The newest ranges that these flows lost."""
+        """Return the newest lost ranges of these flows."""
         keys = {_build_flow_key(flow) for flow in flows}
         return tuple(
             loss
@@ -275,7 +290,7 @@ class LossAccounting:
         )
 
     def recreations_of(self, flows: Collection[MirrorFlow]) -> tuple[TopicRecreation, ...]:
-        """Topics of these flows that were made anew."""
+        """Return the recreated topics of these flows."""
         return tuple(
             TopicRecreation(
                 *_build_flow_key(flow),
@@ -294,8 +309,9 @@ class LossAccounting:
         )
 
     def forget_unseen(self) -> None:
-        """Topics that no flow copied for a week. A flow that is gone for a moment comes back to
-        what it was.
+        """Forget topics that no flow has copied for a week.
+
+        A flow that is gone for a shorter time finds its accounts again.
         """
         for key, topics in list(self.flows.items()):
             for topic in [
@@ -314,7 +330,7 @@ def _find_losses(topic: TopicLossAccount, where: TopicPartition) -> tuple[LossCo
 
 
 def _is_undecided(topic: TopicLossAccount, partition: int) -> bool:
-    """Does its position stand where the topic of before left it?"""
+    """Return whether the position is still the one from before the topic was recreated."""
     found = topic.accounts.get(partition)
     leap = None if found is None else found[1].leap
     return leap is not None and leap.cause == RECREATED
@@ -323,7 +339,10 @@ def _is_undecided(topic: TopicLossAccount, partition: int) -> bool:
 def _collect_persisted_state(
     topic: TopicLossAccount, where: TopicPartition
 ) -> tuple[object, ...] | None:
-    """What a restart must not forget of it; something else at each look while a leap is open."""
+    """Return the part of a partition's account that must survive a restart.
+
+    While a position jump is open, the result differs at each inspection.
+    """
     found = topic.accounts.get(where.partition)
     if found is None:
         return None
@@ -373,7 +392,7 @@ def _build_inspection(
     quiet: bool,
     runs: bool,
 ) -> PartitionInspection | None:
-    """None if there is nothing to compare: no log, or no position."""
+    """Build the inspection of one partition; None if it has no log bounds or no position."""
     position, log = inspection.known[where], inspection.bounds.get(where)
     generation, account = fate.accounts.get(where.partition, (fate.generation, None))
     if position is None and account is not None:
@@ -398,7 +417,7 @@ def _build_inspection(
 
 
 def classify_activity(found: Connector | None, *, live: bool) -> str | None:
-    """The state of a connector, as far as a look needs it; None if it is neither certainly."""
+    """Return `stopped` or `running` for a connector; None if neither is certain."""
     if found is None or not live:
         return None
     if found.state == "stopped" and not found.tasks:

@@ -1,6 +1,7 @@
-"""Brings together what a look at a flow needs (state/loss/flow.py): the answer of its upstream
-cluster with the positions known before, the syncs since the last look, and what its connector is
-doing.
+"""Inputs of loss accounting (state/loss/flow.py), joined for each inspection of a flow.
+
+They are the response of its upstream cluster with the positions known before, the syncs since the
+last inspection, and the activity of its connector.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ SharedSyncs = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
 
 
 class LossInspector:
-    """See the module. `patience_s` is a flush: what is copied is committed within it."""
+    """Loss inspector of all flows: it joins the inputs and owns the accounts.
+
+    `patience_s` is one flush: copied records are committed within it.
+    """
 
     def __init__(self, patience_s: float) -> None:
         self.fates = LossAccounting()
@@ -39,7 +43,7 @@ class LossInspector:
         self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], LossReport] | None = None
 
     def synced(self, read: TailRead, book: SyncBook) -> None:
-        """A tail read syncs; `book` does not know of them yet."""
+        """Apply the syncs that a tail read. `book` does not have them yet."""
         _, trail = self._syncs.get(read.topic, (book, SyncGapTracker()))
         self._syncs[read.topic] = (book, trail)
         trail.apply(book.newest, read.sync_records(), whole=read.whole)
@@ -52,9 +56,9 @@ class LossInspector:
         shared: SharedSyncs,
         now: float,
     ) -> None:
-        """Look at all flows of a cluster that has answered.
+        """Inspect all flows of a cluster that responded with its log ends.
 
-        known    the positions of its flows that were known before it was asked
+        known    the positions of its flows that were known before the request
         shared   by offset-syncs topic, the partitions whose syncs may be of another flow
         """
         for flow, cluster in flows.items():
@@ -104,8 +108,9 @@ class LossInspector:
             read[1].forget(told.difference(not_ours))
 
     def told(self, flows: tuple[MirrorFlow, ...]) -> LossReport:
-        """What these flows lost, and which of their topics were made anew; the same tuples while
-        nothing changes.
+        """Return the losses of these flows and the recreations of their topics.
+
+        Returns the same tuples while nothing changes.
         """
         state = (self.fates.version, flows)
         if self._made is None or self._made[0] != state:
@@ -115,7 +120,7 @@ class LossInspector:
     # --- over a restart --------------------------------------------------------------------------
 
     def remembered(self, sites: dict[str, PersistedConnectCluster]) -> bytes | None:
-        """What became of all records so far, and `sites`; None while that is nothing new."""
+        """Return the encoded accounts and `sites` for a restart; None while unchanged."""
         if not self.fates.changed and sites == self._sites:
             return None
         self._sites = sites
@@ -124,8 +129,9 @@ class LossInspector:
         return persistence.encode_losses(self.fates, sites)
 
     def recall(self, remembered: bytes) -> Mapping[str, PersistedConnectCluster]:
-        """Go on from there, and return what it holds of Connect clusters. Raises ValueError, having
-        changed nothing, for what is no memory.
+        """Restore the accounts, and return the state of Connect clusters in the document.
+
+        Raises ValueError for an invalid document, having changed nothing.
         """
         self._sites = persistence.restore_losses(self.fates, remembered)
         return self._sites
@@ -134,7 +140,7 @@ class LossInspector:
 def _select_topics(
     found: tuple[ReplicatedPartition, ...], topics: Collection[str] | None
 ) -> Iterable[ReplicatedPartition]:
-    """Those of these topics, of positions in the order of their partitions; None: all."""
+    """Return the positions in these topics (None: all); `found` is sorted by partition."""
     if topics is None:
         return found
     return chain.from_iterable(_select_topic(found, topic) for topic in topics)

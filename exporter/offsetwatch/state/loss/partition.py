@@ -1,33 +1,33 @@
-"""What became of the records of one upstream partition: copied, lost, or not decided yet.
+"""Loss account of one upstream partition: which records were copied, lost, or are undecided.
 
-`settled` is the first offset that nothing is decided about: everything before it was copied or is
-counted as lost. It never falls while the log is the same one, so that a rewind, whoever made it,
-loses nothing a second time. A committed position is up to one flush old, so nothing is counted at
-first sight: what was copied without having been committed shows with the next commit. The rules:
+`settled` is the first offset that is undecided: everything before it was copied or is counted as
+lost. It never falls while the log is the same one, so that a rewind, whatever its cause, loses
+nothing a second time. A committed position is up to one flush old, so nothing is counted when it is
+first found: records that were copied and not committed show with the next commit. The rules:
 
 1  Retention. The log start lies beyond the position, and the position has not moved for
    `patience_s` (one flush), or the connector is stopped: from `settled` to the log start is lost.
-2  Retention, and the position was beyond the log start again before that: MM2 went over the gap
-   (it starts at the log start without a word), or had copied what retention then took. Where syncs
-   are emitted they tell which (state/loss/sync_gaps.py), if they come within `patience_s`. Where
-   none ever were, it is lost only if it had waited for `patience_s` and is more than could have
-   been copied at three times the greatest pace seen. Otherwise nobody can tell, and nothing is
-   counted.
+2  Retention, and the position was beyond the log start again before that: MM2 skipped the gap
+   (it starts at the log start without a warning), or had copied what retention then deleted. Where
+   syncs are emitted they show which (state/loss/sync_gaps.py), if they come within `patience_s`.
+   Where none ever were, it is lost only if it had waited for `patience_s` and is more than could
+   have been copied at three times the greatest rate observed. Otherwise the cause cannot be
+   determined, and nothing is counted.
 3  Another topic (its id changed, or its end fell below the position): what was not copied of the
-   old one is lost, up to the last end that was seen, once its last commits had `patience_s`.
+   old one is lost, up to the last end that was read, once its last commits had `patience_s`.
 4  Another topic, and the position goes on from where it stood: MM2 sought into the new log and
-   passed over its records up to there. If it goes back instead, or had no position any more as it
-   was reset, it copies the new log from its start, and nothing of it is lost. Until one of the two
+   skipped its records up to there. If it goes back instead, or was reset and had no position any
+   more, it copies the new log from its start, and nothing of it is lost. Until one of the two
    happens neither is counted.
 5  An edit: the position lies beyond the end of a log that did not fall, or it moved while the
    connector was stopped, with its last flush long done and no sync. As in 4: what lies between is
    lost when the position goes on from there, and not if it is taken back, or MM2 met the end of the
    log and began at its start.
 
-Not told, because offsets do not tell it: an edit within the log that was undone or used while
-nobody looked; a log that was cut but not below the position; a jump while the daemon was down and
-MM2 was not, or one that target-side transaction markers hide in the syncs; what retention takes of
-a new topic before MM2 shows where it is in it.
+Not detected, because offsets do not show it: an edit within the log that was undone or used between
+two inspections; a log that was truncated but not below the position; a jump while the daemon was
+down and MM2 was not, or one that target-side transaction markers hide in the syncs; what retention
+deletes from a new topic before MM2 shows its position in it.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ NOTHING_LOST: Final[LossCounts] = tuple((cause, 0) for cause in CAUSES)
 
 @dataclass(frozen=True, slots=True)
 class PartitionInspection:
-    """A position, and the log bounds that were read after it.
+    """Input of one inspection: a position, and the log bounds that were read after it.
 
-    end         where the flow's work ends
-    renewed     the topic is another one than at the last look
-    quiet       the connector was stopped, and its last flush over, at the last look and now
-    runs        it ran at the last look and now
-    news        what the syncs tell since the last look; None if they tell nothing of this partition
-    patience_s  within which what is copied is committed: one flush
+    end         end of the log as the flow can read it
+    renewed     the topic is another one than at the last inspection
+    quiet       the connector was stopped, and its last flush over, at the last inspection and now
+    runs        it ran at the last inspection and now
+    news        syncs since the last inspection; None if there are none to use for this partition
+    patience_s  time within which copied records are committed: one flush
     """
 
     now: float
@@ -72,16 +72,17 @@ class PartitionInspection:
     patience_s: float = 60.0
 
     def waited(self, since: float) -> bool:
-        """Has a commit had the time to come since then?"""
+        """Return whether there was time for a commit since then."""
         return self.now - since >= self.patience_s
 
 
 @dataclass(slots=True)
 class PositionJump:
-    """The position stands where it cannot have come by copying (rules 4 and 5). If it goes on from
-    `mark`, the offsets from `first` to there are lost.
+    """Jump of a position to an offset that it cannot have reached by copying (rules 4 and 5).
 
-    harmless    MM2 began at the log start, as its syncs tell or because it ran
+    If the position goes on from `mark`, the offsets from `first` to there are lost.
+
+    harmless    MM2 began at the log start, as its syncs show or because it ran
     """
 
     mark: int
@@ -93,15 +94,15 @@ class PositionJump:
 
 @dataclass(slots=True)
 class PartitionLossAccount:
-    """One upstream partition in one flow.
+    """Loss account of one upstream partition in one flow.
 
-    position    at the last look; None if it had none
-    start, end  of the log, at the last look
-    moved_at    when the position was first seen here
-    looked_at   when it was last looked at
-    doubt_since from when a log start beyond `settled` waits for the position to tell
-    tail        of the old topic: not copied, as far as its commits tell (rule 3)
-    lost        ever counted, by cause
+    position    at the last inspection; None if it had none
+    start, end  of the log, at the last inspection
+    moved_at    when the position was first found here
+    looked_at   when it was last inspected
+    doubt_since since when a log start beyond `settled` waits for the next position
+    tail        range of the old topic that was not copied, as far as its commits show (rule 3)
+    lost        records ever counted, by cause
     """
 
     position: int | None
@@ -119,7 +120,7 @@ class PartitionLossAccount:
 
     @classmethod
     def opened(cls, inspection: PartitionInspection) -> PartitionLossAccount:
-        """Of a partition that is seen for the first time."""
+        """Build the account of a partition at its first inspection."""
         made = cls(
             position=inspection.position,
             settled=min(inspection.position + 1, inspection.end),
@@ -132,25 +133,29 @@ class PartitionLossAccount:
 
     @property
     def waits(self) -> bool:
-        """Is what the syncs told still needed? Of an edit, what they tell after it was found."""
+        """Return whether the syncs so far are still needed.
+
+        For an edit, only syncs after it was found are.
+        """
         if self.leap is not None:
             return self.leap.cause == ALTERED and self.leap.since < self.looked_at
         return self.doubt_since is not None
 
     def fallen(self, inspection: PartitionInspection) -> bool:
-        """Did the log end fall below the position?"""
+        """Return whether the log end fell below the position."""
         return inspection.position >= inspection.end and inspection.end < self.end
 
     def position_gone(self) -> None:
-        """The offset was reset: MM2 begins anew, at the log start unless it is told otherwise."""
+        """Apply a reset of the offset: MM2 begins again, by default at the log start."""
         self.position = self.doubt_since = self.headroom_s = None
         self.leap = None
         self.pace.restart()
 
     def rests(self, position: int, start: int, end: int, now: float) -> bool:
-        """Take in a look that can say nothing new, and tell whether it is one: position and log are
-        as they were, all of it is copied, and nothing waits to be decided. It must be of the same
-        topic, and no sync may have come.
+        """Apply an inspection that changes nothing. Return False if it is not such a one.
+
+        Position and log must be unchanged, all records copied, and nothing undecided. The topic
+        must be the same, and no sync may have arrived.
         """
         if (
             position != self.position
@@ -169,7 +174,7 @@ class PartitionLossAccount:
         return True
 
     def look(self, inspection: PartitionInspection) -> list[LostRange]:
-        """Take in a look; what is lost since the last one."""
+        """Apply an inspection. Return the ranges lost since the last one."""
         lost: list[LostRange] = []
         if inspection.renewed or self.fallen(inspection):
             lost += self._renew(inspection)
@@ -205,7 +210,7 @@ class PartitionLossAccount:
             yield from self._passed_over(inspection)
 
     def _passed_over(self, inspection: PartitionInspection) -> Iterator[LostRange]:
-        """Rule 2."""
+        """Apply rule 2."""
         syncs_since_last_poll, first = inspection.news, self.settled
         if syncs_since_last_poll is None:
             reach = self.pace.reach(
@@ -228,7 +233,7 @@ class PartitionLossAccount:
     # --- rules 3, 4 and 5 ------------------------------------------------------------------------
 
     def _renew(self, inspection: PartitionInspection) -> Iterator[LostRange]:
-        """The log is another one, or has lost its end."""
+        """Apply a log that is another one, or whose end fell (rules 3 and 4)."""
         if self.tail is not None:
             yield RECREATED, *self.tail
         first, last = self.settled, self.end - 1
@@ -254,7 +259,7 @@ class PartitionLossAccount:
     def _leap_told(
         self, leap: PositionJump, inspection: PartitionInspection
     ) -> Iterator[LostRange]:
-        """Which of the two happened?"""
+        """Decide an open jump if the position shows its outcome (rules 4 and 5)."""
         position = inspection.position
         if inspection.news is not None:
             self._syncs_told(leap, inspection.news)
@@ -291,8 +296,9 @@ class PartitionLossAccount:
                 self.settled = max(self.settled, position + 1)
 
     def _syncs_told(self, leap: PositionJump, syncs_since_last_poll: SyncsSinceLastPoll) -> None:
-        """A sync from before the mark is of a log that is copied from its start. Of another topic
-        it has to be one that went back, or it may be of the old one.
+        """Apply syncs to an open jump: a sync from before the mark shows a copy from the log start.
+
+        For another topic it must be a sync that went back: others may be of the old topic.
         """
         if leap.cause == ALTERED:
             leap.harmless |= syncs_since_last_poll.lowest <= leap.mark
@@ -303,7 +309,7 @@ class PartitionLossAccount:
 
     @staticmethod
     def _still_of_the_old(leap: PositionJump, last: int, inspection: PartitionInspection) -> bool:
-        """May this be the last commit of what was copied from the old topic?"""
+        """Return whether this may be the last commit of records copied from the old topic."""
         late = not inspection.quiet and not inspection.waited(leap.since)
         return late and not leap.harmless and leap.mark < inspection.position <= last
 
@@ -315,7 +321,7 @@ class PartitionLossAccount:
             self.tail = None
 
     def _find_leap(self, inspection: PartitionInspection) -> None:
-        """Rule 5."""
+        """Apply rule 5."""
         copied = inspection.news is not None and inspection.news.came
         moved = self.position is not None and inspection.position > self.position
         by_hand = inspection.quiet and moved and not copied and inspection.position >= self.settled

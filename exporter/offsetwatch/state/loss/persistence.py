@@ -1,9 +1,9 @@
-"""What must survive a restart of state/loss/flow.py and state/connect/connect_cluster.py, as bytes
-and back.
+"""Encoding of loss accounts and Connect cluster state that must survive a restart.
 
-JSON, one row per partition: 100,000 of them are written and read in well under a second. A document
-of another version, or one that says what cannot be, is refused as a whole: half a memory would
-count again what was counted.
+The state is that of state/loss/flow.py and state/connect/connect_cluster.py. The format is JSON
+with one row per partition: 100,000 of them are written and read in well under a second. A document
+of another version, or with impossible values, is rejected as a whole: a part of it would count
+losses again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION: Final = 1
 
 
 class LossDocumentError(ValueError):
-    """No document that `remembered` gave, or one of another version."""
+    """Error: not a document of `encode_losses`, or one of another version."""
 
 
 class _JumpRow(NamedTuple):
@@ -50,7 +50,10 @@ class _RatesRow(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """An account. `behind` are generations of the topic that it has not heard of yet."""
+    """Row of one partition's account.
+
+    `behind` is the number of topic recreations that it has not applied yet.
+    """
 
     partition: int
     behind: int
@@ -94,7 +97,7 @@ _decoder = msgspec.json.Decoder(_Document)
 def encode_losses(
     fates: LossAccounting, sites: Mapping[str, PersistedConnectCluster] | None = None
 ) -> bytes:
-    """Everything; `sites` by Connect cluster."""
+    """Encode all accounts and lost ranges, and `sites` by Connect cluster."""
     flows = [
         _Flow(flow=key, topics={name: _build_topic(account) for name, account in topics.items()})
         for key, topics in fates.flows.items()
@@ -106,8 +109,10 @@ def encode_losses(
 
 
 def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, PersistedConnectCluster]:
-    """Begin with this; return what it holds of Connect clusters, which is nothing in a document
-    from before there was any. Raises LossDocumentError, having changed nothing.
+    """Restore the accounts, and return the state of Connect clusters in the document.
+
+    That is empty in a document of an older release without it. Raises LossDocumentError, having
+    changed nothing.
     """
     try:
         found = _decoder.decode(document)

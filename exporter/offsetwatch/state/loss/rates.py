@@ -1,10 +1,11 @@
-"""How fast a log start and a position move, for the time until the one reaches the other.
+"""Rates of a partition's log start and position, for the time until retention reaches the position.
 
-Retention deletes whole segments, so a log start stands still and then jumps. A jump alone tells no
-pace: half an hour of records may go in one moment. So the pace of retention is what was deleted
-after the first jump that was seen, over the time from there to the last one; and when the next jump
-is overdue, to the moment at which it became so. Nothing is said before the second jump. The pace of
-a position is its way over the last minutes, between two moments: commits come once per flush.
+Retention deletes whole segments, so a log start stands still and then jumps. One jump gives no
+rate: it may delete half an hour of records at once. The rate of retention is the number of records
+deleted after the first observed jump, divided by the time from there to the last one. If the next
+jump is overdue, the time extends to the moment at which it became so. There is no rate before the
+second jump. The rate of a position is its advance over the last minutes, between two moments:
+commits come once per flush.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ PositionSample = tuple[float, int, int]  # when, the position and the log end th
 
 @dataclass(slots=True)
 class PartitionRates:
-    """Of one partition.
+    """Rates of one partition.
 
-    anchor, middle   moments of the position: the pace is measured from the first of them; the
+    anchor, middle   moments of the position: the rate is measured from the first of them; the
                      second takes its place when it is half a window old
-    best, best_before    the greatest pace between two changes of the position, in this half of the
+    best, best_before    the greatest rate between two changes of the position, in this half of the
                      window and in the one before
-    jumps            the log start after each jump that was seen, and when
+    jumps            the log start after each observed jump, and when
     """
 
     anchor: PositionSample | None = None
@@ -38,20 +39,20 @@ class PartitionRates:
     jumps: tuple[LogStartJump, ...] = ()
 
     def restart(self) -> None:
-        """What was measured belongs to another log, or to nothing."""
+        """Drop all measurements: they belong to another log, or to none."""
         self.anchor = self.middle = None
         self.best = self.best_before = 0.0
         self.jumps = ()
 
     def start_moved(self, start: int, now: float) -> None:
-        """The log start is here now and was not at the look before."""
+        """Record that the log start has moved to `start` since the last inspection."""
         fresh = tuple(jump for jump in self.jumps if now - jump[0] <= JUMPS_S)
         if len(fresh) >= JUMPS_MAX:
             fresh = fresh[::2]
         self.jumps = (*fresh, (now, start))
 
     def position_seen(self, position: int, end: int, now: float) -> None:
-        """A look at the position, moved or not."""
+        """Record the position at an inspection, moved or not."""
         if self.anchor is None or self.middle is None or position < self.middle[1]:
             self.anchor = self.middle = (now, position, end)
             self.best = self.best_before = 0.0
@@ -60,22 +61,25 @@ class PartitionRates:
             self.best_before, self.best = self.best, 0.0
 
     def advanced(self, records: int, seconds: float) -> None:
-        """The position came so far since it last moved."""
+        """Record how far the position advanced in the time since it last moved."""
         if seconds > 0:
             self.best = max(self.best, records / seconds)
 
     def reach(self, start: int, seconds: float, now: float, *, over_s: float) -> float | None:
-        """How many records may have been copied in so many seconds, generously: three times the
-        greatest pace seen. None if that is not known: the pace of a flow with nothing left to copy
-        is that of its producers. So all up to `start` must have waited for `over_s`.
+        """Return how many records may have been copied in so many seconds, as an upper bound.
+
+        It is three times the greatest rate observed. None if that is not known: the rate of a flow
+        that has copied everything is only that of its producers. So all records up to `start` must
+        have waited for `over_s`.
         """
         if self.anchor is None or now - self.anchor[0] < over_s or start > self.anchor[2]:
             return None
         return 3 * max(self.best, self.best_before) * seconds
 
     def seconds(self, headroom: int, position: int, now: float, *, over_s: float) -> float | None:
-        """Until retention reaches the position; None if it does not come closer, or too little
-        was seen to tell.
+        """Return the seconds until retention reaches the position.
+
+        None if it does not come closer, or if too little was measured.
         """
         if headroom <= 0:
             return 0.0
@@ -87,7 +91,7 @@ class PartitionRates:
         return headroom / closing if closing > 0 else None
 
     def _purge(self, now: float) -> float | None:
-        """Records per second."""
+        """Return the rate of retention in records per second; None before the second jump."""
         jumps = [jump for jump in self.jumps if now - jump[0] <= JUMPS_S]
         if len(jumps) < 2 or jumps[-1][0] <= jumps[0][0]:
             return None

@@ -1,10 +1,10 @@
-"""What offset syncs tell of the way between two looks: which upstream offsets MM2 passed over.
+"""Gaps in the offset syncs between two inspections: upstream offsets that MM2 skipped.
 
 MM2 writes a sync at once when the record it copies is not the one after the last (OffsetSyncWriter,
-PartitionState.update). So of two syncs in a row, (U1, D1) and (U2, D2), the offsets upstream that
-came to nothing downstream, U2 - U1 - (D2 - D1) of them, lie directly before U2: a transaction
-marker, a compaction gap, a record that a filter dropped, or what retention took before it was
-copied. Which of these it was, the log start tells (state/loss/partition.py).
+PartitionState.update). So of two consecutive syncs, (U1, D1) and (U2, D2), U2 - U1 - (D2 - D1)
+upstream offsets have no record downstream, and they lie directly before U2: a transaction marker, a
+compaction gap, a record that a filter dropped, or records that retention deleted before they were
+copied. The log start shows which of these it was (state/loss/partition.py).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Range = tuple[int, int]  # first and last, both in it
 
 @dataclass(frozen=True, slots=True)
 class SyncsSinceLastPoll:
-    """The syncs of one upstream partition since the last look.
+    """Syncs of one upstream partition since its last inspection.
 
-    newest   upstream offset of the newest sync, of whenever it is
-    came     there were any
-    lowest   upstream offset of the lowest of them; beyond all if there were none
-    back_to  the lowest that was not further than the one before it: MM2 copies again what it had
+    newest   upstream offset of the newest sync, however old
+    came     whether there were any
+    lowest   lowest upstream offset among them; infinite if there were none
+    back_to  the lowest that was not beyond the one before it: MM2 copies again what it had
              copied, or another topic
-    gaps     what was passed over
+    gaps     ranges of upstream offsets that were skipped
     """
 
     newest: int
@@ -45,7 +45,7 @@ class SyncsSinceLastPoll:
 
 
 class SyncGapTracker:
-    """The ways in one offset-syncs topic since each partition was last looked at."""
+    """Syncs of one offset-syncs topic since each partition was last inspected."""
 
     def __init__(self) -> None:
         self._ways: dict[TopicPartition, SyncsSinceLastPoll] = {}
@@ -57,8 +57,10 @@ class SyncGapTracker:
         *,
         whole: bool,
     ) -> None:
-        """Take in records in topic order; `newest` is what was known before them. Of a topic that
-        is read from its start (`whole`) compaction took what lay between.
+        """Apply records in topic order; `newest` has the syncs known before them.
+
+        If the topic is read from its start (`whole`), all is forgotten: compaction removed syncs
+        between the records.
         """
         if whole:
             self._ways.clear()
@@ -75,18 +77,18 @@ class SyncGapTracker:
 
     @property
     def came(self) -> Container[TopicPartition]:
-        """The partitions of which something came since this was last forgotten."""
+        """Return the partitions with syncs that were not forgotten yet."""
         return self._ways.keys()
 
     def since(self, where: TopicPartition, newest: int | None) -> SyncsSinceLastPoll | None:
-        """What came since this was last forgotten; None if there never was a sync."""
+        """Return the syncs since the last `forget`; None if there never was a sync."""
         found = self._ways.get(where)
         if found is not None:
             return found
         return None if newest is None else SyncsSinceLastPoll(newest=newest)
 
     def forget(self, looked_at: Iterable[TopicPartition]) -> None:
-        """What came of these was looked at."""
+        """Forget the syncs of partitions that were inspected."""
         for where in looked_at:
             self._ways.pop(where, None)
 

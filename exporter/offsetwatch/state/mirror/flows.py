@@ -1,8 +1,8 @@
-"""From listed connectors to replication flows: whose upstream is which configured Kafka cluster.
+"""Replication flows and sink groups, derived from listed connectors and broker addresses.
 
-MM2's configuration names clusters by address, ours by name; they are matched on `host:port`,
-literally. A name that only a worker's host could resolve, or that two clusters answer to, is not
-guessed at: the flow then has no upstream and no lag, and says so.
+MM2's configuration names clusters by address, ours by name. The two are matched on `host:port`,
+literally. A host name that only a worker could resolve, or that two clusters share, is not guessed:
+the flow then has no upstream and no lag, and says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def build_mirror_flows(
     connectors: tuple[Connector, ...],
     addresses: Mapping[str, frozenset[str]],
 ) -> tuple[MirrorFlow, ...]:
-    """The flows of a Connect cluster whose own Kafka cluster is `home`, if that is known."""
+    """Build the flows of a Connect cluster. `home` is its own Kafka cluster, if known."""
     flows = []
     for connector in connectors:
         settings = connector.mirror
@@ -61,9 +61,11 @@ def build_mirror_flows(
 def merge_named_flows(
     named: Iterable[MirrorFlow], found: Iterable[MirrorFlow]
 ) -> tuple[MirrorFlow, ...]:
-    """All flows, in a stable order. Where the configuration names a connector's, those stand in for
-    the one that was found; only how it consumes and what it calls its topics, which nobody can
-    name, is still taken from there, and where its offset syncs are, if that is not named.
+    """Return all flows, in a stable order.
+
+    A flow that the configuration names replaces the discovered flow of its connector. It takes over
+    what the configuration cannot name: how the connector consumes, how it names topics, and its
+    offset-syncs topic unless that is configured.
     """
     by_connector = {(flow.connect_cluster, flow.connector): flow for flow in found}
     flows = []
@@ -101,7 +103,10 @@ def build_sink_groups(
     connectors: tuple[Connector, ...],
     addresses: Mapping[str, frozenset[str]],
 ) -> tuple[SinkGroup, ...]:
-    """The groups of a Connect cluster's sinks; a sink without an override consumes from `home`."""
+    """Build the groups of a Connect cluster's sinks.
+
+    A sink without an override consumes from `home`.
+    """
     groups = []
     for connector in connectors:
         settings = connector.sink
@@ -123,8 +128,10 @@ def build_sink_groups(
 
 
 class BrokerAddresses:
-    """The addresses at which the brokers of each Kafka cluster were seen within a day: one that is
-    down is missing in the newest answer, and one that is gone leaves its address to others.
+    """Broker addresses of each Kafka cluster, as reported within a day.
+
+    A broker that is down is missing in the newest response. A broker that is gone leaves its
+    address to others.
     """
 
     def __init__(self) -> None:
@@ -132,7 +139,7 @@ class BrokerAddresses:
         self._seen_at: dict[str, dict[str, float]] = {}
 
     def see(self, kafka: str, addresses: frozenset[str], now: float) -> None:
-        """Take in an answer of a cluster."""
+        """Record the broker addresses that a cluster reported."""
         known = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
         self._newest[kafka] = addresses
         self._seen_at[kafka] = {
@@ -140,8 +147,9 @@ class BrokerAddresses:
         }
 
     def of(self, kafka: str) -> frozenset[str]:
-        """Return those of a cluster, without what only its earlier answers had and now another one
-        has.
+        """Return the addresses of a cluster.
+
+        An address that only its earlier responses had is left out if another cluster has it now.
         """
         others = {name for other, seen in self._newest.items() if other != kafka for name in seen}
         taken = others - self._newest.get(kafka, frozenset())
@@ -149,6 +157,6 @@ class BrokerAddresses:
 
 
 def find_cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:
-    """The one configured Kafka cluster that answers at one of these addresses, or None."""
+    """Return the one configured Kafka cluster with one of these addresses, or None."""
     found = [name for name in addresses if wanted & addresses[name]]
     return found[0] if len(found) == 1 else None

@@ -1,8 +1,8 @@
-"""The arithmetic of replication lag, written once. How far syncs count: sync_lead.py.
+"""Arithmetic of replication lag and sink lag. For how far offset syncs count see sync_lead.py.
 
 MM2 stores the offset of the LAST replicated record and resumes at the next one
-(MirrorSourceTask.initializeConsumer); a sink's committed offset is the NEXT record. Hence `+ 1`
-here and none there.
+(MirrorSourceTask.initializeConsumer); a sink's committed offset is the NEXT record. Hence `+ 1` for
+the first and none for the second.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ UNDATED: Final = inf
 
 
 class MirrorPosition(msgspec.Struct, frozen=True, gc=False):
-    """A record offset and the timestamp (Unix seconds) of the Kafka record that told us of it;
-    UNDATED where none did.
+    """Record offset, and the timestamp (Unix seconds) of the Kafka record that it was read from.
+
+    The timestamp is UNDATED if the offset came from no record.
     """
 
     offset: int
@@ -26,12 +27,12 @@ class MirrorPosition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lag(msgspec.Struct, frozen=True, gc=False):
-    """How far behind, and how far impossibly ahead.
+    """Records between a position and the log end, in either direction.
 
     records  upstream records not yet replicated, at most: transaction markers and compaction gaps
-             count, because only a read could tell them from records
-    ahead    how far the position lies beyond the upstream end: 0 in a sound world; a topic
-             re-created or an offset altered by hand shows here instead of as a negative lag
+             count, because only a read distinguishes them from records
+    ahead    records between the upstream end and a position beyond it: normally 0; a topic
+             recreated or an offset altered by hand shows here instead of as a negative lag
     """
 
     records: int
@@ -39,7 +40,10 @@ class Lag(msgspec.Struct, frozen=True, gc=False):
 
 
 def compute_replication_lag(replicated: int, log_end: int) -> Lag:
-    """Lag of a position read BEFORE `log_end` was read; otherwise it could look ahead by race."""
+    """Return the lag of a position that was read BEFORE `log_end`.
+
+    A position read later could be ahead of the end by a race.
+    """
     distance = log_end - (replicated + 1)
     return Lag(records=max(0, distance), ahead=max(0, -distance))
 
@@ -47,9 +51,9 @@ def compute_replication_lag(replicated: int, log_end: int) -> Lag:
 def compute_lag_seconds(
     behind_since: float | None, now: float, *, caught_up: bool | None
 ) -> float | None:
-    """Age of the oldest record not replicated yet; 0 when caught up; None if it is not known.
+    """Return the age of the oldest record not replicated yet, in seconds.
 
-    A record of the future has age 0.
+    0 when caught up or if the record's time is in the future; None if it is not known.
     """
     if caught_up:
         return 0.0
@@ -57,5 +61,5 @@ def compute_lag_seconds(
 
 
 def compute_sink_lag(committed: int, log_end: int) -> int:
-    """Records after a sink's committed offset, which already names the next record."""
+    """Return the number of records after a sink's committed offset, which names the next record."""
     return max(0, log_end - committed)

@@ -1,11 +1,13 @@
-"""What MM2 calls things on the target cluster of a flow: topics, checkpoints, heartbeats.
+"""Names that MM2 gives topics on the target cluster of a flow: copies, checkpoints, heartbeats.
 
-Names follow from the flow's replication policy (KIP-382, KIP-690). One that nobody knows, of a flow
-that only the configuration names or of somebody's own class, is not guessed at: what the offset
-syncs call a topic then decides which name is meant. MM2 creates a topic of that name and names it
-in checkpoints, but a transform of the connector may write the copies to another: the routers of
-routers.py say to which, any other is not guessed at. Where the configuration says what copies are
-called, that holds, unless the connector's own settings certainly say otherwise. Pure.
+They follow from the flow's replication policy (KIP-382, KIP-690). The policy is unknown for a
+custom class and for a flow that only the configuration names. It is not guessed then: the topic
+names in the offset syncs decide which name is meant.
+
+MM2 creates a topic of its name and uses that name in checkpoints, but a transform of the connector
+may write the copies to another topic. routers.py evaluates the routers that it knows; any other is
+not guessed. A name of copies in our configuration holds, unless the connector's own settings
+certainly say otherwise. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _TOPIC_PLACEHOLDER: Final = "{topic}"
 
 
 def find_source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> str | None:
-    """The upstream name of what a checkpoint names; None if it cannot be told.
+    """Return the upstream topic of a name in a checkpoint; None if it cannot be determined.
 
     known    upstream topics that the flow has sent syncs of
     """
@@ -41,18 +43,18 @@ def find_source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> 
 
 
 def locate_checkpoints(flow: MirrorFlow) -> KafkaTopic | None:
-    """Where the flow's checkpoints are, if there are any."""
+    """Return the flow's checkpoints topic; None if its target cluster is not known."""
     if flow.downstream is None:
         return None
     return KafkaTopic(flow.downstream, derive_checkpoints_topic(flow))
 
 
 def locate_heartbeats(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
-    """Where a heartbeat of this flow may be found on the target.
+    """Return the topics on the target that may hold heartbeats of this flow.
 
-    Its connector writes to the cluster of its worker, usually the target itself. Where the worker's
-    is the source, the flow replicates the topic under another name. A record tells in its key which
-    flow's it is, so both can be read.
+    The heartbeat connector writes to the cluster of its worker, usually the target itself. If that
+    is the source, the flow replicates the topic under another name. The key of a record names its
+    flow, so both topics can be read.
     """
     if flow.downstream is None:
         return ()
@@ -62,15 +64,15 @@ def locate_heartbeats(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
 
 
 def locate_internal_topics(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
-    """Every topic on the target that may tell of the flow, and need not exist."""
+    """Return every topic on the target that may describe the flow. None of them need exist."""
     checkpoints = locate_checkpoints(flow)
     return (() if checkpoints is None else (checkpoints,)) + locate_heartbeats(flow)
 
 
 def find_remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ()) -> str | None:
-    """What the copies of an upstream topic are called on the target; None if it cannot be told.
+    """Return the topic that the copies of an upstream topic go to; None if it cannot be determined.
 
-    known    topics that there are on the target
+    known    topics that exist on the target
     """
     named = _derive_copy_name(flow, topic)
     if named is not None:
@@ -86,8 +88,9 @@ def find_remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ())
 def resolve_checkpoint_topic(
     flow: MirrorFlow, remote: str, known: Collection[str]
 ) -> tuple[str, str] | None:
-    """Return the upstream topic that a checkpoint names, and where its copies go; None if either
-    cannot be told.
+    """Return the upstream topic of a name in a checkpoint, and the topic that its copies go to.
+
+    None if either cannot be determined.
 
     known    upstream topics that the flow has sent syncs of
     """
@@ -97,14 +100,14 @@ def resolve_checkpoint_topic(
 
 
 def find_configured_copy(flow: MirrorFlow, topic: str) -> str | None:
-    """Return what the configuration calls the copies of an upstream topic, if anything."""
+    """Return the configured name for the copies of an upstream topic, if any."""
     copies = dict(flow.copies)
     named = copies.get(topic, copies.get(_ANY_TOPIC))
     return None if named is None else named.replace(_TOPIC_PLACEHOLDER, topic)
 
 
 def _find_configured_sources(flow: MirrorFlow, copy: str) -> Iterator[str]:
-    """The upstream topics whose copies the configuration may call so."""
+    """Yield the upstream topics whose copies may have this name by the configuration."""
     for topic, name in flow.copies:
         before, placeholder, after = name.partition(_TOPIC_PLACEHOLDER)
         found = topic
@@ -115,8 +118,10 @@ def _find_configured_sources(flow: MirrorFlow, copy: str) -> Iterator[str]:
 
 
 def find_copy_conflict(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
-    """Return what the configuration calls the copies of an upstream topic, and what the connector's
-    own settings do, where these are two names: then neither is used.
+    """Return two contradicting names for the copies of an upstream topic, or None.
+
+    The first is the configured one, the second follows from the connector's settings. If they
+    differ, neither is used.
     """
     named, stated = _derive_copy_name(flow, topic), find_configured_copy(flow, topic)
     followed = None if named is None else route_topic(flow.routers, named)
@@ -126,7 +131,10 @@ def find_copy_conflict(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
 
 
 def _resolve_copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
-    """Where the copies of a topic go that MM2 would write to `name`."""
+    """Return the topic that the copies of a topic go to if MM2 would write to `name`.
+
+    None if it cannot be determined.
+    """
     followed, stated = route_topic(flow.routers, name), find_configured_copy(flow, topic)
     if stated is None or followed == stated:
         return followed
@@ -134,7 +142,7 @@ def _resolve_copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
 
 
 def _derive_copy_name(flow: MirrorFlow, topic: str) -> str | None:
-    """What MM2 itself calls the copies; None under a policy that nobody knows."""
+    """Return the name that MM2 itself gives the copies; None under an unknown policy."""
     if flow.policy == IDENTITY_POLICY and not _is_heartbeats_name(topic):
         return topic
     return (
@@ -149,7 +157,7 @@ def _add_source_prefix(flow: MirrorFlow, topic: str) -> str:
 
 
 def find_merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:
-    """Return those of these upstream topics that are copied to one topic together with another."""
+    """Return those upstream topics that share the topic of their copies with another one."""
     if not flow.routers and not flow.copies:
         return frozenset()
     copies: defaultdict[str, set[str]] = defaultdict(set)
@@ -163,9 +171,7 @@ def find_merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str
 def find_rerouted_topics(
     before: MirrorFlow, now: MirrorFlow, topics: Iterable[str]
 ) -> frozenset[str]:
-    """Return those of these upstream topics whose copies may go elsewhere than they did under the
-    settings of before.
-    """
+    """Return those upstream topics whose copies may go elsewhere than under `before`."""
     copies = (
         (topic, find_remote_topic(before, topic), find_remote_topic(now, topic)) for topic in topics
     )
@@ -173,12 +179,13 @@ def find_rerouted_topics(
 
 
 def format_routers(flow: MirrorFlow) -> str:
-    """Return the routers of a flow for people: their classes, each once."""
+    """Return the routers of a flow as text for users: each class once."""
     return ", ".join(dict.fromkeys(router.class_name for router in flow.routers))
 
 
 def _is_heartbeats_name(topic: str) -> bool:
-    """IdentityReplicationPolicy leaves these to DefaultReplicationPolicy, and so every topic whose
-    name ends so.
+    """Return whether a topic's name ends in `heartbeats`.
+
+    IdentityReplicationPolicy leaves such topics to DefaultReplicationPolicy.
     """
     return topic.endswith(HEARTBEATS)

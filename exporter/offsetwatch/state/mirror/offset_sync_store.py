@@ -1,18 +1,18 @@
-"""How MM2 translates a group's upstream offset: OffsetSyncStore of Kafka 4.x for one upstream
-partition.
+"""Translation of a group's upstream offset as MM2 does it, for one upstream partition.
 
-MM2's checkpoint task remembers 64 offset syncs of a partition, the near ones dense and the far ones
-ever sparser, and translates with the newest that is not after the group. Which ones it remembers
-depends on all that came before, so it has to be done as it does it: a test holds this against the
-class in Kafka's own jar. Arithmetic is Java's: 64 bits that wrap.
+A port of OffsetSyncStore of Kafka 4.x. MM2's checkpoint task remembers 64 offset syncs of a
+partition, dense near the newest and sparser farther back. It translates with the newest sync that
+is not after the group. Which syncs it remembers depends on all earlier ones, so its algorithm is
+repeated step by step: a test compares this class with the one in Kafka's own jar. Arithmetic is
+Java's: 64 bits that wrap.
 
 The array, syncs[0] the newest, always satisfies
 
     A   syncs[0] is the newest sync that was read
     B   for i <= j: syncs[i].upstream <= syncs[j].upstream + 2^j - 2^i:
-        none is too old for its place
+        none is too old for its slot
     C   for i < j, unless both are one sync: syncs[i].upstream >= syncs[j].upstream + 2^max(i-2, 0):
-        none is so near to its neighbour that the place is wasted
+        none is so near to its neighbour that the slot is wasted
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Sync = tuple[int, int]  # (upstream, downstream) offset of one record; two are o
 
 
 class OffsetSyncStore:
-    """See the module.
+    """Offset syncs of one upstream partition, as MM2's checkpoint task remembers them.
 
-    loads_all    what its task does with the syncs that it finds when it starts: take in every one,
-                 if it could read its old checkpoints (Kafka 3.8 and newer), else keep the last one
-                 only, lest a translation go back behind one that it no longer knows of
+    loads_all    whether its task uses every sync that it finds at its start. It does if it could
+                 read its old checkpoints (Kafka 3.8 and newer). Otherwise it keeps only the last,
+                 so that no translation goes back behind one that it has forgotten
     """
 
     def __init__(self, *, loads_all: bool = False) -> None:
@@ -39,11 +39,11 @@ class OffsetSyncStore:
         self._syncs: list[Sync] = []
 
     def started(self) -> None:
-        """It has read to the end of the topic, as it was when the task started."""
+        """Note that the end of the topic, as of the start of the task, was reached."""
         self._started = True
 
     def read(self, upstream: int, downstream: int) -> None:
-        """One more record of the topic."""
+        """Apply one more record of the topic."""
         new: Sync = (upstream, downstream)
         if not self._syncs:
             self._syncs = [new] * SYNCS_PER_PARTITION
@@ -55,9 +55,11 @@ class OffsetSyncStore:
             self._take_in(new)
 
     def translate(self, upstream: int) -> int | None:
-        """The downstream offset for a group at this upstream offset (the NEXT record on both
-        sides): of the synced record itself, or the one after it, as more is not certain.
-        TOO_FAR_BACK if every sync is after the group; None without any sync, or before the start.
+        """Return the downstream offset for a group at this upstream offset.
+
+        Both name the NEXT record. It is the offset of the synced record itself, or the one after
+        it, as more is not certain. TOO_FAR_BACK if every sync is after the group; None without any
+        sync, or before the start.
         """
         if not self._started or not self._syncs:
             return None
@@ -67,14 +69,14 @@ class OffsetSyncStore:
         return TOO_FAR_BACK
 
     def syncs(self) -> tuple[Sync, ...]:
-        """The array, newest first; empty before the first sync."""
+        """Return the array, newest first; empty before the first sync."""
         return tuple(self._syncs)
 
     def _take_in(self, new: Sync) -> None:
-        """Put it first and move on, place by place, what its neighbour no longer leaves room for.
+        """Put a sync first and move older ones on, slot by slot, until they are in order.
 
-        A sync that moves takes the first place that it is neither too old nor too near for; one
-        that finds none is forgotten. The places beyond the first one still in order stay.
+        A moved sync takes the first slot that it is neither too old nor too near for; one that
+        finds none is dropped. The slots beyond the first one still in order stay.
         """
         before = self._syncs
         after = before.copy()
@@ -107,17 +109,17 @@ class OffsetSyncStore:
 
 
 def _is_recent_enough(nearer: Sync, farther: Sync, place: int, other: int) -> bool:
-    """Invariant B, for two syncs at these places."""
+    """Check invariant B for two syncs in these slots."""
     bound = _wrap_to_long(farther[0] + _wrap_to_long(1 << other) - _wrap_to_long(1 << place))
     return nearer is farther or bound < 0 or nearer[0] <= bound
 
 
 def _is_far_enough(nearer: Sync, farther: Sync, place: int) -> bool:
-    """Invariant C, for a sync at this place and a farther one."""
+    """Check invariant C for a sync in this slot and a farther one."""
     bound = _wrap_to_long(farther[0] + (1 << max(place - 2, 0)))
     return nearer is farther or (bound >= 0 and nearer[0] >= bound)
 
 
 def _wrap_to_long(value: int) -> int:
-    """What is left of it in 64 bits with a sign."""
+    """Return a value wrapped to a signed 64-bit integer, as Java does."""
     return (value + 2**63) % 2**64 - 2**63

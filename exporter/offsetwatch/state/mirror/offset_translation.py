@@ -1,29 +1,30 @@
-"""What offset syncs tell of one upstream partition: where an upstream offset is downstream.
+"""Translation of upstream offsets to downstream offsets by the offset syncs of a partition.
 
-Two answers that differ on purpose. MM2 translates carefully, with what its task happens to remember
-(offset_sync_store.py). `best` is where the group could go on without reading anything twice: the
-downstream offset of the very record that its upstream offset names.
+There are two results, which differ on purpose. MM2 translates carefully, with the syncs that its
+task remembers (offset_sync_store.py). `best` is the offset where the group could resume without
+reading anything twice: the downstream offset of the very record that its upstream offset names.
 
 MM2 sends a sync at once when an upstream record does not follow the one before it, or when the
-downstream offset goes back. So between two syncs in a row the records follow one another, and a gap
-can only lie right before the later sync. With the newest sync (U, D), U <= G, of an upstream offset
-G, and the next one (U', D') if there is one:
+downstream offset goes back. So between two consecutive syncs the records follow one another, and a
+gap can only lie right before the later sync. With the newest sync (U, D), U <= G, of an upstream
+offset G, and the next one (U', D') if there is one:
 
     best(G) = D + (G - U), and no more than D'
 
-Exact    if nothing but this flow's records, each once, is in the target partition, and every sync
-         arrived. Between two syncs that are as far apart upstream as downstream nothing can be
-         missing, so there it does not matter how many syncs in between were lost; unless markers
-         on both sides cancel out (a topic written in transactions, copied in MM2's own).
+Exact    if the target partition holds only this flow's records, each once, and every sync arrived.
+         Between two syncs that are as far apart upstream as downstream nothing can be missing, so
+         there it does not matter how many syncs in between were lost; unless markers on both sides
+         cancel out (a topic written in transactions, copied in MM2's own).
 Too high at most by the records missing upstream (compaction, transaction markers) between U and G
          whose sync we have not read: MM2 keeps ten in flight and lets a later one replace those
-         that wait; before Kafka 3.7 it kept those of a quiet partition back.
+         that wait; before Kafka 3.7 it held back those of a partition without traffic.
 Too low  at most by what was written downstream in between beside the records: markers of MM2's own
-         transactions (exactly-once), or what others wrote into the target topic. Of records between
-         two places that is not counted where the syncs show it (record_number).
+         transactions (exactly-once), or what others wrote into the target topic. Between two
+         offsets that is not counted where the syncs show it (record_number).
 
-What compaction has left of the topic when we start to read says of a gap between two syncs that
-there is one, and not where: an offset inside it has no answer, unless only one is possible.
+The topic may have been compacted before we first read it. Two remaining syncs then show that there
+is a gap between them, but not where. An offset inside it has no translation, unless only one is
+possible.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ SEGMENTS_MAX: Final = 64
 
 @dataclass(slots=True)
 class SyncSegment:
-    """Syncs on one line: the first and the last of them, upstream and downstream.
+    """Syncs with the same distance between upstream and downstream offset: the first and the last.
 
-    joined    nothing was lost between the piece before, if there is one, and this one, so the gap
+    joined    no sync was lost between the segment before, if any, and this one, so the gap
               between them ends where this one begins
     """
 
@@ -52,16 +53,16 @@ class SyncSegment:
 
 
 class SyncHistory:
-    """The mapping of one partition, as far back as we know it."""
+    """Mapping of one partition's upstream offsets to downstream offsets, as far back as known."""
 
     def __init__(self) -> None:
         self.pieces: list[SyncSegment] = []
 
     def add(self, upstream: int, downstream: int, *, joined: bool) -> bool:
-        """One more sync. True if it begins a new piece.
+        """Add one more sync. Return True if it begins a new segment.
 
-        What goes back on either side (records copied again, a topic made anew) is another mapping:
-        what was known is forgotten, as MM2 does.
+        An offset that goes back on either side (records copied again, a recreated topic) begins a
+        new mapping: the earlier syncs are forgotten, as MM2 does.
         """
         new = (upstream, downstream)
         if self.pieces:
@@ -79,7 +80,7 @@ class SyncHistory:
         return True
 
     def corners(self) -> tuple[tuple[int, int], ...]:
-        """The syncs that tell all of it, in order: added again they give the same history."""
+        """Return the syncs that define the history, in order: adding them gives the same one."""
         found: list[tuple[int, int]] = []
         for piece in self.pieces:
             found += [piece.first] if piece.first == piece.last else [piece.first, piece.last]
@@ -87,11 +88,14 @@ class SyncHistory:
 
     @property
     def newest(self) -> tuple[int, int] | None:
-        """The newest sync."""
+        """Return the newest sync; None before the first."""
         return self.pieces[-1].last if self.pieces else None
 
     def best(self, upstream: int, end: int) -> int | None:
-        """See the module. `end` is the end of the downstream log, which nothing can be beyond."""
+        """Return `best` of the module's formula; None if it cannot be determined.
+
+        `end` is the end of the downstream log, the upper limit of the result.
+        """
         after: SyncSegment | None = None
         for piece in reversed(self.pieces):
             if piece.first[0] <= upstream:
@@ -109,12 +113,14 @@ class SyncHistory:
         return min(highest, end) if after.joined or lowest >= highest else None
 
     def record_number(self, downstream: int) -> int:
-        """How many records lie before this downstream offset, counted from anywhere: of two offsets
-        the difference is what a consumer would be given between them.
+        """Return the number of a record at this downstream offset, counted from an arbitrary start.
 
-        Between two syncs that are farther apart downstream than upstream lies something that is no
-        record of this flow. Where in between is not told: it is taken to come last, so that the
-        offset after a sync, on which MM2 lands, is that of the next record.
+        The difference between two offsets is the number of records that a consumer would receive
+        between them.
+
+        If two syncs are farther apart downstream than upstream, offsets between them hold something
+        that is no record of this flow. Their location is not known. They are taken to come last, so
+        that the offset after a sync, on which MM2 lands, is that of the next record.
         """
         number, last = 0, self.pieces[0].first
         for piece in self.pieces:
@@ -130,7 +136,7 @@ class SyncHistory:
 
 
 class PartitionSyncs:
-    """All that is kept of one partition's syncs."""
+    """Syncs of one partition: our own mapping, and the syncs that MM2's task remembers."""
 
     __slots__ = ("history", "store")
 
@@ -139,26 +145,28 @@ class PartitionSyncs:
         self.store = OffsetSyncStore()
 
     def read(self, upstream: int, downstream: int, *, live: bool) -> None:
-        """One more record of the topic; not `live` if it was there before we were."""
+        """Apply one more record of the topic; not `live` if it existed before we began to read."""
         self.history.add(upstream, downstream, joined=live)
         if live:
             self.store.started()
         self.store.read(upstream, downstream)
 
     def emptied(self) -> None:
-        """MM2's task may have begun anew, and then it may know no more than the newest sync."""
+        """Keep only the newest sync in the store: MM2's task may have restarted."""
         self.store = OffsetSyncStore()
         newest = self.history.newest
         if newest is not None:
             self.store.read(*newest)
 
     def at_least(self, upstream: int) -> int | None:
-        """The least that MM2 translates this offset to; None if it may not translate it at all.
+        """Return the least offset that MM2 may translate this one to.
 
-        After the newest sync there is one answer. Before it the answer depends on when MM2's task
-        started, which nobody tells: ours is of a task that started when we did. One that is older
-        may remember less, but by the store's invariants never so little that it has to go back
-        more than four times as far behind the group as the group is behind the newest sync.
+        None if it may not translate it at all.
+
+        After the newest sync there is one result. Before it the result depends on when MM2's task
+        started, which nothing reports: our store is that of a task that started when we did. A task
+        that is older may remember less. By the store's invariants it never has to go back more than
+        four times as far behind the group as the group is behind the newest sync.
         """
         self.store.started()
         found, newest = self.store.translate(upstream), self.history.newest

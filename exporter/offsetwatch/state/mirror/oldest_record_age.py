@@ -1,9 +1,10 @@
-"""How old the oldest record is that a follower has not read yet, and whether there is one at all.
+"""Age of the oldest record that a follower has not read yet, and whether there is one at all.
 
-Two kinds of knowledge are joined. Single reads of the log (`Probed`) tell what the first readable
-record after a position is: offsets alone cannot, as transaction markers and compaction gaps take
-offsets too. And each reading of the log ends tells what was not there yet: a record whose offset
-the log end was seen at or below came later than that, whatever its own timestamp says.
+A follower is a flow or a sink in one partition. Two sources are combined. Probes, single reads of
+the log, find the first readable record after a position: offsets alone cannot, as transaction
+markers and compaction gaps take offsets too. Each reading of the log ends shows which records did
+not exist yet: a record at or above a log end was appended after that reading, whatever its own
+timestamp says.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ LOG_ENDS: Final = "log_ends"
 
 
 class UnreadRange(NamedTuple):
-    """What a follower has before it: `following` is the next offset that it wants, `start` and
-    `end` are the bounds of the log for it (of committed records only, if `committed`).
+    """Range of offsets that a follower has not read.
+
+    `following` is the next offset to read. `start` and `end` are the bounds of the log for the
+    follower (of committed records only, if `committed`).
     """
 
     following: int
@@ -38,7 +41,7 @@ class UnreadRange(NamedTuple):
 
 
 class Lateness(NamedTuple):
-    """As in a view (snapshot.py)."""
+    """Lateness of a follower, with the fields of its view in snapshot.py."""
 
     caught_up: bool | None
     since: float | None
@@ -52,8 +55,9 @@ NO_LATENESS: Final = Lateness(caught_up=True, since=None, told_by=None, probe_fr
 
 @dataclass(slots=True)
 class _ProbeResult:
-    """From `first` up to `until` no reader is given a record; `found` stood at `until` after `at`,
-    when that was read.
+    """Result of a probe: from `first` up to `until` there is no readable record.
+
+    `found` is the record at `until`, which existed after `at`, when the read began.
     """
 
     first: int
@@ -64,8 +68,10 @@ class _ProbeResult:
 
 @dataclass(slots=True)
 class _Age:
-    """One follower. `ends` are log ends, ascending, each with the last time it was seen; of the
-    newest that is the last reading of all logs of its group, while `live`.
+    """Log ends and newest probe of one follower.
+
+    `ends` are log ends, ascending, each with the last time it was observed. While `live`, the time
+    of the newest is the last reading of all logs of its group.
     """
 
     ends: list[tuple[int, float]] = field(default_factory=list)
@@ -76,13 +82,13 @@ class _Age:
     cut_at: float | None = None
 
     def settle(self, read_at: float) -> None:
-        """The newest end was last seen then, and the next reading may be of another."""
+        """Set when the newest end was last observed; the next reading may find another."""
         if self.live and self.ends:
             self.ends[-1] = (self.ends[-1][0], read_at)
         self.live = False
 
     def saw(self, unread_range: UnreadRange, at: float, now: float) -> None:
-        """The bounds of the log, read not before `at`."""
+        """Apply the bounds of the log, read not before `at`."""
         shrunk = unread_range.start < self.start or (
             bool(self.ends) and unread_range.end < self.ends[-1][0]
         )
@@ -97,8 +103,9 @@ class _Age:
         self.live = True
 
     def _thin(self, following: int) -> None:
-        """Nobody will ask of what came before the newest end at or below the position. Of the rest
-        some go when there are too many: the older, the sparser.
+        """Drop log ends before the newest one at or below the position.
+
+        If too many remain, more are dropped: the older, the sparser.
         """
         passed = bisect_right(self.ends, following, key=_end_of) - 1
         if passed > 0:
@@ -107,13 +114,16 @@ class _Age:
             self.ends = _thin_ends(self.ends)
 
     def cut(self, now: float) -> None:
-        """It is another log, or was cut back: nothing that was known of the old one holds."""
+        """Forget all that is known of the log: it is another one, or was truncated."""
         self.ends.clear()
         self.look = None
         self.cut_at = now
 
     def told(self, start: int, found: FirstRecord | NoRecordBefore, moment: float) -> bool:
-        """The answer of a read that began after `at`. True if it says anything new."""
+        """Apply the result of a probe that began after `moment`.
+
+        Returns True if it is new information.
+        """
         if self.cut_at is not None and moment <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
@@ -127,7 +137,10 @@ class _Age:
         return True
 
     def behind(self, unread_range: UnreadRange, read_at: float) -> Lateness:
-        """What is known of this stretch; `read_at` is when the logs of its group were last read."""
+        """Return the lateness for this unread range.
+
+        `read_at` is when the logs of its group were last read.
+        """
         if self.live and self.ends:
             self.ends[-1] = (self.ends[-1][0], read_at)
         if unread_range.following >= unread_range.end:
@@ -144,7 +157,10 @@ class _Age:
         return Lateness(caught_up=None, since=since, told_by=told_by, probe_from=reach)
 
     def _due(self, result: _ProbeResult) -> int | None:
-        """Where to look again whether the record still stands."""
+        """Return the offset to probe again, None if not yet due.
+
+        The probe checks that the record still exists.
+        """
         newest = self.ends[-1][1] if self.ends else result.at
         return result.until if newest - result.at > RECHECK_S else None
 
@@ -159,13 +175,13 @@ class _Age:
         return Lateness(caught_up=False, since=since, told_by=RECORD, probe_from=due)
 
     def _not_before(self, offset: int) -> float | None:
-        """The last moment at which the log end was seen at or below this offset."""
+        """Return when the log end was last observed at or below this offset, or None."""
         passed = bisect_right(self.ends, offset, key=_end_of) - 1
         return None if passed < 0 else self.ends[passed][1]
 
 
 def _thin_ends(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Without those whose neighbours are near enough to each other."""
+    """Return the log ends without those whose neighbours are near enough to each other in time."""
     newest = ends[-1][1]
     kept = [ends[0]]
     for seen, newer in pairwise(ends[1:]):
@@ -184,14 +200,14 @@ def _find_probe_end(found: FirstRecord | NoRecordBefore) -> int:
 
 @dataclass(slots=True)
 class _Group:
-    """Followers whose logs are read together, and when that was last done."""
+    """Followers whose logs are read together, and when those were last read."""
 
     ages: dict[Follower, _Age]
     at: float
 
 
 class OldestRecordAges:
-    """All followers, each in one group that is read together: a Kafka cluster, as a rule."""
+    """Ages of all followers, each in one group that is read together: as a rule a Kafka cluster."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
@@ -206,9 +222,11 @@ class OldestRecordAges:
         at: float,
         now: float,
     ) -> None:
-        """The bounds of the logs were read, not before `at`; there are no other followers.
+        """Apply the log bounds of all followers of a group, read not before `at`.
 
-        None keeps what is known of a follower whose log could not be asked for.
+        Other followers are dropped.
+
+        None keeps what is known of a follower whose log could not be read.
         """
         known = self._groups.get(group)
         before, read_at = ({}, at) if known is None else (known.ages, known.at)
@@ -235,8 +253,9 @@ class OldestRecordAges:
         at: float,
         now: float,
     ) -> bool:
-        """As `saw`, where followers, bounds and positions are those of the last time but for these.
-        False, with nothing done, if the clock was set back: then all have to be told.
+        """Apply the log bounds of `changed` followers; nothing changed for all others.
+
+        Returns False and does nothing if the clock was set back: then `saw` must be called for all.
         """
         known = self._groups.get(group)
         if known is None or at < known.at:
@@ -250,8 +269,9 @@ class OldestRecordAges:
         return True
 
     def told(self, answers: Iterable[ProbeResult], moment: float) -> list[Follower]:
-        """What single reads found, all begun after `at`, and of whom that says something new. Of
-        strangers nothing is kept.
+        """Apply the results of probes that all began after `moment`.
+
+        Returns the followers with new information. Results for unknown followers are dropped.
         """
         news = []
         for answer in answers:
@@ -262,8 +282,9 @@ class OldestRecordAges:
         return news
 
     def identify(self, group: str, ids: Mapping[str, str | None], now: float) -> None:
-        """These are the topics' ids. Of one that is another under the same name nothing old holds,
-        though its end may have passed the old one's already.
+        """Apply topic ids, and drop the data of a recreated topic.
+
+        Its log end may already have passed the old one's.
         """
         known = self._ids.setdefault(group, {})
         told = {topic: told for topic, told in ids.items() if told is not None}
@@ -278,7 +299,7 @@ class OldestRecordAges:
                 age.cut(now)
 
     def behind(self, group: str, partition: Follower, unread_range: UnreadRange) -> Lateness:
-        """What is known of this follower and of what lies before it."""
+        """Return the lateness of a follower with this unread range."""
         found = self._groups.get(group)
         if found is None or partition not in found.ages:
             return NO_LATENESS if unread_range.following >= unread_range.end else UNKNOWN_LATENESS

@@ -1,8 +1,8 @@
-"""Replicated partitions: committed offsets, offset syncs and upstream log ends brought together.
+"""Replicated partitions: committed offsets, offset syncs and upstream log ends, joined.
 
-The lag of a position is only sound against a log end that was read AFTER the position. So when a
-cluster is about to be asked for its ends (LogEndsRequested), the positions of that moment are put
-aside, and the answer (LogEndsRead) is paired with them.
+The lag of a position is only sound against a log end that was read AFTER the position. So when the
+log ends of a cluster are about to be requested (LogEndsRequested), the positions of that moment are
+stored, and the response (LogEndsRead) is paired with them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ OPEN_REQUESTS_MAX: Final = 4  # two may be under way at once; those that failed 
 
 @dataclass(slots=True)
 class SyncBook:
-    """The newest sync per upstream partition in one offset-syncs topic (one Kafka partition), what
-    all of them tell, and in `runs` those that were read live. `dropped` counts records of
-    partitions beyond SYNCS_MAX, or whose names take more than the `budget` has; `whole_at` is when
-    the topic was last read from its start.
+    """Offset syncs of one offset-syncs topic (one Kafka partition).
+
+    `newest` has the newest sync per upstream partition, `read` the translation by all of them,
+    `runs` those that were read live. `dropped` counts records of partitions beyond SYNCS_MAX, or
+    whose names exceed the `budget`. `whole_at` is when the topic was last read from its start.
     """
 
     newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
@@ -51,7 +52,7 @@ class SyncBook:
     budget: KeyBudget = field(default_factory=lambda: KeyBudget(SYNCS_MAX))
 
     def apply(self, records: tuple[SyncRecord, ...], now: float, *, whole: bool = False) -> None:
-        """Take in records in topic order: the last one wins. `whole`: there are no others."""
+        """Apply records in topic order: the last one wins. `whole`: the topic holds no others."""
         if whole:
             self.whole_at = now
             self.newest.clear()
@@ -79,18 +80,18 @@ class SyncBook:
         self.version += whole or bool(records)
 
     def forget_copies(self, topics: Collection[str]) -> None:
-        """Forget what is downstream of these upstream topics: their copies go elsewhere now."""
+        """Forget the downstream side of upstream topics whose copies now go to another topic."""
         for where in self.read:
             if where.topic in topics:
                 self.read[where] = PartitionSyncs()
 
     def read_at(self, where: TopicPartition) -> float | None:
-        """When the newest sync was read live; None if it was there before."""
+        """Return when the newest sync was read live; None if it existed before we began to read."""
         run = self.runs.get(where)
         return None if run is None or not run.steps else run.steps[-1][1]
 
     def seen(self, where: TopicPartition) -> MirrorPosition | None:
-        """The upstream side of the newest sync, as a position."""
+        """Return the upstream side of the newest sync, as a position."""
         found = self.newest.get(where)
         return (
             None if found is None else MirrorPosition(offset=found[0].upstream_offset, at=found[1])
@@ -99,16 +100,16 @@ class SyncBook:
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedPartition:
-    """What is known of one replicated partition at one moment.
+    """Position of one replicated partition at one moment.
 
     where                    what identifies it between moments
     upstream                 the upstream topic-partition
     committed, replicated    None for a partition that was assigned and has no commit: it was never
                              replicated, or its offset was reset
     copied, uncommitted_since, outdated    as of a PartitionProgress (sync_lead.py)
-    unassigned_since         since when it has been there and no task is to copy it
+    unassigned_since         since when it has existed without a task that is to copy it
 
-    The first two are kept, as everything is looked up by them at every answer.
+    The first two are stored because every response looks everything up by them.
     """
 
     flow: MirrorFlow
@@ -125,14 +126,14 @@ class ReplicatedPartition:
 
 
 def upstream_of(position: ReplicatedPartition) -> TopicPartition:
-    """What the positions of a flow are in the order of."""
+    """Return the upstream partition of a position: the sort key of a flow's positions."""
     return position.upstream
 
 
 def find_partition_index(
     found: tuple[ReplicatedPartition, ...], where: TopicPartition
 ) -> int | None:
-    """Where in these positions, which are in order, one is; None if it is not among them."""
+    """Return the index of a partition in sorted positions; None if it is not among them."""
     place = bisect_left(found, where, key=upstream_of)
     return place if place < len(found) and found[place].upstream == where else None
 
@@ -147,13 +148,13 @@ def build_replicated_partitions(
     assigned: frozenset[TopicPartition] | None = None,
     unassigned: Mapping[TopicPartition, float] = MappingProxyType({}),
 ) -> tuple[ReplicatedPartition, ...]:
-    """Every partition of a flow, with its best known progress.
+    """Build the position of every partition of a flow, with its best known progress.
 
     leads       how far its syncs may be believed
     not_ours    partitions whose syncs may be another flow's
     assigned    what the flow copies. A commit outside of it is left over from another
-                configuration, and a partition of it without a commit is one that nothing was
-                replicated of. None if it is not known: then the commits are all there is.
+                configuration; a partition of it without a commit was never replicated. None if it
+                is not known: then the commits are all there is.
     unassigned  partitions of the topics that it copies which no task is to copy, and since when
     """
     wanted = {
@@ -201,7 +202,7 @@ PartitionsByFlow = Mapping[MirrorFlow, tuple[ReplicatedPartition, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _LogEndsRequest:
-    """The positions that were known before a question went out, and when that was."""
+    """Open request for log ends: the positions known before it was sent, and when that was."""
 
     at: float
     known: PartitionsByFlow
@@ -209,8 +210,10 @@ class _LogEndsRequest:
 
 @dataclass(slots=True)
 class _LogEndsAnswer:
-    """An answer, and the positions that were known before it was asked for. `changed` are the
-    partitions of which it is not what the answer before it was; None if there was none.
+    """Response with log ends, and the positions known before it was requested.
+
+    `changed` are the partitions whose bounds differ from the previous response; None if there was
+    none.
     """
 
     number: int
@@ -222,7 +225,7 @@ class _LogEndsAnswer:
 
     @property
     def replicated(self) -> Mapping[Follower, int | None]:
-        """The replicated offsets of these positions: made when one of them is asked after."""
+        """Return the replicated offsets of these positions. Computed on first use."""
         if self._replicated is None:
             self._replicated = {
                 partition.where: partition.replicated
@@ -233,9 +236,7 @@ class _LogEndsAnswer:
 
 
 class LogEndsBook:
-    """Log bounds of each Kafka cluster, paired with the positions known when they were asked
-    for.
-    """
+    """Log bounds of each Kafka cluster, paired with the positions known at their request."""
 
     def __init__(self) -> None:
         self._asked: dict[str, dict[int, _LogEndsRequest]] = {}
@@ -243,7 +244,7 @@ class LogEndsBook:
         self._compared: set[str] = set()
 
     def asked(self, kafka: str, number: int, known: PartitionsByFlow, at: float) -> None:
-        """Put aside the positions known now."""
+        """Store the positions known when log ends are requested."""
         asked = self._asked.setdefault(kafka, {})
         asked[number] = _LogEndsRequest(at=at, known=known)
         while len(asked) > OPEN_REQUESTS_MAX:
@@ -252,8 +253,9 @@ class LogEndsBook:
     def read(
         self, kafka: str, number: int, bounds: dict[TopicPartition, LogBounds]
     ) -> float | None:
-        """The answer: pair it with what was put aside for it, unless a later one came first.
-        Returns when it was asked for, None if it is of no use.
+        """Pair a response with the positions stored for its request, unless a later one came first.
+
+        Returns when it was requested; None if it is not used.
         """
         request = self._asked.get(kafka, {}).pop(number, None)
         last = self._paired.get(kafka)
@@ -271,32 +273,33 @@ class LogEndsBook:
         return request.at
 
     def compared(self, kafka: str) -> bool:
-        """Was there ever an answer for a position of this cluster?"""
+        """Return whether any response of this cluster was paired with a position."""
         return kafka in self._compared
 
     def known(self, kafka: str | None) -> PartitionsByFlow:
-        """The positions that the newest answer was paired with."""
+        """Return the positions that the newest response was paired with."""
         return self._paired[kafka].known if kafka in self._paired else {}
 
     def version(self, kafka: str | None) -> int:
-        """How many answers of this cluster were of use."""
+        """Return the number of responses of this cluster that were used."""
         return self._paired[kafka].version if kafka in self._paired else 0
 
     def changed(self, kafka: str | None) -> frozenset[TopicPartition] | None:
-        """The partitions of which the newest answer says something else than the one before it did;
-        None if there is none before it.
+        """Return the partitions whose bounds changed with the newest response.
+
+        None if there is no previous response.
         """
         return self._paired[kafka].changed if kafka in self._paired else None
 
     def stretch(self, position: ReplicatedPartition) -> UnreadRange | None:
-        """What lies before a position, by the newest answer; None if that does not tell."""
+        """Return the unread range of a position by the newest response; None if it is not known."""
         replicated, bounds = self._against(position)
         return None if bounds is None else _build_unread_range(position.flow, replicated, bounds)
 
     def _against(self, position: ReplicatedPartition) -> tuple[int | None, LogBounds | None]:
-        """The replicated offset, and the bounds that were read for it.
+        """Return the replicated offset, and the bounds that were read for it.
 
-        Bounds that were not are left out: they would not add up.
+        Both are None if the bounds were not read for this position: the lag would be wrong.
         """
         paired = self._paired.get(position.flow.upstream or "")
         bounds = None if paired is None else paired.bounds.get(position.upstream)
@@ -310,8 +313,10 @@ class LogEndsBook:
         position: ReplicatedPartition,
         told: tuple[LossCounts, float | None],
     ) -> bool:
-        """Is this, made of the same position, what `view` would make of the newest answer? Only of
-        a follower that has read all: of others time tells more.
+        """Return whether a view of this position is still valid by the newest response.
+
+        True if `self.view` would build an equal one. Only checked for a flow that has read
+        everything: the lateness of others changes with time.
         """
         replicated, bounds = self._against(position)
         return (
@@ -332,8 +337,9 @@ class LogEndsBook:
         live: bool,
         told: tuple[LossCounts, float | None],
     ) -> MirrorPartitionView:
-        """The picture of one replicated partition; without live ends it has no lag. `told` is what
-        Fates tell of it.
+        """Build the view of one replicated partition; without live log ends it has no lag.
+
+        `told` is the result of LossAccounting.told for it.
         """
         flow, lag, behind = position.flow, None, UNKNOWN_LATENESS
         replicated, bounds = self._against(position) if live else (None, None)
@@ -392,12 +398,18 @@ def _find_changed_partitions(
 
 
 def _choose_lower_offset(known: int | None, now: int | None) -> int | None:
-    """A rewind since the asking counts at once; an advance waits for the next answer."""
+    """Return the lower offset.
+
+    A rewind since the request counts at once; an advance waits for the next response.
+    """
     return None if known is None or now is None else min(known, now)
 
 
 def _compute_lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
-    """Without a position a flow has the whole log before it, unless it is to begin elsewhere."""
+    """Return the lag of a flow in a partition.
+
+    Without a position it is the whole log, or None if the flow does not read from the start.
+    """
     if replicated is not None:
         return compute_replication_lag(replicated, _find_readable_end(flow, bounds))
     if not flow.from_start:
@@ -408,7 +420,7 @@ def _compute_lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) ->
 def _build_unread_range(
     flow: MirrorFlow, replicated: int | None, bounds: LogBounds
 ) -> UnreadRange | None:
-    """What retention took before it was replicated does not lie before it any more."""
+    """Return the unread range, without what retention deleted; None if its start is not known."""
     if replicated is None and not flow.from_start:
         return None
     return UnreadRange(
@@ -420,12 +432,15 @@ def _build_unread_range(
 
 
 def _find_readable_end(flow: MirrorFlow, bounds: LogBounds) -> int:
-    """Where the flow's work ends: a read_committed consumer cannot pass the last stable offset."""
+    """Return the end of the log for this flow.
+
+    A read_committed consumer stops at the last stable offset.
+    """
     return bounds.stable_end if flow.read_committed else bounds.end
 
 
 def build_sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
-    """Pictures of a flow's newest syncs."""
+    """Build the views of a flow's newest syncs."""
     return tuple(
         SyncView(
             connect_cluster=flow.connect_cluster,

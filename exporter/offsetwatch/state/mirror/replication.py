@@ -1,6 +1,6 @@
-"""All replication flows: committed offsets, offset syncs, log ends and assignments of each.
+"""State of all replication flows: committed offsets, offset syncs, log ends and assignments.
 
-Which parts of them may be shown depends on the tails they come from.
+A part is only shown while the tails that it comes from are live.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from offsetwatch.state.tuple_memo import TupleMemo
 
 
 class Replication:
-    """See the module."""
+    """State of all replication flows, and the views built from it."""
 
     def __init__(
         self, sites: Mapping[str, ConnectClusterState], inputs: Inputs, interval_s: float
@@ -72,7 +72,7 @@ class Replication:
     # --- taking in -------------------------------------------------------------------------------
 
     def follow(self, flows: tuple[MirrorFlow, ...]) -> None:
-        """These are the flows now. What a connector was assigned is forgotten with it."""
+        """Replace the flows. The assignment of a connector that is gone is forgotten."""
         self._forget_copies(self.flows, flows)
         self.flows = flows
         self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
@@ -95,16 +95,19 @@ class Replication:
                 self._positions_made.pop(flow, None)
 
     def _forget_order(self, flow: MirrorFlow) -> None:
-        """What was read of its commits before its syncs is not known any more; how often its worker
-        flushes still is.
+        """Forget the order in which commits and syncs of a flow were read.
+
+        The flush interval learned for its worker is kept.
         """
         if flow in self._leads:
             self._leads[flow].forget()
         self._positions_made.pop(flow, None)
 
     def _forget_copies(self, before: tuple[MirrorFlow, ...], flows: tuple[MirrorFlow, ...]) -> None:
-        """Forget the downstream side of syncs that were read before copies went to another topic,
-        and of those that came until the new configuration was read: they may name either.
+        """Forget the downstream side of syncs if copies now go to another topic.
+
+        This includes syncs that arrived before the new configuration was read: they may name either
+        topic.
         """
         known = {(flow.key, flow.connector): flow for flow in before}
         for flow in flows:
@@ -119,7 +122,7 @@ class Replication:
                 syncs.forget_copies(find_rerouted_topics(last, flow, topics))
 
     def apply(self, read: TailRead, now: float) -> None:
-        """Take in the syncs of a tail, if it has any."""
+        """Apply the offset syncs of a tail, if it has any."""
         self._now = now
         syncs = read.sync_records()
         if syncs or read.topic in self._syncs:
@@ -134,10 +137,11 @@ class Replication:
         partitions: frozenset[TopicPartition] | None,
         moment: float | None = None,
     ) -> None:
-        """This connector copies these upstream partitions and no others, as of then (None: always,
-        as its cluster's own topics tell); None: nobody knows.
+        """Set the upstream partitions that a connector copies, as of `moment`.
 
-        An answer that comes after the connector went must not wait for the next of that name.
+        None as `moment` means always, as its cluster's own topics say. None as `partitions` means
+        not known. A response that arrives after the connector was deleted is dropped: it must not
+        apply to the next one of that name.
         """
         of = (connect_cluster, connector)
         known = self._assigned.pop(of, None)
@@ -148,13 +152,13 @@ class Replication:
                 self._answered(of, moment)
 
     def confirm(self, connect_cluster: str, connector: str, moment: float) -> None:
-        """What this connector was assigned is what it copies, as of then."""
+        """Confirm that a connector still copies what it was assigned, as of `moment`."""
         of = (connect_cluster, connector)
         if of in self._assigned:
             self._answered(of, moment)
 
     def _answered(self, of: tuple[str, str], moment: float) -> None:
-        """Note when an assignment was answered, and what was committed beside it by then."""
+        """Record when an assignment was reported, and the commits outside of it by then."""
         self._assigned_at[of] = moment
         self._beside[of] = {
             partition: seen
@@ -172,7 +176,7 @@ class Replication:
         )
 
     def ends_asked(self, log_ends_requested: LogEndsRequested, now: float) -> None:
-        """Put aside the positions that are known before a cluster is asked for its log ends."""
+        """Store the positions that are known before the log ends of a cluster are requested."""
         self._now = now
         shown = tuple(flow for flow in self.flows if self.shown(flow, now))
         wanted = [flow for flow in shown if flow.upstream == log_ends_requested.kafka]
@@ -185,7 +189,7 @@ class Replication:
         )
 
     def ends_read(self, log_ends: LogEndsRead, now: float) -> None:
-        """The answer."""
+        """Apply a response with the log ends of a cluster."""
         self._unassigned.count(log_ends.kafka, log_ends.partitions)
         asked_at = self._ends.read(log_ends.kafka, log_ends.number, log_ends.bounds)
         if asked_at is not None:
@@ -196,7 +200,7 @@ class Replication:
             self.looks.look(log_ends, known, flows, self._shared_syncs(), now)
 
     def _age(self, kafka: str, moment: float, now: float) -> None:
-        """Tell all ages of a cluster of its answer, or of what has changed, if that is all."""
+        """Pass a response of a cluster to the record ages: all bounds, or only the changed ones."""
         flows = [flow for flow in self.flows if flow.upstream == kafka]
         parts = self._found(flows)
         known, changed = self._ends.known(kafka), self._ends.changed(kafka)
@@ -217,18 +221,18 @@ class Replication:
         self._ages.saw(kafka, found, at=moment, now=now)
 
     def probed(self, probe_round: ProbeRoundRead) -> None:
-        """What single reads found."""
+        """Apply the results of probes."""
         partition = self._ages.told(probe_round.answers, probe_round.at)
         self._views.probed(partition)
 
     # --- giving out ------------------------------------------------------------------------------
 
     def upstreams(self) -> tuple[str, ...]:
-        """Every configured Kafka cluster that a flow reads from."""
+        """Return every configured Kafka cluster that a flow reads from."""
         return tuple(sorted({flow.upstream for flow in self.flows if flow.upstream}))
 
     def waits_for_ends(self, kafka: str, now: float) -> bool:
-        """Are there positions to show, and none was ever compared with an answer?"""
+        """Return whether there are positions to show, and no response was ever paired with one."""
         if self._ends.compared(kafka):
             return False
         return any(
@@ -236,7 +240,7 @@ class Replication:
         )
 
     def partial(self) -> frozenset[tuple[str, str]]:
-        """The connectors of flows that may have positions which are not among the views."""
+        """Return the connectors of flows that may have positions missing among the views."""
         return frozenset(
             (flow.connect_cluster, flow.connector)
             for flow in self.flows
@@ -246,14 +250,15 @@ class Replication:
     def positions(
         self, upstream: str, flows: Iterable[MirrorFlow] | None = None
     ) -> tuple[ReplicatedPartition, ...]:
-        """Positions of all these flows (of all there are) that read from one Kafka cluster."""
+        """Return the positions of these flows (None: all) that read from one Kafka cluster."""
         wanted = self.flows if flows is None else flows
         found = self._found([flow for flow in wanted if flow.upstream == upstream])
         return tuple(partition for part in found for partition in part)
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
-        """Pictures of all replicated partitions that can be vouched for now; the same tuple while
-        nothing changes.
+        """Return the views of all replicated partitions whose inputs are live.
+
+        Returns the same tuple while nothing changes.
         """
         self._now = now
         flows = [flow for flow in self.flows if self.shown(flow, now)]
@@ -271,17 +276,18 @@ class Replication:
         return self._joined.of(tuple(parts))
 
     def fates(self, now: float) -> LossReport:
-        """What became of the records of the flows that can be shown."""
+        """Return the losses and topic recreations of the flows that can be shown."""
         return self.looks.told(tuple(flow for flow in self.flows if self.shown(flow, now)))
 
     def dropped(self) -> dict[str, int]:
-        """Return what bounds cut, by reason."""
+        """Return the number of records that limits dropped, by reason."""
         syncs = sum(book.dropped for book in self._syncs.values())
         return {"syncs": syncs} if syncs else {}
 
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
-        """Pictures of the newest syncs; the same tuple while nothing changes. Flows that share a
-        topic share its syncs.
+        """Return the views of the newest syncs; the same tuple while nothing changes.
+
+        Flows that share a topic share its syncs.
         """
         shown: dict[tuple[object, ...], tuple[MirrorFlow, SyncBook]] = {}
         for flow in self.flows:
@@ -310,7 +316,7 @@ class Replication:
         return tuple(views.values())
 
     def translations(self, flow: MirrorFlow) -> dict[TopicPartition, PartitionSyncs]:
-        """What its syncs tell, but for those that may be another flow's."""
+        """Return the syncs of a flow by partition, without those that may be another flow's."""
         syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
         if syncs is None:
             return {}
@@ -320,14 +326,17 @@ class Replication:
         }
 
     def checkpoint_task_restarted(self, connect_cluster: str) -> None:
-        """A checkpoint task of this Connect cluster may have forgotten the syncs that it knew."""
+        """Assume that a checkpoint task of this Connect cluster has forgotten its syncs."""
         for flow in self.flows:
             if flow.connect_cluster == connect_cluster and flow.offset_syncs in self._syncs:
                 for known in self._syncs[flow.offset_syncs].read.values():
                     known.emptied()
 
     def shown(self, flow: MirrorFlow, now: float) -> bool:
-        """Both tails must be sound: without the syncs the best progress would be understated."""
+        """Return whether a flow can be shown: the tails of its offsets and its syncs are live.
+
+        Without the syncs its progress would be understated.
+        """
         if not self._sites[flow.connect_cluster].shown(flow.connector, now):
             return False
         if flow.offset_syncs is None or self._sites[flow.connect_cluster].polls(flow.connector):
@@ -341,14 +350,17 @@ class Replication:
     # --- details ---------------------------------------------------------------------------------
 
     def _found(self, flows: Iterable[MirrorFlow]) -> list[tuple[ReplicatedPartition, ...]]:
-        """The positions of each; the same tuples while nothing changes."""
+        """Return the positions of each flow; the same tuples while nothing changes."""
         shared = self._shared_syncs()
         return [self._positions(flow, shared.get(flow.offset_syncs, frozenset())) for flow in flows]
 
     def _positions(
         self, flow: MirrorFlow, not_ours: frozenset[TopicPartition]
     ) -> tuple[ReplicatedPartition, ...]:
-        """Made anew when something they are made of has changed: there may be 100,000 of them."""
+        """Return the positions of a flow.
+
+        They are rebuilt only when an input has changed: there may be 100,000 of them.
+        """
         syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
         cluster = self._sites[flow.connect_cluster]
         of = (flow.connect_cluster, flow.connector)
@@ -398,11 +410,11 @@ class Replication:
     def _wanted(
         self, flow: MirrorFlow, committed: Mapping[MirrorPartition, MirrorPosition]
     ) -> frozenset[TopicPartition] | None:
-        """The partitions that the flow copies; None if that is not known.
+        """Return the partitions that the flow copies; None if that is not known.
 
-        Not those of which we cannot tell whether it has an offset: without one they would look as
-        if nothing had ever been replicated. And those that it committed since that was answered:
-        it copies them, whatever it was told before.
+        Assigned partitions are left out if it is not known whether they have an offset: without one
+        they would look as if nothing had ever been replicated. Partitions that it committed after
+        the assignment was reported are included: it copies them, whatever the assignment says.
         """
         assigned = self._assigned.get((flow.connect_cluster, flow.connector))
         if assigned is None:
@@ -434,10 +446,10 @@ class Replication:
         )
 
     def _shared_syncs(self) -> SharedSyncs:
-        """By offset-syncs topic, the partitions that several flows copy, as far as we can tell.
+        """Return, by offset-syncs topic, the partitions that several flows copy, as far as known.
 
-        A sync does not say whose it is (two flows under one pair of aliases write to one topic), so
-        there the progress of one flow could hide that the other stands still.
+        A sync does not name its flow (two flows with one pair of aliases write to one topic). There
+        the progress of one flow could hide that the other stands still.
         """
         state = tuple(
             (
@@ -465,7 +477,7 @@ class Replication:
         return found
 
     def _claims(self, flow: MirrorFlow) -> frozenset[TopicPartition]:
-        """What it may write syncs of, shown or not: that begins before its first commit."""
+        """Return the partitions that a flow may write syncs of, even before its first commit."""
         assigned = self._assigned.get((flow.connect_cluster, flow.connector), frozenset())
         return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
 
@@ -473,7 +485,7 @@ class Replication:
 def _select_partitions(
     parts: Iterable[tuple[ReplicatedPartition, ...]], wheres: Collection[TopicPartition]
 ) -> Iterator[ReplicatedPartition]:
-    """The positions of all flows in these partitions."""
+    """Yield the positions of all flows in these partitions."""
     for part in parts:
         for where in wheres:
             place = find_partition_index(part, where)
@@ -482,5 +494,5 @@ def _select_partitions(
 
 
 def _collect_naming_settings(flow: MirrorFlow) -> tuple[object, ...]:
-    """What the names of its copies follow from."""
+    """Return the settings that determine the names of a flow's copies."""
     return flow.policy, flow.separator, flow.routers, flow.copies

@@ -1,9 +1,9 @@
-"""The topic that a record is written to once the transforms of its connector have seen it.
+"""Routing of records to topics by the transforms of a connector.
 
-Connect's RegexRouter is followed to the letter (RegexRouter.apply, Matcher.replaceFirst), and so
-is Debezium's ByLogicalTableRouter, which names topics in the same way. What any other router does
-depends on the record, or on code that is not here. Of predicates only TopicNameMatches decides by
-the name that a record has by then. Pure.
+Connect's RegexRouter is reproduced exactly (RegexRouter.apply, Matcher.replaceFirst), and so is
+Debezium's ByLogicalTableRouter, which names topics in the same way. Other routers depend on the
+record, or on code that is not available here. Of the predicates only TopicNameMatches can be
+evaluated: it depends on the topic that the record has by then. Pure.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _REPLACEMENT: Final = re.compile(
 
 
 def route_topic(routers: Iterable[TopicRouter], name: str) -> str | None:
-    """Return what these routers, one after the other, make of a topic; None if it cannot be told,
-    or if one of them would fail.
+    """Return the topic after these routers, applied in order.
+
+    None if it cannot be determined, or if one of them would fail.
     """
     found: str | None = name
     for router in routers:
@@ -47,8 +48,9 @@ def _apply_router(router: TopicRouter, name: str) -> str | None:
 
 
 def _is_applied(router: TopicRouter, name: str) -> bool | None:
-    """Return whether a router sees the records of a topic; None if that differs from record to
-    record, or is not known.
+    """Return whether a router applies to the records of a topic.
+
+    None if that differs from record to record, or is not known.
     """
     if router.conditional:
         return None
@@ -59,7 +61,10 @@ def _is_applied(router: TopicRouter, name: str) -> bool | None:
 
 
 def _replace_first(regex: str, replacement: str, name: str) -> str | None:
-    """RegexRouter.apply: Matcher.replaceFirst, which may find less than the whole that matches."""
+    """Replace the first match, as RegexRouter.apply does with Matcher.replaceFirst.
+
+    The whole name must match; the first match found may be shorter.
+    """
     pattern = JavaPattern(regex)
     matches = pattern.matches(name)
     if not matches:
@@ -72,7 +77,10 @@ def _replace_first(regex: str, replacement: str, name: str) -> str | None:
 
 
 def _expand_replacement(replacement: str, match: Any) -> str | None:
-    """Matcher.appendReplacement; None for what makes it fail, and with it the task."""
+    """Expand a replacement, as Matcher.appendReplacement does.
+
+    None if that fails, and with it the task.
+    """
     parts: list[str] = []
     position = 0
     while token := _REPLACEMENT.match(replacement, position):

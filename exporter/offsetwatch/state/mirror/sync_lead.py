@@ -1,19 +1,19 @@
-"""How far offset syncs may be believed beyond the commits of a MirrorSourceConnector. Pure.
+"""Progress of a MirrorSourceConnector beyond its commits, by its offset syncs. Pure.
 
 MM2 writes a sync when a record is acknowledged and commits once per flush, so its syncs are ahead
-of its commits by one flush interval at most. A sync names no writer, and the two are records of two
-logs, of two writers, often on two clusters: their timestamps give them no order. So a sync counts
-only by what can be known without a clock of theirs:
+of its commits by one flush interval at most. A sync names no writer. Commits and syncs are records
+of two logs, of two writers, often on two clusters: their timestamps give them no order. So a sync
+counts only by evidence that needs no clock of theirs:
 
-- order within one log: commits that go back, or are taken away, begin a new run of the task, and so
+- order within one log: commits that go back, or are deleted, begin a new run of the task, and so
   do syncs that go back;
-- the order in which we read the two logs while we follow both: a sync counts if it was read after
-  a commit that went on, in the present run. Of what both logs held when we came nothing is known;
-- time by our own clock: syncs that are beyond the commit for longer than LEAD_INTERVALS flushes are
-  another MirrorMaker's, or of records behind one that was refused, or the flush fails. How long a
-  flush may take to come is learned from the commits, and never less than the interval given.
+- the order in which we read the two logs live: a sync counts if it was read after a commit that
+  advanced, in the present run. The order of what both logs held when we began is not known;
+- time by our own clock: syncs that are beyond the commit for longer than LEAD_INTERVALS flushes
+  come from another MirrorMaker, or from records behind a rejected one, or the flush fails. The time
+  between flushes is learned from the commits, and is never less than the interval given.
 
-Where the order is not known the commit counts alone: the lag is too high by one flush, at most.
+Where the order is not known only the commit counts: the lag is too high by one flush, at most.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SyncRun:
     steps: list[tuple[int, float]] = field(default_factory=list)
 
     def add(self, before: int | None, offset: int, read_at: float) -> None:
-        """One more, after `before`."""
+        """Add a sync that was read after the one at upstream offset `before`."""
         if before is not None and offset <= before:
             self.number += 1
             self.steps.clear()
@@ -58,21 +58,21 @@ class SyncRun:
         self.steps.append((offset, read_at))
 
     def beyond(self, offset: int, since: float) -> float | None:
-        """When the first sync beyond this offset was read, of those read after `since`."""
+        """Return when the first sync beyond this offset was read, of those read after `since`."""
         return next(
             (moment for reached, moment in self.steps if reached > offset and moment > since), None
         )
 
 
 class PartitionProgress(NamedTuple):
-    """How far one partition is.
+    """Progress of one partition.
 
     replicated           the last upstream offset that the connector has certainly passed
-    copied               the last that a sync shows on the target, unless the commit went back: of
-                         what is not beyond this nothing is lost
-    uncommitted_since    since when syncs go on beyond the commit though no commit follows; None if
+    copied               the last that a sync shows on the target, unless the commit went back:
+                         nothing up to here is lost
+    uncommitted_since    since when syncs advance without a new commit; None if
                          they do not, or not for long
-    outdated             the newest sync is beyond the commit because that was seen to go back
+    outdated             the newest sync is beyond the commit because the commit went back
     """
 
     replicated: int | None
@@ -83,17 +83,17 @@ class PartitionProgress(NamedTuple):
 
 @dataclass(slots=True)
 class _Lead:
-    """Commits and syncs of one partition.
+    """State of the commits and syncs of one partition.
 
-    counts      a commit went on in the present run of the task
+    counts      a commit advanced in the present run of the task
     since       syncs that were read before are of another run, or of unknown order
     number      of the run of syncs that must have ended before any counts; -1: of none
     high        or else a commit must have come as far as this
     ahead_at    when the first sync beyond the commit was read
-    read_at     when the newest sync was read; since `going_at` they go on. One long pause begins
-                anew (`paused`): a task that died after a sync may begin behind records that are
+    read_at     when the newest sync was read; since `going_at` they advance. One long pause begins
+                again (`paused`): a task that died after a sync may begin behind records that are
                 gone
-    turned_at   when a commit that went on was read
+    turned_at   when a commit that advanced was read
     """
 
     committed: int | None
@@ -108,14 +108,15 @@ class _Lead:
     turned_at: float | None = None
 
     def hear(self, read_at: float, pause_s: float) -> None:
-        """Take in that a sync was read."""
+        """Record that a sync was read."""
         if read_at - self.read_at > pause_s and not self.paused:
             self.going_at, self.paused = read_at, self.read_at != -inf
         self.read_at = read_at
 
     def flushed(self, committed: int | None, now: float) -> float | None:
-        """Return the time between two flushes that this commit ends; None if it may be longer, as
-        where there was nothing to commit for the most of it.
+        """Return the seconds between two flushes, the second of which made this commit.
+
+        None if the time may be longer, as where there was nothing to commit for most of it.
         """
         if committed is None or (self.committed is not None and committed < self.committed):
             self.turned_at = None
@@ -129,7 +130,7 @@ class _Lead:
     def turn(
         self, committed: int | None, synced: int | None, run: SyncRun | None, now: float
     ) -> None:
-        """Take in another commit, or a tombstone."""
+        """Apply another commit, or a tombstone."""
         before, self.committed, self.paused = self.committed, committed, False
         number = 0 if run is None else run.number
         if committed is None or (before is not None and committed < before):
@@ -143,8 +144,9 @@ class _Lead:
 
 
 class SyncLeads:
-    """The leads of one flow's partitions. `interval_s`: within which it commits, unless its commits
-    are seen to come more rarely.
+    """Leads of one flow's partitions: how far syncs count beyond commits.
+
+    `interval_s` is the expected time between commits, unless they prove to be rarer.
     """
 
     def __init__(self, interval_s: float) -> None:
@@ -156,8 +158,10 @@ class SyncLeads:
 
     @property
     def _believed_s(self) -> float:
-        """For so long a sync beyond the commit counts. The median: one flush that came late, as of
-        a task that hung, makes no other hide a dead task.
+        """Return for how many seconds a sync beyond the commit counts.
+
+        Uses the median of the flush times: one late flush, as of a task that hung, must not hide a
+        dead task later.
         """
         passed = sorted(passed for _, passed in self._flushes)
         usual_s = passed[len(passed) // 2] if len(passed) >= FLUSHES_NEEDED else 0.0
@@ -165,14 +169,14 @@ class SyncLeads:
 
     @property
     def _late_s(self) -> float:
-        """After so long a commit should have followed a sync, whatever the worker's interval is."""
+        """Return after how many seconds a commit is late, whatever the worker's interval is."""
         flush_s = UNKNOWN_FLUSH_S
         if len(self._flushes) >= FLUSHES_NEEDED:
             flush_s = max(passed for _, passed in self._flushes)
         return max(LEAD_INTERVALS * self._interval_s, LATE_FLUSHES * flush_s)
 
     def _learn(self, passed: float | None, now: float) -> None:
-        """Take in a time between two flushes; all partitions of a task are in one of them."""
+        """Record a time between two flushes; one flush covers all partitions of a task."""
         if passed is None:
             return
         if self._flushes and self._flushes[-1][0] == now:
@@ -180,10 +184,10 @@ class SyncLeads:
         self._flushes.append((now, passed))
 
     def void(self, now: float) -> bool:
-        """Believe no sync until the next commit. True if any was believed.
+        """Stop counting syncs until the next commit. Return True if any counted.
 
-        When a task fails, what was acknowledged in order is committed by then, and a sync beyond
-        may be of a record behind one that was refused.
+        When a task fails, records acknowledged in order are committed by then. A sync beyond may be
+        of a record behind a rejected one.
         """
         found = [lead for lead in self._of.values() if lead.counts]
         for lead in found:
@@ -191,11 +195,11 @@ class SyncLeads:
         return bool(found)
 
     def forget(self) -> None:
-        """The order of commits and syncs is not known any more."""
+        """Forget the order of commits and syncs."""
         self._of.clear()
 
     def begin(self) -> None:
-        """All partitions are about to be asked for."""
+        """Begin a round in which the progress of every partition is computed."""
         self.lapses_at = inf
 
     def progress(
@@ -206,9 +210,10 @@ class SyncLeads:
         run: SyncRun | None,
         now: float,
     ) -> PartitionProgress:
-        """Take in what is known of a partition now; `synced` is its newest sync, live or not.
+        """Apply the present offsets of a partition and return its progress.
 
-        Without a commit there is no position: a reset partition starts again whatever syncs say.
+        `synced` is its newest sync, live or not. Without a commit there is no position: a reset
+        partition starts again whatever syncs say.
         """
         lead = self._of.get(where)
         if lead is None:

@@ -1,8 +1,8 @@
-"""Upstream partitions that no task of a flow is to copy, though it copies their topic: somebody
-added partitions, and MirrorMaker has not found them, or never will (refresh.topics.enabled).
+"""Upstream partitions that no task of a flow is to copy, though the flow copies their topic.
 
-Its assignment names every partition of a topic that it copies; the upstream cluster tells how many
-there are.
+Partitions were added, and MirrorMaker has not found them yet, or never will
+(refresh.topics.enabled). The assignment of a connector names every partition that it copies; the
+upstream cluster reports how many partitions each topic has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SinceByPartition = Mapping[TopicPartition, float]
 
 
 class UnassignedPartitions:
-    """Of all flows, each with the moment since when it is known."""
+    """Unassigned partitions of all flows, each with the moment since when it is known."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Mapping[str, int]] = {}
@@ -24,12 +24,12 @@ class UnassignedPartitions:
         ] = {}
 
     def count(self, kafka: str, partitions: Mapping[str, int]) -> None:
-        """So many has each topic of this cluster; nothing is known of others."""
+        """Set the number of partitions of each topic of a cluster. Others are unknown."""
         if self._counts.get(kafka) != partitions:
             self._counts[kafka] = partitions
 
     def keep(self, flows: Iterable[MirrorFlow]) -> None:
-        """There are no others."""
+        """Forget all other flows."""
         for flow in self._made.keys() - set(flows):
             del self._made[flow]
 
@@ -40,8 +40,9 @@ class UnassignedPartitions:
         wants_topic: Callable[[str], bool],
         now: float,
     ) -> SinceByPartition:
-        """Those of one flow; the same object while nothing changes. None where its assignment is
-        not known.
+        """Return the unassigned partitions of one flow; the same object while nothing changes.
+
+        Empty where its assignment is not known (`assigned` is None).
         """
         counts = self._counts.get(flow.upstream or "")
         if assigned is None or counts is None:

@@ -1,5 +1,6 @@
-"""The views of replicated partitions, kept from one answer of a cluster to the next: of most
-partitions of most flows it tells nothing new.
+"""Cache of the views of replicated partitions, from one log-ends response to the next.
+
+For most partitions of most flows a response changes nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from offsetwatch.state.snapshot import MirrorPartitionView
 
 @dataclass(frozen=True, slots=True)
 class _FlowViews:
-    """Views of one flow and what they were made of.
+    """Views of one flow and what they were built from.
 
     version     of the log ends, and whether these are live
-    at_rest     the answer was asked for with these very positions
-    waiting     the places of those that an answer tells more of even if it says the same
+    at_rest     the response was requested with these very positions
+    waiting     indexes of the views that a response may change even if its bounds are the same
     """
 
     found: tuple[ReplicatedPartition, ...]
@@ -38,30 +39,30 @@ class _FlowViews:
 
 
 class MirrorViews:
-    """See the module."""
+    """Views of the replicated partitions of all flows, rebuilt only where something changed."""
 
     def __init__(self, ends: LogEndsBook, ages: OldestRecordAges, fates: LossAccounting) -> None:
         self._ends, self._ages, self._fates = ends, ages, fates
         self._made: dict[MirrorFlow, _FlowViews] = {}
 
     def keep(self, flows: Iterable[MirrorFlow]) -> None:
-        """There are no others."""
+        """Forget the views of all other flows."""
         for flow in self._made.keys() - set(flows):
             del self._made[flow]
 
     def forget(self) -> None:
-        """Make all anew: it comes to the same."""
+        """Drop all views. Rebuilt ones are equal."""
         self._made.clear()
 
     def probed(self, partition: Iterable[Follower]) -> None:
-        """Single reads say something new of these."""
+        """Rebuild the views of these partitions, for which probes gave new information."""
         for flow, made in self._made.items():
             self._made[flow] = self._renewed(flow, made, partition)
 
     def _renewed(
         self, flow: MirrorFlow, made: _FlowViews, partition: Iterable[Follower]
     ) -> _FlowViews:
-        """Only of those that were read for is anything new: a few, of 100,000 perhaps."""
+        """Rebuild the views of probed partitions: a few of up to 100,000."""
         found, views, live = made.found, made.views, made.version[1]
         renewed: list[MirrorPartitionView] = []
         for connect_cluster, connector, item in partition:
@@ -83,7 +84,7 @@ class MirrorViews:
     def of(
         self, flow: MirrorFlow, found: tuple[ReplicatedPartition, ...], *, live: bool
     ) -> tuple[MirrorPartitionView, ...]:
-        """The views of these positions of a flow; `live`: with log ends."""
+        """Return the views of these positions of a flow; `live`: with log ends."""
         made, ends = self._made.get(flow), self._ends
         version = (ends.version(flow.upstream), live)
         if made is None or made.found is not found or made.version != version:
@@ -98,8 +99,10 @@ class MirrorViews:
         made: _FlowViews | None,
         version: tuple[int, bool],
     ) -> _FlowViews:
-        """Of most partitions of most flows an answer tells nothing new: then these are the views
-        that were `made` at the last one, and only those are looked at of which it can tell any.
+        """Build the views of a flow, reusing those in `made`.
+
+        For most partitions a response changes nothing. Only those that it may have changed are
+        compared.
         """
         fates, ends, ages = self._fates, self._ends, self._ages
         number, live = version
@@ -141,6 +144,9 @@ class MirrorViews:
 
 
 def _is_caught_up(view: MirrorPartitionView) -> bool:
-    """Has it read all, by what it is paired with? Of others time tells more."""
+    """Return whether a partition is fully replicated by the log end that it is paired with.
+
+    The views of others change with time.
+    """
     position, end = view.lag_position, view.log_end
     return position is not None and end is not None and end == position + 1

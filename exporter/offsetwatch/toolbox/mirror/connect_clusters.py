@@ -1,8 +1,7 @@
-"""Every Connect cluster of the configuration looked into, for who uses a topic of offset syncs.
+"""Inventory of all configured Connect clusters, to find users of an offset-syncs topic.
 
-Those with a REST API are asked; of the others, dedicated MirrorMakers above all, the config topic
-is read, and whether they run is told by the group that their workers are in and by the topic that
-they write to.
+Clusters with a REST API are queried. For the others, mostly dedicated MirrorMakers, the config
+topic is read; the workers' group and the offsets topic show whether workers run.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CONFIG_TOPIC_UNKNOWN: Final = "its config topic is not known: name it in connec
 def inspect_connect_clusters(
     config: Config, kafkas: KafkaClusterPool, now: float
 ) -> tuple[ConnectClusterInventory, ...]:
-    """All of them. Raises ClientError: one that cannot be looked into may be the one."""
+    """Inspect all Connect clusters. Raises ClientError, because any of them may use the topic."""
     return tuple(
         _inspect_over_rest(config, connect)
         if connect.worker_urls
@@ -56,8 +55,9 @@ def prepare_sync_deletion(
     *,
     besides: tuple[str, str],
 ) -> SyncTopicDeletion:
-    """How to clear a topic of offset syncs, or why it may not be. `besides`: whose it is, as
-    (Connect cluster, connector).
+    """Prepare the deletion of an offset-syncs topic, or return why it is not possible.
+
+    `besides` is its owner, as (Connect cluster, connector).
     """
     if topic is None:
         return SyncTopicDeletion(
@@ -129,7 +129,7 @@ def _inspect_by_topics(
 def _read_connectors(
     connect: Connect, admin: StorageAdmin, kafkas: KafkaClusterPool
 ) -> tuple[Connector, ...] | None:
-    """What the config topic lists, named or called after the offsets topic; None without one."""
+    """Read the connectors in the config topic, named or guessed; None without such a topic."""
     topic = connect.config_topic
     if topic is None:
         there, _ = admin.topics()
@@ -154,11 +154,12 @@ def _read_connectors(
 
 
 def _describe_activity(connect: Connect, admin: StorageAdmin, now: float) -> str:
-    """What speaks for its workers running, "" if nothing does.
+    """Return evidence that the cluster's workers run; "" if there is none.
 
-    A dedicated MirrorMaker's are in a group that is called after the source, unless it was given
-    another name; and while one runs, its heartbeats alone make it commit every minute. Of any other
-    group nobody tells the name, and who may not see it has to take it for running.
+    The group of a dedicated MirrorMaker is named after the source, unless it is configured
+    otherwise; while it runs, its heartbeats alone cause a commit every minute. For any other
+    cluster the group is unknown, and without permission to describe it, workers must be assumed to
+    run.
     """
     topic = connect.offsets_topic or ""
     if not topic.startswith(_PREFIX) or not topic.endswith(_SUFFIX):

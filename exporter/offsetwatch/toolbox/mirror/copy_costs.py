@@ -1,12 +1,11 @@
-"""What moving a mirror costs in records: those copied once more, and those never copied.
+"""Costs of moving a mirror, in records: those copied again, and those never copied.
 
-MM2's offset is that of the LAST record it copied, so it goes on at the next one. Without an offset
-it begins where its consumer's auto.offset.reset says, and so it does, in silence, where the log
-does not hold the next record any more, or not yet (MirrorSourceTask.initializeConsumer,
-KAFKA-13988).
+MM2's offset is that of the LAST record it copied, so it continues at the next one. Without an
+offset it begins by its consumer's auto.offset.reset, and also, without an error, where the log does
+not have the next record any more, or not yet (MirrorSourceTask.initializeConsumer, KAFKA-13988).
 
-What is counted are log offsets. A transaction's marker takes one too, and so does what compaction
-took: the number is the most that there can be.
+Log offsets are counted, including those of transaction markers and compacted records: the count is
+an upper bound.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ UPPER_BOUND_NOTE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CopyCost:
-    """One upstream partition that is to be moved.
+    """The cost of moving one upstream partition.
 
-    before, after   the next record to be copied, as things stand and afterwards
+    before, after   the next record to be copied, now and after the move
     again           records copied once more: duplicates downstream
     skipped         records that are not copied: lost downstream, unless they are there already
     """
@@ -47,18 +46,20 @@ class CopyCost:
 
     @property
     def again(self) -> int:
-        """See the class."""
+        """The records copied again; see the class."""
         return max(0, self.before - self.after)
 
     @property
     def skipped(self) -> int:
-        """See the class."""
+        """The records never copied; see the class."""
         return max(0, self.after - self.before)
 
 
 def find_next_record(stored: int | None, log: ReadableRange, *, from_start: bool) -> int:
-    """The next record that a task reads if it starts with this offset. `from_start` is what its
-    consumer does where there is no such record; the alternative is to wait for new ones.
+    """Return the next record that a task reads if it starts with this offset.
+
+    `from_start` is what its consumer does where that record does not exist; otherwise it waits for
+    new records.
     """
     if stored is not None and stored >= 0 and log.start <= stored + 1 <= log.end:
         return stored + 1
@@ -73,7 +74,7 @@ def compute_copy_cost(
     before: int | None,
     after: int | None,
 ) -> CopyCost:
-    """What it means to give a partition the offset `after` in place of `before`."""
+    """Compute the cost of giving a partition the offset `after` in place of `before`."""
     return CopyCost(
         partition=partition,
         before=find_next_record(before, log, from_start=mirror.from_start),
@@ -82,7 +83,7 @@ def compute_copy_cost(
 
 
 def describe_costs(counts: Collection[CopyCost]) -> tuple[str, ...]:
-    """All of them in sum, for people; nothing where nothing is copied again or left out."""
+    """Describe all costs in sum, for users; empty if nothing is copied again or skipped."""
     again = [count.again for count in counts if count.again]
     skipped = [count.skipped for count in counts if count.skipped]
     found = []
@@ -113,9 +114,7 @@ def _format_partitions(number: int) -> str:
 
 
 def find_skips(counts: Collection[CopyCost]) -> tuple[ValidationProblem, ...]:
-    """Every partition that would be moved forward: without a word of its own nobody loses
-    records.
-    """
+    """Return every partition that would move forward: skipping records needs explicit consent."""
     return tuple(
         ValidationProblem(
             where=format_partition_name(count.partition),
@@ -140,8 +139,9 @@ def recheck_costs(
     *,
     whole: bool,
 ) -> tuple[str, ...]:
-    """Why a plan no longer holds once the connector has stopped: it has moved on meanwhile, or its
-    logs have. `whole`: every offset of the flow was to go.
+    """Return why a plan no longer holds once the connector has stopped; empty if it holds.
+
+    The connector or its logs may have advanced. `whole`: the plan removes every offset of the flow.
     """
     stored, after = parse_mirror_pairs(now), parse_mirror_pairs(wanted)
     found = [

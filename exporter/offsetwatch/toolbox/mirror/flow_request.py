@@ -1,12 +1,12 @@
-"""Where a replication flow is to go on: from a person's wish to an offset for each partition.
+"""Targets of a flow's reset, and the offset of each partition that follows from them.
 
-    nothing said      the start of each log: everything there is is copied again
+    no target         the start of each log: everything is copied again
     an offset N       record N is the next one to be copied
     a moment          the first record of that moment, or later, is
-    a span of time    the first record that is so much older (or younger) than the one it stands at
+    a time span       the first record that is older (or younger) by it than the current one
 
-MM2 keeps the offset of the LAST record copied. So N is written as N - 1, and the start of a log as
-no offset at all: the first record of all could not be asked for otherwise (KAFKA-13988).
+MM2 stores the offset of the LAST record copied. So N is stored as N - 1, and the start of a log as
+no offset: otherwise the very first record could not be requested (KAFKA-13988).
 """
 
 from __future__ import annotations
@@ -32,20 +32,22 @@ from offsetwatch.toolbox.validation import ReadableRange, ValidationProblem
 OffsetForTimeLookup = Callable[
     [Mapping[TopicPartition, float]], Mapping[TopicPartition, int | None]
 ]
-"""Unix seconds for each partition -> its first record of then or later; None: all are earlier."""
+"""Maps Unix seconds of each partition to its first record at or after; None if all are earlier."""
 
 RecordTimeLookup = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, float]]
-"""An offset for each partition -> when the first record at or after it was written, Unix seconds;
-without those of which no record tells it."""
+"""Maps an offset of each partition to the timestamp of its first record from there on.
+
+Timestamps are Unix seconds; partitions without such a record or timestamp are left out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowResetTarget:
-    """Where to go on; at most one is given, none for the start of each log.
+    """The target of a reset; at most one field is set, none for the start of each log.
 
     offset      the next record to be copied
     at          Unix seconds
-    by_s        seconds, from the record that each partition stands at: backwards below 0
+    by_s        seconds from each partition's current record: negative is backwards
     """
 
     offset: int | None = None
@@ -54,18 +56,18 @@ class FlowResetTarget:
 
     @property
     def complete(self) -> bool:
-        """Is everything to be copied again?"""
+        """Return whether everything is to be copied again."""
         return self.offset is None and self.at is None and self.by_s is None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
-    """The partitions a wish is about, and what it is not about.
+    """The partitions that a request concerns, with notes about others.
 
-    stored      each with its offset of now: None for none, or for one that is no number
-    gone        of these, those that are not there upstream (any more)
+    stored      each with its current offset: None for none, or for one that is no number
+    gone        of these, those that do not exist upstream (any more)
     blank       of these, those that have no offset at all
-    notes       what is left alone, a sentence each
+    notes       what stays unchanged, a sentence each
     """
 
     stored: Mapping[MirrorPartition, int | None]
@@ -75,7 +77,7 @@ class PartitionSelection:
     problems: tuple[ValidationProblem, ...] = ()
 
     def upstream(self) -> frozenset[TopicPartition]:
-        """Those whose logs have to be known."""
+        """Return the upstream partitions whose logs have to be known."""
         return frozenset(
             build_upstream_partition(partition)
             for partition in self.stored
@@ -85,7 +87,7 @@ class PartitionSelection:
 
 @dataclass(frozen=True, slots=True)
 class FlowOffsets:
-    """An offset for each partition concerned, and what that means in records."""
+    """The requested offset of each partition concerned, and its costs in records."""
 
     pairs: tuple[PartitionOffset, ...] = ()
     counts: tuple[CopyCost, ...] = ()
@@ -96,8 +98,9 @@ class FlowOffsets:
 def find_flow_connectors(
     source: str, target: str, listed: Mapping[str, ConnectorSettings]
 ) -> tuple[str, ...] | ValidationProblem:
-    """The MirrorSourceConnectors that copy from one alias to another, usually one; or which flows
-    there are instead.
+    """Return the MirrorSourceConnectors that copy between two aliases, usually one.
+
+    If there are none, return the problem with the flows that exist.
     """
     flows: dict[str, list[str]] = {}
     for name, connector in sorted(listed.items()):
@@ -127,13 +130,13 @@ def select_partitions(
     complete: bool,
     alone: bool = True,
 ) -> PartitionSelection:
-    """The partitions that have an offset; of topics that are named, all.
+    """Select the partitions that have an offset; for named topics, all.
 
     topics      upstream: name -> number of partitions
     wanted      upstream topics; None for all
-    complete    then the offsets of what is not there any more go as well
-    alone       no other connector copies this flow: whose a partition without an offset is, nobody
-                could say otherwise
+    complete    offsets of partitions that no longer exist are removed as well
+    alone       no other connector copies this flow: otherwise it is unknown which connector has a
+                partition without an offset
     """
     offsets = {
         partition: stored
@@ -209,7 +212,7 @@ def compute_flow_offsets(
     moments: OffsetForTimeLookup,
     record_times: RecordTimeLookup,
 ) -> FlowOffsets:
-    """An offset for each chosen partition, or why there can be none for it."""
+    """Compute an offset for each chosen partition, or the reason why there is none."""
     here = {
         partition: logs[build_upstream_partition(partition)]
         for partition in chosen.stored
@@ -255,7 +258,7 @@ def compute_flow_offsets(
 def _describe_log_gaps(
     chosen: PartitionSelection, logs: Mapping[MirrorPartition, ReadableRange]
 ) -> Iterator[str]:
-    """What has gone wrong already, and no reset does."""
+    """Yield existing problems of logs and offsets that no reset fixes."""
     for partition, log in logs.items():
         stored = chosen.stored[partition]
         if stored is not None and stored + 1 > log.end:
@@ -281,9 +284,7 @@ def _find_next_records(
     moments: OffsetForTimeLookup,
     record_times: RecordTimeLookup,
 ) -> dict[MirrorPartition, int | None]:
-    """The next record to be copied of each partition; None where a moment is wanted that cannot
-    be told.
-    """
+    """Return the next record to copy of each partition; None if the moment's record is unknown."""
     if target.complete:
         return {partition: log.start for partition, log in logs.items()}
     if target.offset is not None:
@@ -316,12 +317,12 @@ def _find_next_records(
 
 
 def _find_current_record(stored: int | None, log: ReadableRange) -> int:
-    """The record that a partition stands at: the last one copied, or the first that is left."""
+    """Return a partition's current record: the last one copied, or the first that remains."""
     return log.start if stored is None else max(stored, log.start)
 
 
 def _limit_to_end(found: int | None, log: ReadableRange) -> int:
-    """A moment after the last record means that nothing of the log is wanted."""
+    """Return the log end instead of None or a later offset: the moment is after the last record."""
     return log.end if found is None else min(found, log.end)
 
 

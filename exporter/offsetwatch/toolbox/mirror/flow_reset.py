@@ -1,5 +1,6 @@
-"""A replication flow set back, or on: its partitions looked up, counted and checked, one plan for
-each connector that copies it.
+"""Preparation of a replication flow's reset: its connectors' plans, with costs in records.
+
+Partitions are read, counted and checked; each connector that copies the flow gets one plan.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from offsetwatch.toolbox.validation import OffsetsRequest, ValidationFacts, Vali
 
 @dataclass(frozen=True, slots=True)
 class SyncTopicDeletion:
-    """What clearing the topic of the offset syncs takes.
+    """The deletion of the offset-syncs topic.
 
-    step        None where it cannot be done, or there is nothing to be done
+    step        None where it cannot be done, or nothing is to be deleted
     """
 
     step: DeleteTopic | None
@@ -47,10 +48,10 @@ class SyncTopicDeletion:
 
 @dataclass(frozen=True, slots=True)
 class FlowResetRequest:
-    """What a person asks of a flow.
+    """A request to reset a flow.
 
-    flow        `A->B`, for people
-    topics      only these, as they are called upstream; None for all
+    flow        `A->B`, for users
+    topics      only these, by their upstream names; None for all
     alone       one connector copies the whole flow
     """
 
@@ -64,7 +65,7 @@ class FlowResetRequest:
 
 @dataclass(frozen=True, slots=True)
 class FlowChange:
-    """One connector's part: a change like any other, and what it costs in records."""
+    """The prepared change of one connector of a flow, and its costs in records."""
 
     prepared: PreparedChange
     counts: tuple[CopyCost, ...] = ()
@@ -80,7 +81,7 @@ def prepare_flow_reset(
     upstream: str | None,
     clearing: SyncTopicDeletion | None = None,
 ) -> FlowChange:
-    """Look everything up and check it. `upstream`: the cluster that the connector copies from."""
+    """Prepare and check the reset. `upstream` is the cluster that the connector copies from."""
     present = store.place.pairs(connector)
     known = store.facts(connector, present, ())
     if known.mirror is None or known.topics is None or upstream is None:

@@ -1,4 +1,4 @@
-"""The pairs of a MirrorSourceConnector: which upstream partition, and how far. Pure."""
+"""Partitions and offsets of a MirrorSourceConnector, parsed and formatted. Pure."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from offsetwatch.remedy.model.plan import PartitionOffset
 
 
 def build_upstream_partition(partition: MirrorPartition) -> TopicPartition:
-    """Where its records come from."""
+    """Build the upstream partition."""
     return TopicPartition(partition.topic, partition.partition)
 
 
 def format_partition(partition: MirrorPartition) -> str:
-    """The source partition as MirrorSourceConnector writes it, in JSON with sorted keys."""
+    """Format the source partition as MirrorSourceConnector does, in JSON with sorted keys."""
     return encode_sorted(
         {"cluster": partition.cluster, "partition": partition.partition, "topic": partition.topic}
     ).decode()
 
 
 def format_offset(stored: int | None) -> str | None:
-    """The offset as MirrorSourceConnector writes it."""
+    """Format the offset as MirrorSourceConnector does."""
     return None if stored is None else f'{{"offset":{stored}}}'
 
 
 def parse_stored_offset(offset: str | None) -> int | None:
-    """The number in an offset; None for none, and for what MM2 could not read."""
+    """Return the number in an offset; None for none, and for one that MM2 could not read."""
     if offset is None:
         return None
     fields = parse_json(offset.encode())
@@ -38,7 +38,7 @@ def parse_stored_offset(offset: str | None) -> int | None:
 
 
 def parse_mirror_pairs(pairs: Collection[PartitionOffset]) -> dict[MirrorPartition, int | None]:
-    """The pairs that have the shape of a MirrorSourceConnector's."""
+    """Parse the pairs that have the shape of a MirrorSourceConnector's."""
     found = {}
     for pair in pairs:
         fields = parse_json(pair.partition.encode())
@@ -49,5 +49,5 @@ def parse_mirror_pairs(pairs: Collection[PartitionOffset]) -> dict[MirrorPartiti
 
 
 def format_partition_name(partition: MirrorPartition) -> str:
-    """Topic and partition, for people."""
+    """Format topic and partition, for users."""
     return f"{partition.topic}-{partition.partition}"

@@ -1,9 +1,9 @@
-"""Who else uses the topic of a flow's offset syncs: deleting it concerns all of them.
+"""Users of a flow's offset-syncs topic: its deletion concerns all of them.
 
-Its name holds one alias and its records no connector: whatever copies under the same name on the
-same cluster writes into the same topic, and every checkpoint connector of these aliases reads it.
-MirrorSourceConnector makes it again at its start; records in its place would not do, as a tombstone
-there ends the reader (OffsetSyncStore, ByteBuffer.wrap of null).
+The topic's name has one alias and its records no connector: every flow of the same name on the same
+cluster writes to the same topic, and every checkpoint connector of these aliases reads it.
+MirrorSourceConnector recreates it at its start. Tombstones are no alternative, because one ends the
+reader (OffsetSyncStore, ByteBuffer.wrap of null).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from offsetwatch.toolbox.validation import ValidationProblem
 
 @dataclass(frozen=True, slots=True)
 class ConnectClusterInventory:
-    """One Connect cluster of the configuration, dedicated MirrorMakers among them.
+    """Inventory of a Connect cluster of the configuration, or of a dedicated MirrorMaker.
 
     home        the configured Kafka cluster its workers use; None if it is not configured
-    connectors  None: it cannot be told which it has; `why` says so
-    running     what speaks for a worker of it running, "" if nothing does; None where its REST API
-                tells of each connector
-    named       topics of offset syncs that the configuration itself names for its flows
-    offsets_topic   where its workers keep offsets, if the configuration names it
+    connectors  None if unknown, for the reason in `why`
+    running     evidence that a worker of it runs, "" if none; None where its REST API has the state
+                of each connector
+    named       offset-syncs topics that the configuration names for its flows
+    offsets_topic   its workers' offsets topic, if the configuration names it
     """
 
     name: str
@@ -40,11 +40,11 @@ class ConnectClusterInventory:
 
 @dataclass(frozen=True, slots=True)
 class SyncTopicUser:
-    """One that writes or reads the topic.
+    """A writer or reader of the topic.
 
-    stopped     nothing of it runs; what is not known to be stopped is not
-    sure        it is this very topic; else it is one of the same name on a cluster not configured
-    why         what speaks for it running, where its state does not tell
+    stopped     no part of it runs; False if unknown
+    sure        it uses this very topic; else one of the same name on a cluster not configured
+    why         evidence that it runs, where its state does not show it
     """
 
     who: str
@@ -63,7 +63,7 @@ class SyncTopicUser:
 def find_syncs_topic(
     mirror: MirrorSettings, home: str | None, addresses: Mapping[str, frozenset[str]]
 ) -> KafkaTopic | None:
-    """Where a flow's offset syncs are; None if it has none, or on a cluster not configured."""
+    """Return a flow's offset-syncs topic; None if it has none, or on a cluster not configured."""
     if mirror.syncs_topic is None:
         return None
     away = mirror.source_addresses if mirror.syncs_on_source else mirror.target_addresses
@@ -80,7 +80,7 @@ def find_topic_users(
     *,
     besides: tuple[str, str],
 ) -> tuple[SyncTopicUser, ...]:
-    """Everybody who uses it but one: (Connect cluster, connector)."""
+    """Return all users of the topic except `besides`, a (Connect cluster, connector)."""
     return tuple(
         user
         for connect_cluster_inventory in sites
@@ -132,7 +132,7 @@ def _is_stopped(connector: Connector, connect_cluster_inventory: ConnectClusterI
 def _build_unknown_user(
     name: str, does: str, connect_cluster_inventory: ConnectClusterInventory
 ) -> SyncTopicUser:
-    """One of which nobody tells the state."""
+    """Build a user whose state is unknown."""
     return SyncTopicUser(
         who=name,
         does=does,
@@ -144,7 +144,7 @@ def _build_unknown_user(
 def find_blocking_users(
     topic: KafkaTopic, found: Collection[SyncTopicUser]
 ) -> tuple[ValidationProblem, ...]:
-    """Nobody may write or read a topic while it is deleted."""
+    """Return users that are not stopped, as problems: none may run during the deletion."""
     return tuple(
         ValidationProblem(
             where=f"--clear-syncs ({topic})",
@@ -157,7 +157,7 @@ def find_blocking_users(
 
 
 def describe_deletion(topic: KafkaTopic, found: Collection[SyncTopicUser]) -> tuple[str, ...]:
-    """What the deletion does and whom it concerns, for people."""
+    """Describe the effect of the deletion and the users concerned."""
     others = "; ".join(str(user) for user in found)
     gone = (
         f"{topic} will be deleted, which nothing puts back: MirrorMaker makes it again at its next "

@@ -1,6 +1,6 @@
-"""The two ways to a connector's offsets: over REST, and straight to their storage. See Way.
+"""Changes of a connector's offsets over REST, and directly in their storage: two OffsetStores.
 
-Nothing here changes anything: drivers are only made.
+Nothing here changes anything: drivers are only built.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 
 
 class RestOffsetStore:
-    """A Connect cluster, asked and told over REST."""
+    """OffsetStore over the REST API of a Connect cluster."""
 
     def __init__(self, config: Config, connect: Connect) -> None:
         self._config = config
@@ -49,7 +49,7 @@ class RestOffsetStore:
 
     @property
     def place(self) -> RestOffsetReader:
-        """Where offsets are read."""
+        """The reader of the current offsets."""
         return self._place
 
     @property
@@ -58,22 +58,22 @@ class RestOffsetStore:
         return self._kafkas
 
     def settings(self, connector: str) -> ConnectorSettings | None:
-        """Its configuration, as far as we keep any; None if there is no such connector."""
+        """Return the settings that offsetwatch retains of the connector; None if there is none."""
         known = self._place.connector(connector)
         return None if known is None else facts.extract_settings(known)
 
     def upstream(self, connector: str) -> str | None:
-        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
         named = facts.find_configured_upstream(self._config, self._connect.name, connector)
         return named or self._kafkas.upstream(self.settings(connector))
 
     def lock(self, connector: str) -> str:
-        """As what the journal knows the place."""
+        """Return the name in the journal of the Connect cluster."""
         del connector
         return self._connect.name
 
     def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
-        """Its state is to be what it is now; of one that has failed, running."""
+        """Return the connector's state, RUNNING for a failed one, or why it cannot be changed."""
         mine = check_strimzi_ownership(self._connect, connector)
         if mine is not None:
             return mine
@@ -99,7 +99,7 @@ class RestOffsetStore:
         present: tuple[PartitionOffset, ...],
         wanted: Collection[TopicPartition],
     ) -> ValidationFacts:
-        """From its configuration, and the clusters that the configuration file names."""
+        """Gather facts from its configuration, and from the clusters of the configuration file."""
         known = self._known(connector)
         return facts.gather_facts(
             connector,
@@ -115,8 +115,9 @@ class RestOffsetStore:
     def effect(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
-        """One request, unless Connect cannot remove offsets there. Raises RemoteRefusal for a raw
-        key that no request can have.
+        """Return one request, or direct writes where Connect cannot remove offsets.
+
+        Raises RemoteRefusal for a raw key that no request can express.
         """
         own = [pair.partition for pair in pairs if pair.key is not None]
         if own:
@@ -143,7 +144,7 @@ class RestOffsetStore:
         return ChangeSteps((Reset() if whole else Alter(pairs),), notes)
 
     def driver(self, connector: str) -> Driver:
-        """See RestDriver; it deletes topics as well."""
+        """Build a RestDriver that also deletes topics."""
         driver = RestDriver(
             self._connect,
             connector,
@@ -153,7 +154,7 @@ class RestOffsetStore:
         return add_topic_deletion(driver, self._config.kafka)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._place.close()
         self._kafkas.close()
 
@@ -177,7 +178,7 @@ def _describe_unknown_order(
 
 
 class WorkerOffsetStore:
-    """The storage that a worker's file names, while no worker runs."""
+    """OffsetStore of the storage in a worker's file, while no worker runs."""
 
     def __init__(
         self, reader: WorkerOffsetReader, kafkas: facts.KafkaClusterPool, clock: UnixClock
@@ -188,7 +189,7 @@ class WorkerOffsetStore:
 
     @property
     def place(self) -> WorkerOffsetReader:
-        """Where offsets are read."""
+        """The reader of the current offsets."""
         return self._place
 
     @property
@@ -197,19 +198,22 @@ class WorkerOffsetStore:
         return self._kafkas
 
     def settings(self, connector: str) -> ConnectorSettings | None:
-        """Its configuration, from the worker's config topic; None where that does not tell."""
+        """Return the settings in the worker's config topic; None if it does not have them."""
         return self._place.settings(connector)
 
     def upstream(self, connector: str) -> str | None:
-        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
         return self._kafkas.upstream(self.settings(connector))
 
     def lock(self, connector: str) -> str:
-        """As what the journal knows the place."""
+        """Return the name in the journal of the storage."""
         return self._place.subject(connector).place
 
     def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
-        """There is nothing to be stopped: it must be provable that nobody runs."""
+        """Return the connector's state, with nothing to stop, or why it cannot be changed.
+
+        It cannot while a worker may be running.
+        """
         settings = self._place.settings(connector)
         if settings is not None and is_sink(settings) and not self._place.pairs(connector):
             right = "its offsets are those of a consumer group: go through Connect, --connect"
@@ -231,7 +235,7 @@ class WorkerOffsetStore:
         present: tuple[PartitionOffset, ...],
         wanted: Collection[TopicPartition],
     ) -> ValidationFacts:
-        """From the worker's config topic, where it has one."""
+        """Gather facts from the worker's config topic, if it has one."""
         return facts.gather_facts(
             connector,
             self._place.settings(connector),
@@ -244,16 +248,16 @@ class WorkerOffsetStore:
     def effect(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
-        """The records, byte for byte."""
+        """Return the step that writes the exact records."""
         if whole:
             return ChangeSteps((self._place.plan_reset(connector),))
         return ChangeSteps((self._place.plan_write(connector, pairs),))
 
     def driver(self, connector: str) -> Driver:
-        """See StorageDriver; it deletes topics as well."""
+        """Build a StorageDriver that also deletes topics."""
         return add_topic_deletion(self._place.driver(connector, self._clock), self._kafkas.clusters)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._place.close()
         self._kafkas.close()

@@ -1,7 +1,7 @@
-"""The Kafka client that the settings of a worker's properties file mean, in librdkafka's words.
+"""Translation of a worker's Kafka client settings from Java to librdkafka.
 
-What cannot be said in librdkafka's words is a mistake that names the
-setting and never its value; nothing here repeats a password.
+A setting without an equivalent is a mistake that names the setting and never its value; nothing
+here repeats a password.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TRANSLATED_SETTINGS: Final = frozenset(
 
 
 class UntranslatableSettings(Exception):
-    """Settings that have no words in librdkafka; `mistakes` names each, with no value."""
+    """Settings without an equivalent in librdkafka; `mistakes` names each, without its value."""
 
     def __init__(self, mistakes: tuple[str, ...]) -> None:
         super().__init__("; ".join(mistakes))
@@ -58,10 +58,10 @@ class UntranslatableSettings(Exception):
 
 
 def resolve_placeholders(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings with what Kafka's own config providers fetch from files (KIP-297).
+    """Return the settings with the values that Kafka's own config providers read from files.
 
-    What others would fetch stays as it is, and so does what is not there: the environment of the
-    worker is not ours.
+    KIP-297 defines the providers. Placeholders of other providers stay, and so do missing values:
+    the worker's environment is not available here.
     """
     names = values_of(settings.get("config.providers", ""))
     classes = {
@@ -86,14 +86,14 @@ def _fetch_value(match: re.Match[str], classes: Mapping[str, str]) -> str:
 
 
 def has_placeholder(value: str) -> bool:
-    """Is it, or a part of it, still to be fetched by a config provider of Java's?"""
+    """Return whether a value still has a placeholder for a config provider."""
     return _PLACEHOLDER.search(value) is not None
 
 
 def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Librdkafka's properties of the client that these un-prefixed settings make in Java.
+    """Translate un-prefixed Java client settings to librdkafka properties.
 
-    Raises Untranslatable with everything that cannot be said.
+    Raises UntranslatableSettings with every setting that has no equivalent.
     """
     mistakes: list[str] = []
     kept = {
@@ -200,7 +200,7 @@ def _translate_sasl(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, s
 
 
 def _parse_login(text: str, module: str) -> tuple[str, str] | None:
-    """(username, password) of a JAAS configuration with one login of this module."""
+    """Return (username, password) of a JAAS configuration with one login of this module."""
     match = _LOGIN.fullmatch(text)
     if match is None or match[1] != module:
         return None
@@ -216,7 +216,7 @@ def _parse_login(text: str, module: str) -> tuple[str, str] | None:
 
 
 def _unquote_value(quoted: str) -> str:
-    """Java takes such a value apart with its StreamTokenizer: C's escapes, inside quotes."""
+    """Unquote a value as Java's StreamTokenizer does: C's escapes, inside quotes."""
     if quoted[0] not in "\"'":
         return quoted
     return unescape(quoted[1:-1])

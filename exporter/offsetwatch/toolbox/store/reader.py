@@ -1,4 +1,4 @@
-"""Where offsets are read: one Connect cluster over REST, or its storage."""
+"""Protocol of readers of offsets: over REST, through Strimzi, or from a worker's storage."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol
 from offsetwatch.remedy.model.plan import PartitionOffset
 
 ReadProgressCallback = Callable[[int, int | None], None]
-"""Called during long reads: records read so far, and how many there are if that is known."""
+"""Called during long reads with the records read so far, and their total; None if unknown."""
 
 
 class HistoricOffset(NamedTuple):
-    """One record of the past (`--from-beginning`): the pair it set, when and where it was written.
+    """A historic record (`--from-beginning`): its pair, and when and where it was written.
 
     at          Unix seconds; None in a file
     """
@@ -25,27 +25,30 @@ class HistoricOffset(NamedTuple):
 
 
 class OffsetReader(Protocol):
-    """Raises ClientError."""
+    """A reader of the offsets of connectors. Raises ClientError."""
 
     @property
     def name(self) -> str:
-        """For people: the Connect cluster's name, `kafka/topic`, or a path."""
+        """The Connect cluster's name, `kafka/topic`, or a path, for users."""
 
     def connectors(self) -> tuple[str, ...]:
-        """Names of all that have offsets here, or are known here, sorted."""
+        """Return the names of all connectors that are known or have offsets here, sorted."""
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
-        """What a task of it would be handed now, in order of the partitions; none for removed."""
+        """Return the offsets that a task would receive now, by partition; without removed ones."""
 
     def notes(self, connector: str) -> tuple[str, ...]:
-        """What is odd about it here, in a sentence each: keys in other bytes, a value that is no
-        offset, a topic of its own that hides the worker's.
+        """Return notes about the connector's offsets, a sentence each.
+
+        They are about keys in other bytes, a value that is no offset, or a dedicated topic that
+        hides the worker's.
         """
 
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """Every record that is still there, in the order of the log. Raises RemoteRefusal where a
-        place has no past to show.
+        """Yield every record that still exists, in log order.
+
+        Raises RemoteRefusal where only current offsets are available.
         """
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

@@ -1,4 +1,4 @@
-"""A Connect cluster over REST, as a place where offsets are read."""
+"""Reader of offsets of a Connect cluster over REST."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNREACHABLE_OVER_REST: Final = (
 
 
 class RestOffsetReader:
-    """See Place. Raises ClientError; ConfigError where the cluster has no address to ask."""
+    """OffsetReader over REST. Raises ClientError; ConfigError if the cluster has no address."""
 
     def __init__(self, connect: Connect) -> None:
         if not connect.worker_urls:
@@ -42,33 +42,35 @@ class RestOffsetReader:
         return self._sight.name
 
     def identity(self) -> str | None:
-        """The id of the Kafka cluster behind it, where its worker tells."""
+        """Return the id of the Kafka cluster, if the worker returns it."""
         return self._sight.root().kafka_cluster_id
 
     def version(self) -> str:
-        """What the worker that answers calls its version."""
+        """Return the version of the worker that answers."""
         return self._sight.root().version
 
     def connectors(self) -> tuple[str, ...]:
-        """Every connector. What a deleted one has left Connect does not show."""
+        """Return every connector. Connect does not show offsets of deleted ones."""
         return tuple(sorted(self._known()))
 
     def connector(self, name: str) -> Connector | None:
-        """Its kind, state and settings, as of the first question; None if there is none."""
+        """Return the connector's kind, state and settings at the first query; None if missing."""
         return self._known().get(name)
 
     def assigned(self, name: str) -> frozenset[TopicPartition] | None:
-        """What the tasks of a MirrorSourceConnector copied when it was first asked; None if it has
-        none, as while it is stopped.
+        """Return what the tasks of a MirrorSourceConnector copied at the first query.
+
+        None if it has no tasks, as while it is stopped.
         """
         if name not in self._assigned:
             self._assigned[name] = self._sight.assigned(name) or None
         return self._assigned[name]
 
     def kind_of(self, class_name: str) -> str | None:
-        """Source or sink: of a class that connectors can be created of, by its full name or as
-        Connect abbreviates it; None if the worker does not have it. Raises MalformedResponse where
-        it may be among the members of the worker's answer that have no class.
+        """Return `source` or `sink` for a connector class, in full or in Connect's short forms.
+
+        None if the worker does not have the class. Raises MalformedResponse where it may be one of
+        the plugins that the worker returns without a class.
         """
         simple = class_name.removesuffix("Connector")
         kinds, odd = self._sight.plugins()
@@ -82,13 +84,14 @@ class RestOffsetReader:
         return None
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
-        """What a task would be handed now. Raises NotFound."""
+        """Return the offsets that a task would receive now. Raises NotFound."""
         return self._sight.pairs(connector)
 
     def notes(self, connector: str) -> tuple[str, ...]:
-        """Partitions that are listed and have no offset: Connect found a key in another order of
-        the fields than that of a HashMap, by which REST looks offsets up, or a value without one,
-        or a dedicated topic hides it.
+        """Explain partitions that are listed without an offset.
+
+        Connect found a key whose fields are not in HashMap order, by which REST finds offsets, or a
+        value without an offset; or a dedicated topic hides the offset.
         """
         lost = [pair.partition for pair in self.pairs(connector) if pair.offset is None]
         if not lost:
@@ -107,7 +110,7 @@ class RestOffsetReader:
         )
 
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """Refused: Connect tells only what holds now."""
+        """Raise RemoteRefusal: Connect returns only current offsets."""
         del connectors
         raise RemoteRefusal(
             self.name,
@@ -115,7 +118,7 @@ class RestOffsetReader:
         )
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._sight.close()
 
     def _known(self) -> dict[str, Connector]:

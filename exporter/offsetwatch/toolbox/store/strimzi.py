@@ -1,8 +1,7 @@
-"""A Connect cluster that Strimzi runs, as a place where offsets are read: through the operator.
+"""Reader of offsets of a Connect cluster that Strimzi runs, through its operator.
 
-To list offsets the operator has to be asked, which takes an annotation of the resource that owns
-the connector (and, where it names no ConfigMap for that, one of ours for as long as it takes).
-Everything else is only read.
+To list offsets, the operator needs an annotation of the resource that owns the connector (and a
+temporary ConfigMap of offsetwatch, if the resource names none). Everything else is only read.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ _MIRROR_CLASS = "org.apache.kafka.connect.mirror."
 
 @dataclass(frozen=True, slots=True)
 class StrimziConnectCluster:
-    """The KafkaConnect or the KafkaMirrorMaker2 whose connectors are meant.
+    """The KafkaConnect or KafkaMirrorMaker2 that runs the connectors.
 
-    lock    as what the journal knows it: the name of the entry under `connect` that is linked to it
+    lock    its name in the journal: the name of the entry under `connect` that is linked to it
     wait_s  for the operator, of one operation
     """
 
@@ -52,7 +51,7 @@ class StrimziConnectCluster:
 
 
 class StrimziOffsetReader:
-    """See Place. Raises ClientError."""
+    """OffsetReader through Strimzi's operator. Raises ClientError."""
 
     def __init__(
         self,
@@ -70,25 +69,26 @@ class StrimziOffsetReader:
 
     @property
     def name(self) -> str:
-        """Namespace and name of the cluster."""
+        """The cluster's namespace and name."""
         return f"{self._site.namespace}/{self._site.name}"
 
     @property
     def lock(self) -> str:
-        """See Site."""
+        """The cluster's name in the journal; see StrimziConnectCluster."""
         return self._site.lock
 
     def connectors(self) -> tuple[str, ...]:
-        """All that have a resource."""
+        """Return the connectors that have a resource."""
         return tuple(sorted(self._listed()))
 
     def seen(self, connector: str) -> ConnectorResource | None:
-        """Its resource as of the first question; None if there is none."""
+        """Return the connector's resource as of the first query; None if there is none."""
         return self._listed().get(connector)
 
     def of_gitops(self, connector: str) -> str | None:
-        """Who puts its resource back to what a repository says, unless a person says not to mind;
-        None if nobody does.
+        """Return the GitOps tool that would revert changes of the connector's resource.
+
+        None if there is none, or with `even_if_gitops`.
         """
         connector_resource = self.seen(connector)
         return (
@@ -98,13 +98,11 @@ class StrimziOffsetReader:
         )
 
     def unmanaged(self) -> str | None:
-        """Why the operator does nothing with connectors' resources here; None if it does."""
+        """Return why the operator ignores connector resources here; None if it does not."""
         return self.cluster().unmanaged
 
     def cluster(self) -> ConnectClusterResource:
-        """The cluster's own resource. Raises ConfigError where it is not to be found, or there are
-        two.
-        """
+        """Return the cluster's resource. Raises ConfigError if there is none, or two."""
         if self._cluster is None:
             found = find_cluster_resources(self._read, self._site.namespace, self._site.name)
             if len(found) != 1:
@@ -124,7 +122,7 @@ class StrimziOffsetReader:
         return f"--strimzi: no KafkaConnect or KafkaMirrorMaker2 {self.name} (there: {has})"
 
     def settings(self, connector: str) -> ConnectorSettings | None:
-        """Its configuration, from its resource."""
+        """Return the connector's configuration from its resource."""
         connector_resource = self.seen(connector)
         if connector_resource is None:
             return None
@@ -143,15 +141,16 @@ class StrimziOffsetReader:
         return parse_connector_settings(connector, config, kind=kind)
 
     def driver(self, connector: str) -> StrimziDriver:
-        """Raises NotFound."""
+        """Build the driver for a connector. Raises NotFound."""
         connector_resource = self.seen(connector)
         if connector_resource is None:
             raise NotFound(self.name, f"no connector {connector}")
         return StrimziDriver(self._access, connector_resource.owner, wait_s=self._site.wait_s)
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
-        """What the operator lists. Raises RemoteRefusal where that takes a change of a resource
-        that a repository owns.
+        """Return the offsets that the operator lists.
+
+        Raises RemoteRefusal where that needs a change of a resource that a GitOps tool owns.
         """
         connector_resource, name = self.seen(connector), self.of_gitops(connector)
         if (
@@ -168,18 +167,18 @@ class StrimziOffsetReader:
         return self.driver(connector).offsets().pairs
 
     def notes(self, connector: str) -> tuple[str, ...]:
-        """Partitions that are listed and have no offset are Connect's to explain."""
+        """Return nothing: only Connect can explain why a listed partition has no offset."""
         del connector
         return ()
 
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """Refused: the operator tells only what holds now."""
+        """Raise RemoteRefusal: the operator lists only current offsets."""
         del connectors
         said = "the operator lists only current offsets; the storage has the past: --worker-config"
         raise RemoteRefusal(self.name, said)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no connection stays open."""
 
     def _listed(self) -> dict[str, ConnectorResource]:
         if self._owners is None:
@@ -191,7 +190,7 @@ class StrimziOffsetReader:
 
 
 def _is_same_class(plugin: Mapping[str, Any], name: str) -> bool:
-    """By its full name or as Connect abbreviates it."""
+    """Return whether a plugin has this class name, in full or in Connect's short forms."""
     known = str(plugin.get("class") or "")
     last = known.rpartition(".")[2]
     return name in {known, last, last.removesuffix("Connector")} and name != ""
@@ -200,7 +199,7 @@ def _is_same_class(plugin: Mapping[str, Any], name: str) -> bool:
 def _build_mirror_config(
     document: Json, connector_resource: ConnectorResource
 ) -> dict[object, object]:
-    """As the operator makes it of the resource, as far as we need it."""
+    """Build the configuration that the operator derives from the resource, as far as needed."""
     spec = document.get("spec") or {}
     clusters = {str(item.get("alias")): item for item in spec.get("clusters") or ()}
     for mirror in spec.get("mirrors") or ():

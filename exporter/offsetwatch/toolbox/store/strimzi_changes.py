@@ -1,7 +1,6 @@
-"""The third way to a connector's offsets: through the resources of Strimzi that own it.
+"""Changes of a connector's offsets through the Strimzi resource that owns it.
 
-Nothing here changes anything but what listing takes: drivers are only
-made.
+Nothing here changes anything, except for listing offsets: drivers are only built.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _FAILED_NOTE: Final = "it has failed: Strimzi before 1.1 does not stop a connect
 
 
 class StrimziOffsetStore:
-    """See Way. `home` is the configured Kafka cluster that the workers use, if that is known."""
+    """OffsetStore through Strimzi. `home` is the workers' configured Kafka cluster, if known."""
 
     def __init__(
         self, reader: StrimziOffsetReader, kafkas: facts.KafkaClusterPool, home: str | None
@@ -36,7 +35,7 @@ class StrimziOffsetStore:
 
     @property
     def place(self) -> StrimziOffsetReader:
-        """Where offsets are read."""
+        """The reader of the current offsets."""
         return self._place
 
     @property
@@ -45,20 +44,20 @@ class StrimziOffsetStore:
         return self._kafkas
 
     def settings(self, connector: str) -> ConnectorSettings | None:
-        """Its configuration, from its resource."""
+        """Return the connector's configuration from its resource."""
         return self._place.settings(connector)
 
     def upstream(self, connector: str) -> str | None:
-        """The cluster that a MirrorSourceConnector copies from; None if that is not known."""
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
         return self._kafkas.upstream(self.settings(connector))
 
     def lock(self, connector: str) -> str:
-        """As what the journal knows the place."""
+        """Return the name in the journal of the connector's cluster."""
         del connector
         return self._place.lock
 
     def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
-        """Its state is to be what its resource says now."""
+        """Return the state that the connector's resource specifies, or why it cannot be changed."""
         connector_resource = self._place.seen(connector)
         if connector_resource is None:
             there = self._place.connectors()
@@ -85,7 +84,7 @@ class StrimziOffsetStore:
     def _problem(
         self, connector: str, connector_resource: ConnectorResource
     ) -> ValidationProblem | None:
-        """Why its resource is not to be changed, or would be in vain."""
+        """Return why its resource must not be changed, or why a change would have no effect."""
         name = self._place.of_gitops(connector)
         if name is not None:
             right = (
@@ -114,7 +113,7 @@ class StrimziOffsetStore:
         present: tuple[PartitionOffset, ...],
         wanted: Collection[TopicPartition],
     ) -> ValidationFacts:
-        """From its resource, and the clusters that the configuration file names."""
+        """Gather facts from its resource, and from the clusters of the configuration file."""
         return facts.gather_facts(
             connector,
             self.settings(connector),
@@ -127,15 +126,15 @@ class StrimziOffsetStore:
     def effect(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
-        """One operation of the operator."""
+        """Return the one step of the operator."""
         del connector
         return ChangeSteps((Reset() if whole else Alter(pairs),))
 
     def driver(self, connector: str) -> Driver:
-        """See StrimziDriver."""
+        """Build a StrimziDriver."""
         return self._place.driver(connector)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._place.close()
         self._kafkas.close()

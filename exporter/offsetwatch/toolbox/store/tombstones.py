@@ -1,9 +1,10 @@
-"""Offsets that Connect cannot remove: of a source with an offsets topic of its own, on a worker
-with exactly-once support, since 3.8.
+"""Direct writes of offsets that Connect cannot remove.
 
-There Connect writes the tombstones to its own topic first, and to the connector's from a callback
-that no longer has a transaction: after 90 s it says 500, half done. So they are written straight to
-the connector's topic while the connector is stopped, under the very bytes of their keys.
+These are offsets of a source with its own offsets topic, on a worker with exactly-once support,
+since 3.8. There Connect writes the tombstones to its own topic first, and to the connector's from a
+callback that no longer has a transaction: after 90 s it returns 500, half done. So they are written
+directly to the connector's topic while the connector is stopped, with the exact bytes of their
+keys.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ class OffsetRecordLog(Protocol):
 
     @property
     def where(self) -> str:
-        """`kafka/topic`."""
+        """The topic as `kafka/topic`."""
 
     def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
-        """(partition -> end, every record)."""
+        """Return (partition -> end, every record)."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class TopicLog:
-    """The real one."""
+    """An OffsetRecordLog in Kafka."""
 
     def __init__(self, kafka: str, properties: Mapping[str, Any], topic: str) -> None:
         self._kafka, self._properties, self._topic = kafka, properties, topic
@@ -58,11 +59,11 @@ class TopicLog:
 
     @property
     def where(self) -> str:
-        """See Log."""
+        """See OffsetRecordLog."""
         return f"{self._kafka}/{self._topic}"
 
     def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
-        """See Log."""
+        """See OffsetRecordLog."""
         ends = read_topic_ends(self._admin, self._topic)
         records = read_whole_topic(
             self._admin,
@@ -73,19 +74,19 @@ class TopicLog:
         return ends.ends, tuple(records)
 
     def close(self) -> None:
-        """See Log."""
+        """See OffsetRecordLog."""
         self._admin.close()
 
 
 class DirectTopicWrites(NamedTuple):
-    """What to do instead of asking Connect; there are no `writes` where Connect can be asked."""
+    """Writes that replace a request to Connect; no `writes` where Connect can do it."""
 
     writes: tuple[Write, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are written to."""
+        """The topics of the writes."""
         return tuple(write.where.rpartition("/")[2] for write in self.writes)
 
 
@@ -100,11 +101,13 @@ def plan_direct_writes(
     whole: bool = False,
     opened: Callable[[str], OffsetRecordLog] | None = None,
 ) -> DirectTopicWrites:
-    """The way for these pairs, and back: what is new would have to be removed again. What goes from
-    the connector's topic goes from the worker's as well, as Connect has it (KIP-875).
+    """Plan direct writes of these pairs; also for new offsets, which an undo would have to remove.
 
-    whole   whatever else the topics have of the connector is to be removed as well
-    opened  gives the log of a topic; for tests
+    Offsets removed from the connector's topic are removed from the worker's as well, as Connect
+    does (KIP-875).
+
+    whole   all other offsets of the connector in the topics are removed as well
+    opened  opens the log of a topic; for tests
     """
     topic = settings.dedicated_offsets_topic
     if topic is None or settings.kind is ConnectorKind.SINK or topic == connect.offsets_topic:
@@ -163,7 +166,7 @@ def _build_direct_writes(writes: Iterable[Write], *notes: str) -> DirectTopicWri
 def _plan_own_topic_write(
     log: OffsetRecordLog, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
 ) -> Write | None:
-    """Return what is written to the connector's topic; None where Connect can be asked."""
+    """Return what is written to the connector's topic; None where Connect can do it."""
     ends, log_records = log.read()
     if not is_transactional(log_records, ends):
         return None
@@ -210,9 +213,11 @@ _OWN_TOPIC_UNREADABLE: Final = (
 
 
 def is_transactional(records: Iterable[LogRecord], ends: Mapping[int, int]) -> bool:
-    """Are offsets written in transactions? Each ends with a marker, which takes an offset and is
-    never read; so no record stands right before the end, or before what we wrote there ourselves.
-    Compaction makes gaps as well, but never at the end of a log.
+    """Return whether offsets are written in transactions.
+
+    Each ends with a marker, which takes an offset and is never read. So no record comes right
+    before the end, or before our own records there. Compaction makes gaps as well, but never at the
+    end of a log.
     """
     last: dict[int, int] = {}
     for record in records:

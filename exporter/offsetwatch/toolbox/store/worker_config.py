@@ -1,4 +1,4 @@
-"""A worker's properties file: where it keeps its offsets, and how its clients reach them.
+"""A worker's properties file: its offset storage, and the settings of its Kafka clients.
 
 Three kinds of process have such a file: a distributed worker, a standalone worker, and a dedicated
 MirrorMaker, whose every flow is a distributed worker on the flow's target (MirrorMakerConfig).
@@ -40,10 +40,10 @@ _TOPIC: Final = "offset.storage.topic"
 
 @dataclass(frozen=True, slots=True)
 class OffsetEnvelopes:
-    """Whether offsets may stand in envelopes, `{"schema":…,"payload":…}`.
+    """Settings that allow offsets to be in envelopes, `{"schema":…,"payload":…}`.
 
-    Workers before 3.0 wrote them where so configured, newer ones ignore these settings (KIP-738):
-    what stands in the topic decides.
+    Workers before 3.0 wrote envelopes if so configured; newer ones ignore these settings (KIP-738).
+    The records in the topic decide.
     """
 
     keys: bool = False
@@ -57,7 +57,7 @@ class DistributedStorage:
     client          librdkafka's properties; None where a configured cluster is to be used
     offsets_topic   the worker's; connectors may have topics of their own (KIP-618)
     group           the group that all its workers are members of
-    flush_s         after so long without a commit a running worker would have written one
+    flush_s         a running worker would have committed within this time
     flow            the aliases of source and target, of a dedicated MirrorMaker
     """
 
@@ -76,7 +76,7 @@ class DistributedStorage:
 class StandaloneStorage:
     """The storage of a standalone worker: a file on this machine.
 
-    urls    where its REST API answers while it runs
+    urls    addresses of its REST API while it runs
     """
 
     path: Path
@@ -88,8 +88,10 @@ class StandaloneStorage:
 def read_worker_config(
     path: Path, *, flow: str | None, translate: bool
 ) -> DistributedStorage | StandaloneStorage:
-    """What the file says. `flow` as `A->B`; without `translate` its client settings are not looked
-    at, because those of a configured cluster are used.
+    """Read the storage from a worker's file. `flow` is `A->B`.
+
+    Without `translate` the file's client settings are ignored, because those of a configured
+    cluster are used.
     """
     settings = _read_settings(path)
     try:
@@ -111,8 +113,9 @@ def read_worker_config(
 
 
 def read_mirror_clusters(path: Path) -> dict[str, Kafka]:
-    """The Kafka clusters that a MirrorMaker's file names, by alias; those that librdkafka cannot be
-    told how to reach are left out, and there are none in a worker's file.
+    """Read the Kafka clusters of a MirrorMaker's file, by alias; a worker's file has none.
+
+    Clusters whose settings have no equivalent in librdkafka are left out.
     """
     settings = _read_settings(path)
     found = {}
@@ -125,7 +128,7 @@ def read_mirror_clusters(path: Path) -> dict[str, Kafka]:
 
 
 def has_flows(path: Path) -> bool:
-    """Is this a MirrorMaker's file, whose flows have storages of their own?"""
+    """Return whether this is a MirrorMaker's file, whose flows have storages of their own."""
     return "clusters" in _read_settings(path)
 
 
@@ -247,7 +250,7 @@ def _select_storage_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _select_flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
-    """The flow asked for, or the only one that is enabled."""
+    """Return the requested flow, or the only one that is enabled."""
     aliases = _parse_aliases(settings)
     flows = {f"{a}->{b}": (a, b) for a, b in permutations(aliases, 2)}
     if wanted is not None:
@@ -291,8 +294,9 @@ def _compute_flush_s(settings: Mapping[str, str]) -> float:
 
 
 def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
-    """Raises for a converter that we cannot read. Long names, as `internal.key.converter` had no
-    aliases that anybody wrote.
+    """Read the envelope settings. Raises for an internal converter that cannot be read.
+
+    Only full class names occur: `internal.key.converter` had no aliases in practice.
     """
     found = []
     mistakes = []

@@ -1,6 +1,4 @@
-"""The storage of a worker as a place where offsets are read, without Connect: named by the worker's
-own properties file. See Place.
-"""
+"""Reader of offsets in a worker's storage without Connect, by its properties file."""
 
 from __future__ import annotations
 
@@ -55,11 +53,11 @@ _STARTED: Final = "started"
 
 @dataclass(slots=True)
 class ConfigTopicContents:
-    """What a config topic says of connectors; secrets never get here.
+    """The connectors in a config topic, without secrets.
 
-    states      what somebody wants them to be
-    fenced      those that exactly-once support has been on for
-    missing     the topic's name, if it is not there
+    states      their requested states
+    fenced      those for which exactly-once support has been on
+    missing     the topic's name, if it does not exist
     """
 
     settings: dict[str, ConnectorSettings] = field(default_factory=dict)
@@ -76,8 +74,9 @@ def open_worker_storage(
     flow: str | None = None,
     progress: ProgressCallback | None = None,
 ) -> WorkerOffsetReader:
-    """The storage that the worker's file names. With `kafka`, the clients are made as that
-    configured cluster says and not as the file does. Raises ConfigError.
+    """Open the storage of a worker's file. Raises ConfigError.
+
+    With `kafka`, clients use the settings of that configured cluster and not the file's.
     """
     found = read_worker_config(path, flow=flow, translate=kafka is None)
     if isinstance(found, StandaloneStorage):
@@ -95,8 +94,9 @@ def open_worker_storage(
 
 
 class WorkerOffsetReader:
-    """See Place; beside it, what a change of this storage needs. Everything is read once, when it
-    is first asked for.
+    """OffsetReader of a worker's storage, which also plans changes of it.
+
+    Everything is read once, at the first query.
     """
 
     def __init__(
@@ -111,38 +111,40 @@ class WorkerOffsetReader:
 
     @property
     def name(self) -> str:
-        """`kafka/topic` of the worker's topic, or the path of a file."""
+        """The worker's topic as `kafka/topic`, or the path of a file."""
         return self._site.storage(None).where
 
     @property
     def flow(self) -> tuple[str, str] | None:
-        """Source and target alias, of a dedicated MirrorMaker."""
+        """The source and target alias of a dedicated MirrorMaker."""
         return self._site.flow
 
     def identity(self) -> str | None:
-        """The id of the Kafka cluster; None of a file."""
+        """Return the id of the Kafka cluster; None for a file."""
         return self._site.storage(None).identity()
 
     def connectors(self) -> tuple[str, ...]:
-        """Those that have offsets here, and source connectors that are configured."""
+        """Return connectors that have offsets here, and source connectors that are configured."""
         known = self._site.known()
         found = set(list_connectors(self._of(None)))
         found |= {name for name, connector in known.settings.items() if not is_sink(connector)}
         return tuple(sorted(found))
 
     def knows(self, connector: str) -> bool:
-        """Has it ever had an offset here, as far as can still be read, or is it configured?"""
+        """Return whether the connector is configured or has an offset record that still exists."""
         configured = connector in self._site.known().settings
         return configured or connector in self._of(connector).by_connector
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
-        """What a task of it would be handed now; where it has a topic of its own, from there alone
-        (KIP-618 promises more than any version of Connect does).
+        """Return the offsets that a task would receive now.
+
+        If the connector has its own topic, they are from there alone (KIP-618 promises more than
+        any version of Connect does).
         """
         return list_pairs(self._of(connector), connector)
 
     def notes(self, connector: str) -> tuple[str, ...]:
-        """What is odd about it, and a topic of its own that hides the worker's."""
+        """Return notes about its offsets, including a dedicated topic that hides the worker's."""
         contents = self._of(connector)
         found = list_notes(contents, connector)
         missing = self._site.known().missing
@@ -164,23 +166,23 @@ class WorkerOffsetReader:
         return found
 
     def settings(self, connector: str) -> ConnectorSettings | None:
-        """Its configuration, as far as we keep any; None where nothing tells, as of a standalone
-        worker.
+        """Return the settings that offsetwatch retains; None if they are unknown.
+
+        A standalone worker's are unknown.
         """
         return self._site.known().settings.get(connector)
 
     def state(self, connector: str) -> str | None:
-        """What it will be when its workers are back: started, paused, stopped; None where nothing
-        tells.
-        """
+        """Return the state after its workers restart: started, paused, stopped; None if unknown."""
         known = self._site.known()
         if connector not in known.settings:
             return None
         return known.states.get(connector, _STARTED)
 
     def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """The worker's topic, then those of connectors that have one. Raises RemoteRefusal of a
-        file.
+        """Yield the records of the worker's topic, then of connectors' own topics.
+
+        Raises RemoteRefusal for a file.
         """
         site = self._site
         if isinstance(site, _StandaloneWorkerStorage):
@@ -200,18 +202,20 @@ class WorkerOffsetReader:
                         yield record
 
     def busy(self, connector: str | None = None) -> tuple[str, ...]:
-        """What speaks for somebody who would write over what we write; before a change it must be
-        nothing. Raises AccessDenied where nobody tells.
+        """Return evidence of processes that might overwrite our records.
+
+        It must be empty before a change. Raises AccessDenied where it cannot be read.
         """
         return self._storage(connector).busy()
 
     def driver(self, connector: str, clock: UnixClock) -> StorageDriver:
-        """Carries plans for this connector out."""
+        """Build the driver for this connector."""
         return StorageDriver(self._storage(connector), connector, clock)
 
     def subject(self, connector: str) -> PlanSubject:
-        """What a plan says of itself. The place is the same under whatever name the cluster is
-        configured, as the lock goes by it.
+        """Build the subject of a plan.
+
+        Its place does not depend on the cluster's configured name, because the lock uses it.
         """
         storage = self._storage(connector)
         identity = storage.identity()
@@ -224,14 +228,15 @@ class WorkerOffsetReader:
         )
 
     def plan_write(self, connector: str, wanted: tuple[PartitionOffset, ...]) -> Write:
-        """The step after which these partitions have these offsets; without records if they have
-        them already. Raises RemoteRefusal.
+        """Plan the write that gives these partitions these offsets. Raises RemoteRefusal.
+
+        It has no records if the partitions have them already.
         """
         records = build_set_records(self._to_write(connector), connector, wanted)
         return Write(where=self._storage(connector).where, records=records, pairs=wanted)
 
     def plan_reset(self, connector: str) -> Write:
-        """The step after which nothing stands under the connector's name."""
+        """Plan the write that removes all offsets of the connector."""
         contents = self._to_write(connector)
         gone = tuple(
             PartitionOffset(pair.partition, None) for pair in list_pairs(contents, connector)
@@ -262,7 +267,7 @@ class WorkerOffsetReader:
         return contents
 
     def _of(self, connector: str | None) -> OffsetStoreContents:
-        """What the storage of a connector, or of all others, holds."""
+        """Return the contents of a connector's storage; with None, of the worker's."""
         storage = self._storage(connector)
         if storage.where not in self._contents:
             try:
@@ -284,7 +289,7 @@ def plan_write(
 
 
 class _StandaloneWorkerStorage:
-    """One file for all connectors; who they are stands in files of their own, unknown to us."""
+    """The file of a standalone worker; its connectors' configurations are in unknown files."""
 
     flow: tuple[str, str] | None = None
 
@@ -313,7 +318,7 @@ class _StandaloneWorkerStorage:
 
 
 class _DistributedWorkerStorage:
-    """The worker's topic, and those that connectors have of their own."""
+    """The worker's topic, and the connectors' own topics."""
 
     def __init__(
         self,
@@ -348,8 +353,9 @@ class _DistributedWorkerStorage:
         return self._storages[topic]
 
     def topic(self, connector: str) -> str:
-        """Where this connector's offsets are. Raises RemoteRefusal where that is on another
-        cluster.
+        """Return the topic of this connector's offsets. Raises RemoteRefusal if it is elsewhere.
+
+        It is elsewhere if it is on another Kafka cluster.
         """
         known = self.known()
         settings = known.settings.get(connector)
@@ -367,7 +373,7 @@ class _DistributedWorkerStorage:
         return self._worker.offsets_topic if own is None else own
 
     def known(self) -> ConfigTopicContents:
-        """As of the first question."""
+        """Return the config topic's contents as of the first query."""
         if self._known is None:
             found = ConfigTopicContents()
             try:
@@ -401,14 +407,14 @@ def _apply_config_record(
 
 
 def is_sink(settings: ConnectorSettings) -> bool:
-    """The config topic does not tell; their classes do, as they are named."""
+    """Return whether the class name is a sink's: the config topic does not have the kind."""
     return "Sink" in settings.class_name.rpartition(".")[2]
 
 
 def _read_past_offsets(
     storage: Storage, progress: ProgressCallback | None
 ) -> Iterator[HistoricOffset]:
-    """Every record under a key that a task may have looked up."""
+    """Yield every record under a key that a task may have looked up."""
     assert isinstance(storage, TopicStorage)
     for record in storage.history(progress):
         key = decode_key(record.key)
@@ -424,7 +430,10 @@ def _read_past_offsets(
 
 
 def _is_task_key(key: SourceKey, raw: bytes | None) -> bool:
-    """In an envelope or not: what counted at the time is not known."""
+    """Return whether a task may look up this key, in an envelope or not.
+
+    Whether envelopes were in use when it was written is unknown.
+    """
     if key.is_spelling:
         return True
     wanted = build_connect_key_from_json(key.connector, key.identity)

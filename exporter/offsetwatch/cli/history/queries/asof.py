@@ -1,7 +1,7 @@
-"""`history as-of`: source offsets as they were, as KIP-199 JSON, as a PATCH body or as a table.
+"""The verb `history as-of`: past source offsets as KIP-199 JSON, a PATCH body or a table.
 
-The answer goes to standard output and everything there is to say about it to standard error, so
-that the output can be piped into whatever sets offsets. Exit code 1 if anything is missing from it.
+The answer goes to standard output and all notes about it to standard error, so that the output can
+be piped into a command that sets offsets. Exit code 1 if anything is missing from it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ except ImportError as exc:  # the extra
 
 @dataclass(frozen=True, slots=True)
 class AsOfOptions:
-    """The options, as they were given."""
+    """The options of `history as-of` as they were given."""
 
     config_path: Path
     moment: str
@@ -52,7 +52,7 @@ class AsOfOptions:
 
 
 def print_as_of(options: AsOfOptions) -> int:
-    """Answer on standard output; the exit code."""
+    """Print the offsets on standard output and return the exit code."""
     loaded = config.load(options.config_path)
     if options.form == "patch" and options.connector is None:
         raise ConfigError(("--format patch: a body is for one connector; name it: --connector",))
@@ -91,8 +91,9 @@ def print_as_of(options: AsOfOptions) -> int:
 def build_restoring_patch(
     loaded: config.Config, moment: str, connect_cluster: str, connector: str
 ) -> bytes | None:
-    """The PATCH body that brings one connector back, or None where the tables cannot tell all of
-    it; why is said on standard error.
+    """Return the PATCH body that restores one connector's offsets of a moment.
+
+    None if the tables do not have all of them; the reason is printed on standard error.
     """
     event_time = parse_time(moment, SystemClock().now(), "--to")
     question = asof.AsOfQuery(
@@ -114,7 +115,7 @@ def build_restoring_patch(
 
 
 def build_kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
-    """What a task would have been handed. What was forgotten is not in it."""
+    """Return the offsets that a task would have received, without those that were removed."""
     return [
         build_offset_entry(
             entry.source_partition, entry.source_offset, _find_raw_key(of.connector, entry)
@@ -127,10 +128,11 @@ def build_kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
 def build_patch(
     of: asof.ConnectorOffsets, now: Mapping[str, str | None]
 ) -> dict[str, list[dict[str, msgspec.Raw]]]:
-    """The body that brings the connector back (KIP-875; it must be stopped).
+    """Return the PATCH body that restores the connector's offsets (KIP-875; it must be stopped).
 
-    A PATCH leaves alone what it does not name. So a source partition that has an offset `now`, and
-    had none then, is in it with null; else it would stay ahead of the others.
+    A PATCH does not change partitions that it does not name. So a source partition that has an
+    offset `now` and had none then is included with null; otherwise it would stay ahead of the
+    others.
     """
     pairs = [
         build_offset_entry(name, offset)
@@ -159,7 +161,7 @@ def _index_offsets(entries: tuple[asof.AsOfOffset, ...]) -> dict[str, str | None
 
 
 def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
-    """Say on standard error what the answer is worth. False if something is missing from it."""
+    """Print on standard error what limits the answer; return whether nothing is missing from it."""
     if answer.at > max(answer.read_at, answer.newest_at):
         output.print_error(
             f"{answer.connect_cluster} was last read at {asof.format_iso(answer.read_at)}, "
@@ -214,7 +216,7 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
 
 
 def _find_raw_key(connector: str, entry: asof.AsOfOffset) -> str | None:
-    """Return the raw key that its task looked up; None where it is the one that REST looks up."""
+    """Return the raw key that the task looked up; None if REST looks up the same."""
     looked_up = build_connect_key_from_json(connector, entry.source_partition)
     return None if entry.raw_key == looked_up else entry.raw_key.decode()
 
@@ -226,7 +228,7 @@ def _list_undecodable(offsets: asof.ConnectorOffsets) -> Iterator[asof.AsOfOffse
 def _read_current_offsets(
     of: asof.ConnectorOffsets, connect_cluster: str, loaded: config.Config
 ) -> dict[str, str | None]:
-    """What Connect would hand out now; where it cannot be asked, the newest in the tables."""
+    """Return the offsets that Connect has now; if it does not answer, the newest of the tables."""
     in_tables: dict[str, str | None] = dict(_index_offsets(of.now))
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
@@ -287,8 +289,9 @@ def _print_diff(answer: asof.AsOfResult, loaded: config.Config) -> None:
 
 
 def _read_class_name(connector: str, connect_cluster: str, loaded: config.Config) -> str:
-    """Return its class as Connect tells it, "" where it cannot be asked: then nobody knows what its
-    offsets mean, and only that they changed is told.
+    """Return the connector's class from Connect; "" if it cannot be asked.
+
+    Without a class the meaning of the offsets is unknown, and only a change is reported.
     """
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
@@ -298,7 +301,7 @@ def _read_class_name(connector: str, connect_cluster: str, loaded: config.Config
 
 
 def _describe_change(dialect: str, before: str | None, after: str | None) -> str:
-    """What the later offset is to the earlier one, as far as the connector keeps an order."""
+    """Return how the later offset relates to the earlier one, if the connector has an order."""
     if before is None:
         return "new"
     if after is None:

@@ -1,7 +1,7 @@
-"""`history report`: what moving groups to the target of a flow would have met, over a past window.
+"""The verb `history report`: the cost of a failover to a flow's target over a past window.
 
-The summary goes to standard output, what there is to say about it to standard error, and all of it
-into a page and a Parquet file if they are asked for. Exit code 1 if nothing at all is known.
+The summary goes to standard output, notes to standard error, and all of it to an HTML page and a
+Parquet file if requested. Exit code 1 if nothing is known.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ except ImportError as exc:  # the extra
 
 @dataclass(frozen=True, slots=True)
 class FailoverReportOptions:
-    """The options, as they were given."""
+    """The options of `history report` as they were given."""
 
     config_path: Path
     flow: str
@@ -59,7 +59,7 @@ class FailoverReportOptions:
 
 
 def print_report(options: FailoverReportOptions) -> int:
-    """Answer on standard output; the exit code."""
+    """Print the report on standard output and return the exit code."""
     loaded = config.load(options.config_path)
     now = SystemClock().now()
     since = parse_time(options.since, now, "--from")

@@ -1,7 +1,7 @@
-"""`history timeline`: what happened to one connector, as a table or as JSON.
+"""The verb `history timeline`: events of one connector, as a table or as JSON.
 
-Events go to standard output, what is missing from them to standard error. Exit code 1 if nothing is
-known of the connector.
+Events go to standard output, and what is missing from them to standard error. Exit code 1 if
+nothing is known of the connector.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ except ImportError as exc:  # the extra
 
 @dataclass(frozen=True, slots=True)
 class TimelineOptions:
-    """The options, as they were given."""
+    """The options of `history timeline` as they were given."""
 
     config_path: Path
     connector: str
@@ -81,7 +81,7 @@ class TimelineOptions:
 
 
 def print_timeline(options: TimelineOptions) -> int:
-    """Answer on standard output; the exit code."""
+    """Print the events on standard output and return the exit code."""
     loaded = config.load(options.config_path)
     now = SystemClock().now()
     since = parse_time(options.since, now, "--since")
@@ -122,7 +122,7 @@ def _build_event_document(event: Event) -> dict[str, object]:
 
 
 def _read_journal_events(folder: Path, cluster: str, query: TimelineQuery) -> Iterator[Event]:
-    """Plans and incidents of the connector. A journal that is not there is not made."""
+    """Yield the connector's plans and incidents. A journal that does not exist is not created."""
     if not (folder / FILE_NAME).exists():
         return
     with closing(Journal(folder)) as journal:
@@ -143,7 +143,10 @@ def _read_journal_events(folder: Path, cluster: str, query: TimelineQuery) -> It
 
 
 def _collect_ids(entry: JournalEntry, cluster: str, connector: str) -> set[str]:
-    """What later records call a plan or an incident of this connector by; empty if it is none."""
+    """Return the plan id or incident of an entry of this connector; empty for others.
+
+    Later records refer to the plan or incident by it.
+    """
     match entry.record:
         case PlanOpened(plan=plan) | PlanProposed(plan=plan):
             mine = (plan.subject.place, plan.subject.connector) == (cluster, connector)

@@ -1,6 +1,4 @@
-"""Rules 27 to 31: what Connect's REST API leaves out, or says otherwise than its topics. Registered
-in registry.py.
-"""
+"""Rules 27 to 31: answers of Connect's REST API that are incomplete or contradict its topics."""
 
 from __future__ import annotations
 

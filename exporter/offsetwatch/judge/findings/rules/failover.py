@@ -1,4 +1,4 @@
-"""Rule 21: what a failover rests on and nobody looks at before one."""
+"""Rule 21: checkpoints that are stale, which a failover would rely on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules 22, 23 and 32: what keeps us, and Connect, from seeing, and what metrics lack."""
+"""Rules 22, 23 and 32: hanging transactions, unavailable inputs, and series left out of metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules 15 to 20: offsets that do not mean what they seem to, and the topics they are in."""
+"""Rules 15 to 20: offsets that are misleading or unusable, and Connect's internal topics."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What can be found wrong: numbered rules over one judged snapshot, each a small function that
-yields findings.
+"""Registry of the numbered rules of findings, and which findings explain others.
 
-A rule says what is wrong at `seen.now` and gives that moment as `since`. Many partitions of one
-connector with the same trouble are one finding.
+A rule is a small function over one judged snapshot that yields findings. It reports what is wrong
+at `RuleContext.now` and sets `since` to that moment. Many partitions of one connector with the same
+trouble are one finding.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Rules 10 to 14 and 24 to 26: what MirrorMaker 2 has lost, is about to lose, copies again, or has
-still to copy.
-"""
+"""Rules 10 to 14 and 24 to 26: records that MirrorMaker 2 lost, copies again, or has not copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a class of exceptions says of a failure: the tables that classification reads.
+"""Tables of exception classes, for classification: what each class says of a failure.
 
 A name said in full wins over a beginning, the longer beginning over the shorter one, and both over
 an ending. Every kind of rule may forbid; only a name in full may allow.
@@ -47,7 +47,7 @@ _FRAME_PREFIXES: Final = tuple(begins for begins, _ in PLACES)  # most calls are
 
 
 def find_meaning(name: str) -> ThrowableMeaning | None:
-    """What the class says; None if nobody has read it."""
+    """Return the meaning of a class; None if no rule has it."""
     whole = _EXACT_NAMES.get(name)
     if whole is not None:
         return whole
@@ -61,7 +61,7 @@ def find_meaning(name: str) -> ThrowableMeaning | None:
 
 
 def find_frame_veto(place: str) -> FailureKind | None:
-    """What a call forbids, `package.Class.method`."""
+    """Return the kind by which a call, `package.Class.method`, forbids a skip; None if none."""
     if not place.startswith(_FRAME_PREFIXES):
         return None
     return next(kind for begins, kind in PLACES if place.startswith(begins))

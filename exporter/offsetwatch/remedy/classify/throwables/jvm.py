@@ -1,4 +1,4 @@
-"""What the exceptions of the JDK and of JDBC say."""
+"""Meanings of exceptions of the JDK and of JDBC."""
 
 from __future__ import annotations
 

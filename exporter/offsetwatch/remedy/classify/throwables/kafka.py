@@ -1,7 +1,7 @@
-"""What the exceptions of Kafka's clients and of Connect itself say.
+"""Meanings of exceptions of Kafka's clients and of Connect.
 
-All of org.apache.kafka.common.errors of 4.3.1 are here by name, and those that earlier releases
-had: a class that a later release adds is unknown until somebody has read it.
+All classes of org.apache.kafka.common.errors of 4.3.1 are here by name, and those of earlier
+releases. A class that a later release adds is unknown until it is added here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a failure can be, and what one class of exceptions can say of it."""
+"""Kinds of failure, and rules for the meaning of exception classes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 
 class FailureKind(StrEnum):
-    """What a failure is. The first six may be one record's doing; each of the others forbids to
-    take a record for the cause.
+    """The kind of a failure.
+
+    One record may cause any of the first six; each of the others forbids blaming a record.
     """
 
     DESERIALIZATION = "deserialization"
@@ -40,12 +41,12 @@ SKIPPABLE: Final = frozenset(
 
 
 class ThrowableHint(Enum):
-    """What a class that forbids nothing says; what comes of it depends on where it was thrown.
+    """The meaning of a class that forbids nothing; its effect depends on the stage that threw it.
 
-    WRAPS    nothing: it may hold anything. Only classes that always have frames: without them, a
-             message could make up all that follows it.
+    WRAPS    nothing: it may have any cause. Only classes that always have frames: without them, a
+             message could forge all that follows it.
     VALUE    the record's content does not fit
-    CODE     a mistake in a program that a record can set off
+    CODE     a bug in a program that a record can trigger
     SCHEMA   the record's schema does not fit
     SIZE     the record is too large for Kafka
     CORRUPT  the bytes in Kafka's log are broken
@@ -63,10 +64,10 @@ ThrowableMeaning = FailureKind | ThrowableHint
 
 
 class ThrowableRule(NamedTuple):
-    """Classes that say the same, and why they do.
+    """Classes with the same meaning, and the reason for it.
 
-    names   `package.Class`; what begins with these letters if it ends in `*`, what ends with these
-            if it begins with `*`. Only what forbids may be named by a part.
+    names   `package.Class`; a trailing `*` matches by prefix, a leading `*` by suffix. Only rules
+            that forbid may use `*`.
     """
 
     word: ThrowableMeaning
@@ -75,5 +76,5 @@ class ThrowableRule(NamedTuple):
 
 
 def build_rule(word: ThrowableMeaning, why: str, package: str, names: str) -> ThrowableRule:
-    """`names` are of `package` and stand with spaces between them; `package` may be empty."""
+    """Build a rule from space-separated names with the prefix `package`, which may be empty."""
     return ThrowableRule(word, why, tuple(package + name for name in names.split()))

@@ -1,7 +1,7 @@
-"""What calls say, whatever the exception was: by the beginning of `package.Class.method`.
+"""Kinds of failure by the beginning of a call in the trace, `package.Class.method`.
 
-A call can only forbid. That a socket was read is no proof that it failed, but it is reason enough
-not to blame a record.
+A call can only forbid a skip. Reading from a socket is no proof that the socket failed, but it is
+reason enough not to blame a record.
 """
 
 from __future__ import annotations

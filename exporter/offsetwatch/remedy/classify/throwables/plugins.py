@@ -1,8 +1,8 @@
-"""What the exceptions of converters, transforms, connectors and the libraries below them say.
+"""Meanings of exceptions of converters, transforms, connectors and their libraries.
 
-A class that is not here is unknown, and that forbids. What a sink throws for a record that it does
-not want is not decided here but in configuration (sink_data): what is known of it below is what no
-configuration can turn into a record's fault.
+A class that is missing here is unknown, which forbids a skip. Which exceptions a sink throws for a
+bad record is configured (sink_data); the classes of sinks below are those that no configuration may
+attribute to a record.
 """
 
 from __future__ import annotations

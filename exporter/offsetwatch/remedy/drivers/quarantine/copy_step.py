@@ -1,6 +1,4 @@
-"""The step that copies a record to quarantine before it is skipped, for every driver. Wrapped
-around a driver by whoever has the plan carried out.
-"""
+"""Step that copies a record to quarantine before it is skipped. It wraps another driver."""
 
 from __future__ import annotations
 
@@ -38,30 +36,33 @@ _BYTES_MAX: Final = 1  # the record itself, however large, and nothing else
 
 
 class QuarantineSource(Protocol):
-    """The cluster that the record lies on. Every call may raise ClientError."""
+    """The cluster that has the record. Every call may raise ClientError."""
 
     def cluster_id(self) -> str | None:
-        """By which it is known whatever it is called."""
+        """Return the cluster's id, which does not depend on its configured name."""
         ...
 
     def topic_id(self, topic: str) -> str | None:
-        """None where the broker knows no ids. Raises NotFound."""
+        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
         ...
 
     def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
-        """The record at `start`, if there is one before `until`. Raises IncompleteRead where that
-        was not read in time.
+        """Read the record at `start`, if there is one before `until`.
+
+        Raises IncompleteRead if it was not read in time.
         """
         ...
 
     def close(self) -> None:
-        """Leave."""
+        """Close connections."""
         ...
 
 
 class KafkaSource:
-    """A real one. Records are read as they are: what is wanted is known by its hash, and one that
-    is to be skipped because its batch is corrupt has no right checksum.
+    """A QuarantineSource by Kafka clients, which reads without checking checksums.
+
+    The record is verified by its hash, and one that is skipped because its batch is corrupt has no
+    valid checksum.
     """
 
     def __init__(self, kafka: str, cluster: Kafka) -> None:
@@ -71,27 +72,27 @@ class KafkaSource:
         self._reader = RecordReader(kafka, properties, committed=False, check_crcs=False)
 
     def cluster_id(self) -> str | None:
-        """See Source."""
+        """See QuarantineSource."""
         return self._admin.cluster().cluster_id
 
     def topic_id(self, topic: str) -> str | None:
-        """See Source."""
+        """See QuarantineSource."""
         return self._admin.topic_id_now(topic)
 
     def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
-        """See Source."""
+        """See QuarantineSource."""
         return self._reader.window(
             partition, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
         )
 
     def close(self) -> None:
-        """See Source."""
+        """See QuarantineSource."""
         self._reader.close()
         self._admin.close()
 
 
 class RecordCopier:
-    """Looks at `Copy` and carries it out, for one plan. Keeps nothing between calls."""
+    """Inspections and executions of `Copy`, for one plan. Keeps nothing between calls."""
 
     def __init__(
         self,
@@ -99,16 +100,18 @@ class RecordCopier:
         quarantine: QuarantineStore,
         about: QuarantineContext,
     ) -> None:
-        """`opened` gives a Kafka cluster of the configuration; `about` is of the plan, and is made
-        whole by its steps (see about_of).
+        """Take the opener of configured Kafka clusters by name, and the plan's context.
+
+        build_copy_context builds `about`; each step completes it.
         """
         self._opened = opened
         self._quarantine = quarantine
         self._about = about
 
     def look(self, step: Copy) -> StepInspection:
-        """Done if there is a copy, read again now, and ready if the record is where it should be.
-        Impossible if it is not there any more: retention and compaction ask nobody.
+        """Inspect the copy: DONE if there is one, read back now; READY if the record is there.
+
+        IMPOSSIBLE if the record is gone, by retention or compaction.
         """
         try:
             receipt = self._quarantine.find(step.skip_key, step.sha256)
@@ -125,7 +128,7 @@ class RecordCopier:
         )
 
     def carry_out(self, step: Copy) -> Outcome:
-        """Copy what is there, if it is what was to be copied. An ack is a receipt."""
+        """Copy the record, if it is the planned one. An ACK includes a receipt."""
         with closing(self._opened(step.record.kafka)) as source:
             found = _read_planned_record(source, step)
             if isinstance(found, StepInspection):
@@ -147,7 +150,7 @@ class RecordCopier:
 
 
 def _read_planned_record(source: QuarantineSource, step: Copy) -> RawRecord | StepInspection:
-    """The record that was to be copied, or why it is not."""
+    """Read the planned record, or return why it is not the planned one."""
     location = step.record
     name = _format_record(location)
     try:
@@ -197,7 +200,7 @@ def _format_record(location: RecordLocation) -> str:
 def build_copy_context(
     plan: Plan, *, stage: str | None = None, exception: str | None = None
 ) -> QuarantineContext:
-    """What is told of every copy that a plan makes. See classify.Failure."""
+    """Build the context of every copy of a plan; `stage` and `exception` as in classify.Failure."""
     return QuarantineContext(
         skip_key="",
         plan_id=plan.plan_id,
@@ -211,7 +214,7 @@ def build_copy_context(
 
 
 class RecordCopyDriver:
-    """A driver that can copy records beside what it could before."""
+    """A driver that can also copy records."""
 
     def __init__(self, driver: Driver, copies: RecordCopier) -> None:
         self._driver = driver
@@ -244,7 +247,7 @@ def add_record_copies(
     quarantine: QuarantineStore,
     about: QuarantineContext,
 ) -> RecordCopyDriver:
-    """`clusters`: those that a plan may name."""
+    """Wrap a driver with record copies. `clusters` are those that a plan may name."""
 
     def opened(kafka: str) -> KafkaSource:
         if kafka not in clusters:

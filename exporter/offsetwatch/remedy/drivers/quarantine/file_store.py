@@ -1,8 +1,8 @@
-"""Copies of records as files of the state directory: where there is no topic for them, or one that
-does not take them, because they are too large.
+"""Copies of records as files in the state directory.
 
-A file is on the disk, in one piece, with its name, and read back, before its receipt is given. Its
-name says what it holds; none is ever overwritten.
+Files are used where no topic is configured, or where a record is too large for the topic. Before a
+receipt is given, the file is on the disk, complete, under its name, and has been read back. Its
+name is derived from its content; no file is ever overwritten.
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ _NAMES_MAX: Final = 100  # of one record: each but the last is damaged
 
 
 class FileQuarantine:
-    """A Quarantine. Calls raise OSError where the disk fails: there is no receipt then, and nothing
-    is left behind.
+    """A QuarantineStore in files.
+
+    Calls raise OSError where the disk fails: there is no receipt then, and no file remains.
     """
 
     def __init__(self, folder: Path, clock: UnixClock) -> None:
-        """`folder`: the state directory."""
+        """Take `folder`, which is the state directory."""
         self._home = folder / FOLDER
         self._clock = clock
 
     @property
     def name(self) -> str:
-        """See Quarantine."""
+        """See QuarantineStore."""
         return str(self._home)
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        """See Quarantine."""
+        """See QuarantineStore."""
         receipts = [
             found
             for path in self._paths(compute_key_id(skip_key))
@@ -64,7 +65,7 @@ class FileQuarantine:
         return max(receipts, key=lambda receipt: receipt.at, default=None)
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
-        """See Quarantine."""
+        """See QuarantineStore."""
         sha256 = record.sha256
         found = self.find(about.skip_key, sha256)
         if found is not None:
@@ -80,7 +81,7 @@ class FileQuarantine:
         return receipt
 
     def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
-        """All copies, by their names, each with the record if it is sound."""
+        """Yield all copies by name, each with its record; None if the copy is damaged."""
         for path in self._paths(""):
             told, whole = _read_head(path), read_copy(path)
             if isinstance(told, DamagedCopy):
@@ -121,8 +122,9 @@ class FileQuarantine:
         return path
 
     def _linked(self, fresh: Path, stem: str) -> Path:
-        """Give it its name: a link, because a rename would overwrite. What has the name already was
-        looked at, and is damaged.
+        """Link the file to its name: a rename would overwrite an existing file.
+
+        An existing file of the name was read before, and is damaged.
         """
         for number in range(_NAMES_MAX):
             path = self._home / (f"{stem}-{number}{SUFFIX}" if number else f"{stem}{SUFFIX}")
@@ -133,7 +135,7 @@ class FileQuarantine:
 
 
 def read_copy(path: Path) -> QuarantinedRecord | DamagedCopy:
-    """What a file holds."""
+    """Read the copy in a file."""
     try:
         with path.open("rb") as lines:
             return parse_file_lines(lines)
@@ -142,8 +144,9 @@ def read_copy(path: Path) -> QuarantinedRecord | DamagedCopy:
 
 
 def write_copy(path: Path, record: RawRecord, about: QuarantineContext, moment: float) -> None:
-    """A file of the same form, wherever somebody wants it; for them alone to read. Raises OSError,
-    FileExistsError among others.
+    """Write a copy of the same format to a path, readable by its owner only.
+
+    Raises OSError, including FileExistsError.
     """
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
@@ -159,7 +162,7 @@ def _read_head(path: Path) -> QuarantineFileHead | DamagedCopy:
 
 
 def _read_receipt(path: Path, skip_key: str, sha256: str | None) -> Receipt | None:
-    """Of a file that holds what its name says, read whole; None for any other."""
+    """Return the receipt of a sound file that has this skip key and hash; None for any other."""
     told = _read_head(path)
     if isinstance(told, DamagedCopy) or told.about.skip_key != skip_key:
         return None

@@ -1,8 +1,7 @@
-"""Writing a quarantined record back: to the topic it came from, or to another. A person asks for
-it; nothing does it by itself.
+"""Replay of a quarantined record to its topic or to another. Only an operator requests it.
 
-What would be lost on the way, or mean more than it seems to, is said before. What was written is
-read again and compared.
+What would be lost or could mislead is reported before the write. The written record is read back
+and compared.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class RecordReplayTarget:
-    """The Kafka cluster that it is written to; each opens what it says."""
+    """The Kafka cluster that receives the record; `reader` and `writer` open clients."""
 
     kafka: str
     reader: Callable[[], AbstractContextManager[RecordWindowReader]]
@@ -40,10 +39,10 @@ class RecordReplayTarget:
 
 @dataclass(frozen=True, slots=True)
 class RecordReplayRequest:
-    """Where a record is to go.
+    """A request to replay a record.
 
-    topic           None for the one that it came from
-    keep_timestamp  whether it has its own again, or that of now
+    topic           None for its original topic
+    keep_timestamp  whether it keeps its own timestamp or gets the current one
     """
 
     found: QuarantinedRecord
@@ -53,10 +52,10 @@ class RecordReplayRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecordReplay:
-    """What is to be written, and what there is to say of it before.
+    """The record to write, with the problems and notes to report first.
 
     outgoing    None if there is a problem
-    exact       whether its timestamp is to come back too
+    exact       whether the timestamp has to be identical too
     """
 
     where: str
@@ -67,7 +66,7 @@ class PreparedRecordReplay:
 
 
 def build_replay_target(kafka: str, cluster: Kafka) -> RecordReplayTarget:
-    """A real one."""
+    """Build the target for a configured Kafka cluster."""
     properties = cluster.client_properties()
     return RecordReplayTarget(
         kafka,
@@ -79,7 +78,7 @@ def build_replay_target(kafka: str, cluster: Kafka) -> RecordReplayTarget:
 def prepare_replay(
     target: RecordReplayTarget, request: RecordReplayRequest, now: float
 ) -> PreparedRecordReplay:
-    """Look at the topic; nothing is written. Raises ClientError."""
+    """Check the topic and prepare the record; nothing is written. Raises ClientError."""
     record = request.found.record
     topic = record.topic if request.topic is None else request.topic
     with closing(target.writer()) as writer:
@@ -148,10 +147,10 @@ def _describe_timestamp(
 
 
 def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) -> int:
-    """Write it, read it back and compare; the offset it was given.
+    """Write the record, read it back and compare; return its new offset.
 
     Raises SizeLimitExceeded and RemoteRefusal where it was not written, ResponseTimeout where it
-    may have been, and MalformedResponse where it was, and is not what was sent.
+    may have been, and MalformedResponse where it was written and differs from the original.
     """
     outgoing = prepared.outgoing
     assert outgoing is not None

@@ -1,6 +1,4 @@
-"""Where copies of records are kept, as the configuration says: the topic, and files beside it for
-what is too large; or files alone.
-"""
+"""Quarantine as configured: a topic, with files for records too large for it, or files alone."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ _DAY_MS: Final = 86_400_000
 
 
 class CombinedQuarantine:
-    """A Quarantine. For one thread."""
+    """A QuarantineStore that combines a topic and files. For one thread."""
 
     def __init__(self, files: FileQuarantine, topic: TopicQuarantine | None) -> None:
         self._files = files
@@ -37,18 +35,18 @@ class CombinedQuarantine:
 
     @property
     def name(self) -> str:
-        """See Quarantine."""
+        """See QuarantineStore."""
         return self._files.name if self._topic is None else self._topic.name
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        """See Quarantine."""
+        """See QuarantineStore."""
         found = self._files.find(skip_key, sha256)
         if found is None and self._topic is not None:
             return self._topic.find(skip_key, sha256)
         return found
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
-        """See Quarantine. Raises RemoteRefusal if the topic is not one to keep anything in."""
+        """See QuarantineStore. Raises RemoteRefusal if the topic is unsuitable."""
         if self._topic is not None:
             try:
                 return self._topic.put(record, about)
@@ -57,27 +55,27 @@ class CombinedQuarantine:
         return self._files.put(record, about)
 
     def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
-        """All copies, each with the record if it is sound; one by one, as they may be large."""
+        """Yield all copies one by one, each with its record; None if the copy is damaged."""
         yield from self._files.kept()
         if self._topic is not None:
             yield from self._topic.kept()
 
     def problems(self) -> tuple[str, ...]:
-        """Why nothing can be kept in the topic that is there."""
+        """Return why the existing topic is unsuitable."""
         return () if self._topic is None else self._topic.problems()
 
 
 def build_configured_quarantine(
     loaded: Config, folder: Path, clock: UnixClock | None = None
 ) -> CombinedQuarantine:
-    """As the configuration says; `folder` is the state directory. Nothing is asked yet."""
+    """Build the configured quarantine; `folder` is the state directory. Sends no request."""
     return build_quarantine(loaded.remedy.quarantine, loaded.kafka, folder, clock)
 
 
 def build_quarantine(
     config: Wanted, clusters: Mapping[str, Kafka], folder: Path, clock: UnixClock | None = None
 ) -> CombinedQuarantine:
-    """The same of its parts."""
+    """Build a quarantine from its settings and clusters."""
     now = SystemClock() if clock is None else clock
     files = FileQuarantine(folder, now)
     if config.kafka is None:

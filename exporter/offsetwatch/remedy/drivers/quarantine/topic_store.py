@@ -1,8 +1,8 @@
 """Copies of records in a topic.
 
-A copy is written with all acknowledgements, read back where it was written, and compared, before
-its receipt is given. Its partition follows from its key, so that it is looked for in one partition
-only; what was seen there is remembered, and read again before a receipt is given for it.
+Before a receipt is given, the copy is written with all acknowledgements, read back and compared.
+Its key determines its partition, so that a search reads only one. Positions that a search found are
+remembered, and read again before a receipt is given for them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_LIMIT: Final = -1
 
 
 class RecordWindowReader(Protocol):
-    """What a RecordReader does."""
+    """The method of RecordReader that is used here."""
 
     def window(  # noqa: D102 - RecordReader says it
         self,
@@ -64,7 +64,7 @@ class RecordWindowReader(Protocol):
 
 
 class QuarantineTopicWriter(Protocol):
-    """What a RecordWriter does."""
+    """The methods of RecordWriter that are used here."""
 
     def settings(self, topic: str) -> TopicSettings | None: ...  # noqa: D102
 
@@ -81,11 +81,11 @@ class QuarantineTopicWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QuarantineTopic:
-    """The topic that is wanted.
+    """The configured topic.
 
     kafka           the configured name of its cluster
-    replication     of one that is made; None for three, or as many as there are brokers
-    retention_ms    None for without end
+    replication     of a topic that is created; None for three, or the number of brokers if fewer
+    retention_ms    None for unlimited
     """
 
     kafka: str
@@ -95,7 +95,7 @@ class QuarantineTopic:
 
     @property
     def where(self) -> str:
-        """As people write it."""
+        """The topic as `kafka/topic`."""
         return f"{self.kafka}/{self.name}"
 
 
@@ -104,7 +104,7 @@ CopyPosition = tuple[int, int, str]  # partition, offset, sha256 of the record
 
 @dataclass(slots=True)
 class _CopyIndex:
-    """What was read of the topic so far; for as long as it has this id."""
+    """Positions of the copies that were read so far, valid for one topic id."""
 
     topic_id: str
     next: dict[int, int] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class _CopyIndex:
 
 
 class TopicQuarantine:
-    """A Quarantine. For one thread; keeps no connection between calls."""
+    """A QuarantineStore in a topic. For one thread; keeps no connection between calls."""
 
     def __init__(
         self,
@@ -130,12 +130,13 @@ class TopicQuarantine:
 
     @property
     def name(self) -> str:
-        """See Quarantine."""
+        """See QuarantineStore."""
         return self._topic.where
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        """See Quarantine. Raises ResponseTimeout if the partition could not be read to its end;
-        what was read of it by then is not read again.
+        """See QuarantineStore. Raises ResponseTimeout if the partition was not read to its end.
+
+        What was read by then is not read again.
         """
         with closing(self._writer()) as writer:
             settings = writer.settings(self._topic.name)
@@ -153,8 +154,10 @@ class TopicQuarantine:
         return None
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
-        """See Quarantine. Raises SizeLimitExceeded for a record that the topic does not take,
-        RemoteRefusal if the topic is not one to keep anything in.
+        """See QuarantineStore.
+
+        Raises SizeLimitExceeded for a record too large for the topic, and RemoteRefusal if the
+        topic is unsuitable.
         """
         sha256 = record.sha256
         with closing(self._writer()) as writer:
@@ -186,7 +189,7 @@ class TopicQuarantine:
         return receipt
 
     def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
-        """All copies, one partition after the other, each with the record if it is sound."""
+        """Yield all copies by partition, each with its record; None if the copy is damaged."""
         with closing(self._writer()) as writer:
             settings = writer.settings(self._topic.name)
         if settings is None:
@@ -198,13 +201,13 @@ class TopicQuarantine:
                     yield _build_copy_entry(self.name, copy, found)
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with the topic: it would be refused. Nothing of one that is not there."""
+        """Return why the topic is unsuitable; empty if it does not exist."""
         with closing(self._writer()) as writer:
             settings = writer.settings(self._topic.name)
         return () if settings is None else _find_topic_problems(self._topic, settings)
 
     def _ready(self, writer: QuarantineTopicWriter) -> TopicSettings:
-        """The topic, made if it is not there; raises RemoteRefusal if it will not do."""
+        """Return the topic's settings, created if missing. Raises RemoteRefusal if unsuitable."""
         settings = writer.settings(self._topic.name)
         if settings is None:
             self._make(writer)
@@ -236,7 +239,7 @@ class TopicQuarantine:
     def _read_on(
         self, reader: RecordWindowReader, settings: TopicSettings, partition: int
     ) -> Iterator[tuple[RawRecord, QuarantinedRecord | DamagedCopy]]:
-        """Each copy that was not read before."""
+        """Yield each copy that was not read before."""
         if self._seen.topic_id != settings.topic_id:
             self._seen = _CopyIndex(settings.topic_id)
         topic_partition = TopicPartition(self._topic.name, partition)
@@ -276,8 +279,9 @@ class TopicQuarantine:
                 raise ResponseTimeout(self.name, said) from late
 
     def _verified(self, reader: RecordWindowReader, copy: CopyPosition) -> Receipt | None:
-        """The receipt of a copy that is there still, and is what was written. Raises
-        ResponseTimeout where that could not be read.
+        """Return the receipt of a copy that still exists unchanged; None for any other.
+
+        Raises ResponseTimeout where it could not be read.
         """
         partition, offset, sha256 = copy
         window = reader.window(

@@ -1,8 +1,8 @@
-"""What Connect's answer to a request that changes something is worth.
+"""Classification of Connect's replies to requests that change something.
 
-Its code alone does not tell: 500 stands for a refusal in the connector's own words, for consumers
-that have not left yet, for a worker that could not be asked, and for an answer that took longer
-than 90 s while the work goes on. Connect's own sentences are known; others are the connector's.
+The status code is not enough: 500 may be a refusal in the connector's own words, consumers that
+have not left yet, a worker that could not be reached, or a reply that took longer than 90 s while
+the work continues. Connect's own messages are known; all others are the connector's.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ _EXISTS: Final = "already exists"
 
 
 def classify_request_reply(reply: ConnectReply, *, done: frozenset[int]) -> Outcome:
-    """Of a request for a state, a restart, a creation or a deletion; `done` are the codes by which
-    Connect says yes.
+    """Classify a reply to a request for a state, a restart, a creation or a deletion.
+
+    `done` has the status codes that mean success.
     """
     said = _format_reply(reply)
     if reply.status in done:
@@ -69,7 +70,7 @@ def classify_request_reply(reply: ConnectReply, *, done: frozenset[int]) -> Outc
 
 
 def classify_offsets_reply(reply: ConnectReply) -> Outcome:
-    """Of a PATCH or a DELETE of offsets."""
+    """Classify a reply to a PATCH or a DELETE of offsets."""
     said = _format_reply(reply)
     if reply.status == 200 and reply.said is not None:
         definite = _OFFSETS_CHANGED_MESSAGE.fullmatch(reply.said) is not None

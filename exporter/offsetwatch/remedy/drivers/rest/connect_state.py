@@ -1,7 +1,6 @@
-"""What a Connect cluster shows over REST of one connector. Changes nothing.
+"""State of a connector as its Connect cluster returns it over REST. Changes nothing.
 
-Raises ClientError; an answer that is not what Connect
-promises is a MalformedResponse.
+Raises ClientError; an answer that differs from Connect's API is a MalformedResponse.
 """
 
 from __future__ import annotations
@@ -42,14 +41,17 @@ T = TypeVar("T")
 
 
 class RestConnectorState(NamedTuple):
-    """The state of a connector: as its worker reports it, and how many tasks are configured."""
+    """The status of a connector from its worker, and the number of configured tasks."""
 
     standing: RestConnectorStatus
     configured: int
 
 
 class ConnectClient:
-    """One Connect cluster. Thread-safe. `transport` is the seam for tests."""
+    """Queries of one Connect cluster over REST. Thread-safe.
+
+    `transport` replaces the network in tests.
+    """
 
     def __init__(self, connect: Connect, *, transport: Transport | None = None) -> None:
         self.name = connect.name
@@ -58,20 +60,20 @@ class ConnectClient:
         self._slow = reader_of(connect, OFFSETS_TIMEOUT_S, transport=transport)
 
     def root(self) -> ConnectRoot:
-        """Version, and the id of the Kafka cluster."""
+        """Return the worker's version and the id of its Kafka cluster."""
         return self._decoded("GET /", decode_root(self._quick.root()))
 
     @property
     def server_time(self) -> float | None:
-        """What a worker said the time was when it last answered, in whole seconds; None if not."""
+        """The time of a worker at its last response, in whole seconds; None without one."""
         return self._quick.server_time
 
     def connectors(self) -> tuple[Connector, ...]:
-        """Every connector, sorted by name."""
+        """Return every connector, sorted by name."""
         return self._decoded("GET /connectors", decode_connectors(self._quick.connectors()))
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
-        """What a task would be handed now, sorted. Raises NotFound."""
+        """Return the offsets that a task would receive now, sorted. Raises NotFound."""
         found = self._decoded(
             f"offsets of {connector}", decode_offsets(self._slow.offsets(connector))
         )
@@ -79,7 +81,7 @@ class ConnectClient:
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
     def seen(self, connector: str) -> RestConnectorState | None:
-        """None if nobody has said anything of it yet. Raises NotFound if there is none."""
+        """Return the connector's state; None if no worker has reported one. Raises NotFound."""
         configured = self._configured(connector)
         try:
             body = self._quick.status(connector)
@@ -89,36 +91,39 @@ class ConnectClient:
         return RestConnectorState(self._decoded(f"status of {connector}", found), len(configured))
 
     def traces(self, connector: str) -> dict[int | None, str]:
-        """What has failed, with its stack trace, by task; None is the connector itself. Traces
-        quote records: they are looked at, and not kept. Raises NotFound.
+        """Return the stack traces of failed tasks by number; None is the connector itself.
+
+        Traces quote records: they must not be stored. Raises NotFound.
         """
         configured = self._configured(connector)
         body = self._quick.status(connector)
         return self._decoded(f"status of {connector}", decode_traces(body, configured))
 
     def _configured(self, connector: str) -> tuple[int | None, ...]:
-        """The numbers of its tasks. Connect's status alone has tasks of earlier configurations."""
+        """Return the configured task numbers; a status also has tasks of earlier configurations."""
         found = decode_task_numbers(self._quick.tasks(connector))
         return self._decoded(f"tasks of {connector}", found)
 
     def assigned(self, connector: str) -> frozenset[TopicPartition]:
-        """What the tasks of a MirrorSourceConnector copy; nothing where it has none, or they do not
-        say. Raises NotFound.
+        """Return the partitions that the tasks of a MirrorSourceConnector copy.
+
+        The result is empty if there are no tasks, or their configurations do not name partitions.
+        Raises NotFound.
         """
         found = decode_assignment(self._quick.tasks(connector))
         return frozenset() if isinstance(found, Undecodable) else found
 
     def config(self, connector: str) -> dict[str, str | None]:
-        """Its configuration, secrets and all. Raises NotFound."""
+        """Return the configuration, with its secrets. Raises NotFound."""
         body = self._quick.connector_config(connector)
         return self._decoded(f"configuration of {connector}", decode_config_texts(body))
 
     def plugins(self) -> Plugins:
-        """Classes of connectors that can be created."""
+        """Return the connector classes that can be created."""
         return self._decoded("GET /connector-plugins", decode_plugins(self._quick.plugins()))
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._quick.close()
         self._slow.close()
 
@@ -129,7 +134,7 @@ class ConnectClient:
 
 
 class WorkerVersions(NamedTuple):
-    """The answers of every configured address: its version, or why it gave none."""
+    """The version at each configured address, or the reason why it did not answer."""
 
     versions: tuple[tuple[str, str], ...]
     silent: tuple[tuple[str, str], ...]
@@ -137,7 +142,7 @@ class WorkerVersions(NamedTuple):
 
 
 def query_worker_versions(connect: Connect) -> WorkerVersions:
-    """Ask each address for itself: during an upgrade a cluster has workers of two versions."""
+    """Query each address separately: during an upgrade a cluster has workers of two versions."""
     versions, silent, ids = [], [], set()
     for url in connect.worker_urls:
         alone = ConnectReader(
@@ -164,7 +169,7 @@ _KAFKA_OF_CONFLUENT: Final = {5: 2, 6: 2, 7: 3, 8: 4}
 
 
 def parse_kafka_version(text: str) -> tuple[int, int] | None:
-    """The version of Apache Kafka that a worker's version stands for; None if that is not known."""
+    """Return the Apache Kafka version of a worker's version; None if that is unknown."""
     found = _VERSION.match(text)
     if found is None:
         return None
@@ -178,6 +183,6 @@ def parse_kafka_version(text: str) -> tuple[int, int] | None:
 
 
 def compute_config_sha256(connector: str, config: Mapping[str, Any]) -> str:
-    """By what a configuration is known that no plan holds: as Connect keeps it."""
+    """Compute the hash of a configuration in Connect's form, which plans have instead of it."""
     texts = format_config_texts({**config, "name": connector})
     return hashlib.sha256(encode_sorted(texts)).hexdigest()

@@ -1,7 +1,7 @@
-"""One connector of a Connect cluster, changed over REST (KIP-875, KIP-980).
+"""Driver that changes one connector of a Connect cluster over REST (KIP-875, KIP-980).
 
-What it remembers between calls only spares requests: after a restart it asks again, and everything
-it asks for may be asked for twice.
+Its memory between calls only saves requests: after a restart it reads the state again, and every
+request may be repeated.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _UNSUPPORTED_STEP = StepInspection(StepStatus.IMPOSSIBLE, "this cannot be done o
 
 
 class RestDriver:
-    """See Driver.
+    """Driver for one connector over REST.
 
-    create_config   what a Create of the plan is to create
-    offsets_topics  those that a plan writes to: their records of the connector are then among what
-                    `offsets` finds
-    transport       the seam for tests: in place of the network
+    create_config   configuration for the Create step of the plan
+    offsets_topics  topics that a plan writes to: `offsets` then includes the connector's records in
+                    them
+    transport       for tests: replaces the network
     """
 
     def __init__(
@@ -97,11 +97,11 @@ class RestDriver:
         self._has_run = False
 
     def identity(self) -> str | None:
-        """The id of the Kafka cluster, as `GET /` tells it."""
+        """Return the id of the workers' Kafka cluster, from `GET /`."""
         return self._sight.root().kafka_cluster_id
 
     def offsets(self) -> DriverOffsets:
-        """What Connect would hand to tasks; null is none."""
+        """Return the offsets that Connect would pass to tasks, without null offsets."""
         found = self._sight.pairs(self._connector)
         records = [
             list_raw_records(self._contents(topic), self._connector)
@@ -115,13 +115,13 @@ class RestDriver:
             return storage.contents()
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         self._sight.close()
 
     # --- looking ---------------------------------------------------------------------------------
 
     def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        """A rebalance means not yet; a connector that is gone, that somebody else was here."""
+        """Inspect a step: NOT_YET during a rebalance, FOREIGN if the connector is gone."""
         if isinstance(step, DeleteTopic) or (isinstance(step, Write) and self._kafka is None):
             return _UNSUPPORTED_STEP
         try:
@@ -189,7 +189,7 @@ class RestDriver:
     def _running(
         self, connector: RestConnectorState, said: str, event_time: float | None
     ) -> StepInspection:
-        """Also done where it has failed by then: what it was asked for it is."""
+        """Inspect a resume: DONE also if the connector has failed since it was requested."""
         state, tasks = connector.standing.state, connector.standing.tasks
         if state in {"paused", "stopped"} or (state == "failed" and event_time is None):
             return _report_ready(said)
@@ -253,7 +253,7 @@ class RestDriver:
         return self._stopped_before(compare_offsets(now=now, before=before, target=target))
 
     def _stopped_before(self, inspection: StepInspection) -> StepInspection:
-        """Offsets of a connector that somebody has resumed are not ours to change."""
+        """Return the inspection, or FOREIGN if another client has resumed the connector."""
         if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY}:
             return inspection
         connector = self._sight.seen(self._connector)
@@ -306,8 +306,11 @@ class RestDriver:
         return StepInspection(StepStatus.NOT_YET if busy else StepStatus.DONE, said)
 
     def _look_for_run(self, wanted_s: float) -> StepInspection:
-        """Foreign where it failed, but for the moment in which the failure may be that of before.
-        One that was paused or stopped is as it was, or as another client wants it.
+        """Inspect whether the connector runs without failing for the required time.
+
+        A failure is FOREIGN once the connector has run or RESTART_S have passed; before, it may be
+        the earlier failure. A connector that is paused or stopped is DONE: that is its earlier
+        state, or another client's request.
         """
         connector, now = self._sight.seen(self._connector), self._clock.now()
         said = _describe_state(connector)
@@ -340,8 +343,9 @@ class RestDriver:
     # --- changing --------------------------------------------------------------------------------
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """One request. Raises TargetUnreachable and AccessDenied, of which nothing came, and
-        AmbiguousOutcome.
+        """Send the step's single request.
+
+        Raises TargetUnreachable and AccessDenied if it had no effect, and AmbiguousOutcome.
         """
         del frozen
         outcome = self._carry_out(step)
@@ -350,7 +354,7 @@ class RestDriver:
         return outcome
 
     def was_asked(self, step: AnyStep) -> None:
-        """Connect was asked for this just now, by us or on our behalf."""
+        """Record that Connect received this request just now, from this driver or on its behalf."""
         self._asked.setdefault(step, self._clock.now())
 
     def _carry_out(self, step: AnyStep) -> Outcome:
@@ -378,8 +382,9 @@ class RestDriver:
         return self._heard(self._writer.send(*request))
 
     def _write(self, step: Write) -> Outcome:
-        """Straight to the topic, while the connector is stopped: somebody may have resumed it since
-        the look.
+        """Write to the topic directly, if the connector is still stopped.
+
+        Another client may have resumed it since the inspection.
         """
         if self._kafka is None:
             return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
@@ -412,7 +417,7 @@ def _parse_topic(step: Write) -> str:
 def check_expected_offsets(
     now: tuple[PartitionOffset, ...], expected: tuple[PartitionOffset, ...]
 ) -> StepInspection:
-    """Whether these partitions have exactly these offsets."""
+    """Check whether these partitions have exactly these offsets."""
     have = _index_offsets(now)
     for pair in expected:
         if have.get(pair.partition) != pair.offset:
@@ -428,8 +433,9 @@ def compare_offsets(
     before: Mapping[str, str] | None,
     target: Mapping[str, str | None],
 ) -> StepInspection:
-    """Offsets as they are against those there were and those there are to be; what the target does
-    not name is to stay.
+    """Compare the current offsets with those before and those requested.
+
+    Offsets that the target does not name must stay.
     """
     wrong = [name for name, offset in target.items() if now.get(name) != offset]
     if before is None:
@@ -458,7 +464,10 @@ def _report_ready(said: str) -> StepInspection:
 
 
 def _check_stopped(connector: RestConnectorState, said: str) -> StepInspection:
-    """A stop removes the tasks' configurations first: they are gone before it is STOPPED."""
+    """Inspect a stop: DONE only when the task configurations are gone and the state is STOPPED.
+
+    Connect removes the configurations first.
+    """
     if connector.standing.state != "stopped":
         return StepInspection(StepStatus.READY if connector.configured else StepStatus.PARTLY, said)
     left = connector.configured or connector.standing.tasks

@@ -1,5 +1,7 @@
-"""What the REST driver sees and does beside REST, where the workers' Kafka cluster is configured:
-who is in a sink's group, and the records of an offsets topic that Connect cannot change itself.
+"""Access of the REST driver to the workers' Kafka cluster, where it is configured.
+
+It reads the members of a sink's group and the records of an offsets topic, and writes the records
+that Connect cannot change itself.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from offsetwatch.remedy.drivers.storage.stores import TopicStorage
 
 
 class WorkersKafkaClient:
-    """The Kafka cluster of one Connect cluster. Keeps nothing open between calls."""
+    """The Kafka cluster of one Connect cluster. Keeps no connection open between calls."""
 
     def __init__(self, connect: Connect, kafka: Kafka) -> None:
         self.name = connect.home
@@ -24,8 +26,9 @@ class WorkersKafkaClient:
         self._blind = False
 
     def sink_members(self, connector: str, config: Mapping[Any, Any]) -> tuple[str, ...] | None:
-        """Consumers that are still in the group of a sink; None where nobody can tell: a worker
-        checks for itself when it is asked to alter them.
+        """Return the consumers that are still in a sink's group; None if that is unknown.
+
+        A worker checks for members itself when it alters a sink's offsets.
         """
         sink = parse_connector_settings(connector, config, kind="sink").sink
         if (
@@ -42,5 +45,5 @@ class WorkersKafkaClient:
             return None
 
     def storage(self, topic: str) -> TopicStorage:
-        """An offsets topic of a connector that is stopped: nobody else writes under its name."""
+        """Open the offsets topic of a connector that is stopped, so that no task writes to it."""
         return TopicStorage(self.name, self._kafka.client_properties(), topic, workers=None)

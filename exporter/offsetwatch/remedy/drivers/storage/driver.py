@@ -1,6 +1,6 @@
-"""The driver that writes offsets where Connect keeps them, while Connect is not there.
+"""Driver that writes offsets to Connect's storage while no worker runs.
 
-Nobody can be asked to stop: that no worker runs is looked for, before and right before the write.
+It cannot stop workers: it checks that none runs, before and right before the write.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _STOP: Final = "stop every worker first"
 
 
 class StorageDriver:
-    """See the module; a Driver of one connector."""
+    """Driver for one connector in the offset storage of its workers."""
 
     def __init__(self, storage: Storage, connector: str, clock: UnixClock) -> None:
         self._storage = storage
@@ -46,18 +46,18 @@ class StorageDriver:
         self._clock = clock
 
     def identity(self) -> str | None:
-        """What the storage is."""
+        """Return the identity of the storage."""
         return self._storage.identity()
 
     def offsets(self) -> DriverOffsets:
-        """What a task would be handed, and every record behind it."""
+        """Return the offsets that a task would receive, and every record behind them."""
         contents = self._storage.contents()
         return DriverOffsets(
             list_pairs(contents, self._connector), list_raw_records(contents, self._connector)
         )
 
     def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        """See Standing. A worker that runs is `not_yet`: it may be about to end."""
+        """Inspect a step. A running worker means NOT_YET: it may be about to end."""
         match step:
             case Settle():
                 return self._settled()
@@ -69,7 +69,7 @@ class StorageDriver:
                 return StepInspection(StepStatus.IMPOSSIBLE, _describe_unsupported_step(step))
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """One write of all records, if nobody has come meanwhile."""
+        """Write all records once, if no worker has started in the meantime."""
         if not isinstance(step, Write):
             return Outcome(AttemptResult.NACK, _describe_unsupported_step(step))
         try:
@@ -139,7 +139,7 @@ def inspect_write(
 
 
 def _check_read_back(contents: OffsetStoreContents, connector: str, step: Write) -> StepInspection:
-    """The records are there; do they say to a task what they were written for?"""
+    """Check whether the written records give a task the requested offsets."""
     found = {pair.partition: pair.offset for pair in list_pairs(contents, connector)}
     wrong = [pair for pair in step.pairs if found.get(pair.partition) != pair.offset]
     if wrong:
@@ -158,7 +158,7 @@ def _build_record_key(record: RawOffsetRecord) -> StoredRecordKey:
 def _find_other_records(
     contents: OffsetStoreContents, connector: str, wanted: dict[StoredRecordKey, bytes | None]
 ) -> dict[StoredRecordKey, bytes | None]:
-    """The connector's records beside those that are to be written."""
+    """Return the connector's records except those to be written."""
     found = {
         _build_record_key(raw_record): decode_record_value(raw_record)
         for raw_record in list_raw_records(contents, connector)
@@ -171,7 +171,7 @@ def _has_new_values(
     before: dict[StoredRecordKey, bytes | None],
     wanted: dict[StoredRecordKey, bytes | None],
 ) -> bool:
-    """Is any of them as it should be that was not so before?"""
+    """Return whether any of these records has its requested value and did not have it before."""
     return any(before.get(place) != wanted[place] for place in there)
 
 

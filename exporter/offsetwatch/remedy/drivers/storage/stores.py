@@ -1,7 +1,6 @@
-"""Where Connect keeps source offsets, to be read and written without Connect: a topic, or the file
-of a standalone worker.
+"""Stores of source offsets, read and written without Connect: topics and standalone files.
 
-Nothing is kept between calls but connections, and since when nobody else wrote.
+Only connections are kept between calls, and since when no other process wrote.
 """
 
 from __future__ import annotations
@@ -45,36 +44,36 @@ _MEMBERS_LISTED_MAX: Final = 5
 
 
 class Storage(Protocol):
-    """See the module. Every call may raise ClientError."""
+    """A topic or a file that stores source offsets. Every call may raise ClientError."""
 
     @property
     def where(self) -> str:
-        """`kafka/topic`, or the path of a file."""
+        """The location: `kafka/topic`, or the path of a file."""
 
     def identity(self) -> str | None:
-        """What it is, whatever it is called."""
+        """Return an identity of the store that does not depend on its name; None if it has none."""
 
     def contents(self, progress: ProgressCallback | None = None) -> OffsetStoreContents:
-        """All that is there now."""
+        """Read the current contents."""
 
     def busy(self) -> tuple[str, ...]:
-        """What speaks for somebody who would write over what we write; nothing if nobody can."""
+        """Return evidence of processes that might overwrite our records; empty if there is none."""
 
     def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
-        """Why somebody unseen may still be about, who wrote these contents just now."""
+        """Return why an undetected process may still write after these contents; else None."""
 
     def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
-        """All of them, at once as far as the storage can. Raises only if nothing was written."""
+        """Write all records, atomically if the store can. Raises only if nothing was written."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 class WorkerGroup(NamedTuple):
-    """Those who write to a topic.
+    """The workers that write to a topic.
 
     group       all of them are its members
-    flush_s     after so long without a record one that runs would have written one
+    flush_s     a running worker would have written a record within this time
     """
 
     group: str
@@ -84,9 +83,9 @@ class WorkerGroup(NamedTuple):
 class TopicStorage:
     """An offsets topic.
 
-    kafka       the cluster's name for people
-    properties  librdkafka's, `bootstrap.servers` among them
-    workers     None where somebody else sees to it that none writes
+    kafka       the cluster's name for users
+    properties  librdkafka's, including `bootstrap.servers`
+    workers     None where the caller ensures that no worker writes
     """
 
     def __init__(
@@ -117,11 +116,11 @@ class TopicStorage:
         return f"{self._kafka}/{self.topic}"
 
     def identity(self) -> str | None:
-        """The id of the Kafka cluster."""
+        """Return the id of the Kafka cluster."""
         return self._admin.cluster_id()
 
     def contents(self, progress: ProgressCallback | None = None) -> OffsetStoreContents:
-        """The newest record of each key in each partition."""
+        """Read the newest record of each key in each partition."""
         ends = read_topic_ends(self._admin, self.topic)
         records = read_whole_topic(
             self._admin, self._open, self.topic, until=ends, progress=progress
@@ -129,11 +128,11 @@ class TopicStorage:
         return build_contents(self.where, records, ends.partitions, in_envelope=self._in_envelope)
 
     def history(self, progress: ProgressCallback | None = None) -> Iterator[LogRecord]:
-        """Every record that is still there."""
+        """Read every record that still exists."""
         return read_whole_topic(self._admin, self._open, self.topic, progress=progress)
 
     def busy(self) -> tuple[str, ...]:
-        """The workers in the group, and transactions that are open."""
+        """Return the workers in the group, and open transactions."""
         if self._workers is None:
             return ()
         found = []
@@ -155,9 +154,10 @@ class TopicStorage:
         return tuple(found)
 
     def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
-        """A worker that has lost its group goes on until it notices, and commits once more. It is
-        done where its records are certainly older than a flush, as they are dated by its clock, or
-        where none came for as long while we looked.
+        """Return why a worker that has lost its group may still commit; None if that is over.
+
+        It is over where the workers' records are certainly older than a flush, by their clocks, or
+        where none arrived for that long during our reads.
         """
         theirs = [
             stored_offset
@@ -184,7 +184,7 @@ class TopicStorage:
         )
 
     def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
-        """One idempotent producer, all acknowledgements."""
+        """Write with one idempotent producer and all acknowledgements."""
         count = self._admin.shape(self.topic)[1]
         wanted = []
         for record in records:
@@ -202,15 +202,15 @@ class TopicStorage:
         return Outcome(AttemptResult.NACK if done.certain else AttemptResult.IN_DOUBT, said)
 
     def close(self) -> None:
-        """Close what the admin holds."""
+        """Close the admin client."""
         self._admin.close()
 
 
 class FileStorage:
     """The offsets file of a standalone worker on this machine.
 
-    properties  the worker's own file, which its process names
-    urls        where its REST API would answer
+    properties  the worker's own file, which its command line names
+    urls        addresses of its REST API
     """
 
     def __init__(
@@ -228,16 +228,17 @@ class FileStorage:
 
     @property
     def where(self) -> str:
-        """Its path."""
+        """The path of the file."""
         return str(self.path)
 
     def identity(self) -> str | None:
-        """A file has none that would outlive being replaced."""
+        """Return None: a file has no identity that would survive its replacement."""
         return None
 
     def contents(self, progress: ProgressCallback | None = None) -> OffsetStoreContents:
-        """All entries. A file that is not there yet is a worker that has no offsets yet, if at
-        least its folder is.
+        """Read all entries.
+
+        If the file does not exist and its folder does, the worker has no offsets yet.
         """
         entries = self._entries()
         if progress is not None:
@@ -251,7 +252,7 @@ class FileStorage:
         )
 
     def busy(self) -> tuple[str, ...]:
-        """Processes that have the file or name it, what answers, and who holds a lock."""
+        """Return processes that have or name the file, REST APIs that answer, and lock holders."""
         found = find_worker_evidence(self.path, self._properties, self._urls)
         try:
             with lock_file(self.path):
@@ -261,12 +262,12 @@ class FileStorage:
         return found
 
     def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
-        """Nobody writes here unseen: a process that did is gone with all that it would write."""
+        """Return None: a process that wrote has ended with all that it would write."""
         del contents, now
         return None
 
     def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
-        """All at once: the file is replaced, and what it was stays beside it."""
+        """Write all records at once: replace the file, and keep its earlier version next to it."""
         with lock_file(self.path):
             entries = dict(self._entries())
             for record in records:
@@ -278,7 +279,7 @@ class FileStorage:
         return _doubt_if_busy(self.busy, Outcome(AttemptResult.ACK, said))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no connection is open."""
 
     def _entries(self) -> tuple[tuple[bytes | None, bytes | None], ...]:
         try:
@@ -296,7 +297,7 @@ def build_contents(
     *,
     in_envelope: tuple[bool, bool] = (False, False),
 ) -> OffsetStoreContents:
-    """What a topic holds of which these are all records, each partition in the order of its log."""
+    """Build the contents of a topic from all its records, each partition in log order."""
     newest: dict[tuple[bytes | None, int], StoredOffsetRecord] = {}
     for record in records:
         newest[record.key, record.kpartition] = StoredOffsetRecord(
@@ -316,7 +317,10 @@ def _format_clock(moment: float) -> str:
 
 
 def _doubt_if_busy(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Outcome:
-    """A worker that began just before the write may have read what was there before it."""
+    """Downgrade the outcome to IN_DOUBT if a worker may have started just before the write.
+
+    It may have read the earlier offsets.
+    """
     try:
         others = busy()
     except ClientError as exc:

@@ -1,7 +1,6 @@
-"""One connector that Strimzi owns, changed through its resource: Strimzi puts back whatever is done
-to it over REST.
+"""Driver that changes one connector through the Strimzi resource that owns it.
 
-How its operator is asked to do anything with offsets is in operator.py.
+Strimzi reverts changes over REST. operator.py requests offsets operations from Strimzi's operator.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ _ERROR_BEFORE_REQUEST: Final = re.compile(
 
 
 class StrimziDriver:
-    """See Driver and the module.
+    """Driver for one connector through its Strimzi resource.
 
     wait_s      for the operator, of one operation
-    stays       a stop is for good: nothing is kept of how it was before
+    stays       a stop is permanent: its earlier state is not stored
     """
 
     def __init__(
@@ -101,17 +100,17 @@ class StrimziDriver:
         self._quiet: tuple[tuple[PartitionOffset, ...], float] | None = None
 
     def identity(self) -> str | None:
-        """The resource itself: one that was deleted and created again is another."""
+        """Return the resource's uid, which differs after it is recreated."""
         return str(self._operator.seen().metadata.get("uid"))
 
     def offsets(self) -> DriverOffsets:
-        """What the operator lists."""
+        """Return the offsets that the operator lists."""
         return DriverOffsets(self._operator.listed())
 
     # --- looking ---------------------------------------------------------------------------------
 
     def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        """Offsets are looked at through the operator, which lists them."""
+        """Inspect a step; offsets are read by a listing of the operator."""
         try:
             return self._look(step, frozen)
         except NotFound as exc:
@@ -145,7 +144,10 @@ class StrimziDriver:
         )
 
     def declared(self, state: RequestedState) -> StepInspection:
-        """Whether the resource says so, whatever has come of that. Raises ClientError."""
+        """Check whether the resource specifies the state, whatever its status is.
+
+        Raises ClientError.
+        """
         try:
             connector_resource = self._operator.seen()
         except NotFound as exc:
@@ -218,7 +220,7 @@ class StrimziDriver:
     # --- changing --------------------------------------------------------------------------------
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """One operation, to its end: nothing of ours is asked for any more when this returns."""
+        """Execute the step's one operation to its end, so that no request of ours remains."""
         del frozen
         match step:
             case ToState(state=state):
@@ -239,7 +241,10 @@ class StrimziDriver:
     def _to_state(
         self, connector_resource: ConnectorResource, state: RequestedState
     ) -> list[PatchOp]:
-        """Exactly what was there before, where that means the same."""
+        """Build the patch for a state.
+
+        A resume restores exactly the earlier fields if they mean the same.
+        """
         held = connector_resource.held
         if held is None:
             raise RemoteRefusal(
@@ -276,7 +281,7 @@ class StrimziDriver:
         return Outcome(AttemptResult.ACK, "the operator has done it, and removed the annotation")
 
     def requests(self, step: AnyStep) -> tuple[str, ...]:
-        """What a step would patch as things are now, for people."""
+        """Return the patches of a step in the current state, for users."""
         connector_resource = self._operator.seen()
         match step:
             case ToState(state=RequestedState.STOPPED):
@@ -321,7 +326,7 @@ class StrimziDriver:
 
 
 def classify_operator_message(said: str) -> Outcome:
-    """What a complaint of the operator is worth: it quotes Connect's answer, where it got one."""
+    """Classify a warning of the operator; it quotes Connect's reply, if there was one."""
     returned = _CONNECT_REPLY.search(said)
     if returned is not None:
         return classify_offsets_reply(ConnectReply(int(returned[1]), returned[2] or None))._replace(
@@ -333,8 +338,10 @@ def classify_operator_message(said: str) -> Outcome:
 
 
 def _is_stopped(connector_resource: ConnectorResource) -> bool:
-    """Whether it is stopped, as far as the resource tells. That may be old: the operator asks
-    Connect once more before it changes anything, and Connect refuses where it is not.
+    """Return whether the connector is stopped according to its resource.
+
+    That may be outdated: the operator asks Connect again before it changes anything, and Connect
+    refuses unless the connector is stopped.
     """
     return (
         connector_resource.wanted is RequestedState.STOPPED
@@ -344,7 +351,7 @@ def _is_stopped(connector_resource: ConnectorResource) -> bool:
 
 
 def _check_state(state: RequestedState, connector_resource: ConnectorResource) -> StepInspection:
-    """Also done where it has failed by then: what it was asked for it is."""
+    """Inspect a resume or a pause: DONE also if the connector has failed since."""
     if connector_resource.wanted is not state or "state" in (connector_resource.held or {}):
         return StepInspection(StepStatus.READY, connector_resource.said)
     there = {"running", "failed"} if state is RequestedState.RUNNING else {"paused", "failed"}

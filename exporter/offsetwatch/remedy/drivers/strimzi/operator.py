@@ -1,8 +1,8 @@
-"""Strimzi's operator, asked to do one thing with the offsets of one connector, to its end.
+"""Requests of offsets operations from Strimzi's operator, for one connector, to their end.
 
-It is asked by annotations, and answers by removing them. It tries again at every reconciliation
-what it could not do: so an annotation of ours is taken back before anything else, however that
-ends. Every patch names the version of the resource that it was made for.
+They are requested by annotations, which the operator removes when it is done. It retries a failed
+operation at every reconciliation: so an annotation of ours is always removed first, whatever the
+result. Every patch names the version of the resource that it was made for.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _OFFSET_WARNING_REASONS: Final = frozenset(
 
 
 class OperatorRefusal(RemoteRefusal):
-    """The operator could not do it; its own words."""
+    """An operation that the operator refused, with its own message."""
 
     reason = "operator"
 
 
 class StrimziOperatorClient:
-    """See the module.
+    """Client of Strimzi's operator for one connector.
 
     wait_s      for one operation
     """
@@ -75,11 +75,11 @@ class StrimziOperatorClient:
 
     @property
     def name(self) -> str:
-        """Of the API server, for messages."""
+        """The name of the API server, for messages."""
         return self._read.name
 
     def seen(self) -> ConnectorResource:
-        """The resource as it is now. Raises NotFound where it has no such connector any more."""
+        """Read the resource. Raises NotFound where the connector is no longer in it."""
         owner = self._owner
         found = ConnectorResource(
             owner, self._read.resource(owner.plural, owner.namespace, owner.name)
@@ -91,8 +91,10 @@ class StrimziOperatorClient:
         return found
 
     def listed(self) -> tuple[PartitionOffset, ...]:
-        """All offsets of the connector, sorted. Raises OperatorRefusal; ResponseTimeout where the
-        operator gives no sign; Conflict where somebody else has it do something just now.
+        """List all offsets of the connector, sorted.
+
+        Raises OperatorRefusal; ResponseTimeout if the operator does not react; Conflict if another
+        client has requested an operation.
         """
         connector_resource = self.through("list")
         owner = self._owner
@@ -114,14 +116,18 @@ class StrimziOperatorClient:
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
     def _map_of(self, connector_resource: ConnectorResource, operation: str) -> str:
-        """A person's own ConfigMap for listings is taken; what is set is ours alone."""
+        """Return the ConfigMap of an operation.
+
+        An existing ConfigMap for listings is used; the one with offsets to set is always
+        offsetwatch's.
+        """
         field, inner = _CONFIG_MAP_OF[operation]
         if operation == "list" and field in connector_resource.part:
             return str(connector_resource.part[field][inner]["name"])
         return build_config_map_name(self._owner, operation)
 
     def fields(self, connector_resource: ConnectorResource, operation: str) -> dict[str, Any]:
-        """What has to stand in the specification meanwhile, and does not."""
+        """Return the fields that the operation needs and that the specification does not have."""
         if operation not in _CONFIG_MAP_OF:
             return {}
         field, inner = _CONFIG_MAP_OF[operation]
@@ -129,7 +135,7 @@ class StrimziOperatorClient:
         return {} if connector_resource.part.get(field) == ours else {field: ours}
 
     def through(self, operation: str) -> ConnectorResource:
-        """Ask, wait, and take everything of ours back: what it was when that was asked for."""
+        """Request an operation, wait for its end and remove it; return the resource with it."""
         self.take_back()  # what a process that was killed has left
         known: list[frozenset[tuple[str, str]]] = []
 
@@ -150,7 +156,10 @@ class StrimziOperatorClient:
         return connector_resource
 
     def take_back(self) -> None:
-        """What it is still asked for by us. The annotation first: it makes the operator act."""
+        """Remove the pending operation of offsetwatch.
+
+        The annotation is removed first, because it makes the operator act.
+        """
 
         def undo(connector_resource: ConnectorResource) -> list[PatchOp]:
             fields = build_config_map_fields(self._owner)
@@ -164,7 +173,7 @@ class StrimziOperatorClient:
             self.edit(undo)
 
     def _await(self, operation: str, known: frozenset[tuple[str, str]]) -> None:
-        """Until the annotation is gone. Complaints that were there before are told at the end."""
+        """Wait until the annotation is gone; warnings from before it are reported at a timeout."""
         since, looks = self._clock.now(), 0
         while True:
             connector_resource = self.seen()
@@ -192,7 +201,7 @@ class StrimziOperatorClient:
         return f"{self._owner.said}: {waited}, and is no longer asked to{heard}"
 
     def edit(self, edit: Callable[[ConnectorResource], list[PatchOp]]) -> ConnectorResource:
-        """Patch what was just read; anew where the operator was there meanwhile."""
+        """Read the resource and patch it; repeat after a conflict with the operator."""
         for attempt in range(EDITS_MAX):
             connector_resource = self.seen()
             ops = edit(connector_resource)
@@ -210,7 +219,7 @@ class StrimziOperatorClient:
         raise AssertionError
 
     def put(self, connector_resource: ConnectorResource, name: str, text: str) -> None:
-        """Our ConfigMap, with what is to be set."""
+        """Write offsetwatch's ConfigMap with the requested offsets."""
         namespace = self._owner.namespace
         try:
             there = self._read.config_map(namespace, name)
@@ -229,7 +238,7 @@ class StrimziOperatorClient:
 
 
 def build_config_map_fields(owner: Owner) -> dict[str, Any]:
-    """What we set beside the state, while that is needed."""
+    """Return the fields that offsetwatch sets temporarily, besides the state."""
     return {
         field: {inner: {"name": build_config_map_name(owner, what)}}
         for what, (field, inner) in _CONFIG_MAP_OF.items()
@@ -239,7 +248,7 @@ def build_config_map_fields(owner: Owner) -> dict[str, Any]:
 def _build_config_map(
     connector_resource: ConnectorResource, name: str, text: str
 ) -> dict[str, Any]:
-    """It goes when the resource goes."""
+    """Build the ConfigMap; Kubernetes deletes it with the resource, its owner."""
     owner = {
         "apiVersion": connector_resource.document.get("apiVersion"),
         "kind": KINDS[connector_resource.owner.plural],

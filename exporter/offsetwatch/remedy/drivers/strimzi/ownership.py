@@ -1,7 +1,4 @@
-"""Which resource of Strimzi owns a connector, and what speaks against changing it.
-
-Only looks.
-"""
+"""Strimzi resources that own connectors, and obstacles to changing them. Read-only."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ class ConnectClusterResource(NamedTuple):
 
     @property
     def unmanaged(self) -> str | None:
-        """Why the operator does nothing with connectors' resources here; None if it does."""
+        """The reason why the operator ignores connector resources here; None if it does not."""
         metadata = self.document.get("metadata") or {}
         annotations = metadata.get("annotations") or {}
         if (
@@ -51,7 +48,7 @@ class ConnectClusterResource(NamedTuple):
 def find_cluster_resources(
     read: KubeReader, namespace: str, name: str
 ) -> list[ConnectClusterResource]:
-    """Those of this name: a KafkaConnect, a KafkaMirrorMaker2, none or both. Raises ClientError."""
+    """Return the KafkaConnect and the KafkaMirrorMaker2 of this name. Raises ClientError."""
     read.strimzi_version()  # raises where there is no Strimzi at all
     found = []
     for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS):
@@ -65,7 +62,7 @@ def find_cluster_resources(
 def list_connector_resources(
     read: KubeReader, cluster: ConnectClusterResource, namespace: str, name: str
 ) -> dict[str, ConnectorResource]:
-    """The resources of all connectors of a cluster, by their names. Raises ClientError."""
+    """Return the resources of all connectors of a cluster, by connector. Raises ClientError."""
     if cluster.plural == KAFKA_MIRROR_MAKERS:
         return _list_mirror_connectors(cluster, namespace, name)
     found = {}
@@ -82,7 +79,7 @@ def list_connector_resources(
 def find_connector_resource(
     read: KubeReader, cluster: ConnectClusterResource, namespace: str, name: str, connector: str
 ) -> ConnectorResource | None:
-    """The resource of one connector; None if none of this cluster's is. Raises ClientError."""
+    """Return the resource of a connector; None if this cluster has none. Raises ClientError."""
     if cluster.plural == KAFKA_MIRROR_MAKERS:
         return _list_mirror_connectors(cluster, namespace, name).get(connector)
     try:
@@ -107,7 +104,7 @@ def _list_mirror_connectors(
 
 
 def find_obstacle(connector_resource: ConnectorResource) -> tuple[str, str] | None:
-    """Why a resource is not to be changed just now, and what would help; None if nothing is."""
+    """Return why a resource must not be changed now, and what helps; None if nothing is wrong."""
     if not connector_resource.reconciled:
         wrong = f"{connector_resource.owner.said} is annotated with strimzi.io/pause-reconciliation"
         return wrong, "the operator would not act: remove it first"
@@ -127,20 +124,23 @@ _CREATE_CONFIG_MAPS_DENIED: Final = (
 
 
 class StrimziObstacles:
-    """What speaks against changing connectors through the resources that own them, for guards."""
+    """Obstacles to changing connectors through the resources that own them, for guards."""
 
     def __init__(self, connects: Mapping[str, Connect]) -> None:
         self._connects = connects
 
     def problem(self, connect: str, connector: str) -> str:
-        """An empty text where nothing does. Raises ClientError."""
+        """Return what forbids a change of the connector's resource; "" if nothing does.
+
+        Raises ClientError.
+        """
         strimzi = self._connects[connect].strimzi
         assert strimzi is not None, "the caller has checked that it is linked"
         return find_change_problem(build_kube_reader(strimzi), strimzi, connector)
 
 
 def build_kube_reader(strimzi: Strimzi) -> KubeReader:
-    """Raises RemoteRefusal where nothing tells how the API server is reached."""
+    """Build a reader of the API server. Raises RemoteRefusal if its address is not configured."""
     try:
         return KubeReader(find_kubernetes_access(strimzi.kubeconfig_file))
     except ConfigError as exc:
@@ -148,7 +148,7 @@ def build_kube_reader(strimzi: Strimzi) -> KubeReader:
 
 
 def read_cluster_resource(read: KubeReader, strimzi: Strimzi) -> ConnectClusterResource:
-    """The one that an entry is linked to. Raises ClientError."""
+    """Return the resource that a configured Connect cluster is linked to. Raises ClientError."""
     found = find_cluster_resources(read, strimzi.namespace, strimzi.name)
     if len(found) != 1:
         both = "a KafkaConnect, and a KafkaMirrorMaker2 as well" if found else "not there"
@@ -159,7 +159,7 @@ def read_cluster_resource(read: KubeReader, strimzi: Strimzi) -> ConnectClusterR
 def read_owning_resources(
     read: KubeReader, strimzi: Strimzi, connector: str
 ) -> tuple[ConnectClusterResource, ConnectorResource]:
-    """The resources of a connector and of its cluster. Raises ClientError."""
+    """Return the resources of a cluster and of a connector. Raises ClientError."""
     cluster = read_cluster_resource(read, strimzi)
     connector_resource = find_connector_resource(
         read, cluster, strimzi.namespace, strimzi.name, connector
@@ -171,7 +171,7 @@ def read_owning_resources(
 
 
 def find_change_problem(read: KubeReader, strimzi: Strimzi, connector: str) -> str:
-    """See Resources."""
+    """Return what forbids a change of the connector's resource; "" if nothing."""
     try:
         cluster, connector_resource = read_owning_resources(read, strimzi, connector)
     except NotFound as exc:

@@ -1,9 +1,9 @@
-"""What one of Strimzi's resources says of one connector, and the patches that say something else.
+"""State of one connector in a Strimzi resource, and the JSON patches that change it.
 
-Pure. A connector is owned by a KafkaConnector of its name, or stands in a KafkaMirrorMaker2, where
-its part of the specification, its key in ConfigMaps and its status are others. The procedure is
-Strimzi's (0.44 and newer): an annotation asks for a listing, a change or a reset of the offsets,
-and is removed once that is done.
+Pure. A connector is owned by a KafkaConnector of its name, or is part of a KafkaMirrorMaker2, with
+its own path in the specification, key in ConfigMaps and part of the status. The procedure is
+Strimzi's (0.44 and newer): an annotation requests that offsets be listed, altered or reset, and the
+operator removes it once that is done.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIRROR_CONNECTOR_ANNOTATION: Final = "strimzi.io/mirrormaker-connector"
 PAUSE_ANNOTATION: Final = "strimzi.io/pause-reconciliation"
 USE_RESOURCES_ANNOTATION: Final = "strimzi.io/use-connector-resources"
 BACKUP_ANNOTATION: Final = "offsetwatch/held"
-"""What we changed of the specification for a while, and what was there before."""
+"""Fields of the specification that offsetwatch changed temporarily, with their earlier values."""
 OPERATION_KEY: Final = "asked"  # beside these: what we have the operator do
 
 KAFKA_CONNECTORS: Final = "kafkaconnectors"
@@ -65,13 +65,13 @@ class Owner:
 
     @property
     def said(self) -> str:
-        """For people."""
+        """The kind, namespace and name, for users."""
         return f"{KINDS[self.plural]} {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorResource:
-    """An owner as it was when it was read."""
+    """An owner's document as it was when it was read."""
 
     owner: Owner
     document: Json
@@ -80,28 +80,28 @@ class ConnectorResource:
 
     @property
     def version(self) -> str:
-        """Of this very state of it."""
+        """The document's resourceVersion."""
         return str(self.metadata.get("resourceVersion", ""))
 
     @property
     def metadata(self) -> Json:
-        """Names, labels, annotations."""
+        """The resource's metadata; empty if missing."""
         return _ensure_mapping(self.document.get("metadata"))
 
     @property
     def annotations(self) -> Json:
-        """Empty where there are none."""
+        """The annotations; empty if there are none."""
         return _ensure_mapping(self.metadata.get("annotations"))
 
     @property
     def path(self) -> str:
-        """Where it lives."""
+        """The resource's path in the Kubernetes API."""
         version = str(self.document.get("apiVersion", "")).rpartition("/")[2]
         return strimzi_path(version, self.owner.plural, self.owner.namespace, self.owner.name)
 
     @property
     def base(self) -> str | None:
-        """The JSON pointer of its part of the specification; None where it has none any more."""
+        """The JSON pointer of the connector's part of the specification; None if that is gone."""
         if self.owner.plural == KAFKA_CONNECTORS:
             return "/spec"
         for connector, pointer, _ in find_mirror_parts(self.document):
@@ -111,7 +111,7 @@ class ConnectorResource:
 
     @property
     def part(self) -> Json:
-        """Its part of the specification."""
+        """The connector's part of the specification; empty if it is gone."""
         if self.owner.plural == KAFKA_CONNECTORS:
             return _ensure_mapping(self.document.get("spec"))
         for connector, _, part in find_mirror_parts(self.document):
@@ -121,37 +121,37 @@ class ConnectorResource:
 
     @property
     def wanted(self) -> RequestedState:
-        """What the specification wants it to be; `pause` is how the oldest versions said it."""
+        """The state in the specification; the oldest versions have `pause` instead of `state`."""
         return parse_target_state(self.part)
 
     @property
     def key(self) -> str:
-        """Under which its offsets stand in a ConfigMap."""
+        """The key of the connector's offsets in a ConfigMap."""
         if self.owner.plural == KAFKA_CONNECTORS:
             return "offsets.json"
         return f"{self.owner.connector.replace('->', '--')}.json"
 
     @property
     def observed(self) -> bool:
-        """Whether the status is of this very specification."""
+        """Return whether the status is for the current generation of the specification."""
         seen = _ensure_mapping(self.document.get("status")).get("observedGeneration")
         return isinstance(seen, int) and seen >= int(self.metadata.get("generation") or 0)
 
     @property
     def state(self) -> str:
-        """What Connect said of it when the operator last asked, in lower case; "" for nothing."""
+        """The connector's state at the operator's last poll, in lower case; "" if unknown."""
         return str(_ensure_mapping(self._status().get("connector")).get("state") or "").lower()
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The states of its tasks, likewise."""
+        """The states of the tasks at the operator's last poll, in lower case."""
         tasks = self._status().get("tasks")
         listed = tasks if isinstance(tasks, list) else []
         return tuple(str(_ensure_mapping(task).get("state") or "").lower() for task in listed)
 
     @property
     def said(self) -> str:
-        """What it is and is to be, for people."""
+        """The specified and the observed state, for users."""
         tasks = f", tasks: {' '.join(self.tasks)}" if self.tasks else ", no tasks"
         stale = "" if self.observed else "; the operator has not seen the newest change yet"
         status = f"{self.state}{tasks}" if self.state else "nothing"
@@ -159,7 +159,7 @@ class ConnectorResource:
 
     @property
     def warnings(self) -> frozenset[tuple[str, str]]:
-        """(reason, message) of what the operator complains of."""
+        """The operator's warnings as (reason, message)."""
         conditions = _ensure_mapping(self.document.get("status")).get("conditions")
         found = set()
         for condition in conditions if isinstance(conditions, list) else []:
@@ -172,7 +172,7 @@ class ConnectorResource:
 
     @property
     def operation(self) -> str | None:
-        """What is asked for just now, by whomever; None for nothing."""
+        """The offsets operation that any client has requested; None if there is none."""
         asked = self.annotations.get(OFFSETS_ANNOTATION)
         if asked is None:
             return None
@@ -180,8 +180,9 @@ class ConnectorResource:
 
     @property
     def held(self) -> Json | None:
-        """What we hold changed of this connector, field -> what was there before; {} for nothing;
-        None where that is held for another connector of the same resource.
+        """The fields that offsetwatch changed for this connector, with their earlier values.
+
+        Empty if there are none; None if they belong to another connector of the same resource.
         """
         text = self.annotations.get(BACKUP_ANNOTATION)
         if text is None:
@@ -196,7 +197,7 @@ class ConnectorResource:
 
     @property
     def reconciled(self) -> bool:
-        """Whether the operator may touch it at all."""
+        """Return whether reconciliation is not paused."""
         return str(self.annotations.get(PAUSE_ANNOTATION, "")).lower() != "true"
 
     def _status(self) -> Json:
@@ -212,22 +213,24 @@ class ConnectorResource:
     # --- what is to be said ----------------------------------------------------------------------
 
     def changed(self, fields: Mapping[str, Any]) -> list[PatchOp]:
-        """Other values of its fields, with what was there kept in an annotation."""
+        """Build the patch that sets fields and keeps their earlier values in an annotation."""
         was = dict(self.held or {})
         ops = self._set(was, fields)
         return [*ops, *self._annotated({BACKUP_ANNOTATION: self._holding(was)})]
 
     def restored(self, fields: Mapping[str, Any]) -> list[PatchOp]:
-        """What was there before, where our values still stand: what somebody else has set since is
-        his. `fields` are our values.
+        """Build the patch that restores the earlier values of fields.
+
+        `fields` has the values of offsetwatch: a field that another client has set since stays.
         """
         was = dict(self.held or {})
         ops = self._put_back(was, fields)
         return [*ops, *self._annotated({BACKUP_ANNOTATION: self._holding(was)})]
 
     def asked_for(self, operation: str, fields: Mapping[str, Any]) -> list[PatchOp]:
-        """The annotations of an operation, and the fields that it needs; that they are ours is
-        kept, so that they are taken back whoever comes next.
+        """Build the patch that requests an operation, with the fields that it needs.
+
+        The annotation records both as offsetwatch's, so that any later process can remove them.
         """
         was = {**(self.held or {}), OPERATION_KEY: operation}
         ops = self._set(was, fields)
@@ -240,9 +243,7 @@ class ConnectorResource:
         return [*ops, *self._annotated(wanted)]
 
     def taken_back(self, fields: Mapping[str, Any]) -> list[PatchOp]:
-        """Without an operation of ours, and without the fields that it needed; nothing where there
-        is none.
-        """
+        """Build the patch that removes our operation and its fields; empty if there is none."""
         was = dict(self.held or {})
         operation = was.pop(OPERATION_KEY, None)
         if operation is None:
@@ -254,7 +255,7 @@ class ConnectorResource:
         return [*self._annotated(notes), *ops]
 
     def operation_of(self, operation: str) -> str:
-        """As `operation` says it, were it asked for now."""
+        """Return the value of `operation` as if this operation were requested now."""
         return (
             f"{operation} {self.owner.connector}"
             if self.owner.plural == KAFKA_MIRROR_MAKERS
@@ -278,7 +279,7 @@ class ConnectorResource:
         return ops
 
     def field(self, name: str, value: Any) -> list[PatchOp]:
-        """A field as it is to stay; None for not at all."""
+        """Build the patch that sets a field permanently; None removes it."""
         assert self.base is not None, "the caller has read it before a change"
         path = f"{self.base}/{name}"
         if value is None:
@@ -286,7 +287,7 @@ class ConnectorResource:
         return [{"op": "add", "path": path, "value": value}]
 
     def _annotated(self, wanted: Mapping[str, str | None]) -> list[PatchOp]:
-        """Every annotation in one map: JSON pointers of names with slashes are hard to read."""
+        """Build one patch of all annotations, because JSON pointers escape slashes in names."""
         then = {**self.annotations, **wanted}
         kept = {name: value for name, value in then.items() if value is not None}
         if kept == self.annotations:
@@ -301,7 +302,7 @@ class ConnectorResource:
 
 
 def parse_target_state(part: Mapping[str, Any]) -> RequestedState:
-    """What a specification wants a connector to be."""
+    """Return the state that a specification requests."""
     text = part.get("state")
     if text is None:
         return RequestedState.PAUSED if part.get("pause") is True else RequestedState.RUNNING
@@ -309,8 +310,9 @@ def parse_target_state(part: Mapping[str, Any]) -> RequestedState:
 
 
 def find_mirror_parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
-    """(connector's name, JSON pointer, part of the specification) of a KafkaMirrorMaker2, of v1
-    (clusters stand where they are used) as of v1beta2 (by their aliases).
+    """Yield (connector name, JSON pointer, part of the specification) of a KafkaMirrorMaker2.
+
+    It may be v1, with clusters inside each mirror, or v1beta2, with clusters by their aliases.
     """
     spec = _ensure_mapping(document.get("spec"))
     mirrors = spec.get("mirrors")
@@ -323,15 +325,16 @@ def find_mirror_parts(document: Mapping[str, Any]) -> Iterator[tuple[str, str, J
 
 
 def read_aliases(spec: Mapping[str, Any], mirror: Mapping[str, Any]) -> tuple[str, str]:
-    """Of the cluster that is copied from, and of the one that is copied to."""
+    """Return the aliases of a mirror's source and target cluster."""
     source = _ensure_mapping(mirror.get("source")).get("alias") or mirror.get("sourceCluster")
     target = _ensure_mapping(spec.get("target")).get("alias") or mirror.get("targetCluster")
     return str(source or ""), str(target or spec.get("connectCluster") or "")
 
 
 def find_gitops_tool(document: Mapping[str, Any]) -> str | None:
-    """Who puts a resource back to what a repository says; None if nobody seems to. Argo CD knows
-    its own by a label that Helm also gives.
+    """Return the GitOps tool that would revert changes of a resource; None if none is found.
+
+    Argo CD marks its resources with a label that Helm also uses.
     """
     metadata = _ensure_mapping(document.get("metadata"))
     labels, notes = (
@@ -350,7 +353,7 @@ def find_gitops_tool(document: Mapping[str, Any]) -> str | None:
 
 
 def build_config_map_name(owner: Owner, what: str) -> str:
-    """The ConfigMap of ours beside a resource."""
+    """Build the name of offsetwatch's ConfigMap for a resource."""
     end = f"-offsetwatch-{what}"
     return owner.name[: _NAME_MAX - len(end)] + end
 

@@ -1,5 +1,6 @@
-"""A connector that Strimzi owns, for guarded remediation: changed through its resource, as anything
-else would be put back, and looked at over REST, which tells at once and asks nothing of anybody.
+"""Driver for a connector that Strimzi owns: changed through its resource, inspected over REST.
+
+Strimzi would revert other changes; REST answers at once and needs no operation of the operator.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from offsetwatch.remedy.model.plan import (
 
 
 class RestObservedStrimziDriver:
-    """See Driver and the module. A step is done where the resource says so and Connect as well."""
+    """Driver through a resource and REST. A step is DONE where both report it."""
 
     def __init__(self, rest: RestDriver, strimzi: StrimziDriver) -> None:
         self._rest = rest
@@ -32,11 +33,11 @@ class RestObservedStrimziDriver:
         self._asked: set[AnyStep] = set()
 
     def identity(self) -> str | None:
-        """The id of the Kafka cluster: a record is skipped but once, whichever way."""
+        """Return the id of the Kafka cluster, so that no driver skips a record a second time."""
         return self._rest.identity()
 
     def offsets(self) -> DriverOffsets:
-        """What Connect would hand to tasks."""
+        """Return the offsets that Connect would pass to tasks."""
         return self._rest.offsets()
 
     def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
@@ -64,7 +65,7 @@ class RestObservedStrimziDriver:
         return inspection
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """A restart is no change of what is declared: the operator does not mind it."""
+        """Execute a step; a restart goes over REST, as it changes nothing in the resource."""
         if not isinstance(step, ToState | Alter):
             return self._rest.carry_out(step, frozen)
         outcome = self._strimzi.carry_out(step, frozen)
