@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from offsetwatch.history.audit.alignment import (
+from offsetwatch.history.audit.sequence_alignment import (
     AlignmentGap,
     MatchingRun,
     align_sequences,

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
-from offsetwatch.remedy.engine.protocol import (
+from offsetwatch.remedy.engine.commands import (
     AttemptCommand,
     AttemptEvent,
     BackUpCommand,
@@ -35,6 +34,7 @@ from offsetwatch.remedy.engine.protocol import (
     WaitCommand,
     WaitOverEvent,
 )
+from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import AnyRecord, PlanEnding, PlanFailureCause
 from offsetwatch.remedy.model.plan import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.history.audit.alignment import align_sequences, find_gaps
 from offsetwatch.history.audit.differences import (
     AuditFinding,
     DifferenceWindow,
@@ -16,6 +15,7 @@ from offsetwatch.history.audit.differences import (
     classify_records,
     group_differences,
 )
+from offsetwatch.history.audit.sequence_alignment import align_sequences, find_gaps
 from offsetwatch.history.audit.slices import Slice
 from offsetwatch.model.topology import TopicPartition
 

@@ -17,7 +17,7 @@ from offsetwatch.remedy.drivers.probation import ProbationChecker
 from offsetwatch.remedy.drivers.quarantine.copy_step import RecordCopier
 from offsetwatch.remedy.drivers.rest import answers, driver
 from offsetwatch.remedy.engine import progress
-from offsetwatch.remedy.engine.protocol import Move, WaitCommand
+from offsetwatch.remedy.engine.commands import Move, WaitCommand
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.execute.executor import GuardInputs
 from offsetwatch.remedy.guards import limits as guards_bounds

@@ -26,8 +26,8 @@ from offsetwatch.remedy.drivers.quarantine.copy_step import (
     build_copy_context,
 )
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.engine.commands import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.progress import EngineLimits
-from offsetwatch.remedy.engine.protocol import AbortEvent, InterruptEvent
 from offsetwatch.remedy.execute.executor import GuardInputs, approval_of
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal import backups

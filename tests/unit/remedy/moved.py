@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import AWAKE_S, EngineLimits, PlanProgress
-from offsetwatch.remedy.engine.protocol import (
+from offsetwatch.remedy.engine.commands import (
     EndCommand,
     Event,
     InspectCommand,
@@ -14,6 +13,7 @@ from offsetwatch.remedy.engine.protocol import (
     Move,
     WaitCommand,
 )
+from offsetwatch.remedy.engine.progress import AWAKE_S, EngineLimits, PlanProgress
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import PlanProgress
-from offsetwatch.remedy.engine.protocol import (
+from offsetwatch.remedy.engine.commands import (
     AbortEvent,
     BackUpCommand,
     BackupEvent,
@@ -26,6 +25,7 @@ from offsetwatch.remedy.engine.protocol import (
     WaitCommand,
     WaitOverEvent,
 )
+from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model.driver import StepStatus
 from offsetwatch.remedy.model.journal_records import (
     OffsetsBackedUp,

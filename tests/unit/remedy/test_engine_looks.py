@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from offsetwatch.remedy.engine.progress import PlanProgress
-from offsetwatch.remedy.engine.protocol import (
+from offsetwatch.remedy.engine.commands import (
     AttemptCommand,
     AttemptEvent,
     InspectCommand,
     UnavailableEvent,
     WaitCommand,
 )
+from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from offsetwatch.history.audit.alignment import align_sequences, find_gaps
+from offsetwatch.history.audit.sequence_alignment import align_sequences, find_gaps
 from offsetwatch.history.audit.slices import Slice
 
 

@@ -15,12 +15,6 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from offsetwatch.history.audit.alignment import (
-    AlignmentGap,
-    MatchingRun,
-    align_sequences,
-    find_gaps,
-)
 from offsetwatch.history.audit.chunking import BLOCK_RECORDS_MAX, Block
 from offsetwatch.history.audit.differences import (
     AlignmentResult,
@@ -43,6 +37,12 @@ from offsetwatch.history.audit.explanations import (
 )
 from offsetwatch.history.audit.key_lookups import Lookups
 from offsetwatch.history.audit.scope import AuditScope
+from offsetwatch.history.audit.sequence_alignment import (
+    AlignmentGap,
+    MatchingRun,
+    align_sequences,
+    find_gaps,
+)
 from offsetwatch.history.audit.slices import PartitionCoverage, Slice
 from offsetwatch.history.audit.spark_reader import (
     DOWNSTREAM,

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import flow_lag, model
+from offsetwatch.history.baselines import model, sampled_flow_lag
 from offsetwatch.history.baselines.document import publish, read_baselines
 from offsetwatch.history.queries.gaps import find_last_read_time
 from offsetwatch.history.spark.session import spark_session, translate_spark_errors
@@ -155,7 +155,7 @@ def compute_lag_baselines(
     # A week more: what is before it is known at the first look.
     since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))
     found = (
-        flow_lag.compute_lags(
+        sampled_flow_lag.compute_lags(
             flows,
             commits.where(sf.col("at") >= since),
             log_ends.where(sf.col("at") >= since),

@@ -10,13 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from offsetwatch.remedy.engine.progress import (
-    EngineLimits,
-    PlanProgress,
-    apply_record,
-    replay_records,
-)
-from offsetwatch.remedy.engine.protocol import (
+from offsetwatch.remedy.engine.commands import (
     AbortEvent,
     AttemptCommand,
     AttemptEvent,
@@ -39,6 +33,12 @@ from offsetwatch.remedy.engine.protocol import (
     UnavailableEvent,
     WaitCommand,
     WaitOverEvent,
+)
+from offsetwatch.remedy.engine.progress import (
+    EngineLimits,
+    PlanProgress,
+    apply_record,
+    replay_records,
 )
 from offsetwatch.remedy.engine.undo import build_rollback_steps, is_change, is_irreversible
 from offsetwatch.remedy.model.driver import AttemptResult, StepInspection, StepStatus

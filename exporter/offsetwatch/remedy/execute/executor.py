@@ -14,8 +14,8 @@ import structlog
 
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError, ConnectorBusy, PlanStateConflict, PlanUnfinished
+from offsetwatch.remedy.engine.commands import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
-from offsetwatch.remedy.engine.protocol import AbortEvent, InterruptEvent
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus

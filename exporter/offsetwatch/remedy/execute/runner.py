@@ -28,8 +28,7 @@ from offsetwatch.errors import (
     TooManyRequests,
 )
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
-from offsetwatch.remedy.engine.protocol import (
+from offsetwatch.remedy.engine.commands import (
     AbortEvent,
     AttemptCommand,
     AttemptEvent,
@@ -52,6 +51,7 @@ from offsetwatch.remedy.engine.protocol import (
     WaitCommand,
     WaitOverEvent,
 )
+from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.journal import Journal, StartCheck
 from offsetwatch.remedy.model.driver import AttemptResult, Driver, Outcome

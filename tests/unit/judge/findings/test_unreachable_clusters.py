@@ -6,7 +6,7 @@ import pytest
 
 from offsetwatch.judge.findings.memory import RuleMemory
 from offsetwatch.judge.findings.rule_context import RuleContext
-from offsetwatch.judge.findings.rules.inputs import find_down_inputs
+from offsetwatch.judge.findings.rules.missing_inputs import find_down_inputs
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.judge.time_words import format_moment

@@ -16,7 +16,7 @@ from offsetwatch.judge.findings.rules import (
     connect,
     failover,
     failures,
-    inputs,
+    missing_inputs,
     offsets,
     progress,
     replication,
@@ -47,8 +47,8 @@ RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
     (19, offsets.find_unusable_offsets),
     (20, offsets.find_internal_topic_problems),
     (21, failover.find_stale_checkpoints),
-    (22, inputs.find_hanging_transactions),
-    (23, inputs.find_down_inputs),
+    (22, missing_inputs.find_hanging_transactions),
+    (23, missing_inputs.find_down_inputs),
     (24, replication.find_unusual_lag),
     (25, replication.find_syncs_without_commits),
     (26, replication.find_unreplicated_partitions),
@@ -57,7 +57,7 @@ RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
     (29, connect.find_unlisted_connectors),
     (30, connect.find_differing_rest_offsets),
     (31, connect.find_doubtful_offsets_topics),
-    (32, inputs.find_dropped_series),
+    (32, missing_inputs.find_dropped_series),
 )
 _STALL_FINDINGS: Final = frozenset(
     {
