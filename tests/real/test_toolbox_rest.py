@@ -206,12 +206,12 @@ def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
         assert driver_of(peculiar, "no-such").carry_out(here, None).answer is AttemptResult.NACK
 
 
-def test_a_real_sink_alter_that_half_applied_is_in_doubt_and_shows(peculiar: Lab) -> None:
+def test_a_real_sink_alter_that_half_applied_has_failed_and_shows(peculiar: Lab) -> None:
     with specimens.sink(peculiar, "half-sink", partitions=1, records=LINES) as at:
         driver = driver_of(peculiar, at.name)
         awaited(driver, STOPPED)
         good, bad = pair(at.pair(0, 4)), pair(at.pair(7, 4))
-        assert driver.carry_out(Alter((good, bad)), None).answer is AttemptResult.IN_DOUBT
+        assert driver.carry_out(Alter((good, bad)), None).answer is AttemptResult.FAILED
         assert driver.offsets().pairs == (good,)
 
 
