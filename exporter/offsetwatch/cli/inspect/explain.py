@@ -13,7 +13,7 @@ from offsetwatch.cli.common.daemon_answer import ReadOptions, SourcedDocument, o
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.unread_clusters import UnreadCluster, find_input_clusters
-from offsetwatch.cli.inspect import finding_tables as told
+from offsetwatch.cli.inspect import finding_tables
 from offsetwatch.cli.inspect.remediation_preview import (
     RemediationPreview,
     build_preview_documents,
@@ -87,15 +87,15 @@ def explain_connector(
         shown = {**found, "problems": problems, "unread": missing}
         output.print_document(output_format, {**shown, "told_by": answered.by, **more})
     else:
-        told.print_findings(found["findings"], answered.by)
+        finding_tables.print_findings(found["findings"], answered.by)
         _print_head(found)
-        told.print_verdicts(found["judgements"], answered.by)
+        finding_tables.print_verdicts(found["judgements"], answered.by)
         _print_tables(found)
         print_connector_remediation(held)
         print_previews(asked_now)
         for problem in problems:
             output.print_error(problem)
-    loud = any(map(told.is_loud, found["findings"]))
+    loud = any(map(finding_tables.is_loud, found["findings"]))
     return FINDINGS if problems or loud else OK
 
 
@@ -332,5 +332,5 @@ def _print_losses(flow: ExplainedFlow) -> None:
         )
 
 
-def _format_dated_offset(told: DatedOffset | None) -> str | None:
-    return None if told is None else f"{told['offset']} @ {output.format_moment(told['at'])}"
+def _format_dated_offset(offset: DatedOffset | None) -> str | None:
+    return None if offset is None else f"{offset['offset']} @ {output.format_moment(offset['at'])}"

@@ -23,7 +23,7 @@ from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.common.unread_clusters import CONNECT, UnreadCluster, collect_unread_clusters
-from offsetwatch.cli.inspect import finding_tables as told
+from offsetwatch.cli.inspect import finding_tables
 from offsetwatch.cli.remote import own_daemon
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.decode.source_offsets import format_partition_label
@@ -214,16 +214,16 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
                 },
             )
         else:
-            told.print_findings(told_in.findings, found.by, status.findings_left_out)
+            finding_tables.print_findings(told_in.findings, found.by, status.findings_left_out)
             _print_tables(status)
             for said in (*(cluster.text for cluster in found.unread), *status.problems):
                 output.print_error(said)
-        loud = any(map(told.is_loud, status.findings))
+        loud = any(map(finding_tables.is_loud, status.findings))
         return FINDINGS if found.unread or status.problems or loud else OK
 
 
 def _print_tables(status: StatusDocument) -> None:
-    verdicts = told.index_verdicts(status.told.judgements)
+    verdicts = finding_tables.index_verdicts(status.told.judgements)
 
     states = {
         (connector.connect_cluster, connector.name): connector.worst_state
