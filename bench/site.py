@@ -27,7 +27,7 @@ from lab import Lab, connectors
 from lab.clients import settings
 from lab.ports import LOOPBACK, PortLease
 from lab.processes import Child
-from lab.program import EXPORTER
+from lab.program import BESIDE, EXPORTER
 from lab.vitals import vitals
 from lab.waiting import NotYet, until
 from offsetwatch.decode.java.hash_map import build_connect_key
@@ -205,7 +205,7 @@ def watched(*, kafkas: dict[str, str], answers: dict[str, bytes], topic: str) ->
         told.write_text(json.dumps({at: body.decode() for at, body in answers.items()}))
         path.write_text(json.dumps(config))  # which is YAML, too
         serve = ("-m", "bench.connect", "--port", str(connect_port), "--file", str(told))
-        worker = Child("worker", (sys.executable, *serve), directory=directory)
+        worker = Child("worker", (*BESIDE, sys.executable, *serve), directory=directory)
         stack.callback(worker.terminate)
         worker.start()
         run = (*EXPORTER, "run", "--config", str(path))

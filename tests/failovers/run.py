@@ -17,6 +17,7 @@ from typing import NamedTuple
 from lab.killing import commit, counts
 from lab.lone_broker import LoneBroker, lone_broker
 from lab.processes import Child
+from lab.program import BESIDE
 from lab.waiting import NotYet, until
 from offsetwatch.clients.kafka.clients import parse_end_of_partition
 from offsetwatch.clients.kafka.journal_topic import JournalReader, JournalTopicRequirements
@@ -148,6 +149,7 @@ class Arena:
             name: Child(
                 name,
                 [
+                    *BESIDE,
                     sys.executable,
                     "-m",
                     "tests.failovers.replica",
