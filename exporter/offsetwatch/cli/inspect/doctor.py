@@ -374,7 +374,7 @@ class Doctor:
             found = f"{topic.at}, {how if topic.connector is None else f'of {topic.connector}'}"
             cluster = self._clusters.get(topic.at.kafka)
             if cluster is None or topic.at.topic not in cluster.topics:
-                continue  # what is wrong with it is told with its Kafka cluster
+                continue  # reported with its Kafka cluster
             yield DoctorCheck(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
         for connect in self._config.connect:
             listed = self._listed.get(connect.name, ())
@@ -408,7 +408,7 @@ def _run_check(about: str, ask: CheckFunction) -> list[DoctorCheck]:
             lines.append(line)  # noqa: PERF402 - what came before a failure is kept
     except ClientError as exc:
         lines.append(report_failed_check(about, "reachable", exc))
-    except Exception as exc:  # noqa: BLE001 - one surprise must not keep the others from being told
+    except Exception as exc:  # noqa: BLE001 - one surprise must not hide the others
         found = f"unexpected {type(exc).__name__}"
         lines.append(DoctorCheck(about, "reachable", "fail", found, "a bug: please report it"))
     return lines

@@ -23,8 +23,7 @@ from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model.fleet_state import Breaker
-from offsetwatch.remedy.model.journal_records import ActionRefused as Held
-from offsetwatch.remedy.model.journal_records import IncidentDetected
+from offsetwatch.remedy.model.journal_records import ActionRefused, IncidentDetected
 from offsetwatch.remedy.model.policy import FLEET_SCOPE, scope_of
 from offsetwatch.remedy.model.service_api import (
     GuardAnswerRow,
@@ -123,11 +122,11 @@ def read_connector_remediation(
     )
 
 
-def _get_connector_key(at: IncidentDetected | Held) -> tuple[str, str]:
+def _get_connector_key(at: IncidentDetected | ActionRefused) -> tuple[str, str]:
     return (at.connect_cluster, at.connector)
 
 
-def _build_evaluation(held: Held) -> LastGuardEvaluation:
+def _build_evaluation(held: ActionRefused) -> LastGuardEvaluation:
     return LastGuardEvaluation(
         at=Moment(held.at),
         incident=held.incident,

@@ -20,8 +20,12 @@ from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
 from offsetwatch.cli.offsets.open_store import open_offset_store
 from offsetwatch.cli.plans.approve import build_unknown_plan_error
-from offsetwatch.cli.plans.print import OPEN_STATES as IS_OPEN
-from offsetwatch.cli.plans.print import build_plan_document, describe_next_step, print_plan
+from offsetwatch.cli.plans.print import (
+    OPEN_STATES,
+    build_plan_document,
+    describe_next_step,
+    print_plan,
+)
 from offsetwatch.cli.plans.service_access import ServiceAccess, ServiceSession, open_service
 from offsetwatch.errors import AccessDenied, ConfigError, JournalDamaged
 from offsetwatch.model.moments import moment_of
@@ -124,7 +128,7 @@ def _is_abandoned(row: PlanRow, standing: str) -> bool:
 
     A running plan of a remote daemon counts as being worked on.
     """
-    return row.state in IS_OPEN and standing not in {AT_WORK, PlanState.RUNNING.value}
+    return row.state in OPEN_STATES and standing not in {AT_WORK, PlanState.RUNNING.value}
 
 
 def describe_status(session: ServiceSession, row: PlanRow) -> str:
@@ -132,7 +136,7 @@ def describe_status(session: ServiceSession, row: PlanRow) -> str:
 
     On the daemon's host it also tells for an open plan whether a process works on it.
     """
-    if session.office is None or row.state not in IS_OPEN:
+    if session.office is None or row.state not in OPEN_STATES:
         return row.state.value
     if session.office.busy(row):
         return AT_WORK
@@ -326,7 +330,7 @@ def resolve_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
         name = f"{row.connector} ({row.connect_cluster})"
         output.print_error(f"plan {plan_id} is closed; {name} was left as it is")
         return OK
-    if row.state in IS_OPEN:
+    if row.state in OPEN_STATES:
         output.print_error(f"another process works on plan {plan_id}: nothing was done")
         return DENIED
     over = row.state not in _STATES_BEFORE_START

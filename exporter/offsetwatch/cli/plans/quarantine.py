@@ -19,8 +19,7 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
 from offsetwatch.clock import SystemClock
-from offsetwatch.config import Config, Kafka
-from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.config import Config, Kafka, QuarantineConfig
 from offsetwatch.errors import (
     AccessDenied,
     AmbiguousOutcome,
@@ -72,7 +71,7 @@ def _open_store(home: QuarantineOptions) -> tuple[CombinedQuarantine, Path]:
     if loaded is None or loaded.remedy.quarantine.kafka is None:
         execute.require_used_folder(folder)
     if loaded is None:
-        return build_quarantine(Wanted(), {}, folder), folder
+        return build_quarantine(QuarantineConfig(), {}, folder), folder
     return build_configured_quarantine(loaded, folder), folder
 
 

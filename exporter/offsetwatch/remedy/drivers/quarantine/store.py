@@ -10,8 +10,7 @@ from typing import Final
 from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clients.write.records import RecordWriter
 from offsetwatch.clock import SystemClock, UnixClock
-from offsetwatch.config import Config, Kafka
-from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.config import Config, Kafka, QuarantineConfig
 from offsetwatch.errors import SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
@@ -73,7 +72,10 @@ def build_configured_quarantine(
 
 
 def build_quarantine(
-    config: Wanted, clusters: Mapping[str, Kafka], folder: Path, clock: UnixClock | None = None
+    config: QuarantineConfig,
+    clusters: Mapping[str, Kafka],
+    folder: Path,
+    clock: UnixClock | None = None,
 ) -> CombinedQuarantine:
     """Build a quarantine from its settings and clusters."""
     now = SystemClock() if clock is None else clock
