@@ -89,9 +89,12 @@ class Alerted:
     def misled(self) -> tuple[dict[str, int], dict[str, int]]:
         """Somebody else's alert on the same connector begins, and ends: what had become of all that
         was posted, before and after.
+
+        Counts do not name their alert, so all that are active have to be posted before.
         """
         labels = {"alertname": OTHER, "connect_cluster": "lab", "connector": self.connector}
-        before = self.alerting.hooks()
+        active = [alert for alert in self.alerting.active() if alert.connector == self.connector]
+        before = self.alerting.hooked("new", len(active))
         self.alerting.say(labels)
         self.alerting.hooked("new", before.get("new", 0) + 1)
         self.alerting.say(labels, ends=datetime.now(tz=UTC))
