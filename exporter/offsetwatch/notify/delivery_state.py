@@ -296,7 +296,7 @@ class DeliveryState:
         changes_s = self._rules.changes_s
         if changes_s is None:
             return False
-        if _RANK[now.severity] < _RANK[finding.severity] or (now.plan and not finding.plan):
+        if _RANK[now.severity] < _RANK[finding.severity] or _proposes_more(finding, now):
             return True
         # That a plan is not proposed any more is no news of the finding.
         same = (now.severity, now.summary) == (finding.severity, finding.summary) and (
@@ -307,6 +307,15 @@ class DeliveryState:
     def _forget(self, identity: FindingIdentity) -> None:
         del self._entries[identity]
         self._sighted_since.pop(identity, None)
+
+
+def _proposes_more(finding: Finding, now: Finding) -> bool:
+    """Return whether a plan is proposed now that does something else than the notified one.
+
+    The same change proposed again, under another plan ID, is no news: it comes with every state
+    of the connector.
+    """
+    return now.plan is not None and (finding.plan is None or now.plan.what != finding.plan.what)
 
 
 def _list_explained_keys(finding: Finding) -> Iterator[tuple[str, str, str]]:

@@ -187,6 +187,13 @@ def test_a_plan_to_approve_is_told_at_once_another_one_in_its_time_and_none_is_n
     assert statuses(told.at(3701, second)) == [NotificationStatus.CHANGED]
 
 
+def test_a_plan_to_do_something_else_is_told_at_once():
+    told = Told()
+    restart, skip = (replace(LOST, plan=ProposedPlan(at, at)) for at in ("restart", "skip"))
+    told.at(0, restart)
+    assert statuses(told.at(1, skip)) == [NotificationStatus.CHANGED]
+
+
 def test_other_numbers_in_the_evidence_alone_are_no_change():
     told = Told()
     told.at(0, LOST)
