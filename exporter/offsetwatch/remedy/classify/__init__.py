@@ -39,6 +39,14 @@ from offsetwatch.decode.stack_trace import (
     find_origin,
     lines_of,
 )
+from offsetwatch.remedy.classify.exception_classes import (
+    SKIPPABLE,
+    FailureKind,
+    ThrowableHint,
+    ThrowableMeaning,
+    find_call_veto,
+    find_meaning,
+)
 from offsetwatch.remedy.classify.stages import (
     CONVERTER,
     POLL,
@@ -47,13 +55,6 @@ from offsetwatch.remedy.classify.stages import (
     TRANSFORM,
     converter_stage_of,
     stage_of,
-)
-from offsetwatch.remedy.classify.throwables import find_frame_veto, find_meaning
-from offsetwatch.remedy.classify.throwables.kinds import (
-    SKIPPABLE,
-    FailureKind,
-    ThrowableHint,
-    ThrowableMeaning,
 )
 
 __all__ = ["CHAIN_MAX", "SKIPPABLE", "Failure", "FailureKind", "classify", "may_be_listed"]
@@ -320,7 +321,7 @@ def _find_veto(
     found += [
         kind
         for line in lines
-        if isinstance(line, StackFrame) and (kind := find_frame_veto(line.place)) is not None
+        if isinstance(line, StackFrame) and (kind := find_call_veto(line.place)) is not None
     ]
     said = next((kind for kind in found if kind is not FailureKind.UNKNOWN), None)
     if said in _REMOTE_KINDS and stage == CONVERTER:

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.remedy.classify.throwables import RULES, find_frame_veto, find_meaning
-from offsetwatch.remedy.classify.throwables.kinds import SKIPPABLE, FailureKind, ThrowableHint
-from offsetwatch.remedy.classify.throwables.places import PLACES
+from offsetwatch.remedy.classify.exception_classes import (
+    CALLS,
+    RULES,
+    SKIPPABLE,
+    FailureKind,
+    ThrowableHint,
+    find_call_veto,
+    find_meaning,
+)
 
 ERRORS = (Path(__file__).parent / "kafka_errors.txt").read_text().split()
 NAMES = [name for rule in RULES for name in rule.names]
@@ -30,11 +36,11 @@ def test_only_a_name_in_full_says_anything_but_that_it_forbids():
     for rule in RULES:
         for name in rule.names:
             assert "*" not in name.strip("*"), name
-            assert "*" not in name or isinstance(rule.word, FailureKind), name
+            assert "*" not in name or isinstance(rule.meaning, FailureKind), name
 
 
 def test_no_rule_names_a_kind_that_depends_on_where_it_happened():
-    words = {rule.word for rule in RULES} | {kind for _, kind in PLACES}
+    words = {rule.meaning for rule in RULES} | {kind for _, kind in CALLS}
     assert not words & SKIPPABLE
     assert {word for word in words if isinstance(word, ThrowableHint)} == set(ThrowableHint)
 
@@ -80,4 +86,4 @@ def test_the_closest_rule_speaks(name, word):
     ],
 )
 def test_a_call_forbids_by_the_beginning_of_its_name(place, kind):
-    assert find_frame_veto(place) is kind
+    assert find_call_veto(place) is kind
