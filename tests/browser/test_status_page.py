@@ -61,7 +61,7 @@ def names(page) -> list[str]:
 def test_findings_are_shown_with_their_evidence(page, site):
     opened(page, site)
     found = text_of(page, "findings")
-    assert "MirrorMaker copies nothing from west to east" in found
+    assert "copy-west makes no progress: work waits" in found
     assert "33,000 records" in found
     assert found.index("33,000 records") < found.index("mm2_silent_stall")
 
@@ -303,7 +303,7 @@ def test_whoever_has_given_a_password_sees_all_of_it_and_nobody_else_anything(pa
     page.until(f"{ROWS} > 0")
     before = page.run("performance.getEntriesByType('resource').length")
     page.until(f"performance.getEntriesByType('resource').length > {before}")  # it asks again
-    assert "MirrorMaker copies nothing from west to east" in text_of(page, "findings")
+    assert "copy-west makes no progress: work waits" in text_of(page, "findings")
     assert httpx.get(guarded.url, trust_env=False).status_code == httpx.codes.UNAUTHORIZED
 
 

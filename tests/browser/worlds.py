@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from offsetwatch.model.connect.connectors import ConnectorKind, Task
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
@@ -192,6 +194,7 @@ def _morning(at: float) -> Snapshot:
         behind_since=at - 1.5 - (old / 60) % 7,
         committed_at=at - 21.0,
     )
+    waits_since = f"{datetime.fromtimestamp(NOW - 1500.0, UTC):%Y-%m-%dT%H:%M:%SZ}"
     return replace(
         EMPTY_SNAPSHOT,
         at=at,
@@ -261,11 +264,14 @@ def _morning(at: float) -> Snapshot:
                 connect_cluster="lab",
                 connector="copy-west",
                 subject="west->east",
-                summary="MirrorMaker copies nothing from west to east, and claims to run",
+                summary=(
+                    f"copy-west makes no progress: work waits and nothing advanced since "
+                    f"{waits_since}, and no state shows a failure."
+                ),
                 since=NOW - 1320.0,
                 evidence=(
                     EvidenceItem("lag", 33_000, "records"),
-                    EvidenceItem("oldest record waits since", "2026-09-21T13:48:20Z", "time"),
+                    EvidenceItem("oldest record waits since", waits_since, "time"),
                     EvidenceItem("states", "connector running, tasks: 1 running"),
                 ),
             ),
@@ -275,7 +281,10 @@ def _morning(at: float) -> Snapshot:
                 connect_cluster="lab",
                 connector="invoices-to-s3",
                 subject="invoices-2",
-                summary="invoices-to-s3 fails again and again at offset 4711 of invoices-2",
+                summary=(
+                    "invoices-to-s3 task 0 failed 3 times at the same position: "
+                    "JsonParseException at invoices-2@4711; restarts will not help."
+                ),
                 since=NOW - 720.0,
                 evidence=(
                     EvidenceItem("failures", 3, "times"),
