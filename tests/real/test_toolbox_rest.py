@@ -30,8 +30,8 @@ from offsetwatch.remedy.model.plan import (
     Reset,
     ToState,
 )
-from offsetwatch.toolbox import change
-from offsetwatch.toolbox.store.changes import RestOffsetStore
+from offsetwatch.toolbox.store.offset_store import StateBeforeChange
+from offsetwatch.toolbox.store.rest import RestOffsetStore
 from tests.real.conftest import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -152,9 +152,9 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
         closing(RestOffsetStore(config, connect)) as way,
     ):
         awaited(driver_of(peculiar, at.name), STOPPED)
-        standing = way.standing(at.name)
-        assert isinstance(standing, change.StateBeforeChange)
-        steps = way.effect(at.name, (pair(at.pair(None)),), whole=True).steps
+        standing = way.read_state(at.name)
+        assert isinstance(standing, StateBeforeChange)
+        steps = way.plan_steps(at.name, (pair(at.pair(None)),), whole=True).steps
         driver = way.driver(at.name)
         found = driver.offsets()
         assert [kept.where for kept in found.raw] == ["east/own-offsets", f"east/{SHARED}"]

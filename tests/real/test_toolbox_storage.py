@@ -31,7 +31,8 @@ from offsetwatch.remedy.model.driver import StepStatus
 from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import Freeze, PartitionOffset, Plan, Settle, Write
 from offsetwatch.remedy.model.stored_offsets import OffsetStoreContents
-from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader, open_worker_storage
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore, open_worker_storage
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
@@ -56,11 +57,11 @@ def older() -> Iterator[Lab]:
         yield running
 
 
-def place_of(properties: Path, flow: str | None = None) -> WorkerOffsetReader:
-    return open_worker_storage(properties, flow=flow)
+def place_of(properties: Path, flow: str | None = None) -> WorkerOffsetStore:
+    return open_worker_storage(properties, KafkaClusterPool({}), flow=flow)
 
 
-def carried_out(place: WorkerOffsetReader, connector: str, step: Write, state: Path) -> PlanResult:
+def carried_out(place: WorkerOffsetStore, connector: str, step: Write, state: Path) -> PlanResult:
     """A plan of this one step, as the command line would have it carried out."""
     clock = SystemClock()
     plan = Plan(
@@ -75,7 +76,7 @@ def carried_out(place: WorkerOffsetReader, connector: str, step: Write, state: P
     )
     journal = Journal(state)
     try:
-        driver = place.driver(connector, clock)
+        driver = place.driver(connector)
         return Runner(journal=journal, driver=driver, clock=clock, tell=print).run(plan)
     finally:
         journal.close()

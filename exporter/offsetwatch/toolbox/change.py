@@ -5,14 +5,13 @@ Nothing here changes anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
 from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.offsets import Order
-from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import (
     AnyStep,
@@ -20,7 +19,6 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     PartitionOffset,
     Plan,
-    PlanSubject,
     RequestedState,
     Settle,
     ToState,
@@ -32,79 +30,18 @@ from offsetwatch.toolbox.differences import (
     compute_changes,
     describe_directions,
 )
-from offsetwatch.toolbox.store.reader import OffsetReader
-from offsetwatch.toolbox.suggestions import find_nearest, format_names
+from offsetwatch.toolbox.store.offset_store import ChangeSteps, OffsetStore, StateBeforeChange
+from offsetwatch.toolbox.suggestions import suggest_name
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
-    ValidationFacts,
     ValidationProblem,
     collect_notes,
     find_named_partitions,
     find_problems,
 )
 
-MOVING_OFFSETS_NOTE: Final = (
-    "it is running: its present offsets move until it has stopped; the requested ones do not"
-)
-"""The note about anything that is changed while the connector runs."""
 Recheck = Callable[[FrozenOffsets], tuple[str, ...]]
 """Called by the runner after the connector has stopped; returns why the plan no longer holds."""
-
-
-class StateBeforeChange(NamedTuple):
-    """The state of a connector before a change.
-
-    state   restored afterwards; None where there is nothing to stop
-    notes   unusual facts about the state, a sentence each
-    new     no connector here has its name yet: it may be misspelt
-    blocked why a change is refused now, although the difference can be computed
-    """
-
-    subject: PlanSubject
-    state: RequestedState | None
-    notes: tuple[str, ...] = ()
-    new: bool = False
-    blocked: ValidationProblem | None = None
-
-
-class ChangeSteps(NamedTuple):
-    """The steps that make the change, and notes about it for the user."""
-
-    steps: tuple[AnyStep, ...]
-    notes: tuple[str, ...] = ()
-
-
-class OffsetStore(Protocol):
-    """Access to the connectors of a cluster over REST, through Strimzi, or in their storage.
-
-    Every query may raise ClientError, and RemoteRefusal where the query is not supported.
-    """
-
-    @property
-    def place(self) -> OffsetReader:
-        """The reader of the current offsets."""
-
-    def lock(self, connector: str) -> str:
-        """Return the name in the journal of this connector's cluster or storage."""
-
-    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
-        """Return the connector's state, or why it cannot be changed."""
-
-    def facts(
-        self,
-        connector: str,
-        present: tuple[PartitionOffset, ...],
-        wanted: Collection[TopicPartition],
-    ) -> ValidationFacts:
-        """Gather the facts for checking its offsets."""
-
-    def effect(
-        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
-    ) -> ChangeSteps:
-        """Return the steps that set these pairs; `whole` if no offset may remain."""
-
-    def driver(self, connector: str) -> Driver:
-        """Build the driver that executes a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,30 +94,30 @@ def prepare_change(
     The result has a plan if the change is possible and makes a difference.
     """
     name = asked.request.connector
-    standing = store.standing(name)
-    if isinstance(standing, ValidationProblem):
-        return PreparedChange(name, (standing,))
-    if standing.new and asked.whole:
+    state_before = store.read_state(name)
+    if isinstance(state_before, ValidationProblem):
+        return PreparedChange(name, (state_before,))
+    if state_before.new and asked.whole:
         return PreparedChange(name, (_report_unknown_connector(store, name),))
-    present = store.place.pairs(name)
+    present = store.pairs(name)
     request = asked.request
     if asked.whole:
         there = tuple(
             PartitionOffset(pair.partition, None) for pair in present if pair.offset is not None
         )
         request = replace(request, pairs=there)
-    facts = store.facts(name, present, find_named_partitions(request.pairs))
+    facts = store.gather_facts(name, present, find_named_partitions(request.pairs))
     wanted = compute_changes(present, request.pairs, facts.class_name)
     said = (
-        *standing.notes,
-        *((str(_report_unknown_connector(store, name)),) if standing.new else ()),
-        *store.place.notes(name),
+        *state_before.notes,
+        *((str(_report_unknown_connector(store, name)),) if state_before.new else ()),
+        *store.notes(name),
         *collect_notes(request, facts),
         *describe_directions(wanted),
     )
     found = find_problems(request, facts)
-    if standing.blocked is not None:
-        found = (standing.blocked, *found)
+    if state_before.blocked is not None:
+        found = (state_before.blocked, *found)
     effect = None if found else _build_change_steps(store, name, wanted, whole=asked.whole)
     if found or not (effect or asked.also):
         return PreparedChange(name, found, wanted, said)
@@ -192,17 +129,15 @@ def prepare_change(
         problems=(),
         changes=wanted,
         notes=said,
-        plan=_build_plan(standing, steps, asked, author),
+        plan=_build_plan(state_before, steps, asked, author),
         driver=store.driver(name),
         recheck=None if asked.whole else _build_recheck(store, request, wanted),
     )
 
 
 def _report_unknown_connector(store: OffsetStore, name: str) -> ValidationProblem:
-    there = store.place.connectors()
-    meant = find_nearest(name, there)
-    right = f"did you mean {meant}?" if meant else f"it has: {format_names(there) or 'none'}"
-    return ValidationProblem(name, f"nothing in {store.place.name} has this name", right)
+    right = suggest_name(name, store.connectors())
+    return ValidationProblem(name, f"nothing in {store.name} has this name", right)
 
 
 def _build_change_steps(
@@ -214,11 +149,11 @@ def _build_change_steps(
     where they can be reached.
     """
     if wanted:
-        return store.effect(name, tuple(change.pair for change in wanted), whole=whole)
+        return store.plan_steps(name, tuple(change.pair for change in wanted), whole=whole)
     if not whole:
         return None
     try:
-        effect = store.effect(name, (), whole=True)
+        effect = store.plan_steps(name, (), whole=True)
     except RemoteRefusal:
         return None  # there is not even a topic
     left = any(isinstance(step, Write) and step.records for step in effect.steps)
@@ -255,7 +190,9 @@ def _build_recheck(
     """Build the check to run after the stop: offsets and logs may have advanced until then."""
 
     def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
-        facts = store.facts(request.connector, frozen.pairs, find_named_partitions(request.pairs))
+        facts = store.gather_facts(
+            request.connector, frozen.pairs, find_named_partitions(request.pairs)
+        )
         return (
             *(str(problem) for problem in find_problems(request, facts)),
             *_find_reversed_changes(planned, frozen.pairs),

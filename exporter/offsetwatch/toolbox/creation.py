@@ -17,7 +17,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.model.connect.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.connect.connectors import ConnectorSettings
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE, RestDriver
@@ -27,7 +27,6 @@ from offsetwatch.remedy.model.plan import (
     Create,
     Freeze,
     Plan,
-    PlanSubject,
     RequestedState,
     Reset,
     Settle,
@@ -37,8 +36,11 @@ from offsetwatch.toolbox import connector_facts
 from offsetwatch.toolbox.change import Author, PreparedChange
 from offsetwatch.toolbox.differences import compute_changes
 from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, parse_document
-from offsetwatch.toolbox.lifecycle import check_strimzi_ownership, check_worker_versions
-from offsetwatch.toolbox.store.rest import RestOffsetReader
+from offsetwatch.toolbox.store.rest import (
+    RestOffsetStore,
+    check_strimzi_ownership,
+    check_worker_versions,
+)
 from offsetwatch.toolbox.store.tombstones import DirectTopicWrites, plan_direct_writes
 from offsetwatch.toolbox.suggestions import format_names
 from offsetwatch.toolbox.validation import (
@@ -170,9 +172,9 @@ def prepare_create(
     mine = check_strimzi_ownership(connect, connector.name)
     if mine is not None:
         return PreparedChange(connector.name, (mine,))
-    reader = RestOffsetReader(connect)
-    found = [*_find_obstacles(reader, connect, connector)]
-    kind = reader.kind_of(str(connector.config.get("connector.class")))
+    store = RestOffsetStore(config, connect)
+    found = [*_find_obstacles(store, connect, connector)]
+    kind = store.kind_of(str(connector.config.get("connector.class")))
     section = _find_section(connector)
     if not isinstance(section, OffsetsSection):
         return PreparedChange(connector.name, (*found, *section))
@@ -193,7 +195,7 @@ def prepare_create(
             connector.name,
             settings,
             request.pairs,
-            version=reader.version(),
+            version=store.version(),
             whole=True,
         )
     setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs)) if request.pairs else ()
@@ -204,7 +206,7 @@ def prepare_create(
         problems=(),
         changes=compute_changes((), request.pairs),
         notes=(*said, *direct_topic_writes.notes),
-        plan=_build_plan(reader, connector, setting, settings, author),
+        plan=_build_plan(store, connector, setting, settings, author),
         driver=RestDriver(
             connect,
             connector.name,
@@ -259,7 +261,7 @@ def _find_section(connector: NewConnector) -> OffsetsSection | tuple[ValidationP
 
 
 def _find_obstacles(
-    reader: RestOffsetReader, connect: Connect, connector: NewConnector
+    store: RestOffsetStore, connect: Connect, connector: NewConnector
 ) -> list[ValidationProblem]:
     """Return what in this Connect cluster prevents the creation."""
     stop = format_connector_command("connectors stop", connector.name)
@@ -267,16 +269,16 @@ def _find_obstacles(
         replace(problem, right=_MANUAL_ADVICE.format(stop=stop))
         for problem in check_worker_versions(connect, CREATE_STOPPED_SINCE)
     ]
-    if reader.connector(connector.name) is not None:
+    if store.connector(connector.name) is not None:
         right = "`offsets import` sets the offsets of one that is there"
         found.append(
-            ValidationProblem(connector.name, f"{reader.name} has a connector of this name", right)
+            ValidationProblem(connector.name, f"{store.name} has a connector of this name", right)
         )
     class_name = str(connector.config.get("connector.class"))
-    if reader.kind_of(class_name) is None:
+    if store.kind_of(class_name) is None:
         right = "install it on every worker, or correct connector.class"
         found.append(
-            ValidationProblem("connector.class", f"{reader.name} has no {class_name}", right)
+            ValidationProblem("connector.class", f"{store.name} has no {class_name}", right)
         )
     return found
 
@@ -318,7 +320,7 @@ def _find_null_offsets(request: OffsetsRequest) -> list[ValidationProblem]:
 
 
 def _build_plan(
-    reader: RestOffsetReader,
+    store: RestOffsetStore,
     connector: NewConnector,
     setting: tuple[AnyStep, ...],
     settings: ConnectorSettings,
@@ -332,17 +334,10 @@ def _build_plan(
         steps = (*steps, Settle(), Freeze(), *setting)
     if connector.state is not RequestedState.STOPPED:
         steps = (*steps, ToState(connector.state))
-    kinds = {ConnectorKind.SINK: "sink", ConnectorKind.MIRROR: "mirror"}
     return Plan(
         plan_id=author.plan_id,
         verb=f"create {connector.name}",
-        subject=PlanSubject(
-            driver="rest",
-            place=reader.name,
-            connector=connector.name,
-            kind=kinds.get(settings.kind, "source"),
-            identity=reader.identity(),
-        ),
+        subject=store.subject(connector.name, settings.kind),
         steps=steps,
         original=None,
         final=connector.state,

@@ -15,7 +15,6 @@ from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.change import (
     Author,
     ConnectorChangeRequest,
-    OffsetStore,
     PreparedChange,
     prepare_change,
 )
@@ -23,6 +22,7 @@ from offsetwatch.toolbox.differences import Change, OffsetChangeKind
 from offsetwatch.toolbox.mirror.copy_costs import CopyCost, compute_copy_cost, describe_costs
 from offsetwatch.toolbox.mirror.flow_reset import FlowChange
 from offsetwatch.toolbox.mirror.pairs import build_upstream_partition, parse_mirror_pairs
+from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
     ValidationFacts,
@@ -44,8 +44,8 @@ def prepare_rewind(
     if prepared.problems:
         return FlowChange(prepared)
     ahead = () if allow_skip else find_forward_moves(prepared.changes)
-    present = store.place.pairs(name)
-    facts = store.facts(name, present, _collect_partitions(request.pairs))
+    present = store.pairs(name)
+    facts = store.gather_facts(name, present, _collect_partitions(request.pairs))
     counts = compute_copy_costs(facts, present, prepared.changes)
     notes = (
         *prepared.notes,

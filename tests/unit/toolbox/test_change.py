@@ -42,11 +42,13 @@ NAME = "mm2-source"
 
 
 @dataclass
-class Place:
-    """One connector's offsets."""
+class Way:
+    """An offset store with one mirror, over REST."""
 
-    name: str = "lab"
+    state: RequestedState | None = RequestedState.RUNNING
+    known: ValidationFacts = field(default_factory=mirror)
     held: tuple[PartitionOffset, ...] = ()
+    name: str = "lab"
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         return self.held
@@ -54,26 +56,17 @@ class Place:
     def notes(self, connector: str) -> tuple[str, ...]:
         return ("odd",)
 
-
-@dataclass
-class Way:
-    """See changes.Way: a mirror over REST."""
-
-    state: RequestedState | None = RequestedState.RUNNING
-    known: ValidationFacts = field(default_factory=mirror)
-    place: Place = field(default_factory=Place)
-
-    def lock(self, connector: str) -> str:
+    def lock_name(self, connector: str) -> str:
         return "lab"
 
-    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
+    def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
         if connector != NAME:
             return ValidationProblem(connector, "is not there", "")
         return StateBeforeChange(
             PlanSubject("rest", "lab", connector, "mirror"), self.state, ("as it is",)
         )
 
-    def facts(
+    def gather_facts(
         self,
         connector: str,
         present: tuple[PartitionOffset, ...],
@@ -82,7 +75,7 @@ class Way:
         logs = {at: log for at, log in self.known.logs.items() if at in wanted}
         return replace(self.known, present=present, logs=logs)
 
-    def effect(
+    def plan_steps(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
         return ChangeSteps((Reset() if whole else Alter(pairs),), ("by request",))
@@ -94,7 +87,7 @@ class Way:
 def way(
     *held: tuple[str, str | None], state: RequestedState | None = RequestedState.RUNNING
 ) -> Way:
-    return Way(state=state, place=Place(held=tuple(PartitionOffset(*pair) for pair in held)))
+    return Way(state=state, held=tuple(PartitionOffset(*pair) for pair in held))
 
 
 def prepared(at: Way, *pairs: tuple[str, str | None], **more: object) -> PreparedChange:

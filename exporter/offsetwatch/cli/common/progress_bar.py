@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class ProgressBar:
-    """A bar that is drawn while work is left; a toolbox.store.reader.ReadProgressCallback."""
+    """A bar that is drawn while work is left; a clients.kafka.whole_topic.ProgressCallback."""
 
     def __init__(self, what: str) -> None:
         from rich.console import Console  # noqa: PLC0415 - a third of a verb's start

@@ -16,7 +16,6 @@ from offsetwatch.cli.offsets.arguments import ChangeOptions, DocumentOptions, Of
 from offsetwatch.cli.offsets.documents import print_changes, read_document
 from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
 from offsetwatch.cli.offsets.open_store import (
-    AnyOffsetStore,
     load_optional_config,
     open_offset_store,
 )
@@ -40,6 +39,7 @@ from offsetwatch.toolbox.documents import (
     find_duplicate_partitions,
     parse_pair,
 )
+from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
 
@@ -149,15 +149,15 @@ def change_offsets(
     """Change the offsets of each connector in `asked`, as run_changes does."""
     names = tuple(one.request.connector for one in asked)
 
-    def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
+    def prepared(store: OffsetStore) -> list[PreparedChange]:
         if len(asked) == 1:
-            return [prepare_change(way, asked[0], execute.create_author())]
-        return [_prepare_or_report(way, one) for one in asked]
+            return [prepare_change(store, asked[0], execute.create_author())]
+        return [_prepare_or_report(store, one) for one in asked]
 
     return run_changes(where, names, prepared, changing, typed=typed)
 
 
-def _prepare_or_report(way: AnyOffsetStore, request: ConnectorChangeRequest) -> PreparedChange:
+def _prepare_or_report(store: OffsetStore, request: ConnectorChangeRequest) -> PreparedChange:
     """Return the change of one connector among several.
 
     If it cannot be read, the change has that as its problem. Problems of the other connectors are
@@ -165,7 +165,7 @@ def _prepare_or_report(way: AnyOffsetStore, request: ConnectorChangeRequest) -> 
     """
     name = request.request.connector
     try:
-        return prepare_change(way, request, execute.create_author())
+        return prepare_change(store, request, execute.create_author())
     except TargetUnreachable:
         raise
     except ClientError as exc:
@@ -178,7 +178,7 @@ def _prepare_or_report(way: AnyOffsetStore, request: ConnectorChangeRequest) -> 
 def run_changes(
     where: OffsetStoreOptions,
     connectors: tuple[str, ...],
-    prepared_by: Callable[[AnyOffsetStore], list[PreparedChange]],
+    prepared_by: Callable[[OffsetStore], list[PreparedChange]],
     changing: ChangeOptions,
     *,
     typed: bool,
@@ -199,8 +199,8 @@ def run_changes(
         earlier = _finish_earlier_plans(where, connectors, how)
         if isinstance(earlier, int):
             return earlier
-        with open_offset_store(where, wait_s=changing.timeout_s) as way:
-            asked = prepared_by(way)
+        with open_offset_store(where, wait_s=changing.timeout_s) as store:
+            asked = prepared_by(store)
             prepared = _drop_finished(asked, earlier)
             if asked and not prepared:
                 return OK
@@ -266,17 +266,17 @@ def _finish_earlier_plans(
     done: dict[str, Plan] = {}
     if not (how.folder / FILE_NAME).exists():
         return done
-    with closing(Journal(how.folder)) as journal, open_offset_store(where) as way:
+    with closing(Journal(how.folder)) as journal, open_offset_store(where) as store:
         for name in connectors:
-            plan_id = journal.open_plan(way.lock(name), name)
+            plan_id = journal.open_plan(store.lock_name(name), name)
             if plan_id is None:
                 continue
             if how.dry_run:
                 output.print_error(f"{name}: plan {plan_id} is open, and would be finished first")
                 continue
             execute.refuse_daemon_plan(journal, plan_id, how.options)
-            runner = execute.build_runner(how, journal, way.driver(name))
-            earlier = runner.finish_earlier(way.lock(name), name)
+            runner = execute.build_runner(how, journal, store.driver(name))
+            earlier = runner.finish_earlier(store.lock_name(name), name)
             if earlier is not None:
                 output.print_error(earlier.said)
                 if not earlier.over:

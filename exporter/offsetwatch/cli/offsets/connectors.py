@@ -78,8 +78,8 @@ def change_state(options: ConnectorChangeOptions, state: str, *, watch_s: float 
     def prepare() -> PreparedChange:
         author = execute.create_author()
         return lifecycle.prepare_state(
+            target.loaded,
             target.connect,
-            target.kafka,
             options.name,
             RequestedState(state),
             author,
@@ -96,8 +96,8 @@ def restart_connector(options: ConnectorChangeOptions, *, only_failed: bool, wat
     def prepare() -> PreparedChange:
         author = execute.create_author()
         return lifecycle.prepare_restart(
+            target.loaded,
             target.connect,
-            target.kafka,
             options.name,
             author,
             only_failed=only_failed,
@@ -121,7 +121,7 @@ def delete_connector(options: ConnectorChangeOptions) -> int:
 
     def prepare() -> PreparedChange:
         return lifecycle.prepare_delete(
-            target.connect, target.kafka, options.name, execute.create_author()
+            target.loaded, target.connect, options.name, execute.create_author()
         )
 
     return _change_connector(options, target, prepare, was_it=lambda plan: Delete() in plan.steps)

@@ -29,17 +29,15 @@ from offsetwatch.errors import (
     RemoteRefusal,
     TargetUnreachable,
 )
-from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.differences import Change, OffsetChangeKind, compute_differences
 from offsetwatch.toolbox.documents import OffsetsDocument, format_kip199, parse_document
 from offsetwatch.toolbox.rename import rename_document
-from offsetwatch.toolbox.store.reader import OffsetReader
-from offsetwatch.toolbox.store.rest import RestOffsetReader
-from offsetwatch.toolbox.store.strimzi import StrimziOffsetReader
-from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader
+from offsetwatch.toolbox.store.offset_store import OffsetStore
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore
 from offsetwatch.toolbox.suggestions import explain_offsets_name, suggest_name
 
 OK, DIFFERS, UNREAD = 0, 1, 1
@@ -103,24 +101,23 @@ def read_rows(
     `alone`: the store was named, so it must have all requested connectors.
     """
     source = "storage" if where.worker_config is not None else "rest"
-    with open_offset_store(where) as way:
-        place = way.place
+    with open_offset_store(where) as store:
         names = (
-            choose_connectors(place, connectors) if alone else _list_connectors(place, connectors)
+            choose_connectors(store, connectors) if alone else _list_connectors(store, connectors)
         )
-        for name, pairs in _read_pairs(place, names, unread):
-            kind = _find_kind(place, name)
+        for name, pairs in _read_pairs(store, names, unread):
+            kind = _find_kind(store, name)
             for pair in pairs:
-                yield OffsetRow(place.name, name, kind, pair, source)
+                yield OffsetRow(store.name, name, kind, pair, source)
 
 
 def _read_pairs(
-    reader: OffsetReader, names: Iterable[str], unread: list[ClientError]
+    store: OffsetStore, names: Iterable[str], unread: list[ClientError]
 ) -> Iterator[tuple[str, tuple[PartitionOffset, ...]]]:
     """Yield the pairs of each connector; name one that cannot be read, and continue."""
-    for name in _iterate_names(reader, names):
+    for name in _iterate_names(store, names):
         with _report_failure(name, unread):
-            pairs, notes = reader.pairs(name), reader.notes(name)
+            pairs, notes = store.pairs(name), store.notes(name)
             yield name, pairs
             for note in notes:
                 output.print_error(f"{name}: {note}")
@@ -145,31 +142,18 @@ def _print_unread(said: str, error: ClientError, unread: list[ClientError]) -> N
     unread.append(error)
 
 
-def _iterate_names(reader: OffsetReader, names: Iterable[str]) -> Iterator[str]:
+def _iterate_names(store: OffsetStore, names: Iterable[str]) -> Iterator[str]:
     """Yield the names, with a progress bar if each of them is a request.
 
     A worker's storage is read once, with a bar of its own.
     """
-    rest = isinstance(reader, RestOffsetReader | StrimziOffsetReader)
-    return iterate_with_progress("asking for offsets", names) if rest else iter(tuple(names))
+    if isinstance(store, WorkerOffsetStore):
+        return iter(tuple(names))
+    return iterate_with_progress("asking for offsets", names)
 
 
-def _read_settings(place: OffsetReader, connector: str) -> Connector | ConnectorSettings | None:
-    if isinstance(place, RestOffsetReader):
-        return place.connector(connector)
-    if isinstance(place, StrimziOffsetReader | WorkerOffsetReader):
-        return place.settings(connector)
-    return None
-
-
-def _find_class_name(reader: OffsetReader, connector: str) -> str:
-    """Return the class of a connector, which tells what its offsets mean; "" if it is unknown."""
-    known = _read_settings(reader, connector)
-    return "" if known is None else known.class_name
-
-
-def _find_kind(reader: OffsetReader, connector: str) -> str:
-    known = _read_settings(reader, connector)
+def _find_kind(store: OffsetStore, connector: str) -> str:
+    known = store.settings(connector)
     sink = known is not None and known.kind is ConnectorKind.SINK
     return "sink" if sink else "source"
 
@@ -185,26 +169,26 @@ def _group_by_store(
     return found
 
 
-def choose_connectors(reader: OffsetReader, wanted: Collection[str] | None) -> tuple[str, ...]:
+def choose_connectors(store: OffsetStore, wanted: Collection[str] | None) -> tuple[str, ...]:
     """Return the wanted connectors of a store. Raises ConfigError if one does not exist."""
-    there = reader.connectors()
+    there = store.connectors()
     if wanted is None:
         return there
     missing = sorted(set(wanted) - set(there))
     if missing:
         raise ConfigError(
-            tuple(_describe_unknown_connector(reader, name, there) for name in missing)
+            tuple(_describe_unknown_connector(store, name, there) for name in missing)
         )
     return tuple(name for name in there if name in wanted)
 
 
-def _list_connectors(reader: OffsetReader, wanted: frozenset[str] | None) -> tuple[str, ...]:
-    return tuple(name for name in reader.connectors() if wanted is None or name in wanted)
+def _list_connectors(store: OffsetStore, wanted: frozenset[str] | None) -> tuple[str, ...]:
+    return tuple(name for name in store.connectors() if wanted is None or name in wanted)
 
 
-def _describe_unknown_connector(reader: OffsetReader, name: str, there: tuple[str, ...]) -> str:
+def _describe_unknown_connector(store: OffsetStore, name: str, there: tuple[str, ...]) -> str:
     return (
-        f"{reader.name}: no connector {name} "
+        f"{store.name}: no connector {name} "
         f"({suggest_name(name, there)}{explain_offsets_name(name)})"
     )
 
@@ -224,13 +208,11 @@ def export_offsets(
     Exit code 1 if a connector could not be read: it is named, and is not in the document.
     """
     unread: list[ClientError] = []
-    with open_offset_store(where) as way:
+    with open_offset_store(where) as store:
         if from_beginning:
-            text = format_kip199(_read_past_offsets(way.place, connectors).items())
+            text = format_kip199(_read_past_offsets(store, connectors).items())
         else:
-            found = _read_present_offsets(
-                way.place, choose_connectors(way.place, connectors), unread
-            )
+            found = _read_present_offsets(store, choose_connectors(store, connectors), unread)
             if unread and not found:
                 raise unread[0]
             text = format_kip199(found)
@@ -242,21 +224,21 @@ def export_offsets(
 
 
 def _read_present_offsets(
-    reader: OffsetReader, names: tuple[str, ...], unread: list[ClientError]
+    store: OffsetStore, names: tuple[str, ...], unread: list[ClientError]
 ) -> list[tuple[str, list[PartitionOffset]]]:
     """Return the offsets without partitions that have none: an import would remove those."""
     return [
         (name, [pair for pair in pairs if pair.offset is not None])
-        for name, pairs in _read_pairs(reader, names, unread)
+        for name, pairs in _read_pairs(store, names, unread)
     ]
 
 
 def _read_past_offsets(
-    reader: OffsetReader, connectors: frozenset[str] | None
+    store: OffsetStore, connectors: frozenset[str] | None
 ) -> dict[str, list[PartitionOffset]]:
     found: dict[str, list[PartitionOffset]] = {}
     try:
-        for record in reader.from_beginning(connectors):
+        for record in store.from_beginning(connectors):
             found.setdefault(record.connector, []).append(record.pair)
     except AccessDenied:
         raise
@@ -322,14 +304,12 @@ def print_diff(
     document = read_document(options)
     found: list[tuple[str, Change]] = []
     unread: list[ClientError] = []
-    with open_offset_store(where) as way:
+    with open_offset_store(where) as store:
         for section in document.sections:
             name = section.connector
             with _report_failure(name, unread):
-                now, class_name = (
-                    _read_current_pairs(way.place, name),
-                    _find_class_name(way.place, name),
-                )
+                now, known = _read_current_pairs(store, name), store.settings(name)
+                class_name = "" if known is None else known.class_name
                 found += (
                     (name, difference)
                     for difference in compute_differences(now, section.pairs, class_name)
@@ -349,12 +329,12 @@ def print_diff(
     return UNREAD if unread else OK
 
 
-def _read_current_pairs(reader: OffsetReader, connector: str) -> tuple[PartitionOffset, ...]:
+def _read_current_pairs(store: OffsetStore, connector: str) -> tuple[PartitionOffset, ...]:
     try:
-        return reader.pairs(connector)
+        return store.pairs(connector)
     except NotFound:
         output.print_error(
-            f"{reader.name}: no connector {connector}{explain_offsets_name(connector)}"
+            f"{store.name}: no connector {connector}{explain_offsets_name(connector)}"
         )
         return ()
 

@@ -13,7 +13,6 @@ from offsetwatch.cli.common.time_arguments import parse_span, parse_time
 from offsetwatch.cli.offsets import change, execute
 from offsetwatch.cli.offsets.arguments import ChangeOptions, FlowResetOptions, OffsetStoreOptions
 from offsetwatch.cli.offsets.open_store import (
-    AnyOffsetStore,
     load_optional_config,
     open_offset_store,
 )
@@ -35,8 +34,9 @@ from offsetwatch.toolbox.mirror.flow_reset import (
 )
 from offsetwatch.toolbox.mirror.pairs import format_partition_name
 from offsetwatch.toolbox.mirror.sync_topic_users import ConnectClusterInventory, find_syncs_topic
-from offsetwatch.toolbox.store.changes import WorkerOffsetStore
+from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.store.worker_config import has_flows
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore
 from offsetwatch.toolbox.validation import ValidationProblem
 
 
@@ -45,8 +45,8 @@ def reset_flow(where: OffsetStoreOptions, options: FlowResetOptions, how: Change
     to = _build_target(options)
     if where.worker_config is not None and not has_flows(where.worker_config):
         where = replace(where, flow=None)  # a worker's storage is one, whatever its connectors copy
-    with open_offset_store(where) as way:
-        connectors = _find_connectors(way, options)
+    with open_offset_store(where) as store:
+        connectors = _find_connectors(store, options)
     wish = FlowResetRequest(
         flow=options.flow,
         to=to,
@@ -56,9 +56,9 @@ def reset_flow(where: OffsetStoreOptions, options: FlowResetOptions, how: Change
         alone=len(connectors) == 1,
     )
 
-    def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
+    def prepared(store: OffsetStore) -> list[PreparedChange]:
         found = [
-            _prepare_connector(way, where, name, wish, clear=options.clear_syncs)
+            _prepare_connector(store, where, name, wish, clear=options.clear_syncs)
             for name in connectors
         ]
         print_counts([(one.prepared.connector, count) for one in found for count in one.counts])
@@ -75,10 +75,10 @@ def _build_target(options: FlowResetOptions) -> FlowResetTarget:
     return FlowResetTarget(offset=options.to_offset)
 
 
-def _find_connectors(way: AnyOffsetStore, options: FlowResetOptions) -> tuple[str, ...]:
+def _find_connectors(store: OffsetStore, options: FlowResetOptions) -> tuple[str, ...]:
     """Return the connectors that copy the flow. Raises ConfigError if there is none."""
     source, target = options.aliases
-    listed = {name: way.settings(name) for name in way.place.connectors()}
+    listed = {name: store.settings(name) for name in store.connectors()}
     known = {name: connector for name, connector in listed.items() if connector is not None}
     found = find_flow_connectors(source, target, known)
     if isinstance(found, ValidationProblem):
@@ -87,7 +87,7 @@ def _find_connectors(way: AnyOffsetStore, options: FlowResetOptions) -> tuple[st
 
 
 def _prepare_connector(
-    way: AnyOffsetStore,
+    store: OffsetStore,
     where: OffsetStoreOptions,
     connector: str,
     wish: FlowResetRequest,
@@ -95,66 +95,53 @@ def _prepare_connector(
     clear: bool,
 ) -> FlowChange:
     return prepare_flow_reset(
-        way,
+        store,
         connector,
         wish,
         execute.create_author(),
-        kafkas=way.kafkas,
-        upstream=way.upstream(connector),
-        clearing=_plan_clearing(way, where, connector) if clear else None,
+        clearing=_plan_clearing(store, where, connector) if clear else None,
     )
 
 
 def _plan_clearing(
-    way: AnyOffsetStore, where: OffsetStoreOptions, connector: str
+    store: OffsetStore, where: OffsetStoreOptions, connector: str
 ) -> SyncTopicDeletion:
     """Plan the deletion of the flow's offset-syncs topic.
 
     Other users of the topic are searched in all configured Connect clusters and in the storage.
     """
-    settings = way.settings(connector)
+    settings = store.settings(connector)
     assert settings is not None  # it copies the flow
     assert settings.mirror is not None
     config = load_optional_config(where)
     found = (
-        () if config is None else inspect_connect_clusters(config, way.kafkas, SystemClock().now())
+        ()
+        if config is None
+        else inspect_connect_clusters(config, store.kafkas, SystemClock().now())
     )
     home = None if where.connect is None else _find_home(found, where.connect)
-    name = where.connect or way.place.name
-    if isinstance(way, WorkerOffsetStore):
+    name = where.connect or store.name
+    if isinstance(store, WorkerOffsetStore):
         found = (
-            *(
-                connect_cluster_inventory
-                for connect_cluster_inventory in found
-                if not _is_same_cluster(way, connect_cluster_inventory)
-            ),
-            _build_own_cluster(way),
+            *(inventory for inventory in found if not _is_same_cluster(store, inventory)),
+            _build_own_cluster(store),
         )
-    addresses = way.kafkas.addresses()
+    addresses = store.kafkas.addresses()
     topic = find_syncs_topic(settings.mirror, home, addresses)
-    return prepare_sync_deletion(topic, found, way.kafkas, besides=(name, connector))
+    return prepare_sync_deletion(topic, found, store.kafkas, besides=(name, connector))
 
 
 def _find_home(found: tuple[ConnectClusterInventory, ...], connect: str) -> str | None:
-    return next(
-        connect_cluster_inventory.home
-        for connect_cluster_inventory in found
-        if connect_cluster_inventory.name == connect
-    )
+    return next(inventory.home for inventory in found if inventory.name == connect)
 
 
-def _is_same_cluster(
-    store: WorkerOffsetStore, connect_cluster_inventory: ConnectClusterInventory
-) -> bool:
+def _is_same_cluster(store: WorkerOffsetStore, inventory: ConnectClusterInventory) -> bool:
     """Return whether a configured Connect cluster is the one whose storage is written."""
-    _, _, topic = store.place.name.rpartition("/")
-    if connect_cluster_inventory.offsets_topic != topic or connect_cluster_inventory.home is None:
+    _, _, topic = store.name.rpartition("/")
+    if inventory.offsets_topic != topic or inventory.home is None:
         return False
-    identity = store.place.identity()
-    return (
-        identity is not None
-        and store.kafkas.at(connect_cluster_inventory.home).cluster().cluster_id == identity
-    )
+    identity = store.identity()
+    return identity is not None and store.kafkas.at(inventory.home).cluster().cluster_id == identity
 
 
 def _build_own_cluster(store: WorkerOffsetStore) -> ConnectClusterInventory:
@@ -162,9 +149,9 @@ def _build_own_cluster(store: WorkerOffsetStore) -> ConnectClusterInventory:
 
     None of its processes runs, or nothing is written.
     """
-    listed = {name: store.settings(name) for name in store.place.connectors()}
+    listed = {name: store.settings(name) for name in store.connectors()}
     return ConnectClusterInventory(
-        name=store.place.name,
+        name=store.name,
         home=None,
         connectors=tuple(
             _build_stopped_connector(name, connector)

@@ -9,20 +9,16 @@ from offsetwatch import config
 from offsetwatch.cli.common.progress_bar import show_progress
 from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
-from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.drivers.strimzi.operator import OPERATION_S
 from offsetwatch.toolbox.connector_facts import KafkaClusterPool
-from offsetwatch.toolbox.store.changes import RestOffsetStore, WorkerOffsetStore
-from offsetwatch.toolbox.store.reader import ReadProgressCallback
-from offsetwatch.toolbox.store.strimzi import StrimziConnectCluster, StrimziOffsetReader
-from offsetwatch.toolbox.store.strimzi_changes import StrimziOffsetStore
+from offsetwatch.toolbox.store.offset_store import OffsetStore
+from offsetwatch.toolbox.store.rest import RestOffsetStore
+from offsetwatch.toolbox.store.strimzi import StrimziConnectCluster, StrimziOffsetStore
 from offsetwatch.toolbox.store.worker_config import read_mirror_clusters
-from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader, open_worker_storage
-from offsetwatch.toolbox.suggestions import find_nearest, format_names
-
-AnyOffsetStore = RestOffsetStore | WorkerOffsetStore | StrimziOffsetStore
+from offsetwatch.toolbox.store.worker_storage import open_worker_storage
+from offsetwatch.toolbox.suggestions import format_names, suggest_name
 
 
 def load_optional_config(where: OffsetStoreOptions) -> Config | None:
@@ -36,15 +32,14 @@ def find_connect(loaded: Config, name: str) -> Connect:
     for connect in loaded.connect:
         if connect.name == name:
             return connect
-    meant = find_nearest(name, names)
-    right = f"did you mean {meant}?" if meant else f"known: {format_names(names) or 'none'}"
+    right = suggest_name(name, names, "known")
     raise ConfigError((f"--connect: no Connect cluster {name} ({right})",))
 
 
 @contextmanager
 def open_offset_store(
     where: OffsetStoreOptions, *, wait_s: float = OPERATION_S
-) -> Iterator[AnyOffsetStore]:
+) -> Iterator[OffsetStore]:
     """Yield the offset store that the options name. Raises ConfigError.
 
     `wait_s` is the time limit for Strimzi's operator.
@@ -63,9 +58,16 @@ def open_offset_store(
     kafkas = KafkaClusterPool(
         read_mirror_clusters(where.worker_config) if found is None else found.kafka
     )
-    with show_progress("reading records") as drawn:
-        reader = _open_worker_storage(where, found, drawn)
-        with closing(WorkerOffsetStore(reader, kafkas, SystemClock())) as stored:
+    with show_progress("reading records") as progress:
+        stored = open_worker_storage(
+            where.worker_config,
+            kafkas,
+            kafka=_find_kafka(where, found),
+            kafka_name=where.kafka,
+            flow=where.flow,
+            progress=progress,
+        )
+        with closing(stored):
             yield stored
 
 
@@ -82,12 +84,18 @@ def _open_strimzi_store(
     if where.kafka is not None:
         _find_kafka(where, found)  # there is one of this name
     cluster = StrimziConnectCluster(
-        namespace, name, lock=where.strimzi if linked is None else linked.name, wait_s=wait_s
+        namespace,
+        name,
+        lock=where.strimzi if linked is None else linked.name,
+        wait_s=wait_s,
+        home=home,
     )
-    reader = StrimziOffsetReader(
-        find_kubernetes_access(kubeconfig), cluster, even_if_gitops=where.even_if_gitops
+    return StrimziOffsetStore(
+        find_kubernetes_access(kubeconfig),
+        cluster,
+        KafkaClusterPool({} if found is None else found.kafka),
+        even_if_gitops=where.even_if_gitops,
     )
-    return StrimziOffsetStore(reader, KafkaClusterPool({} if found is None else found.kafka), home)
 
 
 def find_linked_connect(found: Config, namespace: str, name: str) -> Connect | None:
@@ -97,19 +105,6 @@ def find_linked_connect(found: Config, namespace: str, name: str) -> Connect | N
         if strimzi is not None and (strimzi.namespace, strimzi.name) == (namespace, name):
             return connect
     return None
-
-
-def _open_worker_storage(
-    where: OffsetStoreOptions, found: Config | None, progress: ReadProgressCallback | None
-) -> WorkerOffsetReader:
-    assert where.worker_config is not None  # the declarations see to it
-    return open_worker_storage(
-        where.worker_config,
-        kafka=_find_kafka(where, found),
-        kafka_name=where.kafka,
-        flow=where.flow,
-        progress=progress,
-    )
 
 
 def _find_kafka(where: OffsetStoreOptions, found: Config | None) -> Kafka | None:

@@ -10,10 +10,11 @@ from offsetwatch.cli.history.queries import asof
 from offsetwatch.cli.offsets import change, execute
 from offsetwatch.cli.offsets.arguments import ChangeOptions, OffsetStoreOptions
 from offsetwatch.cli.offsets.mirror_reset import print_counts
-from offsetwatch.cli.offsets.open_store import AnyOffsetStore, find_connect, load_optional_config
+from offsetwatch.cli.offsets.open_store import find_connect, load_optional_config
 from offsetwatch.toolbox.change import PreparedChange
 from offsetwatch.toolbox.documents import OffsetsDocument, parse_document
 from offsetwatch.toolbox.rewind import prepare_rewind
+from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.validation import OffsetsRequest
 
 
@@ -37,8 +38,10 @@ def rewind_connector(
     (section,) = document.sections
     request = OffsetsRequest(connector, section.pairs, connector, allow_new=how.allow_new)
 
-    def prepared(way: AnyOffsetStore) -> list[PreparedChange]:
-        found = prepare_rewind(way, request, moment, execute.create_author(), allow_skip=allow_skip)
+    def prepared(store: OffsetStore) -> list[PreparedChange]:
+        found = prepare_rewind(
+            store, request, moment, execute.create_author(), allow_skip=allow_skip
+        )
         print_counts([(connector, count) for count in found.counts])
         return [found.prepared]
 

@@ -21,16 +21,16 @@ from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
 def create_backup(home: JournalOptions, connector: str) -> int:
     """Back up every offset that a connector has now, and print the path."""
-    with open_offset_store(home.where) as way:
-        known = way.place.connectors()
+    with open_offset_store(home.where) as store:
+        known = store.connectors()
         if connector not in known:
             meant = find_nearest(connector, known)
             right = (
                 f"did you mean {meant}?" if meant else f"it has: {format_names(known) or 'none'}"
             )
-            raise ConfigError((f"{way.place.name} has no connector {connector} ({right})",))
-        pairs = tuple(pair for pair in way.place.pairs(connector) if pair.offset is not None)
-        for note in way.place.notes(connector):
+            raise ConfigError((f"{store.name} has no connector {connector} ({right})",))
+        pairs = tuple(pair for pair in store.pairs(connector) if pair.offset is not None)
+        for note in store.notes(connector):
             output.print_error(f"{connector}: {note}")
     try:
         written = backups.write_backup(

@@ -294,12 +294,12 @@ def open_driver(plan: Plan, home: JournalOptions) -> Iterator[Driver]:
     else:
         where = replace(where, connect=None, strimzi=None)
     clusters = {} if where.config_path is None else config.load(where.config_path).kafka
-    with open_offset_store(where) as way:
-        place = way.lock(subject.connector)
+    with open_offset_store(where) as store:
+        place = store.lock_name(subject.connector)
         if place != subject.place:
             option = "--strimzi" if subject.driver == "strimzi" else "--worker-config"
             raise ConfigError((f"{option}: it names {place}, not {subject.place}",))
-        yield add_topic_deletion(way.driver(subject.connector), clusters)
+        yield add_topic_deletion(store.driver(subject.connector), clusters)
 
 
 def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions:

@@ -12,12 +12,11 @@ from offsetwatch.remedy.model.plan import DeleteTopic, FrozenOffsets
 from offsetwatch.toolbox.change import (
     Author,
     ConnectorChangeRequest,
-    OffsetStore,
     PreparedChange,
     Recheck,
     prepare_change,
 )
-from offsetwatch.toolbox.connector_facts import KafkaClusterPool, read_record_times
+from offsetwatch.toolbox.connector_facts import read_record_times
 from offsetwatch.toolbox.mirror.copy_costs import (
     CopyCost,
     describe_costs,
@@ -31,6 +30,7 @@ from offsetwatch.toolbox.mirror.flow_request import (
     compute_flow_offsets,
     select_partitions,
 )
+from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationFacts, ValidationProblem
 
 
@@ -77,13 +77,12 @@ def prepare_flow_reset(
     wish: FlowResetRequest,
     author: Author,
     *,
-    kafkas: KafkaClusterPool,
-    upstream: str | None,
     clearing: SyncTopicDeletion | None = None,
 ) -> FlowChange:
-    """Prepare and check the reset. `upstream` is the cluster that the connector copies from."""
-    present = store.place.pairs(connector)
-    known = store.facts(connector, present, ())
+    """Prepare and check the reset."""
+    upstream = store.upstream(connector)
+    present = store.pairs(connector)
+    known = store.gather_facts(connector, present, ())
     if known.mirror is None or known.topics is None or upstream is None:
         return FlowChange(PreparedChange(connector, (_report_unreadable_flow(wish, known),)))
     chosen = select_partitions(
@@ -94,15 +93,15 @@ def prepare_flow_reset(
         complete=wish.to.complete,
         alone=wish.alone,
     )
-    logs = store.facts(connector, present, chosen.upstream()).logs
+    logs = store.gather_facts(connector, present, chosen.upstream()).logs
     offsets = compute_flow_offsets(
         known.mirror,
         chosen,
         wish.to,
         logs,
-        moments=kafkas.at(upstream).offsets_at,
+        moments=store.kafkas.at(upstream).offsets_at,
         record_times=lambda starts: read_record_times(
-            kafkas, upstream, starts, committed=_is_read_committed(known)
+            store.kafkas, upstream, starts, committed=_is_read_committed(known)
         ),
     )
     found = _collect_problems(wish, chosen, offsets, clearing)
@@ -193,7 +192,7 @@ def _build_recheck(
     whole = wish.to.complete and wish.topics is None
 
     def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
-        logs = store.facts(connector, frozen.pairs, chosen.upstream()).logs
+        logs = store.gather_facts(connector, frozen.pairs, chosen.upstream()).logs
         now = recheck_costs(mirror, offsets.counts, frozen.pairs, offsets.pairs, logs, whole=whole)
         # What both would say is said once, in records.
         return now or (() if before is None else before(frozen))

@@ -1,19 +1,46 @@
-"""Reader of offsets of a Connect cluster over REST."""
+"""Offset store of a Connect cluster over its REST API, and checks of changes over it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from offsetwatch.config import Connect
+from offsetwatch.config import Config, Connect
+from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import ConfigError, MalformedResponse, RemoteRefusal
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.commands import format_connector_command
+from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
-from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
+from offsetwatch.remedy.drivers.rest.connect_state import (
+    ConnectClient,
+    WorkerVersions,
+    parse_kafka_version,
+    query_worker_versions,
+)
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    PartitionOffset,
+    PlanSubject,
+    RequestedState,
+    Reset,
+)
+from offsetwatch.toolbox import connector_facts as facts
 from offsetwatch.toolbox.offset_shapes import parse_fields
-from offsetwatch.toolbox.store.reader import HistoricOffset
+from offsetwatch.toolbox.store.offset_store import (
+    MOVING_OFFSETS_NOTE,
+    ChangeSteps,
+    HistoricOffset,
+    StateBeforeChange,
+    subject_kind,
+)
+from offsetwatch.toolbox.store.tombstones import plan_direct_writes
+from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
+from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 
+ALTER_OFFSETS_SINCE: Final = (3, 6)  # KIP-875: offsets that can be altered
 _NO_TASK_OFFSET: Final = (
     "has no offset for a task: its key is written in other bytes than Connect looks it up by, or "
     "its value is none; a reset over REST leaves it as it is"
@@ -26,28 +53,32 @@ _UNREACHABLE_OVER_REST: Final = (
 )
 
 
-class RestOffsetReader:
-    """OffsetReader over REST. Raises ClientError; ConfigError if the cluster has no address."""
+class RestOffsetStore:
+    """OffsetStore over REST. Raises ClientError; ConfigError if the cluster has no address."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, config: Config, connect: Connect) -> None:
         if not connect.worker_urls:
             raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
-        self._sight = ConnectClient(connect)
+        self._config = config
+        self._connect = connect
+        self._client = ConnectClient(connect)
+        self.kafkas = facts.KafkaClusterPool(config.kafka)
         self._listed: dict[str, Connector] | None = None
         self._assigned: dict[str, frozenset[TopicPartition] | None] = {}
+        self._topics: dict[str, tuple[str, ...]] = {}
 
     @property
     def name(self) -> str:
         """The Connect cluster's name."""
-        return self._sight.name
+        return self._connect.name
 
     def identity(self) -> str | None:
         """Return the id of the Kafka cluster, if the worker returns it."""
-        return self._sight.root().kafka_cluster_id
+        return self._client.root().kafka_cluster_id
 
     def version(self) -> str:
         """Return the version of the worker that answers."""
-        return self._sight.root().version
+        return self._client.root().version
 
     def connectors(self) -> tuple[str, ...]:
         """Return every connector. Connect does not show offsets of deleted ones."""
@@ -63,7 +94,7 @@ class RestOffsetReader:
         None if it has no tasks, as while it is stopped.
         """
         if name not in self._assigned:
-            self._assigned[name] = self._sight.assigned(name) or None
+            self._assigned[name] = self._client.assigned(name) or None
         return self._assigned[name]
 
     def kind_of(self, class_name: str) -> str | None:
@@ -73,7 +104,7 @@ class RestOffsetReader:
         the plugins that the worker returns without a class.
         """
         simple = class_name.removesuffix("Connector")
-        kinds, odd = self._sight.plugins()
+        kinds, odd = self._client.plugins()
         for name, kind in kinds.items():
             last = name.rpartition(".")[2]
             if class_name == name or simple in {last, last.removesuffix("Connector")}:
@@ -83,9 +114,19 @@ class RestOffsetReader:
             raise MalformedResponse(self.name, f"GET /connector-plugins: {why}")
         return None
 
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Return the settings that offsetwatch retains of the connector; None if there is none."""
+        known = self.connector(connector)
+        return None if known is None else facts.extract_settings(known)
+
+    def upstream(self, connector: str) -> str | None:
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
+        named = facts.find_configured_upstream(self._config, self.name, connector)
+        return named or self.kafkas.upstream(self.settings(connector))
+
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """Return the offsets that a task would receive now. Raises NotFound."""
-        return self._sight.pairs(connector)
+        return self._client.pairs(connector)
 
     def notes(self, connector: str) -> tuple[str, ...]:
         """Explain partitions that are listed without an offset.
@@ -117,11 +158,208 @@ class RestOffsetReader:
             "Connect returns only current offsets; its storage has the past: --worker-config",
         )
 
+    def lock_name(self, connector: str) -> str:
+        """Return the name in the journal of the Connect cluster."""
+        del connector
+        return self.name
+
+    def subject(self, connector: str, kind: ConnectorKind) -> PlanSubject:
+        """Build the subject of a plan over REST."""
+        return PlanSubject(
+            driver="rest",
+            place=self.name,
+            connector=connector,
+            kind=subject_kind(kind),
+            identity=self.identity(),
+        )
+
+    def report_missing(self, connector: str) -> ValidationProblem:
+        """Return the problem that the connector is missing, with the nearest or existing names."""
+        return ValidationProblem(
+            connector,
+            f"Connect cluster {self.name} has no such connector",
+            suggest_name(connector, self.connectors()) + explain_offsets_name(connector),
+        )
+
+    def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
+        """Return the connector's state, RUNNING for a failed one, or why it cannot be changed."""
+        owned = check_strimzi_ownership(self._connect, connector)
+        if owned is not None:
+            return owned
+        known = self.connector(connector)
+        if known is None:
+            return self.report_missing(connector)
+        versions = query_worker_versions(self._connect)
+        for problem in check_worker_versions(self._connect, ALTER_OFFSETS_SINCE, found=versions):
+            return problem
+        notes = [
+            *describe_silent_workers(versions),
+            *([MOVING_OFFSETS_NOTE] if known.state == "running" else []),
+        ]
+        if known.state not in {"running", "paused", "stopped"}:
+            notes.append(f"it is {known.state}; afterwards it is asked to run")
+        subject = self.subject(connector, known.kind)
+        return StateBeforeChange(subject, infer_target_state(known), tuple(notes))
+
+    def gather_facts(
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
+        """Gather facts from its configuration, and from the clusters of the configuration file."""
+        known = self._require(connector)
+        return facts.gather_facts(
+            connector,
+            facts.extract_settings(known),
+            present,
+            wanted,
+            kafkas=self.kafkas,
+            home=self._connect.kafka,
+            upstream=facts.find_configured_upstream(self._config, self._connect.name, connector),
+            assigned=None if known.mirror is None else self.assigned(connector),
+        )
+
+    def plan_steps(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
+        """Return one request, or direct writes where Connect cannot remove offsets.
+
+        Raises RemoteRefusal for a raw key that no request can express.
+        """
+        own = [pair.partition for pair in pairs if pair.key is not None]
+        if own:
+            raise RemoteRefusal(
+                self.name,
+                f"{format_names(own)}: the document has the raw key of a map that is no "
+                "HashMap, and over "
+                "REST Connect writes a HashMap's, which the task would not look up: stop the "
+                "workers and use --worker-config",
+            )
+        found = plan_direct_writes(
+            self._config,
+            self._connect,
+            connector,
+            self._require(connector),
+            pairs,
+            version=self.version(),
+            whole=whole,
+        )
+        self._topics[connector] = found.topics
+        if found.writes:
+            return ChangeSteps(found.writes, found.notes)
+        notes = (*found.notes, *_describe_unknown_order(self._require(connector), pairs))
+        return ChangeSteps((Reset() if whole else Alter(pairs),), notes)
+
+    def driver(self, connector: str) -> Driver:
+        """Build a RestDriver that also deletes topics."""
+        driver = RestDriver(
+            self._connect,
+            connector,
+            self._config.kafka_of(self._connect),
+            offsets_topics=self._topics.get(connector, ()),
+        )
+        return add_topic_deletion(driver, self._config.kafka)
+
     def close(self) -> None:
         """Close connections."""
-        self._sight.close()
+        self._client.close()
+        self.kafkas.close()
 
     def _known(self) -> dict[str, Connector]:
         if self._listed is None:
-            self._listed = {connector.name: connector for connector in self._sight.connectors()}
+            self._listed = {connector.name: connector for connector in self._client.connectors()}
         return self._listed
+
+    def _require(self, connector: str) -> Connector:
+        known = self.connector(connector)
+        assert known is not None  # `read_state` was called first
+        return known
+
+
+def _describe_unknown_order(
+    connector: Connector, pairs: tuple[PartitionOffset, ...]
+) -> Iterator[str]:
+    if connector.kind is ConnectorKind.SOURCE and any(
+        has_own_order(parse_fields(pair.partition), connector.class_name) for pair in pairs
+    ):
+        yield (
+            "over REST Connect writes offsets in the order of a Java HashMap; if the connector's "
+            "own map has another order, its task does not find them, and --worker-config is the "
+            "way, with the workers stopped"
+        )
+
+
+def check_strimzi_ownership(connect: Connect, name: str) -> ValidationProblem | None:
+    """Return why Strimzi forbids changes over REST; None if it does not own the connectors.
+
+    Its operator would revert them, in whole or in part.
+    """
+    strimzi = connect.strimzi
+    if strimzi is None:
+        return None
+    place = f"{strimzi.namespace}/{strimzi.name}"
+    return ValidationProblem(
+        name,
+        f"Strimzi owns the connectors of {connect.name} ({place}), and puts back what is done to "
+        "them over REST",
+        f"offsets: `{format_connector_command('offsets alter', name, '--strimzi', place)}`; "
+        "its state: "
+        "spec.state of its resource",
+    )
+
+
+def infer_target_state(connector: Connector) -> RequestedState:
+    """Return the state that was requested for the connector, as far as Connect shows it.
+
+    It does not for a failed or rebalancing connector; then it is RUNNING, which is nearly always
+    right.
+    """
+    match connector.state:
+        case "paused":
+            return RequestedState.PAUSED
+        case "stopped":
+            return RequestedState.STOPPED
+    return RequestedState.RUNNING
+
+
+def check_worker_versions(
+    connect: Connect, needs: tuple[int, int] | None, *, found: WorkerVersions | None = None
+) -> tuple[ValidationProblem, ...]:
+    """Return workers older than the request needs, by their addresses.
+
+    A leader of an older version would refuse the request, or take STOPPED for PAUSED. A worker that
+    does not answer may have been removed.
+    """
+    if needs is None:
+        return ()
+    worker_versions = query_worker_versions(connect) if found is None else found
+    wanted = f"Kafka {needs[0]}.{needs[1]}"
+    right = "upgrade it first"
+    if needs == ALTER_OFFSETS_SINCE:
+        right += ", or stop every worker and go straight to the storage: --worker-config"
+    problems = [
+        ValidationProblem(
+            connect.name,
+            f"the worker at {url} has version {version}, and this needs {wanted}",
+            right,
+        )
+        for url, version in worker_versions.versions
+        if (parse_kafka_version(version) or needs) < needs
+    ]
+    if len(worker_versions.cluster_ids) > 1:
+        ids = ", ".join(sorted(worker_versions.cluster_ids))
+        problems.append(
+            ValidationProblem(
+                connect.name, f"its addresses lead to several Kafka clusters: {ids}", ""
+            )
+        )
+    return tuple(problems)
+
+
+def describe_silent_workers(found: WorkerVersions) -> tuple[str, ...]:
+    """Describe workers that did not answer, whose version is unknown should they come back."""
+    return tuple(
+        f"the worker at {url} gives no answer ({why}), so its version is unknown"
+        for url, why in found.silent
+    )

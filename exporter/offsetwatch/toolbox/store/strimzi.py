@@ -1,4 +1,4 @@
-"""Reader of offsets of a Connect cluster that Strimzi runs, through its operator.
+"""Offset store of a Connect cluster that Strimzi runs, through its operator.
 
 To list offsets, the operator needs an annotation of the resource that owns the connector (and a
 temporary ConfigMap of offsetwatch, if the resource names none). Everything else is only read.
@@ -6,19 +6,21 @@ temporary ConfigMap of offsetwatch, if the resource names none). Everything else
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
-from offsetwatch.model.connect.connectors import ConnectorSettings
+from offsetwatch.model.connect.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
 from offsetwatch.remedy.drivers.strimzi.ownership import (
     ConnectClusterResource,
     find_cluster_resources,
+    find_obstacle,
     list_connector_resources,
 )
 from offsetwatch.remedy.drivers.strimzi.resource_state import (
@@ -28,12 +30,21 @@ from offsetwatch.remedy.drivers.strimzi.resource_state import (
     find_gitops_tool,
     read_aliases,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.store.reader import HistoricOffset
-from offsetwatch.toolbox.suggestions import format_names
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, PlanSubject, RequestedState, Reset
+from offsetwatch.toolbox import connector_facts as facts
+from offsetwatch.toolbox.store.offset_store import (
+    MOVING_OFFSETS_NOTE,
+    ChangeSteps,
+    HistoricOffset,
+    StateBeforeChange,
+    subject_kind,
+)
+from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
+from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 
+_FAILED_NOTE: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
 Json = dict[str, Any]
-_MIRROR_CLASS = "org.apache.kafka.connect.mirror."
+_MIRROR_CLASS: Final = "org.apache.kafka.connect.mirror."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +53,33 @@ class StrimziConnectCluster:
 
     lock    its name in the journal: the name of the entry under `connect` that is linked to it
     wait_s  for the operator, of one operation
+    home    the workers' configured Kafka cluster; None if it is unknown
     """
 
     namespace: str
     name: str
     lock: str
     wait_s: float
+    home: str | None = None
 
 
-class StrimziOffsetReader:
-    """OffsetReader through Strimzi's operator. Raises ClientError."""
+class StrimziOffsetStore:
+    """OffsetStore through Strimzi's operator. Raises ClientError.
+
+    With `even_if_gitops`, resources that a GitOps tool owns are changed as well.
+    """
 
     def __init__(
         self,
         access: KubernetesAccess,
         cluster: StrimziConnectCluster,
+        kafkas: facts.KafkaClusterPool,
         *,
         even_if_gitops: bool = False,
     ) -> None:
         self._access = access
-        self._site = cluster
+        self._connect = cluster
+        self.kafkas = kafkas
         self._even_if_gitops = even_if_gitops
         self._read = KubeReader(access)
         self._cluster: ConnectClusterResource | None = None
@@ -70,41 +88,16 @@ class StrimziOffsetReader:
     @property
     def name(self) -> str:
         """The cluster's namespace and name."""
-        return f"{self._site.namespace}/{self._site.name}"
-
-    @property
-    def lock(self) -> str:
-        """The cluster's name in the journal; see StrimziConnectCluster."""
-        return self._site.lock
+        return f"{self._connect.namespace}/{self._connect.name}"
 
     def connectors(self) -> tuple[str, ...]:
         """Return the connectors that have a resource."""
-        return tuple(sorted(self._listed()))
-
-    def seen(self, connector: str) -> ConnectorResource | None:
-        """Return the connector's resource as of the first query; None if there is none."""
-        return self._listed().get(connector)
-
-    def of_gitops(self, connector: str) -> str | None:
-        """Return the GitOps tool that would revert changes of the connector's resource.
-
-        None if there is none, or with `even_if_gitops`.
-        """
-        connector_resource = self.seen(connector)
-        return (
-            None
-            if connector_resource is None or self._even_if_gitops
-            else find_gitops_tool(connector_resource.document)
-        )
-
-    def unmanaged(self) -> str | None:
-        """Return why the operator ignores connector resources here; None if it does not."""
-        return self.cluster().unmanaged
+        return tuple(sorted(self._resources()))
 
     def cluster(self) -> ConnectClusterResource:
         """Return the cluster's resource. Raises ConfigError if there is none, or two."""
         if self._cluster is None:
-            found = find_cluster_resources(self._read, self._site.namespace, self._site.name)
+            found = find_cluster_resources(self._read, self._connect.namespace, self._connect.name)
             if len(found) != 1:
                 raise ConfigError((self._not_one(len(found)),))
             self._cluster = found[0]
@@ -114,24 +107,22 @@ class StrimziOffsetReader:
         if count:
             return f"--strimzi: {self.name} is a KafkaConnect, and a KafkaMirrorMaker2 as well"
         names = [
-            str((at.get("metadata") or {}).get("name"))
+            str((document.get("metadata") or {}).get("name"))
             for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS)
-            for at in self._read.resources(plural, self._site.namespace)
+            for document in self._read.resources(plural, self._connect.namespace)
         ]
         has = format_names(names) or "none"
         return f"--strimzi: no KafkaConnect or KafkaMirrorMaker2 {self.name} (there: {has})"
 
     def settings(self, connector: str) -> ConnectorSettings | None:
         """Return the connector's configuration from its resource."""
-        connector_resource = self.seen(connector)
-        if connector_resource is None:
+        resource = self._resources().get(connector)
+        if resource is None:
             return None
         plural, document = self.cluster()
         if plural == KAFKA_MIRROR_MAKERS:
-            return parse_connector_settings(
-                connector, _build_mirror_config(document, connector_resource)
-            )
-        spec = connector_resource.document.get("spec") or {}
+            return parse_connector_settings(connector, _build_mirror_config(document, resource))
+        spec = resource.document.get("spec") or {}
         name = str(spec.get("class") or "")
         plugins = (document.get("status") or {}).get("connectorPlugins") or ()
         kind = next(
@@ -140,27 +131,21 @@ class StrimziOffsetReader:
         config = {**(spec.get("config") or {}), "connector.class": name}
         return parse_connector_settings(connector, config, kind=kind)
 
-    def driver(self, connector: str) -> StrimziDriver:
-        """Build the driver for a connector. Raises NotFound."""
-        connector_resource = self.seen(connector)
-        if connector_resource is None:
-            raise NotFound(self.name, f"no connector {connector}")
-        return StrimziDriver(self._access, connector_resource.owner, wait_s=self._site.wait_s)
+    def upstream(self, connector: str) -> str | None:
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
+        return self.kafkas.upstream(self.settings(connector))
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """Return the offsets that the operator lists.
 
         Raises RemoteRefusal where that needs a change of a resource that a GitOps tool owns.
         """
-        connector_resource, name = self.seen(connector), self.of_gitops(connector)
-        if (
-            connector_resource is not None
-            and name is not None
-            and "listOffsets" not in connector_resource.part
-        ):
+        resource = self._resources().get(connector)
+        name = None if resource is None else self._gitops_tool(resource)
+        if resource is not None and name is not None and "listOffsets" not in resource.part:
             raise RemoteRefusal(
                 self.name,
-                f"{connector_resource.owner.said} is owned by {name}, and has no "
+                f"{resource.owner.said} is owned by {name}, and has no "
                 "spec.listOffsets: set it there, "
                 "or say --even-if-gitops",
             )
@@ -177,14 +162,96 @@ class StrimziOffsetReader:
         said = "the operator lists only current offsets; the storage has the past: --worker-config"
         raise RemoteRefusal(self.name, said)
 
-    def close(self) -> None:
-        """Do nothing: no connection stays open."""
+    def lock_name(self, connector: str) -> str:
+        """Return the name in the journal of the connector's cluster."""
+        del connector
+        return self._connect.lock
 
-    def _listed(self) -> dict[str, ConnectorResource]:
+    def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
+        """Return the state that the connector's resource specifies, or why it cannot be changed."""
+        resource = self._resources().get(connector)
+        if resource is None:
+            right = suggest_name(connector, self.connectors()) + explain_offsets_name(connector)
+            return ValidationProblem(connector, f"{self.name} has no such connector", right)
+        problem = self._find_obstacle(connector, resource)
+        if problem is not None:
+            return problem
+        settings = self.settings(connector)
+        notes = [MOVING_OFFSETS_NOTE] if resource.wanted is RequestedState.RUNNING else []
+        notes += [_FAILED_NOTE] if resource.state == "failed" else []
+        subject = PlanSubject(
+            driver="strimzi",
+            place=self._connect.lock,
+            connector=connector,
+            kind=subject_kind(ConnectorKind.UNKNOWN if settings is None else settings.kind),
+            identity=str(resource.metadata.get("uid")),
+        )
+        return StateBeforeChange(subject, resource.wanted, tuple(notes))
+
+    def _find_obstacle(
+        self, connector: str, resource: ConnectorResource
+    ) -> ValidationProblem | None:
+        """Return why its resource must not be changed, or why a change would have no effect."""
+        name = self._gitops_tool(resource)
+        if name is not None:
+            right = (
+                f"{name} would put back what is changed in the middle of it: make it leave the "
+                "resource alone for that time, or say --even-if-gitops"
+            )
+            return ValidationProblem(connector, f"{resource.owner.said} is owned by {name}", right)
+        unmanaged = self.cluster().unmanaged
+        if unmanaged is not None:
+            return ValidationProblem(
+                connector, unmanaged, "the operator would not act: --connect goes there"
+            )
+        found = find_obstacle(resource)
+        return None if found is None else ValidationProblem(connector, *found)
+
+    def gather_facts(
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
+        """Gather facts from its resource, and from the clusters of the configuration file."""
+        return facts.gather_facts(
+            connector,
+            self.settings(connector),
+            present,
+            wanted,
+            kafkas=self.kafkas,
+            home=self._connect.home,
+        )
+
+    def plan_steps(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
+        """Return the one step of the operator."""
+        del connector
+        return ChangeSteps((Reset() if whole else Alter(pairs),))
+
+    def driver(self, connector: str) -> StrimziDriver:
+        """Build the driver for a connector. Raises NotFound."""
+        resource = self._resources().get(connector)
+        if resource is None:
+            raise NotFound(self.name, f"no connector {connector}")
+        return StrimziDriver(self._access, resource.owner, wait_s=self._connect.wait_s)
+
+    def close(self) -> None:
+        """Close connections to Kafka; none to Kubernetes stays open."""
+        self.kafkas.close()
+
+    def _gitops_tool(self, resource: ConnectorResource) -> str | None:
+        """Return the GitOps tool that would revert changes of the resource.
+
+        None if there is none, or with `even_if_gitops`.
+        """
+        return None if self._even_if_gitops else find_gitops_tool(resource.document)
+
+    def _resources(self) -> dict[str, ConnectorResource]:
         if self._owners is None:
-            cluster = self._site
             self._owners = list_connector_resources(
-                self._read, self.cluster(), cluster.namespace, cluster.name
+                self._read, self.cluster(), self._connect.namespace, self._connect.name
             )
         return self._owners
 
@@ -196,23 +263,21 @@ def _is_same_class(plugin: Mapping[str, Any], name: str) -> bool:
     return name in {known, last, last.removesuffix("Connector")} and name != ""
 
 
-def _build_mirror_config(
-    document: Json, connector_resource: ConnectorResource
-) -> dict[object, object]:
+def _build_mirror_config(document: Json, resource: ConnectorResource) -> dict[object, object]:
     """Build the configuration that the operator derives from the resource, as far as needed."""
     spec = document.get("spec") or {}
     clusters = {str(item.get("alias")): item for item in spec.get("clusters") or ()}
     for mirror in spec.get("mirrors") or ():
         source, target = read_aliases(spec, mirror)
-        if not connector_resource.owner.connector.startswith(f"{source}->{target}."):
+        if not resource.owner.connector.startswith(f"{source}->{target}."):
             continue
         where = {
             source: mirror.get("source") or clusters.get(source) or {},
             target: spec.get("target") or clusters.get(target) or {},
         }
-        simple = connector_resource.owner.connector.rpartition(".")[2]
+        simple = resource.owner.connector.rpartition(".")[2]
         return {
-            **(connector_resource.part.get("config") or {}),
+            **(resource.part.get("config") or {}),
             "connector.class": f"{_MIRROR_CLASS}{simple}",
             "source.cluster.alias": source,
             "target.cluster.alias": target,

@@ -1,8 +1,8 @@
-"""Reader of offsets in a worker's storage without Connect, by its properties file."""
+"""Offset store of a worker's storage, without Connect, by its properties file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import ProgressCallback, StorageAdmin, read_whole_topic
-from offsetwatch.clock import UnixClock
+from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Kafka
 from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.decode.connector_config import parse_bootstrap_addresses
@@ -25,6 +25,8 @@ from offsetwatch.model.connect.connectors import (
     TasksFenced,
 )
 from offsetwatch.model.offsets import LegacyOffset, SourceKey, SourceOffset
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
 from offsetwatch.remedy.drivers.storage.driver import StorageDriver
 from offsetwatch.remedy.drivers.storage.stores import (
     FileStorage,
@@ -32,6 +34,7 @@ from offsetwatch.remedy.drivers.storage.stores import (
     TopicStorage,
     WorkerGroup,
 )
+from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import PartitionOffset, PlanSubject, Write
 from offsetwatch.remedy.model.stored_offsets import (
     OffsetStoreContents,
@@ -41,12 +44,14 @@ from offsetwatch.remedy.model.stored_offsets import (
     list_notes,
     list_pairs,
 )
-from offsetwatch.toolbox.store.reader import HistoricOffset
+from offsetwatch.toolbox import connector_facts as facts
+from offsetwatch.toolbox.store.offset_store import ChangeSteps, HistoricOffset, StateBeforeChange
 from offsetwatch.toolbox.store.worker_config import (
     DistributedStorage,
     StandaloneStorage,
     read_worker_config,
 )
+from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 
 _STARTED: Final = "started"
 
@@ -68,33 +73,32 @@ class ConfigTopicContents:
 
 def open_worker_storage(
     path: Path,
+    kafkas: facts.KafkaClusterPool,
     *,
     kafka: Kafka | None = None,
     kafka_name: str | None = None,
     flow: str | None = None,
     progress: ProgressCallback | None = None,
-) -> WorkerOffsetReader:
+) -> WorkerOffsetStore:
     """Open the storage of a worker's file. Raises ConfigError.
 
     With `kafka`, clients use the settings of that configured cluster and not the file's.
     """
     found = read_worker_config(path, flow=flow, translate=kafka is None)
     if isinstance(found, StandaloneStorage):
-        return WorkerOffsetReader(_StandaloneWorkerStorage(found), progress)
+        return WorkerOffsetStore(_StandaloneWorkerStorage(found), kafkas, SystemClock(), progress)
     properties = found.client if kafka is None else kafka.client_properties()
     assert properties is not None
     name = kafka_name or str(properties["bootstrap.servers"])
     admin = StorageAdmin(name, properties)
-    return WorkerOffsetReader(
-        _DistributedWorkerStorage(
-            found, name, properties, admin, lambda: TailReader(name, properties)
-        ),
-        progress,
+    site = _DistributedWorkerStorage(
+        found, name, properties, admin, lambda: TailReader(name, properties)
     )
+    return WorkerOffsetStore(site, kafkas, SystemClock(), progress)
 
 
-class WorkerOffsetReader:
-    """OffsetReader of a worker's storage, which also plans changes of it.
+class WorkerOffsetStore:
+    """OffsetStore of a worker's storage, which changes only while no worker runs.
 
     Everything is read once, at the first query.
     """
@@ -102,9 +106,13 @@ class WorkerOffsetReader:
     def __init__(
         self,
         site: _StandaloneWorkerStorage | _DistributedWorkerStorage,
+        kafkas: facts.KafkaClusterPool,
+        clock: UnixClock,
         progress: ProgressCallback | None = None,
     ) -> None:
         self._site = site
+        self.kafkas = kafkas
+        self._clock = clock
         self._progress = progress
         self._contents: dict[str, OffsetStoreContents] = {}
         self._missing: set[str] = set()
@@ -172,6 +180,10 @@ class WorkerOffsetReader:
         """
         return self._site.known().settings.get(connector)
 
+    def upstream(self, connector: str) -> str | None:
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
+        return self.kafkas.upstream(self.settings(connector))
+
     def state(self, connector: str) -> str | None:
         """Return the state after its workers restart: started, paused, stopped; None if unknown."""
         known = self._site.known()
@@ -208,10 +220,6 @@ class WorkerOffsetReader:
         """
         return self._storage(connector).busy()
 
-    def driver(self, connector: str, clock: UnixClock) -> StorageDriver:
-        """Build the driver for this connector."""
-        return StorageDriver(self._storage(connector), connector, clock)
-
     def subject(self, connector: str) -> PlanSubject:
         """Build the subject of a plan.
 
@@ -226,6 +234,54 @@ class WorkerOffsetReader:
         return PlanSubject(
             driver="storage", place=where, connector=connector, kind=kind, identity=identity
         )
+
+    def lock_name(self, connector: str) -> str:
+        """Return the name in the journal of the storage."""
+        return self.subject(connector).place
+
+    def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
+        """Return the connector's state, with nothing to stop, or why it cannot be changed.
+
+        It cannot while a worker may be running.
+        """
+        settings = self.settings(connector)
+        if settings is not None and is_sink(settings) and not self.pairs(connector):
+            right = "its offsets are those of a consumer group: go through Connect, --connect"
+            return ValidationProblem(connector, "is a sink, of which nothing is stored here", right)
+        state = self.state(connector)
+        notes = () if state is None else (f"when its workers are back it is {state}",)
+        new = not self.knows(connector)
+        blocked = None
+        busy = self.busy(connector)
+        if busy:
+            right = "stop every worker first, or go through Connect: --connect"
+            blocked = ValidationProblem(connector, f"it may be running: {'; '.join(busy)}", right)
+        subject = self.subject(connector)
+        return StateBeforeChange(subject, None, notes, new=new, blocked=blocked)
+
+    def gather_facts(
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
+        """Gather facts from the worker's config topic, if it has one."""
+        return facts.gather_facts(
+            connector,
+            self.settings(connector),
+            present,
+            wanted,
+            kafkas=self.kafkas,
+            home=None,
+        )
+
+    def plan_steps(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
+        """Return the step that writes the exact records."""
+        if whole:
+            return ChangeSteps((self.plan_reset(connector),))
+        return ChangeSteps((self.plan_write(connector, pairs),))
 
     def plan_write(self, connector: str, wanted: tuple[PartitionOffset, ...]) -> Write:
         """Plan the write that gives these partitions these offsets. Raises RemoteRefusal.
@@ -244,9 +300,15 @@ class WorkerOffsetReader:
         records = build_reset_records(contents, connector)
         return Write(where=self._storage(connector).where, records=records, pairs=gone)
 
+    def driver(self, connector: str) -> Driver:
+        """Build a StorageDriver that also deletes topics."""
+        driver = StorageDriver(self._storage(connector), connector, self._clock)
+        return add_topic_deletion(driver, self.kafkas.clusters)
+
     def close(self) -> None:
         """Close connections."""
         self._site.close()
+        self.kafkas.close()
 
     def _storage(self, connector: str | None) -> Storage:
         return self._site.storage(connector)
@@ -279,13 +341,6 @@ class WorkerOffsetReader:
                 self._contents[storage.where] = OffsetStoreContents(storage.where, (), None)
                 self._missing.add(storage.where)
         return self._contents[storage.where]
-
-
-def plan_write(
-    reader: WorkerOffsetReader, connector: str, wanted: tuple[PartitionOffset, ...]
-) -> Write:
-    """See WorkerOffsetReader.plan_write."""
-    return reader.plan_write(connector, wanted)
 
 
 class _StandaloneWorkerStorage:

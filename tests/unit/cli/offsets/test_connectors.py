@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from lab.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.clock import SystemClock
-from offsetwatch.config import Connect
+from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.remedy.drivers.rest import driver
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import Runner
@@ -213,7 +213,8 @@ class Mortal(RestDriver):
 
 def dies_deleting(shell: Shell) -> None:
     connect = Connect(name="cc", kafka="k", url=shell.worker.url)
-    prepared = prepare_delete(connect, None, "src", Author("p-1", 0.0, "me"))
+    config = Config(kafka={"k": Kafka(bootstrap="k:1")}, connect=[connect])
+    prepared = prepare_delete(config, connect, "src", Author("p-1", 0.0, "me"))
     assert prepared.plan is not None
     with closing(Journal(shell.folder / "state")) as journal, pytest.raises(Cut):
         Runner(

@@ -41,7 +41,7 @@ from offsetwatch.remedy.model.plan import (
     Settle,
     ToState,
 )
-from offsetwatch.toolbox.store.worker_storage import WorkerOffsetReader
+from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore
 from tests.fakes import connect as fake
 
 FILE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -449,9 +449,7 @@ def test_a_rehearsal_shows_the_difference_although_a_worker_may_run(
     file = File(tmp_path)
     file.change("import", "--allow-new", stdin=document(src=[(A, {"position": 3})]))
     before = file.offsets.read_bytes()
-    monkeypatch.setattr(
-        WorkerOffsetReader, "busy", lambda *_: ("process 7 is a standalone worker",)
-    )
+    monkeypatch.setattr(WorkerOffsetStore, "busy", lambda *_: ("process 7 is a standalone worker",))
     wanted = document(src=[(A, {"position": 9})])
     dry = file.run("import", "--dry-run", stdin=wanted, status=3)
     assert '{"position":3}  {"position":9}' in dry.stdout

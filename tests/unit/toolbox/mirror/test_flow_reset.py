@@ -18,7 +18,7 @@ from offsetwatch.remedy.model.plan import (
     Settle,
     ToState,
 )
-from offsetwatch.toolbox.change import Author, ChangeSteps, StateBeforeChange
+from offsetwatch.toolbox.change import Author
 from offsetwatch.toolbox.mirror.flow_request import FlowResetTarget
 from offsetwatch.toolbox.mirror.flow_reset import (
     FlowChange,
@@ -26,6 +26,7 @@ from offsetwatch.toolbox.mirror.flow_reset import (
     SyncTopicDeletion,
     prepare_flow_reset,
 )
+from offsetwatch.toolbox.store.offset_store import ChangeSteps, StateBeforeChange
 from offsetwatch.toolbox.validation import ReadableRange, ValidationFacts, ValidationProblem
 from tests.unit.toolbox import worlds
 from tests.unit.toolbox.mirror.test_copy_costs import pair
@@ -51,7 +52,10 @@ class World:
         self.by_moment: dict[float, int] = {}
 
     name = "lab"
-    place = property(lambda self: self)
+    kafkas = property(lambda self: self)
+
+    def upstream(self, connector: str) -> str:
+        return "west"
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         return self.facts_now.present
@@ -59,10 +63,10 @@ class World:
     def notes(self, connector: str) -> tuple[str, ...]:
         return ()
 
-    def standing(self, connector: str) -> StateBeforeChange | ValidationProblem:
+    def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
         return StateBeforeChange(SUBJECT, self.state)
 
-    def facts(
+    def gather_facts(
         self,
         connector: str,
         present: tuple[PartitionOffset, ...],
@@ -71,7 +75,7 @@ class World:
         logs = {at: log for at, log in self.facts_now.logs.items() if at in wanted}
         return replace(self.facts_now, present=present, logs=logs)
 
-    def effect(
+    def plan_steps(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
         return ChangeSteps((Alter(pairs),))
@@ -98,8 +102,6 @@ def prepared(
         "mm2-source",
         wish,
         AUTHOR,
-        kafkas=world,
-        upstream="west",
         clearing=clearing,
     )
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from offsetwatch.config import Config, Kafka
 from offsetwatch.config import Connect as ConnectConfig
 from offsetwatch.errors import ConfigError, RemoteRefusal
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.store.rest import RestOffsetReader
+from offsetwatch.toolbox.store.rest import RestOffsetStore
 from tests.fakes import connect as fake
 
 
@@ -20,8 +21,12 @@ def worker() -> Iterator[fake.Connect]:
         yield served
 
 
-def place_of(worker: fake.Connect) -> RestOffsetReader:
-    return RestOffsetReader(ConnectConfig(name="cc", kafka="k", url=worker.url))
+def open_store(connect: ConnectConfig) -> RestOffsetStore:
+    return RestOffsetStore(Config(kafka={"k": Kafka(bootstrap="k:1")}, connect=[connect]), connect)
+
+
+def place_of(worker: fake.Connect) -> RestOffsetStore:
+    return open_store(ConnectConfig(name="cc", kafka="k", url=worker.url))
 
 
 def test_pairs_come_in_order_and_as_they_are(worker):
@@ -85,4 +90,4 @@ def test_connect_has_no_past_to_show(worker):
 
 def test_a_cluster_without_an_address_cannot_be_asked():
     with pytest.raises(ConfigError, match="cc"):
-        RestOffsetReader(ConnectConfig(name="cc", kafka="k"))
+        open_store(ConnectConfig(name="cc", kafka="k"))

@@ -12,13 +12,14 @@ from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
 from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool
 from offsetwatch.toolbox.store.worker_config import DistributedStorage, read_worker_config
 from offsetwatch.toolbox.store.worker_storage import (
-    WorkerOffsetReader,
+    WorkerOffsetStore,
     _DistributedWorkerStorage,
     open_worker_storage,
-    plan_write,
 )
+from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 WORKER = """
@@ -49,12 +50,12 @@ def properties(tmp_path: Path) -> Path:
     return path
 
 
-def place_of(kafka: FakeKafka, properties: Path, **more) -> WorkerOffsetReader:
+def place_of(kafka: FakeKafka, properties: Path, **more) -> WorkerOffsetStore:
     worker = read_worker_config(properties, flow=None, translate=True)
     assert isinstance(worker, DistributedStorage)
     admin = FakeAdmin(kafka)
     site = _DistributedWorkerStorage(worker, "east", {}, admin, lambda: FakeReader(kafka))  # type: ignore[arg-type,return-value]
-    return WorkerOffsetReader(site, **more)
+    return WorkerOffsetStore(site, KafkaClusterPool({}), VirtualClock(), **more)
 
 
 def configured(kafka: FakeKafka, name: str, **settings: str) -> None:
@@ -161,11 +162,11 @@ def test_the_past_is_every_record_that_is_still_there(kafka, properties):
 def test_a_plan_says_what_is_written_and_what_is_to_be_seen(kafka, properties):
     place = place_of(kafka, properties)
     wanted = (PartitionOffset(FILE, '{"position":2}'),)
-    step = plan_write(place, "c", wanted)
+    step = place.plan_write("c", wanted)
     assert step.where == "east/offsets"
     assert step.pairs == wanted
     assert [at.kpartition for at in step.records] == [2]
-    assert plan_write(place, "c", place.pairs("c")).records == ()
+    assert place.plan_write("c", place.pairs("c")).records == ()
     subject = place.subject("c")
     assert (subject.driver, subject.kind, subject.identity) == ("storage", "source", "id-of-east")
 
@@ -182,11 +183,13 @@ def test_a_mirrors_place_names_its_flow(tmp_path):
     path.write_text(
         "clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\n"
     )
-    place = open_worker_storage(path)
+    place = open_worker_storage(path, KafkaClusterPool({}))
     assert place.flow == ("A", "B")
     assert place.name == "b:1/mm2-offsets.A.internal"
     place.close()
-    named = open_worker_storage(path, kafka=Kafka(bootstrap="c:1"), kafka_name="east", flow="B->A")
+    named = open_worker_storage(
+        path, KafkaClusterPool({}), kafka=Kafka(bootstrap="c:1"), kafka_name="east", flow="B->A"
+    )
     assert named.name == "east/mm2-offsets.B.internal"
     named.close()
 
@@ -201,7 +204,7 @@ def standalone(tmp_path: Path) -> Path:
 
 
 def test_a_standalone_workers_place_is_its_file(standalone):
-    place = open_worker_storage(standalone)
+    place = open_worker_storage(standalone, KafkaClusterPool({}))
     assert place.name == str(standalone.with_name("connect.offsets"))
     assert place.connectors() == ("c",)
     assert place.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
@@ -216,7 +219,7 @@ def test_a_standalone_workers_place_is_its_file(standalone):
 
 def test_a_worker_that_has_not_written_its_file_yet_has_no_offsets(standalone):
     standalone.with_name("connect.offsets").unlink()
-    place = open_worker_storage(standalone)
+    place = open_worker_storage(standalone, KafkaClusterPool({}))
     assert place.connectors() == ()
     assert len(place.plan_write("c", (PartitionOffset(FILE, '{"position":1}'),)).records) == 1
 
@@ -224,9 +227,9 @@ def test_a_worker_that_has_not_written_its_file_yet_has_no_offsets(standalone):
 def test_a_file_in_a_folder_that_is_not_there_is_not_an_empty_one(standalone):
     standalone.write_text("offset.storage.file.filename=/no/such/folder/connect.offsets")
     with pytest.raises(NotFound):
-        open_worker_storage(standalone).connectors()
+        open_worker_storage(standalone, KafkaClusterPool({})).connectors()
 
 
 def test_a_standalone_worker_has_no_flows(standalone):
     with pytest.raises(ConfigError):
-        open_worker_storage(standalone, flow="A->B")
+        open_worker_storage(standalone, KafkaClusterPool({}), flow="A->B")

@@ -10,14 +10,12 @@ from offsetwatch.remedy.model.plan import PartitionOffset, RequestedState
 from offsetwatch.toolbox.change import (
     Author,
     ConnectorChangeRequest,
-    StateBeforeChange,
     prepare_change,
 )
-from offsetwatch.toolbox.connector_facts import KafkaClusterPool
 from offsetwatch.toolbox.lifecycle import prepare_delete, prepare_state
-from offsetwatch.toolbox.store.changes import RestOffsetStore, WorkerOffsetStore
+from offsetwatch.toolbox.store.offset_store import StateBeforeChange
+from offsetwatch.toolbox.store.rest import RestOffsetStore
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
-from tests.fakes.clock import VirtualClock
 from tests.unit.toolbox.store.test_worker_storage import (
     SINK,
     SOURCE,
@@ -30,17 +28,13 @@ from tests.unit.toolbox.store.test_worker_storage import (
 __all__ = ["kafka", "properties"]  # fixtures
 
 
-def way_of(kafka, properties) -> WorkerOffsetStore:
-    return WorkerOffsetStore(place_of(kafka, properties), KafkaClusterPool({}), VirtualClock())
-
-
 def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafka, properties):
     configured(kafka, "configured", connector_class=SOURCE)
     kafka.produce("offsets", b'["reset",{"filename":"/x"}]', b'{"position":1}', partition=0)
     kafka.produce("offsets", b'["reset",{"filename":"/x"}]', None, partition=0)
-    way = way_of(kafka, properties)
+    way = place_of(kafka, properties)
     for name, new in (("c", False), ("configured", False), ("reset", False), ("none", True)):
-        standing = way.standing(name)
+        standing = way.read_state(name)
         assert isinstance(standing, StateBeforeChange)
         assert standing.new is new, name
         assert standing.state is None  # nothing that could be stopped
@@ -48,7 +42,7 @@ def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafk
 
 def test_a_sink_has_its_offsets_elsewhere(kafka, properties):
     configured(kafka, "sink", connector_class=SINK)
-    problem = way_of(kafka, properties).standing("sink")
+    problem = place_of(kafka, properties).read_state("sink")
     assert isinstance(problem, ValidationProblem)
     assert "consumer group: go through Connect, --connect" in problem.right
 
@@ -58,13 +52,17 @@ def test_while_a_worker_may_run_nothing_is_changed(kafka, properties):
     kafka.produce("offsets", b'["c",{"filename":"/x"}]', b'{"position":1}', partition=0)
     wanted = PartitionOffset('{"filename":"/x"}', '{"position":5}')
     asked = ConnectorChangeRequest(OffsetsRequest("c", (wanted,), "$"), "import offsets")
-    found = prepare_change(way_of(kafka, properties), asked, Author("p", 0.0, "me"))
+    found = prepare_change(place_of(kafka, properties), asked, Author("p", 0.0, "me"))
     assert found.plan is None
     assert "may be running" in found.problems[0].wrong
     assert [change.after for change in found.changes] == ['{"position":5}']
 
 
 # --- over REST ------------------------------------------------------------------------------------
+
+
+def config() -> Config:
+    return Config(kafka={"east": Kafka(bootstrap="127.0.0.1:9")}, connect=[linked()])
 
 
 def linked() -> Connect:
@@ -74,8 +72,7 @@ def linked() -> Connect:
 
 
 def test_what_strimzi_owns_is_not_changed_over_rest_and_the_way_that_works_is_said():
-    config = Config(kafka={"east": Kafka(bootstrap="127.0.0.1:9")}, connect=[linked()])
-    problem = RestOffsetStore(config, linked()).standing("c")
+    problem = RestOffsetStore(config(), linked()).read_state("c")
     assert isinstance(problem, ValidationProblem)
     assert "offsets alter c --strimzi kafka/pipes" in problem.right
 
@@ -83,7 +80,7 @@ def test_what_strimzi_owns_is_not_changed_over_rest_and_the_way_that_works_is_sa
 @pytest.mark.parametrize("state", RequestedState)
 def test_nor_is_its_state(state: RequestedState):
     author = Author("20260101-000000-000000", 0.0, "somebody")
-    prepared = prepare_state(linked(), None, "c", state, author)
+    prepared = prepare_state(config(), linked(), "c", state, author)
     assert prepared.plan is None
     assert "Strimzi owns the connectors of lab (kafka/pipes)" in str(prepared.problems[0])
-    assert prepare_delete(linked(), None, "c", author).problems == prepared.problems
+    assert prepare_delete(config(), linked(), "c", author).problems == prepared.problems

@@ -1,0 +1,128 @@
+"""Protocol of offset stores: the offsets of connectors over REST, through Strimzi, or in a storage.
+
+A store reads offsets, and plans changes of them. It changes nothing itself: the drivers that it
+builds do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from offsetwatch.model.connect.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.plan import AnyStep, PartitionOffset, PlanSubject, RequestedState
+from offsetwatch.toolbox.connector_facts import KafkaClusterPool
+from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
+
+MOVING_OFFSETS_NOTE: Final = (
+    "it is running: its present offsets move until it has stopped; the requested ones do not"
+)
+"""The note about anything that is changed while the connector runs."""
+
+
+class HistoricOffset(NamedTuple):
+    """A historic record (`--from-beginning`): its pair, and when and where it was written.
+
+    at          Unix seconds; None in a file
+    """
+
+    connector: str
+    pair: PartitionOffset
+    at: float | None
+    kpartition: int | None
+    koffset: int | None
+
+
+class StateBeforeChange(NamedTuple):
+    """The state of a connector before a change.
+
+    state   restored afterwards; None where there is nothing to stop
+    notes   unusual facts about the state, a sentence each
+    new     no connector here has its name yet: it may be misspelt
+    blocked why a change is refused now, although the difference can be computed
+    """
+
+    subject: PlanSubject
+    state: RequestedState | None
+    notes: tuple[str, ...] = ()
+    new: bool = False
+    blocked: ValidationProblem | None = None
+
+
+class ChangeSteps(NamedTuple):
+    """The steps that make the change, and notes about it for the user."""
+
+    steps: tuple[AnyStep, ...]
+    notes: tuple[str, ...] = ()
+
+
+class OffsetStore(Protocol):
+    """Offsets of the connectors of a cluster.
+
+    Every query may raise ClientError, and RemoteRefusal where the query is not supported.
+    """
+
+    @property
+    def name(self) -> str:
+        """The Connect cluster's name, `kafka/topic`, or a path, for users."""
+
+    @property
+    def kafkas(self) -> KafkaClusterPool:
+        """The Kafka clusters of the configuration, or of a MirrorMaker's file."""
+
+    def connectors(self) -> tuple[str, ...]:
+        """Return the names of all connectors that are known or have offsets here, sorted."""
+
+    def settings(self, connector: str) -> ConnectorSettings | None:
+        """Return the connector's settings as of the first query; None if they are unknown."""
+
+    def upstream(self, connector: str) -> str | None:
+        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
+
+    def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
+        """Return the offsets that a task would receive now, by partition; without removed ones."""
+
+    def notes(self, connector: str) -> tuple[str, ...]:
+        """Return notes about the connector's offsets, a sentence each.
+
+        They are about keys in other bytes, a value that is no offset, or a dedicated topic that
+        hides the worker's.
+        """
+
+    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
+        """Yield every record that still exists, in log order.
+
+        Raises RemoteRefusal where only current offsets are available.
+        """
+
+    def lock_name(self, connector: str) -> str:
+        """Return the name in the journal of this connector's cluster or storage."""
+
+    def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
+        """Return the connector's state, or why it cannot be changed."""
+
+    def gather_facts(
+        self,
+        connector: str,
+        present: tuple[PartitionOffset, ...],
+        wanted: Collection[TopicPartition],
+    ) -> ValidationFacts:
+        """Gather the facts for checking its offsets, with the logs of the `wanted` partitions."""
+
+    def plan_steps(
+        self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    ) -> ChangeSteps:
+        """Return the steps that set these pairs; `whole` if no offset may remain."""
+
+    def driver(self, connector: str) -> Driver:
+        """Build the driver that executes a plan, and that also deletes topics where needed."""
+
+    def close(self) -> None:
+        """Close connections."""
+
+
+def subject_kind(kind: ConnectorKind) -> str:
+    """Return a connector's kind for a PlanSubject: `source` if it is unknown."""
+    return "source" if kind is ConnectorKind.UNKNOWN else kind.value
