@@ -21,7 +21,7 @@ class UnavailableInputIndex:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._sight = InputVisibility(snapshot)
+        self._visibility = InputVisibility(snapshot)
         self._topology = snapshot.topology
         self._down = tuple(view.id for view in snapshot.inputs if not view.live)
         self._by_cluster: dict[str, frozenset[InputId]] = {}
@@ -38,10 +38,12 @@ class UnavailableInputIndex:
         if name not in self._by_cluster:
             self._by_cluster[name] = frozenset(self._of(name))
         found = self._by_cluster[name]
-        connector = finding.connector
-        if connector is not None and (
-            self._sight.state_of(name, connector) is not None
-            or self._sight.without_configuration(name, connector) is not None
+        if finding.connector is None:
+            return found
+        key = (name, finding.connector)
+        if (
+            self._visibility.explain_unknown_state(key) is not None
+            or self._visibility.explain_missing_configuration(key) is not None
         ):
             return found | {InputId(CONNECT_REST, connect_cluster=name)}
         return found
@@ -49,7 +51,7 @@ class UnavailableInputIndex:
     def deleted(self, finding: Finding) -> bool:
         """Check whether the finding's connector no longer exists."""
         name = finding.connector
-        return name is not None and self._sight.deleted(finding.connect_cluster, name)
+        return name is not None and self._visibility.is_deleted((finding.connect_cluster, name))
 
     def _of(self, connect_cluster: str) -> Iterator[InputId]:
         homes = {

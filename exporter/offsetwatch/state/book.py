@@ -69,6 +69,7 @@ from offsetwatch.state.mirror.flows import (
 from offsetwatch.state.mirror.replication import Replication
 from offsetwatch.state.readiness import Readiness
 from offsetwatch.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
+from offsetwatch.state.snapshot_index import IndexParts
 from offsetwatch.state.tuple_memo import TupleMemo
 
 
@@ -124,6 +125,7 @@ class Book:
         self._remedies: RemediationReported | None = None
         self._replica: ReplicaReported | None = None
         self._checks = RestConsistencyChecks(self._sites)
+        self._index_parts: IndexParts = {}
         self._joined: TupleMemo[SourcePartitionView] = TupleMemo()
         self._histories: TupleMemo[StateHistory] = TupleMemo()
         self._budget = ConnectorSeriesBudget(series.per_connector)
@@ -352,6 +354,8 @@ class Book:
         mirrored = self._replication.views(now)
         within = self._budget.within(sources, layout, mirrored, self._topology.flows, by_topic)
         losses, recreations = self._replication.fates(now)
+        # A copy: readers of an earlier snapshot go on to build parts of that one.
+        self._index_parts = dict(self._index_parts)
         snapshot = Snapshot(
             at=now,
             inputs=self._inputs.views(now),
@@ -389,6 +393,7 @@ class Book:
             rest_checks=self._checks.views(),
             lists=tuple(view for cluster in sites if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,
+            index_parts=self._index_parts,
         )
         return self._bounded(snapshot, within.left_out, layout)
 

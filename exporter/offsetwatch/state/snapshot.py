@@ -26,6 +26,7 @@ from offsetwatch.state.baseline_view import NO_BASELINES, BaselinesView
 from offsetwatch.state.connect.raw_keys import SpellingChange
 from offsetwatch.state.history_pipeline import NO_PIPELINE_STATUS, PipelineView
 from offsetwatch.state.internal_topic_rules import TopicProblem
+from offsetwatch.state.snapshot_index import IndexParts, SnapshotIndex
 from offsetwatch.state.trend_marks import TrendMarks
 
 
@@ -513,6 +514,8 @@ class Snapshot:
     wants_connector     by Connect cluster, whether the configuration includes a connector of that
                     name: one that it leaves out is not shown, which does not mean that it is gone
     trends          the last hour, a mark a minute, oldest first (state/trends.py)
+    index_parts     parts of `index` that were built for this snapshot, or for one with the same
+                    views
     """
 
     at: float
@@ -557,6 +560,12 @@ class Snapshot:
     lists: tuple[ConnectorListView, ...] = ()
     wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
     trends: TrendMarks = ()
+    index_parts: IndexParts = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def index(self) -> SnapshotIndex:
+        """Return the views by their keys."""
+        return SnapshotIndex(self, self.index_parts)
 
     def left_out_of(self, group: SeriesGroup) -> frozenset[SeriesOwner]:
         """Return the owners whose series of a group are left out as a whole."""

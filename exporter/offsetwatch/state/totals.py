@@ -51,15 +51,13 @@ NO_PARTITIONS = PartitionTotals(partitions=0)
 
 def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, PartitionTotals]:
     """Return the totals of every connector that has a partition."""
-    sources = group_views(snapshot.source_partitions, connector_of)
-    mirrored = group_views(snapshot.mirror_partitions, connector_of)
-    sinks = group_views(snapshot.sink_partitions, connector_of)
-    found = {key: _sum_sources(views) for key, views in sources.items()}
-    for key, copied in mirrored.items():
+    index = snapshot.index
+    found = {key: _sum_sources(views) for key, views in index.source_partitions.items()}
+    for key, copied in index.mirror_partitions.items():
         found[key] = _sum_mirrored(
             copied, found.get(key), snapshot.at, whole=_has_all_positions(snapshot, key)
         )
-    for key, read in sinks.items():
+    for key, read in index.sink_partitions.items():
         found[key] = _sum_sinks(read, snapshot.at)
     return found
 
@@ -70,11 +68,6 @@ def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionT
         key: _sum_mirrored(views, None, snapshot.at, whole=_has_all_positions(snapshot, key[:2]))
         for key, views in group_views(snapshot.mirror_partitions, flow_of).items()
     }
-
-
-def connector_of(view: SourcePartitionView | _LagView) -> ConnectorKey:
-    """Return the key of the connector that a view belongs to."""
-    return (view.connect_cluster, view.connector)
 
 
 def flow_of(of: MirrorFlow | MirrorPartitionView) -> ConnectorFlowKey:

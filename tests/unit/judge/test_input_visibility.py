@@ -7,14 +7,12 @@ from msgspec.structs import replace as replace_struct
 
 from offsetwatch.judge.input_visibility import (
     InputVisibility,
-    describe_states,
-    describe_trouble,
     pause_state_of,
 )
 from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.baselines import HOURS, Baseline
 from offsetwatch.model.connect.connectors import ConnectorKind, Task
-from offsetwatch.model.observations import CONNECT_REST, GROUPS, TAIL, Frozen, InputId
+from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, Frozen, InputId
 from offsetwatch.model.topology import (
     KafkaTopic,
     ListingTopics,
@@ -23,6 +21,7 @@ from offsetwatch.model.topology import (
     Topology,
 )
 from offsetwatch.state.baseline_view import BaselinesView
+from offsetwatch.state.failover.groups import build_groups_input
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     ConnectorListView,
@@ -33,6 +32,8 @@ from offsetwatch.state.snapshot import (
     TailView,
 )
 from tests.changed import replace
+
+from .watches import FLOW, MM2
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
 CONFIGS, STATUS = KafkaTopic("east", "configs"), KafkaTopic("east", "status")
@@ -61,7 +62,7 @@ def world(*inputs: InputView, **changes) -> Snapshot:
 
 
 def missing(snapshot: Snapshot, connector: str = "files", *, sink: bool = False) -> str | None:
-    return InputVisibility(snapshot).absent("lab", connector, sink=sink)
+    return InputVisibility(snapshot).explain_absence(("lab", connector), sink=sink)
 
 
 def test_what_everything_would_show_is_gone():
@@ -150,34 +151,6 @@ def test_states_are_known_where_something_live_tells_them(inputs, topics, known)
     assert InputVisibility(seen).states_of("lab")[0] is known
 
 
-@pytest.mark.parametrize(
-    ("changes", "found"),
-    [
-        ({}, (None, False)),
-        ({"state": "failed"}, ("the connector has failed", True)),
-        ({"state": "unassigned"}, ("the connector is unassigned", True)),
-        ({"tasks": (Task(0, "failed"), Task(1, "running"))}, ("task 0 has failed", False)),
-        (
-            {"tasks": (Task(0, "failed"), Task(1, "restarting"))},
-            ("task 0 has failed, task 1 is restarting", True),
-        ),
-        ({"tasks": ()}, ("it runs without a single task", True)),
-        (
-            {"tasks": (), "kind": ConnectorKind.MIRROR},
-            ("it runs without a single task", False),
-        ),
-        ({"tasks": (), "state": "stopped"}, (None, False)),
-        (
-            {"tasks": (Task(0, "unknown"), Task(1, "unknown"))},
-            ("Connect reports no state of its tasks", True),
-        ),
-        ({"tasks": (Task(0, "unknown"), Task(1, "running"))}, (None, False)),
-    ],
-)
-def test_what_shows_that_it_cannot_work_is_named(changes, found):
-    assert describe_trouble(replace(FILES, **changes)) == found
-
-
 def test_only_a_person_makes_it_rest():
     said = {
         state: pause_state_of(replace(FILES, state=state))
@@ -188,16 +161,6 @@ def test_only_a_person_makes_it_rest():
         "stopped": "stopped",
         "failed": None,
     }
-
-
-def test_states_are_told_in_few_words():
-    tasks = (Task(0, "running"), Task(1, "failed"), Task(2, "running"))
-    assert (
-        describe_states(replace(FILES, tasks=tasks))
-        == "connector running, tasks: 1 failed, 2 running"
-    )
-    assert describe_states(replace(FILES, tasks=())) == "connector running, tasks: none"
-    assert describe_states(None) == "unknown"
 
 
 # --- pauses that history knows nothing like ------------------------------------------------------
@@ -244,7 +207,7 @@ def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str |
     seen = world(
         REST, READ, at=NOW, source_partitions=views, usual=BaselinesView(valid=True, of=known)
     )
-    return InputVisibility(seen).unusual(("lab", "files"))
+    return InputVisibility(seen).explain_unusual_pause(("lab", "files"))
 
 
 def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
@@ -306,7 +269,7 @@ COPIES = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "sy
 
 def unmirrored(*inputs: InputView, flow: MirrorFlow = COPIES) -> str | None:
     snapshot = replace(EMPTY_SNAPSHOT, inputs=inputs, topology=Topology((), (flow,)), ready=True)
-    return InputVisibility(snapshot).unmirrored("lab", "mm2")
+    return InputVisibility(snapshot).explain_missing_syncs(("lab", "mm2"))
 
 
 def test_a_topic_of_syncs_that_is_not_there_hides_nothing_and_one_that_cannot_be_read_does():
@@ -345,7 +308,7 @@ def test_what_the_configuration_leaves_out_is_not_deleted(listings):
     )
     lists = () if listings else (ConnectorListView("lab", 0.0, ("ours", None), (), ()),)
     inputs = by_topics if listings else (REST,)
-    sight = InputVisibility(
+    visibility = InputVisibility(
         world(
             *inputs,
             at=100.0,
@@ -354,5 +317,72 @@ def test_what_the_configuration_leaves_out_is_not_deleted(listings):
             wants_connector={"lab": lambda name: name != "excluded"},
         )
     )
-    assert sight.deleted("lab", "another")
-    assert not sight.deleted("lab", "excluded")
+    assert visibility.is_deleted(("lab", "another"))
+    assert not visibility.is_deleted(("lab", "excluded"))
+
+
+# --- who is listed -------------------------------------------------------------------------------
+
+
+def test_connectors_are_listed_where_their_states_can_be_read():
+    other = replace(FILES, connect_cluster="other")
+    seen = InputVisibility(replace(EMPTY_SNAPSHOT, connectors=(FILES, other), inputs=(REST,)))
+    assert seen.listed == {"lab": frozenset({"files"})}
+    empty = InputVisibility(replace(EMPTY_SNAPSHOT, inputs=(REST,)))
+    assert empty.listed == {"lab": frozenset()}
+    dead = InputVisibility(
+        replace(EMPTY_SNAPSHOT, connectors=(FILES,), inputs=(heard(REST.id, live=False),))
+    )
+    assert dead.listed == {}
+
+
+# --- what cannot be read -------------------------------------------------------------------------
+
+CHECKPOINTS = InputId(TAIL, kafka="east", topic="west.checkpoints.internal")
+GROUPS_OF_FLOW = build_groups_input(FLOW.key)
+
+
+def looked(*inputs: InputView) -> InputVisibility:
+    return InputVisibility(replace(EMPTY_SNAPSHOT, inputs=inputs, topology=Topology((), (FLOW,))))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "blind"),
+    [((), False), ((ASKED,), False), ((heard(ASKED.id, live=False),), True)],
+    ids=["not asked", "read", "not read"],
+)
+def test_groups_are_not_seen_where_they_are_asked_for_and_nobody_answers(inputs, blind):
+    assert looked(*inputs).are_groups_hidden("lab") is blind
+    assert not looked(*inputs).are_groups_hidden("other")
+
+
+def test_log_ends_of_a_cluster_that_nobody_knows_are_not_missed():
+    seen = looked(heard(InputId(LOG_ENDS, kafka="west")))
+    assert (seen.are_log_ends_hidden(None), seen.are_log_ends_hidden("west")) == (False, False)
+    assert seen.are_log_ends_hidden("north")
+
+
+@pytest.mark.parametrize("of", [CHECKPOINTS, SYNCS, GROUPS_OF_FLOW], ids=str)
+def test_a_failover_is_not_seen_where_one_thing_that_it_rests_on_is_not(of):
+    flow = replace(FLOW, downstream="east")
+    assert not looked().is_failover_hidden(flow)
+    assert not looked(heard(of)).is_failover_hidden(flow)
+    assert looked(heard(of, live=False)).is_failover_hidden(flow)
+
+
+def test_what_a_flow_does_not_have_does_not_hide_its_failover():
+    bare = replace(FLOW, offset_syncs=None, downstream=None)
+    assert not looked(heard(SYNCS, live=False)).is_failover_hidden(bare)
+
+
+def test_a_connector_is_not_seen_where_its_offsets_or_its_syncs_are_not():
+    starting = InputVisibility(
+        replace(EMPTY_SNAPSHOT, inputs=(REST,), connectors=(replace(FILES, name="mm2"),))
+    )
+    assert starting.is_progress_hidden(MM2)
+    assert not InputVisibility(replace(EMPTY_SNAPSHOT, ready=True)).is_progress_hidden(MM2)
+    ready = replace(EMPTY_SNAPSHOT, ready=True, topology=Topology((), (FLOW,)))
+    assert not InputVisibility(replace(ready, inputs=(heard(SYNCS),))).is_progress_hidden(MM2)
+    assert InputVisibility(replace(ready, inputs=(heard(SYNCS, live=False),))).is_progress_hidden(
+        MM2
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from offsetwatch.judge.progress.rewinds import RewindTracker
-from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
@@ -87,7 +86,6 @@ class Watch:
         self.falls = RewindTracker()
         self.snapshot = replace(EMPTY_SNAPSHOT, at=BEGAN, topology=Topology((), (FLOW,)))
         self.rests: dict[tuple[str, str], float] = {}
-        self._look: SnapshotIndex | None = None
 
     def look(
         self, *mirrors: MirrorPartitionView, after_s: float = LOOK_S, **changes
@@ -95,8 +93,7 @@ class Watch:
         if mirrors:
             changes["mirror_partitions"] = mirrors
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
-        self._look = SnapshotIndex(self.snapshot, self._look)
-        self.falls.observe(self._look, INTERVAL_S, dict(self.rests))
+        self.falls.observe(self.snapshot, INTERVAL_S, dict(self.rests))
         return self.falls
 
     @property

@@ -8,18 +8,20 @@ failure: that takes another start, shown by a state in between, another worker o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from offsetwatch.decode.failure import parse_exception_class
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.model.connect.connectors import DELETED, UNKNOWN_STATE, StateChange
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 FAILURES_MIN: Final = 3  # once is an accident, twice may be the same one, three times is a rule
 RESTARTS_MAX: Final = 32
@@ -132,13 +134,13 @@ class FailureTracker:
         self._seen: tuple[object, object] = (None, None)
         self._followed: frozenset[TaskKey] = frozenset()  # whose history the last snapshot had
         self._observed_at = 0.0
-        self._failing: frozenset[tuple[str, str]] = frozenset()
+        self._failing: frozenset[ConnectorKey] = frozenset()
 
     def observe(
         self,
         snapshot: Snapshot,
         listed: Mapping[str, frozenset[str]],
-        positions: Mapping[tuple[str, str], Positions],
+        positions: Mapping[ConnectorKey, Positions],
         patience_s: float,
     ) -> None:
         """Apply the changes of state since the last call.
@@ -173,7 +175,7 @@ class FailureTracker:
     def _take(
         self,
         snapshot: Snapshot,
-        positions: Mapping[tuple[str, str], Positions],
+        positions: Mapping[ConnectorKey, Positions],
     ) -> None:
         told = set()
         for whose in self._followed & self.of.keys():
@@ -229,15 +231,15 @@ class FailureTracker:
                 if names[key[:2]] == "stopped":
                     history.unsettled = history.gone_at = None
 
-    def unsettled(self) -> dict[tuple[str, str], dict[int, str]]:
+    def unsettled(self) -> dict[ConnectorKey, dict[int, str]]:
         """Return the failures that are not over, by connector and task number."""
-        found: dict[tuple[str, str], dict[int, str]] = {}
+        found: dict[ConnectorKey, dict[int, str]] = {}
         for (cluster, connector, number), history in sorted(self.of.items()):
             if history.unsettled is not None:
                 found.setdefault((cluster, connector), {})[number] = history.unsettled
         return found
 
-    def wanted(self, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
+    def wanted(self, snapshot: Snapshot) -> frozenset[ConnectorKey]:
         """Return the connectors whose positions `observe` needs: those that fail, or did lately."""
         if not self._saw(snapshot):
             polled = (
@@ -254,7 +256,7 @@ class FailureTracker:
         self,
         key: TaskKey,
         change: StateChange,
-        positions: Mapping[tuple[str, str], Positions],
+        positions: Mapping[ConnectorKey, Positions],
         now: float,
         moment: float,
     ) -> None:
@@ -341,6 +343,40 @@ class FailureTracker:
             )
             for task_failure in told
         }
+
+
+def find_positions(
+    visibility: InputVisibility, keys: Iterable[ConnectorKey]
+) -> dict[ConnectorKey, Positions]:
+    """Return the committed positions of these connectors, by partition.
+
+    Connectors whose positions cannot be read now are left out.
+    """
+    return {
+        key: _find_positions(visibility, key)
+        for key in keys
+        if not visibility.is_progress_hidden(key)
+    }
+
+
+def _find_positions(visibility: InputVisibility, key: ConnectorKey) -> Positions:
+    index = visibility.index
+    if visibility.is_sink(key):
+        return {
+            f"{sink.topic}-{sink.partition}": str(sink.committed)
+            for sink in index.sink_partitions.get(key, ())
+        }
+    mirrors = index.mirror_partitions.get(key)
+    if mirrors is not None:
+        return {
+            f"{mirror.topic}-{mirror.partition}": str(mirror.replicated)
+            for mirror in sorted(mirrors, key=lambda partition: -(partition.lag or 0))
+        }
+    return {
+        source.label: source.offset.text
+        for source in index.source_partitions.get(key, ())
+        if source.offset is not None
+    }
 
 
 def _build_failure_run(key: TaskKey, run: FailureRunState) -> FailureRun:

@@ -23,10 +23,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.model.connect.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.model.observations import CONNECT_REST, InputId
+from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.connect.state_history import find_deletions
 from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 LEFTOVER_OFFSETS_MAX: Final = (
     1_000  # source partitions of one connector; nobody reads a longer list
@@ -38,7 +42,6 @@ _STARTED_STATES: Final = frozenset({"running", "paused", "failed"})  # unassigne
 # MM2's checkpoint and heartbeat connectors store a 0 and never read it.
 _CONSTANT_DIALECTS: Final = frozenset({"mirror_checkpoint", "mirror_heartbeat"})
 
-ConnectorKey = tuple[str, str]  # Connect cluster, connector
 Positions = Mapping[str, Mapping[int, int]]  # topic -> Kafka partition -> the next offset to read
 
 
@@ -71,10 +74,43 @@ class SnapshotFreshness(NamedTuple):
 
     listed_at: Mapping[str, float]
     positions: Positions
-    topic_of: Callable[[ConnectorKey], str | None]
+    topic_of: Callable[[ConnectorKey], KafkaTopic | None]
 
 
 UNKNOWN_FRESHNESS: Final = SnapshotFreshness({}, {}, lambda _: None)
+
+
+def find_freshness(visibility: InputVisibility) -> SnapshotFreshness:
+    """Return how current the lists of connectors and the offsets topics of a snapshot are."""
+    index = visibility.index
+    listed_at = {
+        cluster: _find_list_time(visibility.snapshot, cluster) for cluster in visibility.listed
+    }
+    tails = (
+        (topic, view.tail)
+        for topic in set(index.offsets_topics.values())
+        if (view := index.inputs.get(InputId.of_tail(topic))) is not None
+    )
+    return SnapshotFreshness(
+        listed_at={cluster: moment for cluster, moment in listed_at.items() if moment is not None},
+        positions={str(topic): dict(tail.positions) for topic, tail in tails if tail is not None},
+        topic_of=index.offsets_topic_of,
+    )
+
+
+def _find_list_time(snapshot: Snapshot, cluster: str) -> float | None:
+    inputs = snapshot.index.inputs
+    rest = inputs.get(InputId(CONNECT_REST, connect_cluster=cluster))
+    if rest is not None:
+        return rest.last_success_at
+    moments = (
+        view.last_success_at
+        for listing in snapshot.topology.listings
+        if listing.connect_cluster == cluster
+        for topic in listing.topics()
+        if (view := inputs.get(InputId.of_tail(topic))) is not None
+    )
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -157,7 +193,7 @@ class IncarnationTracker:
             if life.born and life.left_over is None and who in sources:
                 before = self._read_before.pop(who, None)
                 topic = read.topic_of(who)
-                properties = None if before is None or topic is None else before.get(topic)
+                properties = None if before is None or topic is None else before.get(str(topic))
                 skew_s = 0.0 if before is None else SKEW_S_MAX
                 life.left_over = _find_leftover_offsets(
                     sources[who], properties, life.born - skew_s

@@ -11,12 +11,12 @@ import msgspec
 from offsetwatch.judge.findings import failure_history as failures
 from offsetwatch.judge.findings import incarnations as lives
 from offsetwatch.judge.findings.condition_age import ConditionAges, ConditionKey
-from offsetwatch.judge.findings.failure_history import FailureTracker
-from offsetwatch.judge.findings.incarnations import IncarnationTracker
+from offsetwatch.judge.findings.failure_history import FailureTracker, find_positions
+from offsetwatch.judge.findings.incarnations import IncarnationTracker, find_freshness
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.progress import rewinds as falls
-from offsetwatch.judge.progress.rewinds import RewindTracker
+from offsetwatch.judge.progress.rewinds import RewindTracker, find_pause_ends
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.snapshot_index import SnapshotIndex
 
 MirrorPartitionKey = tuple[
     str, str, str, int
@@ -56,20 +56,28 @@ class RuleMemory:
     synced: set[MirrorPartitionKey] = field(default_factory=set)
     _seen: tuple[object, object] = (None, None)
 
-    def observe(self, look: SnapshotIndex, settings: JudgeSettings) -> None:
+    def observe(self, visibility: InputVisibility, settings: JudgeSettings) -> None:
         """Update the memory from a snapshot, before the rules run."""
-        snapshot, listed = look.snapshot, look.listed
-        positions = look.positions(self.failures.wanted(snapshot))
-        believed = look.believed()
+        snapshot, index, listed = visibility.snapshot, visibility.index, visibility.listed
+        positions = find_positions(visibility, self.failures.wanted(snapshot))
+        believed = {name: names for name, names in listed.items() if visibility.believes_list(name)}
         self.failures.observe(snapshot, believed, positions, settings.patience_s)
-        self.lives.observe(snapshot, listed, look.sources, look.read(), believed.keys())
-        self.falls.observe(look, settings.interval_s, look.rests())
-        if self._seen[0] is look.mirrors and self._seen[1] is look.newest_syncs:
-            return  # there is no other sync than at the last look
-        self._seen = (look.mirrors, look.newest_syncs)
-        for key, views in look.mirrors.items():
+        self.lives.observe(
+            snapshot,
+            listed,
+            index.source_partitions,
+            find_freshness(visibility),
+            believed.keys(),
+        )
+        self.falls.observe(snapshot, settings.interval_s, find_pause_ends(snapshot))
+        mirrors, syncs = index.mirror_partitions, index.syncs
+        if self._seen[0] is mirrors and self._seen[1] is syncs:
+            return  # there is no other sync than at the last evaluation
+        self._seen = (mirrors, syncs)
+        for key, views in mirrors.items():
+            known = index.syncs_of(key[0])
             for view in views:
-                if (view.source, view.target, view.topic, view.partition) in look.syncs(key[0]):
+                if (view.source, view.target, view.topic, view.partition) in known:
                     self.synced.add((*key, view.topic, view.partition))
 
     @property

@@ -18,8 +18,8 @@ from offsetwatch.judge.findings.memory import RuleMemory, RuleMemoryState, decod
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.findings.rules.registry import RULES, drop_explained_findings
 from offsetwatch.judge.findings.visibility import FindingVisibility
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import FINDINGS_MAX, FailureRun, Finding, Severity
 from offsetwatch.state.snapshot import Snapshot
@@ -59,7 +59,7 @@ class FindingsRegister:
         self._settings = settings
         self._memory = RuleMemory()
         self._kept: dict[_FindingKey, _TrackedFinding] = {}
-        self._looked: SnapshotIndex | None = None
+        self._evaluated: tuple[float, bool] | None = None  # when, and whether all was read then
         self._found: tuple[Finding, ...] = ()
         self._runs: tuple[FailureRun, ...] = ()
         self._told = b""
@@ -77,8 +77,8 @@ class FindingsRegister:
 
         They are evaluated EVALUATIONS_PER_INTERVAL times an interval at most.
         """
-        if self._looked is None or self._due(self._looked.snapshot, snapshot):
-            self._look(SnapshotIndex(snapshot, self._looked))
+        if self._is_due(snapshot):
+            self._evaluate(InputVisibility(snapshot))
         return self._found
 
     @property
@@ -86,28 +86,32 @@ class FindingsRegister:
         """Return the findings of the newest evaluation."""
         return self._found
 
-    def _due(self, before: Snapshot, now: Snapshot) -> bool:
+    def _is_due(self, snapshot: Snapshot) -> bool:
+        if self._evaluated is None:
+            return True
+        moment, ready = self._evaluated
         apart = self._settings.interval_s / EVALUATIONS_PER_INTERVAL
-        return now.ready is not before.ready or not 0 <= now.at - before.at < apart
+        return snapshot.ready is not ready or not 0 <= snapshot.at - moment < apart
 
-    def _look(self, look: SnapshotIndex) -> None:
-        self._looked = look
-        self._memory.observe(look, self._settings)
-        context = RuleContext(look=look, settings=self._settings, memory=self._memory)
+    def _evaluate(self, visibility: InputVisibility) -> None:
+        snapshot = visibility.snapshot
+        now = snapshot.at
+        self._evaluated = (now, snapshot.ready)
+        self._memory.observe(visibility, self._settings)
+        context = RuleContext(visibility, self._settings, self._memory)
         said = {
             finding.key: finding
             for _, rule in RULES
             for finding in rule(context)
-            if _is_about_existing_connector(finding, look)
+            if _is_about_existing_connector(finding, visibility)
         }
-        blindness = FindingVisibility(look)
+        blindness = FindingVisibility(visibility)
         self._memory.settle(blindness.hides)
-        now = look.snapshot.at
         kept = {key: _TrackedFinding(finding, now) for key, finding in said.items()}
         for key, old in self._kept.items():
             since = min(old.finding.since, now)  # the clock may be set back
             lately = abs(now - old.seen_at) < UNAVAILABLE_S_MAX
-            if _is_excluded(old.finding, look):
+            if _is_excluded(old.finding, visibility):
                 continue
             if lately and (blindness.blinds(key) or (key not in kept and blindness.hides(key))):
                 # If anything is said of it, then from memory alone.
@@ -116,9 +120,7 @@ class FindingsRegister:
                 kept[key] = _TrackedFinding(replace(said[key], since=since), now)
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
-        without_rest = frozenset(
-            listing.connect_cluster for listing in look.snapshot.topology.listings
-        )
+        without_rest = frozenset(listing.connect_cluster for listing in snapshot.topology.listings)
         told = sorted(
             (
                 add_advice(finding, self._settings.runbooks_url, without_rest)
@@ -173,20 +175,21 @@ class FindingsRegister:
         self._told = remembered
 
 
-def _is_about_existing_connector(finding: Finding, look: SnapshotIndex) -> bool:
+def _is_about_existing_connector(finding: Finding, visibility: InputVisibility) -> bool:
     """Check whether a finding's connector exists and is not excluded; True without a connector.
 
     Its judgement may be a moment older than the list without it.
     """
-    cluster, connector = finding.connect_cluster, finding.connector
-    if connector is None:
+    if finding.connector is None:
         return True
-    return not (_is_excluded(finding, look) or look.sight.deleted(cluster, connector))
+    key = (finding.connect_cluster, finding.connector)
+    return not (visibility.excludes(key) or visibility.is_deleted(key))
 
 
-def _is_excluded(finding: Finding, look: SnapshotIndex) -> bool:
-    cluster, connector = finding.connect_cluster, finding.connector
-    return connector is not None and look.sight.excludes(cluster, connector)
+def _is_excluded(finding: Finding, visibility: InputVisibility) -> bool:
+    return finding.connector is not None and visibility.excludes(
+        (finding.connect_cluster, finding.connector)
+    )
 
 
 def _add_last_seen(kept: _TrackedFinding, now: float) -> Finding:

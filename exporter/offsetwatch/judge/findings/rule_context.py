@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from offsetwatch.judge.findings.memory import RuleMemory
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.snapshot_index import ConnectorKey, SnapshotIndex
 from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.snapshot_index import ConnectorKey, SnapshotIndex
 
 # How long something that happened, and is over, is still told: a person has to get to see it.
 REPORT_INTERVALS: Final = 3
@@ -21,19 +22,24 @@ REPORT_INTERVALS: Final = 3
 class RuleContext:
     """Context of one evaluation: judged snapshot, settings, and memory of earlier ones."""
 
-    look: SnapshotIndex
+    visibility: InputVisibility
     settings: JudgeSettings
     memory: RuleMemory
 
     @property
     def snapshot(self) -> Snapshot:
         """Return the snapshot, with judgements."""
-        return self.look.snapshot
+        return self.visibility.snapshot
+
+    @property
+    def index(self) -> SnapshotIndex:
+        """Return the parts of the snapshot by connector."""
+        return self.visibility.index
 
     @property
     def now(self) -> float:
         """Return the time of the snapshot."""
-        return self.look.snapshot.at
+        return self.snapshot.at
 
     @property
     def told_s(self) -> float:
@@ -75,7 +81,7 @@ class RuleContext:
     def _named(self, cluster: str, connector: str) -> str:
         """Return the name of a connector, and the flow that it replicates."""
         shown = connector if connector.isprintable() else repr(connector)[1:-1]
-        flow = self.look.flows.get((cluster, connector))
+        flow = self.visibility.flows.get((cluster, connector))
         return shown if flow is None else f"{shown} ({flow.source}->{flow.target})"
 
 

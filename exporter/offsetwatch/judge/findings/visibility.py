@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
+from functools import cached_property
 from typing import Final
 
-from offsetwatch.judge.snapshot_index import ConnectorKey, SnapshotIndex
+from offsetwatch.judge.input_visibility import InputVisibility
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 _FindingKey = tuple[str, str, str, str]  # name, Connect cluster, connector, subject
 
@@ -98,13 +102,13 @@ class FindingVisibility:
     Until every input was read once, no finding counts as resolved.
     """
 
-    def __init__(self, look: SnapshotIndex) -> None:
-        self._look = look
+    def __init__(self, visibility: InputVisibility) -> None:
+        self._visibility = visibility
         self._known: dict[tuple[FindingInput, str, str, str], bool] = {}
 
     def hides(self, key: _FindingKey) -> bool:
         """Check whether it is unknown if a finding or a condition still holds."""
-        starting = not self._look.snapshot.ready and bool(_INPUTS_BY_FINDING[key[0]])
+        starting = not self._visibility.snapshot.ready and bool(_INPUTS_BY_FINDING[key[0]])
         return (
             starting
             or self.blinds(key)
@@ -133,35 +137,45 @@ class FindingVisibility:
         return self._known[of]
 
     def _is_blind(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
-        look, (cluster, connector) = self._look, key
+        visibility, cluster = self._visibility, key[0]
         kafka, _, name = topic.partition("/")
         match finding_input:
             case FindingInput.STATES:
-                return look.blind_to_state(key)
+                return visibility.explain_unknown_state(key) is not None
             case FindingInput.LIST:
-                return look.blind_to_state((cluster, ""))
+                return visibility.explain_unknown_state((cluster, "")) is not None
             case FindingInput.TOPICS:
-                return cluster not in look.snapshot.topic_doubts
+                return cluster not in visibility.snapshot.topic_doubts
             case FindingInput.COMPARED:
-                check = look.snapshot.rest_checks.get(key)
+                check = visibility.snapshot.rest_checks.get(key)
                 return check is None or check.rounds > 0
             case FindingInput.BELIEF:
-                return not look.sight.believes_list(cluster)
+                return not visibility.believes_list(cluster)
             case FindingInput.OFFSETS:
-                return look.blind(key)
+                return visibility.is_progress_hidden(key)
             case FindingInput.ENDS:
-                flow = look.flows.get((cluster, connector))
-                return flow is not None and look.blind_to_ends(flow.upstream)
+                flow = visibility.flows.get(key)
+                return flow is not None and visibility.are_log_ends_hidden(flow.upstream)
             case FindingInput.GROUPS:
-                return look.blind_to_groups(cluster) or look.blind(key)
+                return visibility.are_groups_hidden(cluster) or visibility.is_progress_hidden(key)
             case FindingInput.FAILOVER:
-                flows = [
-                    mirror_flow for (of, _), mirror_flow in look.flows.items() if of == cluster
-                ]
-                return any(look.blind_to_failover(mirror_flow) for mirror_flow in flows)
+                return any(
+                    flow.connect_cluster == cluster and visibility.is_failover_hidden(flow)
+                    for flow in visibility.flows.values()
+                )
             case FindingInput.KAFKA:
-                return look.blind_to_ends(kafka)
+                return visibility.are_log_ends_hidden(kafka)
             case FindingInput.TOPIC:
-                return look.blind_to_topic(KafkaTopic(kafka, name))
+                return visibility.is_topic_hidden(KafkaTopic(kafka, name))
             case FindingInput.VERDICT:
-                return key in look.hidden
+                return key in self._hidden
+
+    @cached_property
+    def _hidden(self) -> frozenset[ConnectorKey]:
+        """Return the connectors whose verdict is unknown because an input is unavailable."""
+        unknown = self._visibility.index.judgements(Scope.CONNECTOR, Verdict.UNKNOWN)
+        return frozenset(
+            (judgement.connect_cluster, judgement.connector)
+            for judgement in unknown
+            if judgement.rule == UNAVAILABLE_INPUT_RULE
+        )

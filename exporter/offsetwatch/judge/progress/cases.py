@@ -37,11 +37,11 @@ def build_case(
 
     `clock` converts seconds of watching to a Unix time.
     """
-    cluster, connector, _ = subject.key
+    connector = subject.key[:2]
     before = subject.standing.before
     patience_s = settings.patience_s
     if subject.number != number:
-        subject.hidden = visibility.absent(cluster, connector, sink=subject.sink)
+        subject.hidden = visibility.explain_absence(connector, sink=subject.sink)
         if subject.hidden is None:
             return None
         return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
@@ -77,7 +77,7 @@ def build_case(
         waiting_s=None if window.waiting_w is None else w - window.waiting_w,
         sure=window.sure,
         headed=headed,
-        endless=visibility.without_log_ends((cluster, connector)),
+        endless=visibility.explain_unread_log_ends(connector),
         end_still_s=w - window.end_w,
         ahead=0 if mirror is None else mirror.ahead or 0,
         behind=window.behind,
@@ -161,7 +161,7 @@ def _inspect_second_signal(
     They are why it is unavailable (None if it is not), whether there is one, and whether the
     connector works on the partition.
     """
-    cluster, connector, _ = subject.key
+    connector = subject.key[:2]
     if subject.read is not None:
         had_end = subject.window is not None and subject.window.end is not None
         if subject.read.log_end is None and had_end:
@@ -169,20 +169,20 @@ def _inspect_second_signal(
         if subject.read.log_end is not None and subject.read.lag is None:
             return NO_POSITION, True, True
         return None, subject.read.log_end is not None, True
-    flow = visibility.flows.get((cluster, connector))
+    flow = visibility.flows.get(connector)
     mirror = subject.mirror
     if mirror is None:
         mirrored = subject.source is not None and subject.source.dialect == _MIRROR_DIALECT
         if flow is None:
             # Nothing shows here that the connector works on something else by now.
-            unknown = visibility.without_configuration(cluster, connector) if mirrored else None
+            unknown = visibility.explain_missing_configuration(connector) if mirrored else None
             return unknown, False, True
         if not mirrored:
             return None, False, True
-        return visibility.unmirrored(cluster, connector), True, False
+        return visibility.explain_missing_syncs(connector), True, False
     if flow is None or flow.upstream is None:
         return None, False, True
-    why = visibility.endless(flow.upstream)
+    why = visibility.explain_missing_log_ends(flow.upstream)
     if why is None and mirror.lag is None:
         why = NO_LOG_END if mirror.log_end is None else NO_POSITION
     return why, True, True

@@ -10,15 +10,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 from operator import is_
 from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.judge.snapshot_index import ConnectorKey, SnapshotIndex
+from offsetwatch.model.connect.connectors import StateChange
+from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.state.clock_skew import is_later
-from offsetwatch.state.snapshot import MirrorPartitionView, SourcePartitionView, SyncView
+from offsetwatch.state.snapshot import (
+    MirrorPartitionView,
+    Snapshot,
+    SourcePartitionView,
+    SyncView,
+)
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 SHARED_REWIND_CONNECTORS_MIN: Final = 3  # connectors; two may be chance, three share a cause
 EVENTS_MAX: Final = 1_000
@@ -27,6 +35,7 @@ MANUAL_REWIND_INTERVALS: Final = (
 )
 PAUSE_MEMORY_S: Final = 3_600.0  # what is asked of a rest is whether it was within an interval
 RECOPIES_MAX: Final = 5_000  # partitions
+_PAUSE_STATES: Final = frozenset({"stopped", "paused"})
 NO_COMMIT: Final = -1  # below every offset: syncs alone tell how far it is
 
 MirrorPartitionKey = tuple[
@@ -105,18 +114,18 @@ class RewindTracker:
     _before: tuple[tuple[object, ...], tuple[object, ...]] | None = None
 
     def observe(
-        self, look: SnapshotIndex, interval_s: float, rests: Mapping[ConnectorKey, float]
+        self, snapshot: Snapshot, interval_s: float, rests: Mapping[ConnectorKey, float]
     ) -> None:
         """Update the tracker from a snapshot.
 
         rests      time until which an operator could change a connector's offsets; inf: still
                    possible
         """
-        now = look.snapshot.at
+        now = snapshot.at
         resting = {row_key for row_key, until in rests.items() if until == inf}
         self._note_rests(rests, now)
-        if look.snapshot.source_partitions is not self._sources:
-            self._sources = look.snapshot.source_partitions
+        if snapshot.source_partitions is not self._sources:
+            self._sources = snapshot.source_partitions
             self._count(now, interval_s)
         # A person's reset needs a stopped connector; what is copied again after it is meant to be.
         # It may be resumed before we look.
@@ -125,7 +134,11 @@ class RewindTracker:
             for row_key in self._reset
             if self._rested_at.get(row_key, -inf) > now - interval_s
         }
-        rewound = look.rewound()
+        rewound = {
+            (judgement.connect_cluster, judgement.connector)
+            for scope in Scope
+            for judgement in snapshot.index.judgements(scope, Verdict.REWOUND)
+        }
         for row_key in by_hand | (self.meant.keys() & (rewound | resting)):
             self.meant[row_key] = now
         if by_hand:
@@ -135,12 +148,12 @@ class RewindTracker:
             }
         renewed = {
             (recreation.connect_cluster, recreation.connector, recreation.topic): recreation.at
-            for recreation in look.snapshot.recreations
+            for recreation in snapshot.recreations
             if recreation.count
         }
-        if by_hand or not self._followed(look, rests, renewed):
-            self._follow_all(look, rests, renewed)
-        self._forget(look)
+        if by_hand or not self._followed(snapshot, rests, renewed):
+            self._follow_all(snapshot, rests, renewed)
+        self._forget(snapshot)
         over = [
             row_key
             for row_key, moment in self.meant.items()
@@ -179,26 +192,27 @@ class RewindTracker:
 
     def _followed(
         self,
-        look: SnapshotIndex,
+        snapshot: Snapshot,
         rests: Mapping[ConnectorKey, float],
         renewed: Mapping[_RecreatedTopicKey, float],
     ) -> bool:
         """Check whether positions and topology are those of the last evaluation; store them."""
-        made = (look.mirrors, look.newest_syncs)
-        known = (look.snapshot.topology.flows, dict(rests), renewed)
+        made = (snapshot.index.mirror_partitions, snapshot.index.syncs)
+        known = (snapshot.topology.flows, dict(rests), renewed)
         before, self._before = self._before, (made, known)
         return before is not None and all(map(is_, before[0], made)) and before[1] == known
 
     def _follow_all(
         self,
-        look: SnapshotIndex,
+        snapshot: Snapshot,
         rests: Mapping[ConnectorKey, float],
         renewed: Mapping[_RecreatedTopicKey, float],
     ) -> None:
-        now = look.snapshot.at
-        for key, views in look.mirrors.items():
-            flow = look.flows.get(key)
-            syncs = look.syncs(key[0]) if flow is not None and look.has_own_syncs(flow) else {}
+        now, index = snapshot.at, snapshot.index
+        for key, views in index.mirror_partitions.items():
+            flow = index.flows.get(key)
+            own = flow is not None and index.has_own_syncs(flow)
+            syncs = index.syncs_of(key[0]) if own else {}
             for view in views:
                 moment = renewed.get((*key, view.topic))
                 if moment is not None and self._is_of_before(view, moment):
@@ -301,19 +315,20 @@ class RewindTracker:
         if before is not None or len(self.recopies) < RECOPIES_MAX:
             self.recopies[where] = Recopy(where, peak, began, now)
 
-    def _forget(self, look: SnapshotIndex) -> None:
+    def _forget(self, snapshot: Snapshot) -> None:
         """Remove partitions that are no longer copied, of flows that are visible."""
+        mirrors = snapshot.index.mirror_partitions
         shown = {
             (*key, view.topic, view.partition)
-            for key, views in look.mirrors.items()
+            for key, views in mirrors.items()
             if any(key == where[:2] for where in self.recopies)
             for view in views
         }
         for where in [
-            recopy for recopy in self.recopies if recopy[:2] in look.mirrors and recopy not in shown
+            recopy for recopy in self.recopies if recopy[:2] in mirrors and recopy not in shown
         ]:
             del self.recopies[where]
-        partitions = sum(len(views) for views in look.mirrors.values())
+        partitions = sum(len(views) for views in mirrors.values())
         if len(self._stands) > 2 * partitions + RECOPIES_MAX:
             self._stands.clear()
             self._of_before.clear()
@@ -364,6 +379,29 @@ class RewindTracker:
             shared_rewind.connect_cluster: shared_rewind for shared_rewind in rewind.together
         }
         self.meant = dict(rewind.meant)
+
+
+def find_pause_ends(snapshot: Snapshot) -> dict[ConnectorKey, float]:
+    """Return the connectors that an operator stopped or paused, and when that ended.
+
+    An operator may have written the offsets that were committed before that time. The time is inf
+    for a connector that is paused or stopped now, by the newest record on it.
+    """
+    found = {
+        key: inf for key, view in snapshot.index.connectors.items() if view.state in _PAUSE_STATES
+    }
+    for history in snapshot.histories:
+        if history.task is None:
+            # A status topic is followed; the states were polled a while ago.
+            found[history.connect_cluster, history.connector] = _find_pause_end(history.changes)
+    return found
+
+
+def _find_pause_end(changes: tuple[StateChange, ...]) -> float:
+    if changes[-1].state in _PAUSE_STATES:
+        return inf
+    ends = (after.at for change, after in pairwise(changes) if change.state in _PAUSE_STATES)
+    return max(ends, default=0.0)
 
 
 def _limit_position(

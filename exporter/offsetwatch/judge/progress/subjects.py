@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from offsetwatch.decode.dialects import is_measurable
 from offsetwatch.judge.progress.observation_window import ObservationWindow, Sample
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE, Decision
+from offsetwatch.model.connect.connectors import UNKNOWN_STATE, ConnectorKind
 from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+from offsetwatch.state.snapshot import (
+    ConnectorView,
+    MirrorPartitionView,
+    SinkPartitionView,
+    SourcePartitionView,
+)
+
+FAILED_TASKS_NAMED_MAX: Final = 3  # tasks by number: a reason is a line
+_BROKEN_STATES: Final = frozenset({"failed", "unassigned", "restarting"})
 
 JudgedPartitionKey = tuple[
     str, str, str
@@ -266,3 +276,57 @@ def _find_restart_offset(view: SourcePartitionView) -> str | None:
 
 def _text_of_offset(offset: SourceOffset | None) -> str | None:
     return None if offset is None else offset.text
+
+
+def describe_failure(view: ConnectorView) -> str | None:
+    """Return in words which part of a connector has failed: itself or tasks; None if none has."""
+    if view.state == "failed":
+        return "the connector has failed"
+    numbers = [task.number for task in view.tasks if task.state == "failed"]
+    if not numbers:
+        return None
+    return ", ".join(f"task {number} has failed" for number in numbers[:FAILED_TASKS_NAMED_MAX]) + (
+        f" and {len(numbers) - FAILED_TASKS_NAMED_MAX} more"
+        if len(numbers) > FAILED_TASKS_NAMED_MAX
+        else ""
+    )
+
+
+def is_fully_running(view: ConnectorView) -> bool:
+    """Check whether a connector and all of its tasks are running; False without any task."""
+    states = {task.state for task in view.tasks}
+    return view.state == "running" and states == {"running"}
+
+
+def describe_trouble(view: ConnectorView) -> tuple[str | None, bool]:
+    """Return in words what shows that a connector cannot work, and whether all of it is affected.
+
+    The words are None if nothing shows it.
+    """
+    if view.state in _BROKEN_STATES:
+        return f"the connector {_describe_state(view.state)}", True
+    broken = [task for task in view.tasks if task.state in _BROKEN_STATES]
+    if broken:
+        words = ", ".join(f"task {task.number} {_describe_state(task.state)}" for task in broken)
+        return words, len(broken) == len(view.tasks)
+    if view.state == "running" and not view.tasks:
+        # MM2's connectors have none while there is nothing to copy.
+        return "it runs without a single task", view.kind is not ConnectorKind.MIRROR
+    if view.state == "running" and {task.state for task in view.tasks} == {UNKNOWN_STATE}:
+        return "Connect reports no state of its tasks", True
+    return None, False
+
+
+def describe_states(view: ConnectorView | None) -> str:
+    """Return the states of a connector and its tasks in words, for evidence."""
+    if view is None:
+        return "unknown"
+    counts: dict[str, int] = {}
+    for task in view.tasks:
+        counts[task.state] = counts.get(task.state, 0) + 1
+    tasks = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    return f"connector {view.state}, tasks: {tasks or 'none'}"
+
+
+def _describe_state(state: str) -> str:
+    return "has failed" if state == "failed" else f"is {state}"

@@ -16,14 +16,7 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.judge.input_visibility import (
-    InputVisibility,
-    describe_failure,
-    describe_states,
-    describe_trouble,
-    is_fully_running,
-    pause_state_of,
-)
+from offsetwatch.judge.input_visibility import InputVisibility, pause_state_of
 from offsetwatch.judge.progress import evidence
 from offsetwatch.judge.progress.cases import (
     build_case,
@@ -38,6 +31,10 @@ from offsetwatch.judge.progress.subjects import (
     JudgedPartitionKey,
     VerdictState,
     build_judgement,
+    describe_failure,
+    describe_states,
+    describe_trouble,
+    is_fully_running,
 )
 from offsetwatch.judge.progress.verdict_rules import (
     FAILED_CONNECTOR_RULE,
@@ -284,8 +281,8 @@ class ProgressTracker:
         for of, track in self._roll.tracks.items():
             track.look(
                 describe_states(visibility.connectors.get(of)),
-                visibility.state_of(*of),
-                visibility.unusual(of),
+                visibility.explain_unknown_state(of),
+                visibility.explain_unusual_pause(of),
             )
         left = deque(seen if only is not None else self._roll.subjects.values())
         leisure = max(JUDGED_PER_TICK_MIN, -(-len(left) // FULL_PASS_TICKS))
@@ -460,7 +457,7 @@ class ProgressTracker:
             rests = decide_verdict(VerdictCase(patience_s=patience_s, rests=track.rests))
             assert rests is not None  # a law of its own for each of the two
             return rests
-        if track.blind is None and track.runs_w is not None and visibility.commits_nothing(of):
+        if track.blind is None and track.runs_w is not None and visibility.has_no_commits(of):
             since = format_moment(self._stopwatch.clock(track.runs_w))
             reason = match_no_first_commit(self._w - track.runs_w, patience_s, since)
             if reason is not None:

@@ -56,8 +56,8 @@ from offsetwatch.state.snapshot import (
     SyncView,
     TailView,
 )
-from offsetwatch.state.totals import connector_of, flow_of, group_views
-from offsetwatch.state.trend_marks import ConnectorKey
+from offsetwatch.state.snapshot_index import ConnectorKey
+from offsetwatch.state.totals import flow_of, group_views
 
 
 class ConnectorFilter(NamedTuple):
@@ -79,9 +79,8 @@ ALL_CONNECTORS = ConnectorFilter()
 
 def encode_connectors(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS) -> bytes:
     """Return the body of /api/v1/connectors."""
-    listed = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-    sources = group_views(snapshot.source_partitions, connector_of)
-    sinks = group_views(snapshot.sink_partitions, connector_of)
+    listed = snapshot.index.connectors
+    sources, sinks = snapshot.index.source_partitions, snapshot.index.sink_partitions
     rows: list[ConnectorBody] = [
         {
             **_build_connector(key, listed.get(key)),

@@ -14,7 +14,7 @@ Counts are since the tail caught up.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -79,12 +79,9 @@ def encode_explain(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
 
 def _list_known_connectors(snapshot: Snapshot) -> list[ConnectorView]:
     """Return the listed connectors, then those known only by offsets or by a configured flow."""
-    found = {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-    unlisted = [
-        (partition.connect_cluster, partition.connector) for partition in snapshot.source_partitions
-    ]
-    unlisted += [(flow.connect_cluster, flow.connector) for flow in snapshot.topology.flows]
-    for cluster, name in unlisted:
+    index = snapshot.index
+    found = dict(index.connectors)
+    for cluster, name in (*index.source_partitions, *index.flows):
         found.setdefault(
             (cluster, name),
             ConnectorView(
@@ -119,26 +116,16 @@ def find_connector(snapshot: Snapshot, name: str, cluster: str | None) -> Connec
 
 def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> ExplainedConnector:
     """Build the document of one connector."""
-    cluster = view.connect_cluster
+    key, index = (view.connect_cluster, view.name), snapshot.index
     topic = _find_offsets_topic(snapshot, view)
-    flow = next(
-        (
-            mirror_flow
-            for mirror_flow in snapshot.topology.flows
-            if _is_of_connector(mirror_flow, view)
-        ),
-        None,
-    )
-    group = next((sink for sink in snapshot.topology.sinks if _is_of_connector(sink, view)), None)
-    sources = [
-        partition for partition in snapshot.source_partitions if _is_of_connector(partition, view)
-    ]
+    flow, group = index.flows.get(key), index.sink_groups.get(key)
+    sources = index.source_partitions.get(key, ())
     inputs = _list_inputs(snapshot, view, topic, flow)
     explained_flow = None if flow is None else _build_flow(snapshot, view, flow)
     said = {finding.name for finding in snapshot.findings if _is_of_connector(finding, view)}
     return {
         "at": Moment(snapshot.at),
-        "connect_cluster": cluster,
+        "connect_cluster": view.connect_cluster,
         "name": view.name,
         "kind": view.kind,
         "class": view.class_name,
@@ -178,16 +165,12 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
 
 def _find_offsets_topic(snapshot: Snapshot, view: ConnectorView) -> KafkaTopic | None:
     """Return the connector's own offsets topic, or that of its cluster; None if it is not known."""
-    found = {
-        topic.connector: topic.at
-        for topic in snapshot.topology.offsets_topics
-        if topic.connect_cluster == view.connect_cluster
-    }
-    shared = found.get(None)
+    topics = snapshot.index.offsets_topics
+    shared = topics.get((view.connect_cluster, None))
     own = view.dedicated_offsets_topic
     if own is None or (shared is not None and own == shared.topic):
         return shared
-    return found.get(view.name)
+    return topics.get((view.connect_cluster, view.name))
 
 
 def _is_of_connector(at: Any, view: ConnectorView) -> bool:
@@ -209,7 +192,7 @@ def _list_inputs(
         wanted = []  # it is listed nowhere
     else:
         wanted = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
-    if any(_is_of_connector(rest_connector, view) for rest_connector in snapshot.by_rest):
+    if (view.connect_cluster, view.name) in snapshot.index.rest_connectors:
         wanted.append(build_rest_offsets_input(view.connect_cluster, view.name))
     elif view.kind is ConnectorKind.SINK:
         wanted.append(InputId(GROUPS, connect_cluster=view.connect_cluster))
@@ -229,8 +212,7 @@ def _list_inputs(
             wanted.append(InputId.of_tail(checkpoints))
         if any(request.flow == flow.key for request in snapshot.groups_to_ask):
             wanted.append(build_groups_input(flow.key))
-    seen = {input_name.id: input_name for input_name in snapshot.inputs}
-    return [(input_id, seen.get(input_id)) for input_id in wanted]
+    return [(input_id, snapshot.index.inputs.get(input_id)) for input_id in wanted]
 
 
 def _build_input(input_id: InputId, view: InputView | None) -> ExplainedInput:
@@ -247,20 +229,13 @@ def _build_input(input_id: InputId, view: InputView | None) -> ExplainedInput:
 
 
 def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> ExplainedFlow:
+    index = snapshot.index
     synced_at = {
         (sync.topic, sync.partition): sync.at
-        for sync in snapshot.syncs
-        if (sync.connect_cluster, sync.source, sync.target)
-        == (flow.connect_cluster, flow.source, flow.target)
+        for sync in index.syncs_of(flow.connect_cluster).values()
+        if (sync.source, sync.target) == (flow.source, flow.target)
     }
-    ends = next(
-        (
-            input_name
-            for input_name in snapshot.inputs
-            if input_name.id == InputId(LOG_ENDS, kafka=str(flow.upstream))
-        ),
-        None,
-    )
+    ends = index.inputs.get(InputId(LOG_ENDS, kafka=str(flow.upstream)))
     ended_at = None if ends is None else ends.last_success_at
     return {
         "source": flow.source,
@@ -278,8 +253,7 @@ def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Ex
                 **build_lag_age(partition, snapshot.at),
                 **losses.build_retention(partition),
             }
-            for partition in snapshot.mirror_partitions
-            if _is_of_connector(partition, view)
+            for partition in index.mirror_partitions.get((view.connect_cluster, view.name), ())
         ],
         **losses.build_flow_losses(snapshot, losses.flow_of(flow)),
     }
@@ -318,8 +292,9 @@ def _build_group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> E
         "lag_unknown": KAFKA_NOT_CONFIGURED if group.kafka is None else None,
         "partitions": [
             build_sink_partition(partition, snapshot.at)
-            for partition in snapshot.sink_partitions
-            if _is_of_connector(partition, view)
+            for partition in snapshot.index.sink_partitions.get(
+                (view.connect_cluster, view.name), ()
+            )
         ],
     }
 
@@ -351,7 +326,7 @@ def _find_input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iter
 
 def _find_source_problems(
     view: ConnectorView,
-    sources: list[SourcePartitionView],
+    sources: Sequence[SourcePartitionView],
     topic: KafkaTopic | None,
     said: AbstractSet[FindingName],
 ) -> Iterator[str]:

@@ -63,8 +63,8 @@ from offsetwatch.serve.documents.types import (
 )
 from offsetwatch.state import totals
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
+from offsetwatch.state.snapshot_index import ConnectorKey
 from offsetwatch.state.totals import NO_PARTITIONS, PartitionTotals
-from offsetwatch.state.trend_marks import ConnectorKey
 
 _CLASSES_WITHOUT_LAG: Final = frozenset({"MirrorHeartbeatConnector", "MirrorCheckpointConnector"})
 POSITION_CHARS_MAX: Final = 200  # in a table; the row that is opened has all of it
@@ -112,8 +112,8 @@ def _build_input(view: InputView) -> DownInput:
 
 
 def _build_connectors(snapshot: Snapshot) -> list[OverviewConnector]:
-    listed = _index_connectors(snapshot)
-    known, polled = totals.compute_connector_totals(snapshot), _find_polled_connectors(snapshot)
+    listed, polled = snapshot.index.connectors, snapshot.index.rest_connectors
+    known = totals.compute_connector_totals(snapshot)
     judged = {
         (judgement.connect_cluster, judgement.connector): judgement
         for judgement in snapshot.judgements
@@ -131,8 +131,8 @@ def _build_connectors(snapshot: Snapshot) -> list[OverviewConnector]:
 
 
 def _build_flows(snapshot: Snapshot) -> list[OverviewFlow]:
-    listed = _index_connectors(snapshot)
-    known, polled = totals.compute_flow_totals(snapshot), _find_polled_connectors(snapshot)
+    listed, polled = snapshot.index.connectors, snapshot.index.rest_connectors
+    known = totals.compute_flow_totals(snapshot)
     judged = {
         (judgement.connect_cluster, judgement.connector, judgement.subject): judgement
         for judgement in snapshot.judgements
@@ -157,17 +157,6 @@ def _build_flows(snapshot: Snapshot) -> list[OverviewFlow]:
         }
         for cluster, connector, source, target in sorted(keys)
     ]
-
-
-def _index_connectors(snapshot: Snapshot) -> dict[ConnectorKey, ConnectorView]:
-    return {(view.connect_cluster, view.name): view for view in snapshot.connectors}
-
-
-def _find_polled_connectors(snapshot: Snapshot) -> frozenset[ConnectorKey]:
-    return frozenset(
-        (rest_connector.connect_cluster, rest_connector.connector)
-        for rest_connector in snapshot.by_rest
-    )
 
 
 def _build_connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.judge.findings.failure_history import (
     CONNECTOR_TASK_NUMBER,
     FAILURES_MIN,
@@ -13,7 +14,9 @@ from offsetwatch.judge.findings.failure_history import (
     POSITIONS_MAX,
     RESTARTS_MAX,
     FailureTracker,
+    find_positions,
 )
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.model.connect.connectors import (
     DELETED,
     UNKNOWN_STATE,
@@ -23,8 +26,11 @@ from offsetwatch.model.connect.connectors import (
     Task,
 )
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, Snapshot
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartitionView, Snapshot
 from tests.changed import replace
+from tests.unit.judge.test_input_visibility import ASKED, REST, heard
+from tests.unit.judge.test_input_visibility import FILES as LISTED
+from tests.unit.judge.watches import MM2, copied, counted
 
 BAD = "org.example.Bad in Files.poll"
 BAD_ELSEWHERE = "org.example.Bad in Files.commit"
@@ -655,3 +661,37 @@ def test_what_came_after_a_change_that_is_compacted_away_is_news_by_any_clock(wa
     again = said(1020.0 + skew_s, "failed", worker="b:8083")
     (run,) = watching.look(1020.0, polled(), told=(history(again),), positions=STANDS)
     assert run.count == 2
+
+
+# --- positions -----------------------------------------------------------------------------------
+
+SINK = replace(LISTED, name="out", kind=ConnectorKind.SINK)
+READ = tuple(
+    SinkPartitionView("lab", "out", "orders", number, 10 * number, None, None) for number in (2, 1)
+)
+
+
+def test_what_a_sink_has_committed_is_told_by_topic_and_partition():
+    snapshot = replace(
+        EMPTY_SNAPSHOT, connectors=(SINK,), inputs=(REST, ASKED), sink_partitions=READ
+    )
+    seen = InputVisibility(snapshot)
+    assert find_positions(seen, [("lab", "out")]) == {
+        ("lab", "out"): {"orders-2": "20", "orders-1": "10"}
+    }
+    blind = replace(snapshot, inputs=(REST, heard(ASKED.id, live=False)))
+    assert find_positions(InputVisibility(blind), [("lab", "out")]) == {}
+
+
+def test_what_a_flow_has_copied_is_told_with_what_is_left_most_of_first():
+    lags = (None, 0, 1, 5)
+    mirrors = tuple(copied(9, partition=n, lag=lag) for n, lag in enumerate(lags))
+    seen = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, mirror_partitions=mirrors))
+    (told,) = find_positions(seen, [MM2]).values()
+    assert list(told.items()) == [(f"orders-{number}", "9") for number in (3, 2, 0, 1)]
+
+
+def test_of_any_other_source_what_has_an_offset_is_told():
+    views = (counted(label="reset"), replace(counted(label="at"), offset=decode_value(b'{"a":1}')))
+    seen = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, source_partitions=views))
+    assert find_positions(seen, [("lab", "files")]) == {("lab", "files"): {"at": '{"a":1}'}}

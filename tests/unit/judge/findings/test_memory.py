@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.judge.findings.memory import RuleMemory, RuleMemoryState, decode_state
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.topology import Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, MirrorPartitionView, Snapshot, SyncView
 from tests.changed import replace
@@ -21,12 +21,10 @@ class Looked:
     def __init__(self) -> None:
         self.memory = RuleMemory()
         self.snapshot: Snapshot = replace(EMPTY_SNAPSHOT, at=BEGAN, topology=Topology((), (FLOW,)))
-        self.before: SnapshotIndex | None = None
 
     def look(self, **changes: tuple[MirrorPartitionView, ...] | tuple[SyncView, ...]) -> RuleMemory:
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + 5, **changes)
-        self.before = SnapshotIndex(self.snapshot, self.before)
-        self.memory.observe(self.before, SETTINGS)
+        self.memory.observe(InputVisibility(self.snapshot), SETTINGS)
         return self.memory
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from offsetwatch.judge.findings.memory import RuleMemory
 from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
@@ -15,7 +15,7 @@ from tests.unit.judge.watches import BEGAN, MM2
 
 def seen_at(now: float, memory: RuleMemory) -> RuleContext:
     return RuleContext(
-        SnapshotIndex(replace(EMPTY_SNAPSHOT, at=now)), JudgeSettings(interval_s=60.0), memory
+        InputVisibility(replace(EMPTY_SNAPSHOT, at=now)), JudgeSettings(interval_s=60.0), memory
     )
 
 

@@ -7,8 +7,8 @@ import pytest
 from offsetwatch.judge.findings.memory import RuleMemory
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.findings.rules.missing_inputs import find_down_inputs
+from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.snapshot_index import SnapshotIndex
 from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
@@ -53,7 +53,7 @@ def told(*inputs: InputView) -> list[Finding]:
             for at in inputs
         )
         snapshot = replace(EMPTY_SNAPSHOT, at=now, inputs=shown, topology=topology)
-        found = list(find_down_inputs(RuleContext(SnapshotIndex(snapshot), SETTINGS, memory)))
+        found = list(find_down_inputs(RuleContext(InputVisibility(snapshot), SETTINGS, memory)))
     return found
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.judge.findings.visibility import FindingVisibility
-from offsetwatch.judge.snapshot_index import SnapshotIndex
+from offsetwatch.judge.input_visibility import InputVisibility
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, Topology
 from offsetwatch.state.failover.groups import build_groups_input
@@ -36,7 +38,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
     inputs = tuple(heard(of, live=of not in dead) for of in ALL)
     flows = Topology(offsets_topics=(), flows=(FLOW, NORTH))
     snapshot = replace(EMPTY_SNAPSHOT, ready=True, inputs=inputs, topology=flows)
-    return FindingVisibility(SnapshotIndex(snapshot)).blinds(key)
+    return FindingVisibility(InputVisibility(snapshot)).blinds(key)
 
 
 @pytest.mark.parametrize(
@@ -75,23 +77,39 @@ def test_another_kafka_clusters_log_ends_hide_nothing_of_a_topic_of_this_one():
 def test_what_offsets_tell_is_hidden_with_their_topic():
     key = (Name.DUPLICATE_KEYS, "lab", "files", "")
     seen = world(REST, READ, connectors=(FILES,))
-    assert not FindingVisibility(SnapshotIndex(seen)).blinds(key)
+    assert not FindingVisibility(InputVisibility(seen)).blinds(key)
     blind = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
-    assert FindingVisibility(SnapshotIndex(blind)).blinds(key)
+    assert FindingVisibility(InputVisibility(blind)).blinds(key)
 
 
 @pytest.mark.parametrize("name", [Name.INPUT_DOWN, Name.REWINDS_AT_ONCE])
 def test_what_is_seen_in_no_input_is_hidden_by_none_not_even_at_the_start(name):
     dead = (heard(REST.id, live=False), heard(ENDS, live=False), heard(SYNCS, live=False))
-    look = SnapshotIndex(replace(EMPTY_SNAPSHOT, ready=False, inputs=dead))
+    look = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=dead))
     assert not FindingVisibility(look).hides((name, "lab", "", ""))
 
 
 def test_until_all_was_read_once_nothing_that_is_seen_in_an_input_is_mended():
-    look = SnapshotIndex(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
+    look = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
     key = (Name.TASK_FAILED, "lab", "files", "")
     assert FindingVisibility(look).hides(key)
     assert not FindingVisibility(look).blinds(key)
     assert not FindingVisibility(
-        SnapshotIndex(replace(EMPTY_SNAPSHOT, ready=True, inputs=(REST,)))
+        InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, inputs=(REST,)))
     ).hides(key)
+
+
+def judged(scope: Scope, rule: int, connector: str = "files") -> Judgement:
+    return Judgement(scope, "lab", connector, "", Verdict.UNKNOWN, rule, "so it is", 0.0)
+
+
+def test_a_connector_is_hidden_by_its_own_verdict_and_not_by_that_of_a_partition():
+    told = (
+        judged(Scope.PARTITION, UNAVAILABLE_INPUT_RULE),
+        judged(Scope.CONNECTOR, 12),
+        judged(Scope.CONNECTOR, UNAVAILABLE_INPUT_RULE, "mm2"),
+    )
+    seen = world(REST, READ, connectors=(FILES,), judgements=told)
+    visibility = FindingVisibility(InputVisibility(seen))
+    assert not visibility.blinds((Name.CONNECTOR_SILENT, "lab", "files", ""))
+    assert visibility.blinds((Name.CONNECTOR_SILENT, "lab", "mm2", ""))

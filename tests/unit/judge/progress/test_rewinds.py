@@ -6,9 +6,16 @@ from math import inf
 
 import pytest
 
-from offsetwatch.judge.progress.rewinds import MANUAL_REWIND_INTERVALS, SharedRewind
+from offsetwatch.judge.progress.rewinds import (
+    MANUAL_REWIND_INTERVALS,
+    SharedRewind,
+    find_pause_ends,
+)
+from offsetwatch.model.connect.connectors import StateChange, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
+from tests.unit.judge.test_input_visibility import FILES
 from tests.unit.judge.watches import (
     BEGAN,
     INTERVAL_S,
@@ -213,3 +220,32 @@ def test_resets_before_we_looked_are_nobodys():
     seen = watch(counted("mm2", resets=3))
     seen.rests = {MM2: inf}
     assert seen.look().meant == {}
+
+
+# --- until when a person could alter offsets -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "until"),
+    [
+        (((1.0, "running"),), 0.0),
+        (((1.0, "paused"), (2.0, "running")), 2.0),
+        (((1.0, "paused"), (2.0, "running"), (5.0, "stopped"), (9.0, "running")), 9.0),
+        (((1.0, "paused"), (2.0, "stopped"), (7.0, "running")), 7.0),
+        (((1.0, "running"), (2.0, "stopped")), inf),
+    ],
+)
+def test_a_person_could_alter_offsets_until_the_last_rest_ended(changes, until):
+    told = tuple(StateChange(at, state, None) for at, state in changes)
+    histories = (StateHistory("lab", "files", None, told), StateHistory("lab", "files", 0, told))
+    assert find_pause_ends(replace(EMPTY_SNAPSHOT, histories=histories)) == {
+        ("lab", "files"): until
+    }
+
+
+def test_who_rests_by_the_last_poll_and_says_nothing_rests_without_an_end():
+    views = (replace(FILES, name="a", state="paused"), replace(FILES, name="b", state="stopped"))
+    assert find_pause_ends(replace(EMPTY_SNAPSHOT, connectors=(*views, FILES))) == {
+        ("lab", "a"): inf,
+        ("lab", "b"): inf,
+    }

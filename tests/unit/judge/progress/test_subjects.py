@@ -7,11 +7,19 @@ import pytest
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.judge.progress.judged_subjects import HIDDEN_RETENTION_S, JudgedPartitionRegistry
 from offsetwatch.judge.progress.observation_window import ObservationWindow
-from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition, VerdictState
+from offsetwatch.judge.progress.subjects import (
+    JudgedConnector,
+    JudgedPartition,
+    VerdictState,
+    describe_states,
+    describe_trouble,
+)
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE, Decision
+from offsetwatch.model.connect.connectors import ConnectorKind, Task
 from offsetwatch.model.findings import Verdict
 from offsetwatch.state.snapshot import SinkPartitionView
 from tests.changed import replace
+from tests.unit.judge.test_input_visibility import FILES
 from tests.unit.judge.watches import BEGAN, copied, counted
 
 UNSEEN = Decision(Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE, "an input tells nothing")
@@ -192,3 +200,44 @@ def test_a_connector_is_dropped_that_is_not_listed_and_has_nothing():
     roll.track(("lab", "gone"))
     roll.drop_tracks(frozenset({("lab", "listed")}))
     assert set(roll.tracks) == {KEY[:2], ("lab", "listed")}
+
+
+# --- states in words -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, (None, False)),
+        ({"state": "failed"}, ("the connector has failed", True)),
+        ({"state": "unassigned"}, ("the connector is unassigned", True)),
+        ({"tasks": (Task(0, "failed"), Task(1, "running"))}, ("task 0 has failed", False)),
+        (
+            {"tasks": (Task(0, "failed"), Task(1, "restarting"))},
+            ("task 0 has failed, task 1 is restarting", True),
+        ),
+        ({"tasks": ()}, ("it runs without a single task", True)),
+        (
+            {"tasks": (), "kind": ConnectorKind.MIRROR},
+            ("it runs without a single task", False),
+        ),
+        ({"tasks": (), "state": "stopped"}, (None, False)),
+        (
+            {"tasks": (Task(0, "unknown"), Task(1, "unknown"))},
+            ("Connect reports no state of its tasks", True),
+        ),
+        ({"tasks": (Task(0, "unknown"), Task(1, "running"))}, (None, False)),
+    ],
+)
+def test_what_shows_that_it_cannot_work_is_named(changes, found):
+    assert describe_trouble(replace(FILES, **changes)) == found
+
+
+def test_states_are_told_in_few_words():
+    tasks = (Task(0, "running"), Task(1, "failed"), Task(2, "running"))
+    assert (
+        describe_states(replace(FILES, tasks=tasks))
+        == "connector running, tasks: 1 failed, 2 running"
+    )
+    assert describe_states(replace(FILES, tasks=())) == "connector running, tasks: none"
+    assert describe_states(None) == "unknown"

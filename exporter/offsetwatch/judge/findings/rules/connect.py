@@ -103,7 +103,7 @@ def find_unlisted_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 29: for two intervals Connect has not listed a connector that is at work. Where it lists
     none of them, rule 27 says so; where another Connect cluster lists it, rule 20.
     """
-    others = {name for _, name in context.look.connectors.keys() - _collect_unlisted_keys(context)}
+    others = {name for _, name in context.index.connectors.keys() - _collect_unlisted_keys(context)}
     for view in context.snapshot.lists:
         if view.believed_at is None:
             continue
@@ -134,7 +134,7 @@ def find_differing_rest_offsets(context: RuleContext) -> Iterator[Finding]:
     for key, check in context.snapshot.rest_checks.items():
         if check.rounds < DIFFERING_ROUNDS_MIN:
             continue
-        topic = context.look.sight.offsets_topic(key)
+        topic = context.index.offsets_topic_of(key)
         yield context.found(
             FindingName.REST_OFFSETS_DIFFER,
             Severity.WARNING,
@@ -165,7 +165,7 @@ def find_doubtful_offsets_topics(context: RuleContext) -> Iterator[Finding]:
     for cluster, doubt in context.snapshot.topic_doubts.items():
         if doubt is None:
             continue
-        topic = context.look.sight.offsets_topic((cluster, ""))
+        topic = context.index.offsets_topic_of((cluster, ""))
         yield context.found(
             FindingName.OFFSETS_TOPIC_DOUBTED,
             Severity.WARNING,

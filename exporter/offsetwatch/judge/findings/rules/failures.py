@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from offsetwatch.decode.failure import is_start_failure
@@ -23,10 +23,11 @@ from offsetwatch.judge.findings.list_phrases import (
     parse_exception_name,
 )
 from offsetwatch.judge.findings.rule_context import RuleContext
-from offsetwatch.judge.snapshot_index import ConnectorKey
 from offsetwatch.model.connect.connectors import Task
 from offsetwatch.model.evidence import OFFSET, TIMES, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 POSITION_CHARS_MAX: Final = 80  # in a headline
 # What has failed and does not now is over once that lasts for three intervals.
@@ -38,7 +39,7 @@ def find_failed_connectors(context: RuleContext) -> Iterator[Finding]:
     over once it has run, or rested, for three intervals.
     """
     unsettled = context.memory.failures.unsettled()
-    for key, view in context.look.connectors.items():
+    for key, view in context.index.connectors.items():
         again = unsettled.get(key, {}).get(CONNECTOR_TASK_NUMBER)
         if view.state == "failed" or again is not None:
             fails = view.state == "failed"
@@ -60,7 +61,7 @@ def find_failed_tasks(context: RuleContext) -> Iterator[Finding]:
     once they have run, or rested, for three intervals: until then they may fail again.
     """
     unsettled = context.memory.failures.unsettled()
-    for key, view in context.look.connectors.items():
+    for key, view in context.index.connectors.items():
         failed = [task for task in view.tasks if task.state == "failed"]
         fails = bool(failed)
         numbers = {task.number for task in failed}
@@ -171,7 +172,7 @@ def find_sinks_below_log_start(context: RuleContext) -> Iterator[Finding]:
     """Rule 9: for two intervals (a commit is one old) a sink's group has stood before the start of
     the log: records it had not read are deleted, and some sinks never commit again.
     """
-    for key, views in context.look.sinks.items():
+    for key, views in context.index.sink_partitions.items():
         below = [
             view
             for view in views
@@ -213,10 +214,12 @@ def _find_stuck_positions(
     """Where it stands: all that never moved, or of it what has work if something else did move."""
     if not run.moved:
         return run.same
+    views: Iterable[MirrorPartitionView | SinkPartitionView] = (
+        *context.index.mirror_partitions.get(key, ()),
+        *context.index.sink_partitions.get(key, ()),
+    )
     waiting = {
-        f"{view.topic}-{view.partition}"
-        for view in (*context.look.mirrors.get(key, ()), *context.look.sinks.get(key, ()))
-        if view.lag and not view.caught_up
+        f"{view.topic}-{view.partition}" for view in views if view.lag and not view.caught_up
     }
     return {of: text for of, text in run.same.items() if of in waiting}
 

@@ -92,7 +92,7 @@ def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
             continue
         if view.id.kind == REST_OFFSETS:
             at = rest.get(view.id)
-            if at is not None and not context.look.blind_to_state((at.connect_cluster, "")):
+            if at is not None and context.visibility.states_of(at.connect_cluster)[1] is None:
                 unanswered.setdefault(at.connect_cluster, []).append((at.connector, view))
             continue
         cluster = view.id.connect_cluster if view.id.kind in {CONNECT_REST, GROUPS} else ""
@@ -298,7 +298,7 @@ def _is_half_reset(context: RuleContext, view: InputView) -> bool:
     key = ("gone", "", "", view.id.input)
     flows = {
         row_key
-        for row_key, flow in context.look.flows.items()
+        for row_key, flow in context.index.flows.items()
         if flow.offset_syncs is not None and InputId.of_tail(flow.offset_syncs) == view.id
     }
     if not any(

@@ -10,7 +10,6 @@ from offsetwatch.decode.json_text import parse_flat_map
 from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_count
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.evidence import format_raw_key
-from offsetwatch.judge.snapshot_index import ConnectorKey
 from offsetwatch.model.evidence import OFFSET, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.observations import InputId
@@ -18,6 +17,7 @@ from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
 from offsetwatch.state.snapshot import SourcePartitionView, SyncView
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 _SEVERITIES: Final = {
     SHARED: Severity.CRITICAL,
@@ -40,8 +40,8 @@ def find_half_resets(context: RuleContext) -> Iterator[Finding]:
     within an interval, so that a healthy flow, a new one too, is never so for two.
     """
     wait_s = 2 * context.settings.interval_s
-    for key, flow in context.look.flows.items():
-        if not context.look.has_own_syncs(flow):
+    for key, flow in context.index.flows.items():
+        if not context.index.has_own_syncs(flow):
             continue  # it emits none; or nobody can tell whose they are
         halves = [
             half
@@ -74,15 +74,15 @@ def _find_retained_syncs(
     the word of a task that runs again, and commits within an interval.
     """
     interval_s = context.settings.interval_s
-    syncs = context.look.syncs(key[0])
-    copied = {(view.topic, view.partition) for view in context.look.mirrors.get(key, ())}
+    syncs = context.index.syncs_of(key[0])
+    copied = {(view.topic, view.partition) for view in context.index.mirror_partitions.get(key, ())}
     for topic, number in _find_reset_partitions(context, key, flow):
         sync = syncs.get((flow.source, flow.target, topic, number))
         # What it copies no longer may well have a sync for ever.
         wanted = not copied or (topic, number) in copied
         if sync is not None and wanted and sync.read_by < context.now - interval_s:
             yield f"{topic}-{number}", _build_half_reset_evidence(f"{topic}-{number}", None, sync)
-    for view in context.look.mirrors.get(key, ()):
+    for view in context.index.mirror_partitions.get(key, ()):
         sync = syncs.get((view.source, view.target, view.topic, view.partition))
         if (
             sync is not None
@@ -101,7 +101,7 @@ def _find_reset_partitions(
     """The upstream partitions whose offset was taken back: a tombstone, or what means as much to
     MirrorMaker, stands there.
     """
-    for view in context.look.sources.get(row_key, ()):
+    for view in context.index.source_partitions.get(row_key, ()):
         gone = view.offset is None or is_treated_as_absent(view.dialect, view.offset)
         if gone and view.log_offset is not None and view.dialect == _MIRROR_DIALECT:
             key = parse_flat_map(view.identity.encode()) or {}
@@ -134,8 +134,8 @@ def _find_retained_offsets(
     if there is None:
         return
     # A topic that is gone is believed to be before what was read of it is out of date.
-    syncs = context.look.syncs(row_key[0]) if there else {}
-    for view in context.look.mirrors.get(row_key, ()):
+    syncs = context.index.syncs_of(row_key[0]) if there else {}
+    for view in context.index.mirror_partitions.get(row_key, ()):
         of = (view.source, view.target, view.topic, view.partition)
         if view.committed is None or of in syncs:
             continue
@@ -153,7 +153,7 @@ def _can_be_absent(context: RuleContext, flow: MirrorFlow) -> bool | None:
     yes, the topic is there and read to its end; False: the topic is gone.
     """
     topic = flow.offset_syncs
-    view = None if topic is None else context.look.inputs.get(InputId.of_tail(topic))
+    view = None if topic is None else context.index.inputs.get(InputId.of_tail(topic))
     if view is None:
         return None
     if view.last_reason == "not_found":
@@ -169,11 +169,11 @@ def find_remnant_offsets(context: RuleContext) -> Iterator[Finding]:
     for key, incarnation in context.memory.lives.of.items():
         if not incarnation.left_over or key in context.memory.lives.unlisted:
             continue
-        listed = context.look.connectors.get(key)
+        listed = context.index.connectors.get(key)
         class_name = "" if listed is None else listed.class_name
         now = {
             source.label: source.offset.text
-            for source in context.look.sources.get(key, ())
+            for source in context.index.source_partitions.get(key, ())
             if source.offset and not is_foreign_dialect(source.dialect, class_name)
         }
         kept = [
@@ -200,7 +200,7 @@ def find_connectors_without_moved_offsets(context: RuleContext) -> Iterator[Find
     """Rule 17: a connector was given an offsets topic of its own, and offsets stand in the
     cluster's topic alone: Connect does not look there any more.
     """
-    for key, views in context.look.marked.items():
+    for key, views in context.index.odd_source_partitions.items():
         shadows = [view for view in views if view.shadow is not None]
         if shadows:
             yield context.found(
@@ -290,7 +290,7 @@ def _find_in_source_partitions(
     context: RuleContext, name: FindingName, shows: _EvidenceBuilder, summary: str
 ) -> Iterator[Finding]:
     """Yield one finding per connector of the source partitions that show something."""
-    for key, views in context.look.marked.items():
+    for key, views in context.index.odd_source_partitions.items():
         rows = [shown for view in views if (shown := shows(view))]
         if rows:
             count = format_count(len(rows), "source partition")

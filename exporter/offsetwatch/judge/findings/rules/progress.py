@@ -12,7 +12,6 @@ from offsetwatch.judge.findings.list_phrases import (
 )
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.evidence import build_raw_key_evidence
-from offsetwatch.judge.snapshot_index import ConnectorKey
 from offsetwatch.model.connect.connectors import ConnectorKind
 from offsetwatch.model.evidence import Evidence, EvidenceItem
 from offsetwatch.model.findings import (
@@ -23,6 +22,7 @@ from offsetwatch.model.findings import (
     Severity,
     Verdict,
 )
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 _FINDING_NAMES = {
     (ConnectorKind.MIRROR, Verdict.STALLED): FindingName.MM2_STALLED,
@@ -102,7 +102,7 @@ def _group_restarted_partitions(context: RuleContext) -> dict[ConnectorKey, list
     """
     lately = {
         (*key, view.label)
-        for key, views in context.look.marked.items()
+        for key, views in context.index.odd_source_partitions.items()
         for view in views
         if view.restarted is not None and _is_recent(context, view.restarted.at)
     }
@@ -115,7 +115,7 @@ def _group_restarted_partitions(context: RuleContext) -> dict[ConnectorKey, list
 
 
 def _explain_restart(context: RuleContext, key: ConnectorKey) -> str:
-    if not any(view.restarted for view in context.look.marked.get(key, ())):
+    if not any(view.restarted for view in context.index.odd_source_partitions.get(key, ())):
         return ""
     return (
         ": its task looks its offset up under another raw key than before and did not get the old "
@@ -124,7 +124,9 @@ def _explain_restart(context: RuleContext, key: ConnectorKey) -> str:
 
 
 def _build_restart_evidence(context: RuleContext, key: ConnectorKey) -> Evidence:
-    restarted = (view for view in context.look.marked.get(key, ()) if view.restarted)
+    restarted = (
+        view for view in context.index.odd_source_partitions.get(key, ()) if view.restarted
+    )
     view = next(restarted, None)
     return (
         ()
@@ -160,14 +162,14 @@ def _is_recent(context: RuleContext, moment: float) -> bool:
 def _list_connector_judgements(
     context: RuleContext, verdict: Verdict
 ) -> Iterator[tuple[ConnectorKey, Judgement]]:
-    for judged in context.look.judged(Scope.CONNECTOR, verdict):
+    for judged in context.index.judgements(Scope.CONNECTOR, verdict):
         yield (judged.connect_cluster, judged.connector), judged
 
 
 def _connector_kind_of(context: RuleContext, key: ConnectorKey) -> ConnectorKind:
-    if key in context.look.flows:
+    if key in context.index.flows:
         return ConnectorKind.MIRROR
-    view = context.look.connectors.get(key)
+    view = context.index.connectors.get(key)
     kind = ConnectorKind.SOURCE if view is None else view.kind
     return ConnectorKind.SOURCE if kind is ConnectorKind.UNKNOWN else kind
 
@@ -177,7 +179,7 @@ def _group_partitions(
 ) -> dict[ConnectorKey, list[Judgement]]:
     """The source partitions of this verdict, by connector."""
     found: dict[ConnectorKey, list[Judgement]] = {}
-    for judged in context.look.judged(Scope.PARTITION, verdict):
+    for judged in context.index.judgements(Scope.PARTITION, verdict):
         found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
     return found
 

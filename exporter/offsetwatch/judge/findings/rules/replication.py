@@ -10,11 +10,11 @@ from offsetwatch.judge.findings.list_phrases import build_examples, build_time_i
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.input_visibility import compute_discovery_deadline, pause_state_of
 from offsetwatch.judge.progress.rewinds import Recopy
-from offsetwatch.judge.snapshot_index import ConnectorKey
 from offsetwatch.judge.time_words import format_moment, format_timespan
 from offsetwatch.model.evidence import OFFSET, RECORDS, TIMES, Evidence, EvidenceItem
 from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 # Of intervals of sixty seconds these are an hour, in which somebody can act, and ten minutes.
 NEAR_INTERVALS: Final = 60
@@ -27,7 +27,7 @@ def find_near_retention(context: RuleContext) -> Iterator[Finding]:
     all of its log before it, however short that is and however fast its start moves for a while.
     """
     interval_s = context.settings.interval_s
-    for key, views in context.look.mirrors.items():
+    for key, views in context.index.mirror_partitions.items():
         near = sorted(
             (view.headroom_s, view.topic, view.partition, view.headroom)
             for view in views
@@ -91,7 +91,7 @@ def find_lost_records(context: RuleContext) -> Iterator[Finding]:
 def _is_in_lost_range(context: RuleContext, key: ConnectorKey, loss: Loss) -> bool:
     return any(
         view.headroom is not None and view.headroom < 0
-        for view in context.look.mirrors.get(key, ())
+        for view in context.index.mirror_partitions.get(key, ())
         if (view.topic, view.partition) == (loss.topic, loss.partition)
     )
 
@@ -132,7 +132,7 @@ def find_positions_ahead(context: RuleContext) -> Iterator[Finding]:
     position has lain beyond the end of the upstream log, and its topic is the one it was: somebody
     altered it, or the log was cut. MM2 starts again at the beginning of the log.
     """
-    for key, views in context.look.mirrors.items():
+    for key, views in context.index.mirror_partitions.items():
         explained = {recreation.topic for recreation in _list_recreations(context, key)}
         ahead = [
             view
@@ -198,7 +198,7 @@ def _is_reported(context: RuleContext, topic_recreation: TopicRecreation) -> boo
     """Is it a recreation (topics that never were one are counted too, with 0), and still told?"""
     if not topic_recreation.count:
         return False
-    views = context.look.mirrors.get(
+    views = context.index.mirror_partitions.get(
         (topic_recreation.connect_cluster, topic_recreation.connector), ()
     )
     stands = any(
@@ -246,8 +246,8 @@ def find_unusual_lag(context: RuleContext) -> Iterator[Finding]:
     the week (twice what is hardly ever exceeded, and a few). Not of one that a person has stopped
     or paused: its lag is that person's.
     """
-    for key, views in context.look.mirrors.items():
-        usual, view = context.snapshot.usual.of.get(key), context.look.connectors.get(key)
+    for key, views in context.index.mirror_partitions.items():
+        usual, view = context.snapshot.usual.of.get(key), context.index.connectors.get(key)
         limit = None if usual is None else usual.lag_limit(context.now)
         most = None if usual is None else usual.lag_at_most(context.now)
         if limit is None or most is None or (view is not None and pause_state_of(view)):
@@ -279,8 +279,8 @@ def find_syncs_without_commits(context: RuleContext) -> Iterator[Finding]:
     MirrorMaker writes them, or its own commits fail. Not of one that a person has stopped or
     paused.
     """
-    for key, views in context.look.mirrors.items():
-        connector = context.look.connectors.get(key)
+    for key, views in context.index.mirror_partitions.items():
+        connector = context.index.connectors.get(key)
         alone = [
             (view.uncommitted_since, view)
             for view in views
@@ -322,8 +322,8 @@ def find_unreplicated_partitions(context: RuleContext) -> Iterator[Finding]:
     MirrorMaker should have found them (refresh.topics.interval.seconds), or never looks for any.
     Not of one that a person has stopped or paused.
     """
-    for key, views in context.look.mirrors.items():
-        flow, connector = context.look.flows.get(key), context.look.connectors.get(key)
+    for key, views in context.index.mirror_partitions.items():
+        flow, connector = context.index.flows.get(key), context.index.connectors.get(key)
         if flow is None or (connector is not None and pause_state_of(connector)):
             continue
         waiting = {
