@@ -16,6 +16,7 @@ from offsetwatch.daemon.wiring.remediation import open_remediation_parts
 from offsetwatch.errors import NotLeader
 from offsetwatch.model.observations import Observation
 from offsetwatch.remedy.journal.journal import ChainLine
+from offsetwatch.remedy.model.guard_answer import RequestedPlan
 from offsetwatch.remedy.model.service_api import (
     AlertHint,
     Mode,
@@ -23,8 +24,7 @@ from offsetwatch.remedy.model.service_api import (
     ProposalRefused,
     RequestTargetNotFound,
 )
-from offsetwatch.remedy.planner import Planner, build_answer_records
-from offsetwatch.remedy.service import RemediationService, RequestedPlan, ServiceCallbacks
+from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.serve.metrics.families import WebConfigStatus
 from offsetwatch.state.snapshot import Snapshot
@@ -134,16 +134,7 @@ class ControlRequestPlanner:
         with open_remediation_parts(
             self._config, self._snapshot, self._folder, self._clock, pause=lambda _: None
         ) as parts:
-            return _plan_request(parts.planner, request, by)
-
-
-def _plan_request(
-    planner: Planner, request: PlanRequest, by: str
-) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
-    found = planner.for_person(request, by)
-    if isinstance(found, ProposalRefused | RequestTargetNotFound):
-        return found
-    return RequestedPlan(found.plan, build_answer_records(found.answers))
+            return parts.planner.for_person(request, by)
 
 
 def _select_restart_settings(config: Config) -> tuple[object, ...]:

@@ -23,25 +23,24 @@ from offsetwatch.remedy.guards import GuardAnswer, GuardResult, Permission, deri
 from offsetwatch.remedy.incident_tracker import IncidentTracker, TrackedIncident
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model import approval as decisions
-from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.approval import PROPOSAL_S, PlanHistory, PlanStatus
 from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER, ConnectorKey, FleetState
+from offsetwatch.remedy.model.guard_answer import select_denying
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     BreakerSet,
-    GuardAnswerRecord,
     PlanApproved,
     PlanProposed,
 )
 from offsetwatch.remedy.model.plan import Action, Plan
 from offsetwatch.remedy.model.plan_templates import DETECTOR
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.service_api import Mode
-from offsetwatch.remedy.planner import CaseEvaluation, Planner, build_answer_records
+from offsetwatch.remedy.model.service_api import Mode, lowest_mode
+from offsetwatch.remedy.planner import CaseEvaluation, Planner
 from offsetwatch.state.snapshot import Snapshot
 
 ROUND_S: Final = 1.0
-PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for another world
 PIN_CHECK_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
 ADMISSION_WAIT_S_MAX: Final = 600.0  # and what was approved and cannot begin for so long
 NO_PLAN: Final = "no_plan"  # stands where a guard's name would, of what no plan can be made for
@@ -231,7 +230,7 @@ class RemediationLoop:
             plan=plan,
             mode=self.mode.value,
             expires_at=now + PROPOSAL_S,
-            answers=build_answer_records(considered.answers),
+            answers=considered.answers,
         )
         records: list[PlanProposed | PlanApproved] = [proposed]
         if allowed is Permission.ACT:
@@ -252,10 +251,7 @@ class RemediationLoop:
     @property
     def mode(self) -> Mode:
         """Return the effective mode: as configured, or as an operator has lowered it."""
-        lowered = self.fleet.mode
-        if lowered is None or lowered.mode is None:
-            return self._policy.mode
-        return min(self._policy.mode, Mode(lowered.mode), key=list(Mode).index)
+        return lowest_mode(self._policy.mode, self.fleet.lowered_mode)
 
     def _refuse(self, watched: TrackedIncident, considered: CaseEvaluation, *, would: bool) -> None:
         """Record the refusal if its reasons differ from the last recorded ones.
@@ -263,12 +259,9 @@ class RemediationLoop:
         Reasons are compared by guard and answer, because their texts count seconds.
         """
         incident = watched.incident
-        against = tuple(
-            answer for answer in considered.answers if answer.answer is not GuardResult.PASS
-        )
-        answers = build_answer_records(against)
+        answers = select_denying(considered.answers)
         if considered.plan is None:
-            answers = (GuardAnswerRecord(0, NO_PLAN, GuardResult.DENY.value, considered.said),)
+            answers = (GuardAnswer(0, NO_PLAN, GuardResult.DENY, considered.said),)
         guards = tuple((answer.guard, answer.answer) for answer in answers)
         reasons = (considered.action, self.mode, would, *guards)
         if reasons == watched.said:
@@ -292,7 +285,7 @@ class RemediationLoop:
         incident: str,
         key: ConnectorKey,
         action: Action,
-        answers: tuple[GuardAnswerRecord, ...],
+        answers: tuple[GuardAnswer, ...],
         *,
         would: bool = False,
         recommend: tuple[str, ...] = (),
@@ -380,16 +373,16 @@ class RemediationLoop:
             if admitted is None:
                 continue
             self._trip(admitted.tripped)
-            blocking = [
-                answer for answer in admitted.answers if answer.answer is not GuardResult.PASS
-            ]
+            blocking = select_denying(admitted.answers)
             if not blocking:
                 self._conductor.carry_out(plan, self._incident(plan), dossier, grounds)
                 return True
             self._hold_back(plan_id, dossier, blocking)
         return False
 
-    def _hold_back(self, plan_id: str, dossier: PlanHistory, blocking: list[GuardAnswer]) -> None:
+    def _hold_back(
+        self, plan_id: str, dossier: PlanHistory, blocking: tuple[GuardAnswer, ...]
+    ) -> None:
         """Keep the plan waiting for transient guards and record them; withdraw it otherwise."""
         plan, now = dossier.plan, self._clock.now()
         assert plan.remedy is not None
@@ -399,12 +392,7 @@ class RemediationLoop:
             key = (plan.subject.place, plan.subject.connector)
             for guard_answer in blocking:
                 self._count_blocked(key, plan.remedy.action.value, guard_answer.guard)
-            self._write_refusal(
-                plan.remedy.incident,
-                key,
-                plan.remedy.action,
-                build_answer_records(tuple(blocking)),
-            )
+            self._write_refusal(plan.remedy.incident, key, plan.remedy.action, blocking)
         passing = all(
             guard_answer.guard in _TRANSIENT_GUARDS or guard_answer.answer is GuardResult.UNKNOWN
             for guard_answer in blocking

@@ -35,7 +35,6 @@ from offsetwatch.remedy.gather.snapshot_queries import (
 )
 from offsetwatch.remedy.guards import (
     GuardAnswer,
-    GuardResult,
     Stage,
     evaluate,
     find_tripped_breakers,
@@ -44,8 +43,8 @@ from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.model import plan_templates, service_api
 from offsetwatch.remedy.model.facts import PlanApproval
+from offsetwatch.remedy.model.guard_answer import RequestedPlan, select_denying
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
-from offsetwatch.remedy.model.journal_records import GuardAnswerRecord
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSubject, RequestedState
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.state.snapshot import Snapshot
@@ -83,14 +82,7 @@ class AdmissionAnswer(NamedTuple):
     tripped: tuple[tuple[str, str], ...]
 
 
-class EvaluatedPlan(NamedTuple):
-    """Plan of an operator's request, and the guard answers from when it was made."""
-
-    plan: Plan
-    answers: tuple[GuardAnswer, ...]
-
-
-PlanRequestAnswer = EvaluatedPlan | service_api.ProposalRefused | service_api.RequestTargetNotFound
+PlanRequestAnswer = RequestedPlan | service_api.ProposalRefused | service_api.RequestTargetNotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +233,8 @@ class Planner:
             stopped_at=stopped_at,
             receipt_sha256=receipt_sha256,
         )
-        answers = self._answers(case, Stage.ALTER)
-        return tuple(
-            f"{answer.guard}: {answer.said}"
-            for answer in answers
-            if answer.answer is not GuardResult.PASS
-        )
+        denying = select_denying(self._answers(case, Stage.ALTER))
+        return tuple(f"{answer.guard}: {answer.said}" for answer in denying)
 
     def for_person(self, request: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
         """Return the plan of an operator's request with its guard answers, or why there is none."""
@@ -449,7 +437,7 @@ class Planner:
     def _wanted(self, considered: CaseEvaluation) -> PlanRequestAnswer:
         if considered.plan is None:
             return service_api.ProposalRefused(said=considered.said)
-        return EvaluatedPlan(considered.plan, considered.answers)
+        return RequestedPlan(considered.plan, considered.answers)
 
 
 def _requested_state_of(state: str) -> RequestedState:
@@ -477,11 +465,3 @@ def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evide
         told.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
         told += case.found.evidence
     return tuple(told)
-
-
-def build_answer_records(answers: tuple[GuardAnswer, ...]) -> tuple[GuardAnswerRecord, ...]:
-    """Build the journal records of guard answers."""
-    return tuple(
-        GuardAnswerRecord(answer.number, answer.guard, answer.answer.value, answer.said)
-        for answer in answers
-    )

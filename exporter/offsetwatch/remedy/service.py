@@ -24,6 +24,7 @@ from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import CONTROL_PLAN_ID, JournalEntry, LinePublisher
 from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model.approval import (
+    PROPOSAL_S,
     DecisionRefusal,
     PlanHistory,
     approve_plan,
@@ -31,8 +32,8 @@ from offsetwatch.remedy.model.approval import (
     reject_plan,
     request_abort,
 )
-from offsetwatch.remedy.model.journal_records import AnyRecord, GuardAnswerRecord
-from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.guard_answer import RequestedPlan
+from offsetwatch.remedy.model.journal_records import AnyRecord
 from offsetwatch.remedy.model.service_api import (
     AlertHint,
     AlreadyDecided,
@@ -57,20 +58,11 @@ from offsetwatch.remedy.model.service_api import (
     RequestTargetNotFound,
     SelfApproval,
     Switches,
+    lowest_mode,
 )
 from offsetwatch.remedy.views import plan_view
 
-PROPOSAL_S: Final = 3600.0  # what nobody wanted for an hour was planned for another world
 HINTS_MAX: Final = 10_000  # alerts repeat for hours; a hint that was forgotten is one more look
-
-_RANKS: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
-
-
-class RequestedPlan(NamedTuple):
-    """Plan of a request, and the guard answers from when it was made."""
-
-    plan: Plan
-    answers: tuple[GuardAnswerRecord, ...] = ()
 
 
 class ServiceCallbacks(NamedTuple):
@@ -105,7 +97,6 @@ class RemediationService:
         mode: Mode,
         second_person: bool = True,
         cool_down_s: float = 0.0,
-        proposal_s: float = PROPOSAL_S,
         publish: LinePublisher | None = None,
     ) -> None:
         self._publish = publish
@@ -115,7 +106,6 @@ class RemediationService:
         self._mode = mode
         self._second_person = second_person
         self._cool_down_s = cool_down_s
-        self._proposal_s = proposal_s
         self._hints: dict[tuple[str, str, bool], None] = {}
         self._mine = threading.local()  # SQLite's connections stay in the thread that made them
 
@@ -228,7 +218,7 @@ class RemediationService:
             at=now,
             plan=planned.plan,
             mode=mode.value,
-            expires_at=now + self._proposal_s,
+            expires_at=now + PROPOSAL_S,
             answers=planned.answers,
             because=request.because,
             key=request.key,
@@ -351,9 +341,7 @@ class RemediationService:
         fleet, now = self._read().fleet, self._clock.now()
         held = fleet.paused(now)
         return Switches(
-            mode=compute_effective_mode(
-                self._mode, None if fleet.mode is None else fleet.mode.mode
-            ),
+            mode=lowest_mode(self._mode, fleet.lowered_mode),
             pause=None
             if held is None
             else RemediationPause(
@@ -457,12 +445,6 @@ class RemediationService:
             )
             for kept in reversed(backups.list_backups(self.folder))
         )
-
-
-def compute_effective_mode(configured: Mode, set_to: str | None) -> Mode:
-    """Return the lower of the configured mode and the one that an operator set last, if any."""
-    mode = configured if set_to is None else Mode(set_to)
-    return min(configured, mode, key=_RANKS.__getitem__)
 
 
 def _hash_request(request: PlanRequest) -> str:

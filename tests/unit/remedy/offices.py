@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from offsetwatch.remedy.model.journal_records import GuardAnswerRecord, PlanApproved, PlanProposed
+from offsetwatch.remedy.model.journal_records import GuardAnswer, PlanApproved, PlanProposed
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.service_api import (
     AlertHint,
@@ -22,8 +22,8 @@ from offsetwatch.remedy.service import RemediationService, RequestedPlan, Servic
 from tests.unit.remedy.plans import Bench, skip_of
 
 TOLD = (
-    GuardAnswerRecord(11, "repeat", "pass", "failed 3 times"),
-    GuardAnswerRecord(20, "cool_down", "pass", "15 min"),
+    GuardAnswer(11, "repeat", "pass", "failed 3 times"),
+    GuardAnswer(20, "cool_down", "pass", "15 min"),
 )
 
 

@@ -588,7 +588,7 @@ def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_littl
     ahead = guards_ourselves.CLOCK_SKEW_S
     assert young(NOW + ahead)
     assert not young(NOW + ahead + 1)
-    assert young(NOW - guards_ourselves.PROPOSED_TTL_S)
+    assert young(NOW - guards_ourselves.PROPOSAL_S)
     assert young(NOW, replace(APPROVED, at=NOW + ahead))
     assert not young(NOW, replace(APPROVED, at=NOW + ahead + 1))
     assert young(NOW, replace(APPROVED, at=NOW - guards_ourselves.APPROVED_TTL_S))

@@ -12,10 +12,11 @@ from offsetwatch.remedy import service as offices
 from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
+from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     BreakerSet,
-    GuardAnswerRecord,
+    GuardAnswer,
     ModeSet,
     PauseSet,
     PlanOpened,
@@ -37,12 +38,12 @@ from offsetwatch.remedy.model.service_api import (
     RemediationApi,
     RequestTargetNotFound,
     SelfApproval,
+    lowest_mode,
 )
 from offsetwatch.remedy.service import (
     HINTS_MAX,
     PROPOSAL_S,
     RemediationService,
-    compute_effective_mode,
 )
 from tests.unit.remedy.offices import Bureau, asked, hint
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, plan_of, skip_of
@@ -398,7 +399,7 @@ def test_of_an_approved_plan_the_guards_are_told_that_hold_it_back_now(bureau, o
             connector="orders",
             action="skip_one",
             mode="propose",
-            answers=(GuardAnswerRecord(18, "storm", "deny", "5 of 9 connectors are unhealthy"),),
+            answers=(GuardAnswer(18, "storm", "deny", "5 of 9 connectors are unhealthy"),),
         )
     )
     (guard,) = office.plan("p1").guards
@@ -429,7 +430,10 @@ def test_a_row_says_why_a_plan_did_not_go_on(bureau, office):
     ],
 )
 def test_a_mode_is_never_above_what_is_configured(configured, wanted, is_now):
-    assert compute_effective_mode(configured, None if wanted is None else wanted.value) is is_now
+    fleet = FleetState()
+    if wanted is not None:
+        fleet.take(1, "control", ModeSet(at=1.0, mode=wanted.value, by="ada", because=""))
+    assert lowest_mode(configured, fleet.lowered_mode) is is_now
 
 
 def test_the_mode_that_was_set_is_told_by_every_process(bureau, office):

@@ -9,7 +9,7 @@ import pytest
 
 from offsetwatch.daemon import remediation
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
-from offsetwatch.remedy.model.journal_records import ActionRefused, GuardAnswerRecord, PlanProposed
+from offsetwatch.remedy.model.journal_records import ActionRefused, GuardAnswer, PlanProposed
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
@@ -37,9 +37,9 @@ PLAN = Plan(
     remedy=RemediationContext(Action.STOP, "i1"),
 )
 ANSWERS = (
-    GuardAnswerRecord(1, "mode_auto", "deny", "mode propose"),
-    GuardAnswerRecord(5, "unmanaged", "pass", "managed"),
-    GuardAnswerRecord(7, "pause", "deny", "held"),
+    GuardAnswer(1, "mode_auto", "deny", "mode propose"),
+    GuardAnswer(5, "unmanaged", "pass", "managed"),
+    GuardAnswer(7, "pause", "deny", "held"),
 )
 DOSSIER = PlanHistory(
     plan=PLAN,
@@ -56,7 +56,7 @@ REFUSED = ActionRefused(
     connector="orders",
     action="stop",
     mode="propose",
-    answers=(GuardAnswerRecord(9, "storm", "deny", "three others fail"),),
+    answers=(GuardAnswer(9, "storm", "deny", "three others fail"),),
 )
 
 

@@ -12,7 +12,7 @@ from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     AnyRecord,
-    GuardAnswerRecord,
+    GuardAnswer,
     OffsetsBackedUp,
     PlanEnded,
     PlanEnding,
@@ -36,7 +36,7 @@ PROPOSED = PlanProposed(
     plan=PLAN,
     mode="propose",
     expires_at=100.0,
-    answers=(GuardAnswerRecord(1, "pause", "deny", "held"),),
+    answers=(GuardAnswer(1, "pause", "deny", "held"),),
     because="it fails",
 )
 DOSSIER = PlanHistory(plan=PLAN, stands=PlanStatus.PROPOSED, at=1.0, proposed=PROPOSED)
@@ -119,7 +119,7 @@ REFUSED = ActionRefused(
     connector="orders",
     action="skip_one",
     mode="auto",
-    answers=(GuardAnswerRecord(2, "storm", "unknown", "nobody knows"),),
+    answers=(GuardAnswer(2, "storm", "unknown", "nobody knows"),),
 )
 
 

@@ -14,7 +14,7 @@ from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     AnyRecord,
     BreakerSet,
-    GuardAnswerRecord,
+    GuardAnswer,
     IncidentDetected,
     IncidentEnded,
     LeadershipTaken,
@@ -307,8 +307,8 @@ REFUSED = ActionRefused(
     action="stop",
     mode="observe",
     answers=(
-        GuardAnswerRecord(1, "pause", "deny", "held"),
-        GuardAnswerRecord(2, "storm", "unknown", "nobody knows"),
+        GuardAnswer(1, "pause", "deny", "held"),
+        GuardAnswer(2, "storm", "unknown", "nobody knows"),
     ),
 )
 

@@ -21,7 +21,7 @@ from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model.incidents import Incident, find_incidents
 from offsetwatch.remedy.model.service_api import GuardAnswerRow
-from offsetwatch.remedy.planner import Planner, build_answer_records
+from offsetwatch.remedy.planner import Planner
 from offsetwatch.remedy.views import plan_view
 from offsetwatch.state.snapshot import Snapshot
 
@@ -81,10 +81,7 @@ def _preview_incident(planner: Planner, incident: Incident) -> RemediationPrevie
         comes_to=derive_permission(answers),
         plan=None if found.plan is None else found.plan.verb,
         said=found.said,
-        guards=tuple(
-            plan_view.build_guard_row(answer_record)
-            for answer_record in build_answer_records(answers)
-        ),
+        guards=tuple(map(plan_view.build_guard_row, answers)),
         recommend=found.recommend,
     )
 

@@ -31,8 +31,8 @@ from offsetwatch.remedy.model.service_api import (
     PlanRow,
     PlanState,
     RemediationPause,
+    lowest_mode,
 )
-from offsetwatch.remedy.service import compute_effective_mode
 from offsetwatch.remedy.views import plan_view
 from offsetwatch.remedy.views.plan_text import COMMAND
 
@@ -95,9 +95,7 @@ def read_connector_remediation(
     )
     approved = {row.action for row in plans if row.state is PlanState.APPROVED}
     return ConnectorRemediation(
-        mode=compute_effective_mode(
-            Mode(config.remedy.mode), fleet.mode.mode if fleet.mode else None
-        ),
+        mode=lowest_mode(Mode(config.remedy.mode), fleet.lowered_mode),
         pause=None
         if held is None
         else RemediationPause(

@@ -21,6 +21,7 @@ from offsetwatch.cli.remote.service import RemoteRemediationService
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, RemedyConfig
 from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.model.guard_answer import RequestedPlan
 from offsetwatch.remedy.model.service_api import (
     Mode,
     OperatorApi,
@@ -28,7 +29,7 @@ from offsetwatch.remedy.model.service_api import (
     ProposalRefused,
     RequestTargetNotFound,
 )
-from offsetwatch.remedy.service import RemediationService, RequestedPlan, ServiceCallbacks
+from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 
 _LOGIN_UID_FILE: Final = Path("/proc/self/loginuid")
 _NO_LOGIN_UID: Final = 2**32 - 1  # where nobody has logged in

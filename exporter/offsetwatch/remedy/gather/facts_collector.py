@@ -59,7 +59,6 @@ from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, RecordLocation
 from offsetwatch.remedy.model.policy import MassFailure, Policy, update_mass_failure
-from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.state.snapshot import Snapshot
 
 MEMBERS_APART_S: Final = 5.0  # a group that forms shows within so long
@@ -163,12 +162,11 @@ class FactsCollector:
     def _ourselves(self, case: RemediationCase) -> facts.DaemonFacts:
         now = self._clock.now()
         server = self._sight_of(case.connect).server_time
-        mode = self._past.mode
         drifted = abs(self._steady.now() - now - self._drift)
         return facts.DaemonFacts(
             kill_switch=self.stop_file(),
             paused=self._past.paused(now) is not None,
-            mode_lowered=_parse_lowered_mode(None if mode is None else mode.mode),
+            mode_lowered=self._past.lowered_mode,
             journal_ok=True,  # who gathers has just read it, and JournalDamaged ends everything
             disk_free_bytes=self._free(),
             clock_skew_s=None if server is None else drop_rounding_skew(now - server),
@@ -453,7 +451,3 @@ class FactsCollector:
 
 def _find_begin_time(run: FailureRun) -> float:
     return run.first_at if run.begun_by is None else run.begun_by
-
-
-def _parse_lowered_mode(mode: str | None) -> Mode:
-    return Mode.AUTO if mode is None else Mode(mode)

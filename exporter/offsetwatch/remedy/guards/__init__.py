@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
-from offsetwatch.remedy.guards.table import GUARDS, RULES_ELSEWHERE, GuardReach, PlanGuard
+from offsetwatch.remedy.guards.table import (
+    AUTOMATIC_GUARDS,
+    GUARDS,
+    RULES_ELSEWHERE,
+    GuardReach,
+    PlanGuard,
+)
 from offsetwatch.remedy.model.facts import GuardFacts, SubjectKind
-from offsetwatch.remedy.model.guard_answer import GuardAnswer, GuardResult, Stage
+from offsetwatch.remedy.model.guard_answer import GuardAnswer, GuardResult, Stage, select_denying
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import FLEET_SCOPE, Policy, scope_of
 
@@ -34,8 +40,6 @@ __all__ = [
     "evaluate",
     "find_tripped_breakers",
 ]
-
-_GUARDS_BY_NAME: Final = {guard.name: guard for guard in GUARDS}
 
 
 def evaluate(
@@ -74,9 +78,9 @@ def _ask_guard(guard: PlanGuard, values: dict[str, Any]) -> GuardAnswer:
     missing = [name for name in guard.needs if values[name] is None]
     if missing:
         said = f"not known: {', '.join(missing)}"
-        return GuardAnswer(guard.name, guard.number, GuardResult.UNKNOWN, said)
-    reply = guard.judge(**{name: values[name] for name in guard.takes})
-    return GuardAnswer(guard.name, guard.number, reply.answer, reply.said)
+        return GuardAnswer(guard.number, guard.name, GuardResult.UNKNOWN, said)
+    result, said = guard.judge(**{name: values[name] for name in guard.takes})
+    return GuardAnswer(guard.number, guard.name, result, said)
 
 
 class Permission(StrEnum):
@@ -97,19 +101,13 @@ class Permission(StrEnum):
 def derive_permission(answers: Iterable[GuardAnswer]) -> Permission:
     """Return the permission that follows from the answers of `evaluate`; NO if there are none."""
     given = tuple(answers)
-    against = {
-        guard_answer.guard: guard_answer.answer
-        for guard_answer in given
-        if guard_answer.answer is not GuardResult.PASS
-    }
     if not given:
         return Permission.NO
-    if not against:
+    denying = select_denying(given)
+    if not denying:
         return Permission.ACT
     firm = {
-        name: answer
-        for name, answer in against.items()
-        if _GUARDS_BY_NAME[name].reach is not GuardReach.AUTOMATIC
+        answer.guard: answer.answer for answer in denying if answer.guard not in AUTOMATIC_GUARDS
     }
     if not firm:
         return Permission.PROPOSE

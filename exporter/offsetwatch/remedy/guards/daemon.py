@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.remedy.model.approval import PROPOSAL_S
 from offsetwatch.remedy.model.facts import PlanApproval
 from offsetwatch.remedy.model.guard_answer import (
     GuardReply,
@@ -22,7 +23,6 @@ from offsetwatch.remedy.model.service_api import Mode
 
 CLOCK_SKEW_S: Final = 30.0  # NTP keeps milliseconds; what is off by this much is not kept at all
 DISK_FREE_BYTES: Final = 100 * 1024 * 1024  # a plan writes kilobytes; a disk this full is filling
-PROPOSED_TTL_S: Final = 3_600.0  # what was seen an hour ago is another morning's news
 APPROVED_TTL_S: Final = 600.0  # who approves expects it to happen now
 
 
@@ -81,8 +81,8 @@ def plan_age(*, now: float, created_at: float, approval: PlanApproval | None) ->
     the cool-down that it waited for.
     """
     age_s = now - created_at
-    if not -CLOCK_SKEW_S <= age_s <= PROPOSED_TTL_S:
-        return reply_deny(f"made {age_s:.0f} s ago; {PROPOSED_TTL_S:.0f} s are allowed")
+    if not -CLOCK_SKEW_S <= age_s <= PROPOSAL_S:
+        return reply_deny(f"made {age_s:.0f} s ago; {PROPOSAL_S:.0f} s are allowed")
     if approval is None:
         return reply_pass(f"made {age_s:.0f} s ago")
     since_s = now - approval.at

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S, PROPOSED_TTL_S
+from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
+from offsetwatch.remedy.model.approval import PROPOSAL_S
 from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
 from offsetwatch.remedy.model.guard_answer import (
     GuardReply,
@@ -85,7 +86,7 @@ def cool_down(
         f"the last plan ended {now - ended_at:.0f} s ago; {policy.cool_down_s:.0f} s are required, "
         f"until {format_moment(over_at)}"
     )
-    ahead_s = PROPOSED_TTL_S - APPROVED_TTL_S if stage is Stage.PLAN else 0.0
+    ahead_s = PROPOSAL_S - APPROVED_TTL_S if stage is Stage.PLAN else 0.0
     return reply_pass_if(said, if_=now + ahead_s >= over_at)
 
 

@@ -48,6 +48,9 @@ _FINAL_STATUSES: Final = frozenset(
 )
 
 
+PROPOSAL_S: Final = 3600.0  # an hour later the facts of a proposal may have changed
+
+
 class DecisionRefusal(StrEnum):
     """Reason why a decision was not recorded."""
 

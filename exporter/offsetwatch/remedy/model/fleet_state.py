@@ -43,6 +43,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
 )
 from offsetwatch.remedy.model.plan_templates import DETECTOR
+from offsetwatch.remedy.model.service_api import Mode
 
 POLICY_APPROVER: Final = "policy"  # who approves where no person has to
 NEAR_OFFSETS: Final = 100  # offsets: two skips of one kind this close are not two accidents
@@ -119,6 +120,11 @@ class FleetState:
     _held: dict[ConnectorKey, tuple[float, str]] = field(default_factory=dict)
 
     # --- what guards ask -------------------------------------------------------------------------
+
+    @property
+    def lowered_mode(self) -> Mode:
+        """Return the mode that an operator set last; AUTO, which lowers nothing, if none is set."""
+        return Mode.AUTO if self.mode is None or self.mode.mode is None else Mode(self.mode.mode)
 
     def paused(self, now: float) -> PauseSet | None:
         """Return the pause that is in force; None if there is none."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
+
+import msgspec
+
+from offsetwatch.remedy.model.plan import Plan
 
 
 class GuardResult(StrEnum):
@@ -28,26 +32,34 @@ class Stage(StrEnum):
     ALTER = "alter"
 
 
-@dataclass(frozen=True, slots=True)
-class GuardAnswer:
-    """Answer of one guard.
+class GuardAnswer(msgspec.Struct, frozen=True):
+    """Answer of one guard, as the journal has it.
 
-    guard   its name, which never changes
     number  as in the table of guards
+    guard   its name, which never changes
     said    the fact it rests on, for users; without secrets
     """
 
-    guard: str
     number: int
+    guard: str
     answer: GuardResult
     said: str
 
 
-class GuardReply(NamedTuple):
-    """Reply of a guard's function: result and text."""
+class RequestedPlan(NamedTuple):
+    """Plan of an operator's request, and the guard answers from when it was made."""
 
-    answer: GuardResult
-    said: str
+    plan: Plan
+    answers: tuple[GuardAnswer, ...] = ()
+
+
+def select_denying(answers: Iterable[GuardAnswer]) -> tuple[GuardAnswer, ...]:
+    """Return the answers of the guards that do not pass."""
+    return tuple(answer for answer in answers if answer.answer is not GuardResult.PASS)
+
+
+GuardReply = tuple[GuardResult, str]
+"""Result of a guard's function, and the fact it rests on."""
 
 
 def reply_pass_if(said: str, *, if_: bool) -> GuardReply:
@@ -55,19 +67,19 @@ def reply_pass_if(said: str, *, if_: bool) -> GuardReply:
 
     `said` is true in both cases: it states the actual value beside the required one.
     """
-    return GuardReply(GuardResult.PASS if if_ else GuardResult.DENY, said)
+    return (GuardResult.PASS if if_ else GuardResult.DENY, said)
 
 
 def reply_pass(said: str) -> GuardReply:
     """Return a pass."""
-    return GuardReply(GuardResult.PASS, said)
+    return (GuardResult.PASS, said)
 
 
 def reply_deny(said: str) -> GuardReply:
     """Return a denial."""
-    return GuardReply(GuardResult.DENY, said)
+    return (GuardResult.DENY, said)
 
 
 def reply_unknown(said: str) -> GuardReply:
     """Return an unknown result, which denies."""
-    return GuardReply(GuardResult.UNKNOWN, said)
+    return (GuardResult.UNKNOWN, said)

@@ -13,6 +13,7 @@ import msgspec
 
 from offsetwatch.model.moments import read_moment
 from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.guard_answer import GuardAnswer
 from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets, Plan
 
 
@@ -141,15 +142,6 @@ StepRecord = (
 # --- before a plan is carried out ---------------------------------------------------------------
 
 
-class GuardAnswerRecord(msgspec.Struct, frozen=True):
-    """Answer of a guard (guards/), as the journal has it."""
-
-    number: int
-    guard: str
-    answer: str
-    said: str
-
-
 class PlanProposed(JournalRecord, frozen=True, tag="proposed"):
     """Proposal of a plan, to be approved. It locks nothing.
 
@@ -161,7 +153,7 @@ class PlanProposed(JournalRecord, frozen=True, tag="proposed"):
     plan: Plan
     mode: str
     expires_at: float
-    answers: tuple[GuardAnswerRecord, ...] = ()
+    answers: tuple[GuardAnswer, ...] = ()
     because: str = ""
     key: str = ""
     asked_sha256: str = ""
@@ -267,7 +259,7 @@ class ActionRefused(JournalRecord, frozen=True, tag="refused"):
     connector: str
     action: str
     mode: str
-    answers: tuple[GuardAnswerRecord, ...]
+    answers: tuple[GuardAnswer, ...]
     would: bool = False
     recommend: tuple[str, ...] = ()
 

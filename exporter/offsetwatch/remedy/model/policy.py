@@ -15,9 +15,8 @@ from typing import Final
 
 from offsetwatch.remedy.model.fleet_state import ConnectorKey, RecordSkip
 from offsetwatch.remedy.model.plan import Action
-from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.model.service_api import Mode, lowest_mode
 
-_RANK: Final = {Mode.OBSERVE: 0, Mode.PROPOSE: 1, Mode.AUTO: 2}
 _DAY_S: Final = 86_400
 _HOUR_S: Final = 3_600
 WEEK_S: Final = 7 * _DAY_S  # how far back skips are counted
@@ -161,7 +160,7 @@ class Policy:
         not lowered), and what the rules allow for this connector.
         """
         here = Mode.AUTO if self.allowed(connect, connector, action) else Mode.PROPOSE
-        return min(self.mode, lowered_to or self.mode, here, key=_RANK.__getitem__)
+        return lowest_mode(self.mode, lowered_to or self.mode, here)
 
     def data_errors(self, class_name: str) -> frozenset[str]:
         """Return the exceptions by which this sink class reports a bad record."""

@@ -64,6 +64,11 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
+def lowest_mode(*modes: Mode) -> Mode:
+    """Return the mode of these that allows least."""
+    return min(modes, key=list(Mode).index)
+
+
 class _ApiStruct(msgspec.Struct, frozen=True):
     """Base of requests and answers; `said` is for users, without secrets."""
 

@@ -10,10 +10,10 @@ from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, repla
 from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
 from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.guard_answer import GuardAnswer
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     AnyRecord,
-    GuardAnswerRecord,
     PlanEnding,
     PlanOpened,
 )
@@ -105,19 +105,25 @@ def build_plan_details(
     records    all of the plan
     refused    the last refusal for its incident and action
     """
-    answers = () if found.proposed is None else found.proposed.answers
-    if refused is not None and found.stands is PlanStatus.APPROVED and refused.at > found.at:
-        answers = refused.answers
     return PlanDetails(
         row=build_plan_row(found, now, not_before),
         plan=found.plan,
         steps=build_step_rows(found.plan, records),
-        guards=tuple(build_guard_row(answer) for answer in answers),
+        guards=tuple(map(build_guard_row, find_guard_answers(found, refused))),
     )
 
 
-def build_guard_row(answer: GuardAnswerRecord) -> GuardAnswerRow:
-    """Build the row of a guard's answer from its journal record."""
+def find_guard_answers(
+    found: PlanHistory, refused: ActionRefused | None
+) -> tuple[GuardAnswer, ...]:
+    """Return the newest guard answers about a plan: of its proposal, or of what holds it back."""
+    if refused is not None and found.stands is PlanStatus.APPROVED and refused.at > found.at:
+        return refused.answers
+    return () if found.proposed is None else found.proposed.answers
+
+
+def build_guard_row(answer: GuardAnswer) -> GuardAnswerRow:
+    """Build the row of a guard's answer."""
     return GuardAnswerRow(
         guard=answer.guard, number=answer.number, answer=answer.answer, said=answer.said
     )

@@ -12,7 +12,8 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.model.remediation import GuardRow, OpenPlan, RefusalRow, StepRow
 from offsetwatch.remedy.guards.table import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
-from offsetwatch.remedy.model.journal_records import ActionRefused, GuardAnswerRecord
+from offsetwatch.remedy.model.guard_answer import GuardAnswer, GuardResult
+from offsetwatch.remedy.model.journal_records import ActionRefused
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.views import plan_view
 
@@ -85,10 +86,7 @@ def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: flo
             StepRow(step.step, tuple(map(_shorten_request, step.requests)))
             for step in (plan_details.steps[:STEPS_MAX] if waits else ())
         ),
-        guards=tuple(
-            _build_guard_row(guard.number, guard.guard, guard.answer, guard.said)
-            for guard in plan_details.guards
-        ),
+        guards=_build_guard_rows(plan_view.find_guard_answers(found, refused)),
     )
 
 
@@ -104,16 +102,17 @@ def _build_refusal_row(found: ActionRefused) -> RefusalRow:
     )
 
 
-def _build_guard_rows(answers: Iterable[GuardAnswerRecord]) -> tuple[GuardRow, ...]:
+def _build_guard_rows(answers: Iterable[GuardAnswer]) -> tuple[GuardRow, ...]:
     return tuple(
-        _build_guard_row(answer.number, answer.guard, answer.answer, answer.said)
+        GuardRow(
+            answer.number,
+            answer.guard,
+            answer.answer,
+            answer.said,
+            asks=answer.answer != GuardResult.PASS and answer.guard in AUTOMATIC_GUARDS,
+        )
         for answer in answers
     )
-
-
-def _build_guard_row(number: int, guard: str, answer: str, said: str) -> GuardRow:
-    asks = answer != "pass" and guard in AUTOMATIC_GUARDS
-    return GuardRow(number=number, guard=guard, answer=answer, said=said, asks=asks)
 
 
 def _shorten_request(request: str) -> str:

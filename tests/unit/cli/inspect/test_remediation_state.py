@@ -18,7 +18,7 @@ from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
-    GuardAnswerRecord,
+    GuardAnswer,
     IncidentDetected,
     IncidentEnded,
     ModeSet,
@@ -64,10 +64,10 @@ def trouble(bureau: Bureau, **more) -> None:
         )
     )
     answers = (
-        GuardAnswerRecord(11, "repeat", "pass", "3 failures over 700 s"),
-        GuardAnswerRecord(46, "breaker", "deny", "it is open"),
-        GuardAnswerRecord(30, "read_just_now", "unknown", "not known: read_at"),
-        GuardAnswerRecord(47, "proven", "deny", "0 times approved by a person"),
+        GuardAnswer(11, "repeat", "pass", "3 failures over 700 s"),
+        GuardAnswer(46, "breaker", "deny", "it is open"),
+        GuardAnswer(30, "read_just_now", "unknown", "not known: read_at"),
+        GuardAnswer(47, "proven", "deny", "0 times approved by a person"),
     )
     refused = {
         "at": NOW - 30.0,
@@ -99,7 +99,7 @@ def test_what_would_be_done_is_told_as_that(bureau, capsys):
         bureau,
         would=True,
         mode="observe",
-        answers=(GuardAnswerRecord(11, "repeat", "pass", "yes"),),
+        answers=(GuardAnswer(11, "repeat", "pass", "yes"),),
     )
     print_connector_remediation(told(bureau))
     assert "in mode observe: every guard lets it" in capsys.readouterr().out

@@ -30,7 +30,7 @@ from offsetwatch.remedy.model.approval import PlanStatus
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
-    GuardAnswerRecord,
+    GuardAnswer,
     PauseSet,
     PlanApproved,
     PlanLapsed,
@@ -99,7 +99,7 @@ def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests
 
 def test_guards_that_speak_against_it_are_shown_first(bureau):
     plan = skip_of()
-    answers = (*TOLD, GuardAnswerRecord(30, "freshness", "unknown", "the tail is behind"))
+    answers = (*TOLD, GuardAnswer(30, "freshness", "unknown", "the tail is behind"))
     now = bureau.clock.now()
     bureau.bench.journal.append(
         "p1",
@@ -272,7 +272,7 @@ def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
 
     def refuse() -> None:
         bureau.clock.advance(5.0)
-        answers = (GuardAnswerRecord(18, "storm", "deny", "5 of 9 connectors are unhealthy"),)
+        answers = (GuardAnswer(18, "storm", "deny", "5 of 9 connectors are unhealthy"),)
         bureau.bench.journal.control(
             ActionRefused(
                 at=bureau.clock.now() + 1e9,

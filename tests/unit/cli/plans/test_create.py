@@ -14,7 +14,7 @@ from offsetwatch.cli.plans.service_access import find_operator_name
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model import service_api
-from offsetwatch.remedy.model.journal_records import GuardAnswerRecord, PlanProposed
+from offsetwatch.remedy.model.journal_records import GuardAnswer, PlanProposed
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import RequestTargetNotFound, Wish
 from offsetwatch.remedy.service import ServiceCallbacks
@@ -97,8 +97,8 @@ def test_every_plan_says_who_may_approve_it(bureau, setting, said):
 
 def test_a_dry_run_ends_with_3_if_a_guard_would_not_let_it_begin(bureau, monkeypatch):
     answers = (
-        GuardAnswerRecord(9, "running", "deny", "it is paused"),
-        GuardAnswerRecord(1, "mode", "unknown", "?"),
+        GuardAnswer(9, "running", "deny", "it is paused"),
+        GuardAnswer(1, "mode", "unknown", "?"),
     )
     monkeypatch.setattr("tests.unit.remedy.offices.TOLD", answers)
     assert typed(*SKIP, "--dry-run", bureau=bureau).exit_code == 3
