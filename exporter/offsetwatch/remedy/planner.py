@@ -7,7 +7,7 @@ changes anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -49,9 +49,9 @@ from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSub
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.state.snapshot import Snapshot
 
-FAILURE_EVIDENCE: Final = (
-    "failure"  # in a plan's evidence: its kind, and the class of the exception
-)
+FAILURE_EVIDENCE: Final = "failure"  # in a plan's evidence: its kind and the exception's class
+
+_RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
 
 
 class RecordLocator(Protocol):
@@ -85,8 +85,7 @@ class AdmissionAnswer(NamedTuple):
 PlanRequestAnswer = RequestedPlan | service_api.ProposalRefused | service_api.RequestTargetNotFound
 
 
-@dataclass(frozen=True, slots=True)
-class CaseEvaluation:
+class CaseEvaluation(NamedTuple):
     """Result of evaluating one action for an incident or a request.
 
     plan        None if none can be made; `said` is then the reason
@@ -94,9 +93,8 @@ class CaseEvaluation:
     """
 
     action: Action
-    case: RemediationCase
     plan: Plan | None
-    answers: tuple[GuardAnswer, ...]
+    answers: tuple[GuardAnswer, ...] = ()
     said: str = ""
     recommend: tuple[str, ...] = ()
 
@@ -151,7 +149,13 @@ class Planner:
 
     def consider(self, case: RemediationCase) -> CaseEvaluation:
         """Plan the action of a case, and evaluate every guard for it."""
-        return self._skip(case) if case.action is Action.SKIP_ONE else self._judged(case)
+        if case.action is not Action.SKIP_ONE:
+            return self._evaluate(case)
+        found = self._find_record(case)
+        if isinstance(found, NoIdentification):
+            said = f"{found.reason}: {found.said}"
+            return CaseEvaluation(case.action, None, said=said, recommend=found.recommend)
+        return self._evaluate(replace(case, found=found))
 
     def look_around(self) -> None:
         """Refresh the facts that take more than one moment to observe; once a round."""
@@ -165,7 +169,7 @@ class Planner:
         self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
     ) -> AdmissionAnswer:
         """Evaluate the guards again right before a plan begins, against the plan's pins."""
-        facts = self._gatherer.gather(self._of_plan(plan, incident, approval))
+        facts = self._gatherer.gather(self._case_of_plan(plan, incident, approval))
         by_person = plan.created_by != plan_templates.DETECTOR
         answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=by_person)
         return AdmissionAnswer(answers, find_tripped_breakers(answers, facts))
@@ -176,7 +180,7 @@ class Planner:
         One of its pins has changed for good: configuration, incarnation or requested state.
         """
         assert plan.remedy is not None
-        case, pins = self._of_plan(plan, None, None), plan.remedy
+        case, pins = self._case_of_plan(plan, None, None), plan.remedy
         client, snapshot = self._sight_of(case.connect), self._snapshot()
         connector, config = (
             call_or_none(client.seen, case.connector),
@@ -227,13 +231,16 @@ class Planner:
         By then the connector is stopped and all its offsets are backed up.
         """
         case = replace(
-            self._of_plan(plan, incident, approval),
+            self._case_of_plan(plan, incident, approval),
             altering=True,
             backed_up=True,
             stopped_at=stopped_at,
             receipt_sha256=receipt_sha256,
         )
-        denying = select_denying(self._answers(case, Stage.ALTER))
+        facts = self._gatherer.gather(case)
+        denying = select_denying(
+            evaluate(facts, self._policy, Stage.ALTER, by_person=case.by_person)
+        )
         return tuple(f"{answer.guard}: {answer.said}" for answer in denying)
 
     def for_person(self, request: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
@@ -243,11 +250,23 @@ class Planner:
             return service_api.RequestTargetNotFound()
         action = Action(request.wish.value)
         case = RemediationCase(request.connect_cluster, request.connector, action, by_person=True)
+        restored: _RestoredOffsets | None = None
         if action is Action.RESTORE:
-            return self._restore(case, request, by)
-        if action is Action.SKIP_ONE:
-            return self._skip_for(case, request, by)
-        return self._wanted(self._judged(case, by=by, because=request.because))
+            backup = self._read_backup(request)
+            if not isinstance(backup, tuple):
+                return backup
+            restored = backup
+        elif action is Action.SKIP_ONE:
+            if request.pair is None:
+                return service_api.ProposalRefused(said="a skip needs a partition and an offset")
+            found = self._find_record(case, request.pair)
+            if isinstance(found, NoIdentification):
+                return service_api.ProposalRefused(said=f"{found.reason}: {found.said}")
+            case = replace(case, found=found)
+        evaluation = self._evaluate(case, by=by, because=request.because, restored=restored)
+        if evaluation.plan is None:
+            return service_api.ProposalRefused(said=evaluation.said)
+        return RequestedPlan(evaluation.plan, evaluation.answers)
 
     # --- plans -----------------------------------------------------------------------------------
 
@@ -273,40 +292,22 @@ class Planner:
         ]
         return next(iter((*vetoed, *failures)), None)
 
-    def _skip(self, case: RemediationCase) -> CaseEvaluation:
-        now = self._gatherer.now(case.connect, case.connector)
-        found = self._finder.find(case, now, self._snapshot())
-        if isinstance(found, NoIdentification):
-            return CaseEvaluation(
-                case.action,
-                case,
-                None,
-                (),
-                said=f"{found.reason}: {found.said}",
-                recommend=found.recommend,
-            )
-        return self._judged(replace(case, found=found))
+    def _find_record(
+        self, case: RemediationCase, to: PartitionOffset | None = None
+    ) -> IdentifiedRecord | NoIdentification:
+        """Return the record to skip; `to` is an operator's new offset of a partition.
 
-    def _skip_for(
-        self, case: RemediationCase, request: service_api.PlanRequest, by: str
-    ) -> PlanRequestAnswer:
-        """Plan the skip that an operator requests with a partition and its new offset.
-
-        The record in between is read, and there must be exactly one.
+        This may read for minutes: what is known of the connector afterwards is read again.
         """
-        if request.pair is None:
-            return service_api.ProposalRefused(said="a skip needs a partition and an offset")
         now = self._gatherer.now(case.connect, case.connector)
-        found = self._finder.named(case, now, self._snapshot(), request.pair)
-        if isinstance(found, NoIdentification):
-            return service_api.ProposalRefused(said=f"{found.reason}: {found.said}")
-        return self._wanted(
-            self._judged(replace(case, found=found), by=by, because=request.because)
-        )
+        if to is None:
+            return self._finder.find(case, now, self._snapshot())
+        return self._finder.named(case, now, self._snapshot(), to)
 
-    def _restore(
-        self, case: RemediationCase, request: service_api.PlanRequest, by: str
-    ) -> PlanRequestAnswer:
+    def _read_backup(
+        self, request: service_api.PlanRequest
+    ) -> _RestoredOffsets | service_api.ProposalRefused | service_api.RequestTargetNotFound:
+        """Return the connector's offsets in the requested backup, and the backup's name."""
         if request.backup is None:
             return service_api.ProposalRefused(said="a restore needs the name of a backup")
         kept = {backup.path.name: backup.path for backup in backups.list_backups(self._state_dir)}
@@ -316,52 +317,52 @@ class Planner:
         pairs = tuple(
             PartitionOffset(partition, offset)
             for name, partition, offset in backups.parse_entries(path.read_bytes())
-            if name == case.connector
+            if name == request.connector
         )
         if not pairs:
             return service_api.ProposalRefused(
-                said=f"{request.backup} holds no offset of {case.connector}"
+                said=f"{request.backup} holds no offset of {request.connector}"
             )
-        return self._wanted(
-            self._judged(case, by=by, because=request.because, restored=(pairs, request.backup))
-        )
+        return pairs, request.backup
 
-    def _judged(
+    def _evaluate(
         self,
         case: RemediationCase,
         *,
         by: str = plan_templates.DETECTOR,
         because: str = "",
-        restored: tuple[tuple[PartitionOffset, ...], str] | None = None,
+        restored: _RestoredOffsets | None = None,
     ) -> CaseEvaluation:
-        """Make the plan, and evaluate every guard for it."""
+        """Make the plan, and evaluate every guard for it, from one reading of the connector."""
         now = self._gatherer.now(case.connect, case.connector)
-        about = self._about(case, now, by=by, because=because)
-        if about is None:
-            said = "Connect does not return what a plan needs"
-            return CaseEvaluation(case.action, case, None, (), said=said)
-        plan = self._plan(case, about, restored)
-        made = replace(case, plan=plan)
-        return CaseEvaluation(case.action, made, plan, self._answers(made, Stage.PLAN))
+        header = self._build_header(case, now, by=by, because=because)
+        if header is None:
+            return CaseEvaluation(
+                case.action, None, said="Connect does not return what a plan needs"
+            )
+        plan = self._build_plan(case, header, restored)
+        facts = self._gatherer.gather(replace(case, plan=plan), now)
+        answers = evaluate(facts, self._policy, Stage.PLAN, by_person=case.by_person)
+        return CaseEvaluation(case.action, plan, answers)
 
-    def _plan(
+    def _build_plan(
         self,
         case: RemediationCase,
-        about: plan_templates.PlanHeader,
-        restored: tuple[tuple[PartitionOffset, ...], str] | None,
+        header: plan_templates.PlanHeader,
+        restored: _RestoredOffsets | None,
     ) -> Plan:
         match case.action:
             case Action.STOP:
-                return plan_templates.build_stop_plan(about)
+                return plan_templates.build_stop_plan(header)
             case Action.RESTART_FAILED:
-                return plan_templates.build_restart_plan(about)
+                return plan_templates.build_restart_plan(header)
             case Action.RESTORE:
                 assert restored is not None
-                return plan_templates.build_restore_plan(about, *restored)
+                return plan_templates.build_restore_plan(header, *restored)
         found = case.found
         assert found is not None
         return plan_templates.build_skip_plan(
-            about,
+            header,
             plan_templates.RecordToSkip(
                 found.record, found.sha256, found.size_bytes, found.frm, found.to
             ),
@@ -370,7 +371,7 @@ class Planner:
             quiet_s=self._policy.probation_s,
         )
 
-    def _about(
+    def _build_header(
         self, case: RemediationCase, now: LiveConnectorState, *, by: str, because: str
     ) -> plan_templates.PlanHeader | None:
         snapshot = self._snapshot()
@@ -410,11 +411,7 @@ class Planner:
         owned = self._sight_of(case.connect).operator_managed
         return "strimzi" if owned and case.action is not Action.RESTART_FAILED else "rest"
 
-    def _answers(self, case: RemediationCase, stage: Stage) -> tuple[GuardAnswer, ...]:
-        facts = self._gatherer.gather(case)
-        return evaluate(facts, self._policy, stage, by_person=case.by_person)
-
-    def _of_plan(
+    def _case_of_plan(
         self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
     ) -> RemediationCase:
         assert plan.remedy is not None
@@ -430,14 +427,8 @@ class Planner:
         if incident is None or case.by_person or plan.remedy.action is not Action.SKIP_ONE:
             return case
         case = replace(case, failure=self._failure(incident))
-        now = self._gatherer.now(case.connect, case.connector)
-        found = self._finder.find(case, now, self._snapshot())
+        found = self._find_record(case)
         return replace(case, found=found if isinstance(found, IdentifiedRecord) else None)
-
-    def _wanted(self, considered: CaseEvaluation) -> PlanRequestAnswer:
-        if considered.plan is None:
-            return service_api.ProposalRefused(said=considered.said)
-        return RequestedPlan(considered.plan, considered.answers)
 
 
 def _requested_state_of(state: str) -> RequestedState:

@@ -582,8 +582,8 @@ def test_one_operator_approves_his_own_plan_where_that_is_configured(second_pers
 
 def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_little_ahead():
     def young(created_at: float, approval: PlanApproval | None = None) -> bool:
-        reply = guards_ourselves.plan_age(now=NOW, created_at=created_at, approval=approval)
-        return reply.answer is GuardResult.PASS
+        result, _ = guards_ourselves.plan_age(now=NOW, created_at=created_at, approval=approval)
+        return result is GuardResult.PASS
 
     ahead = guards_ourselves.CLOCK_SKEW_S
     assert young(NOW + ahead)

@@ -131,12 +131,17 @@ class FactsCollector:
             at=self._clock.now(),
         )
 
-    def gather(self, case: RemediationCase) -> facts.GuardFacts:
-        """Collect all facts about the case."""
+    def gather(
+        self, case: RemediationCase, now: LiveConnectorState | None = None
+    ) -> facts.GuardFacts:
+        """Collect all facts about the case.
+
+        now     the connector as the plan was made from it; None to read it again
+        """
         behind = self._behind(case)  # may wait: all that is looked at is looked at afterwards
         snapshot = self._snapshot()
         view = find_connector_view(snapshot, case.connect, case.connector)
-        now = self.now(case.connect, case.connector)
+        now = now or self.now(case.connect, case.connector)
         # What takes time first: nothing is to be older than it says when guards look at it.
         connector = self._connector(snapshot, case, now)
         offsets = self._offsets(snapshot, case, now, behind)
