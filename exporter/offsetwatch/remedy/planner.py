@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from offsetwatch.errors import ClientError
 from offsetwatch.model.evidence import TIMES, Evidence, EvidenceItem
@@ -24,6 +24,7 @@ from offsetwatch.remedy.execute.incarnation_pins import (
 from offsetwatch.remedy.execute.runner import create_plan_id
 from offsetwatch.remedy.gather.broker_queries import call_or_none
 from offsetwatch.remedy.gather.facts_collector import FactsCollector
+from offsetwatch.remedy.gather.poison_locator import PoisonLocator
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
@@ -52,27 +53,6 @@ from offsetwatch.state.snapshot import Snapshot
 FAILURE_EVIDENCE: Final = "failure"  # in a plan's evidence: its kind and the exception's class
 
 _RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
-
-
-class RecordLocator(Protocol):
-    """Locator of the record that a connector cannot get past (gather/poison_locator.py).
-
-    It only reads. What it cannot read becomes a reason, not an exception.
-    """
-
-    def find(
-        self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
-    ) -> IdentifiedRecord | NoIdentification:
-        """Return the record that an incident is about."""
-
-    def named(
-        self,
-        case: RemediationCase,
-        now: LiveConnectorState,
-        snapshot: Snapshot,
-        to: PartitionOffset,
-    ) -> IdentifiedRecord | NoIdentification:
-        """Return the record that is skipped if a partition gets this offset."""
 
 
 class AdmissionAnswer(NamedTuple):
@@ -110,7 +90,7 @@ class Planner:
         *,
         sight_of: Callable[[str], ConnectClient],
         gatherer: FactsCollector,
-        finder: RecordLocator,
+        finder: PoisonLocator,
         snapshot: Callable[[], Snapshot],
         policy: Policy,
         quarantine: str,

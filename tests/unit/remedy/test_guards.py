@@ -603,8 +603,8 @@ def test_an_approval_counts_from_the_end_of_the_cool_down_that_it_waited_for():
         (NOW + 60.0, GuardResult.PASS),  # the cool-down itself holds it back
     ):
         approval = replace(waited, not_before=not_before)
-        reply = guards_ourselves.plan_age(now=NOW, created_at=NOW - 1_000.0, approval=approval)
-        assert reply.answer is answer, not_before
+        result, _ = guards_ourselves.plan_age(now=NOW, created_at=NOW - 1_000.0, approval=approval)
+        assert result is answer, not_before
 
 
 def test_what_was_read_by_a_clock_that_is_a_second_ahead_was_read_now():

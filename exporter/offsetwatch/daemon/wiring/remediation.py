@@ -16,7 +16,7 @@ from offsetwatch.remedy.drivers.factory import find_connect_cluster, open_remedi
 from offsetwatch.remedy.drivers.quarantine.store import build_configured_quarantine
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles
-from offsetwatch.remedy.gather.broker_queries import KafkaBrokers
+from offsetwatch.remedy.gather.broker_queries import Brokers
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator
 from offsetwatch.remedy.journal.index import JournalIndex
@@ -35,7 +35,7 @@ class RemediationParts(NamedTuple):
     ledger: JournalIndex
     planner: Planner
     policy: Policy
-    brokers: KafkaBrokers
+    brokers: Brokers
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def open_remediation_parts(
         ledger = JournalIndex(folder, publish)
         stack.enter_context(closing(ledger.journal))
         sights = stack.enter_context(closing(ConnectStateReaders(config)))
-        brokers = stack.enter_context(closing(KafkaBrokers(config.kafka)))
+        brokers = stack.enter_context(closing(Brokers(config.kafka)))
         ledger.read_on()
         gatherer = FactsCollector(
             sight_of=sights.of,

@@ -23,7 +23,7 @@ from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
 from offsetwatch.remedy.drivers.strimzi.ownership import build_kube_reader, read_owning_resources
 from offsetwatch.remedy.drivers.strimzi.rest_observed import RestObservedStrimziDriver
-from offsetwatch.remedy.gather.broker_queries import Brokers, KafkaBrokers
+from offsetwatch.remedy.gather.broker_queries import Brokers
 from offsetwatch.remedy.model.driver import (
     AttemptResult,
     Driver,
@@ -89,7 +89,7 @@ def open_remediation_driver(
     steady = SteadyClock() if clock is None else clock
     with (
         closing(RestDriver(connect, subject.connector, kafka, clock=steady, check=check)) as rest,
-        closing(KafkaBrokers(config.kafka)) as brokers,
+        closing(Brokers(config.kafka)) as brokers,
         closing(ConnectClient(connect)) as client,
     ):
         proofs = ProbationChecker(

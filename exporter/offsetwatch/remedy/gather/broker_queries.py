@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Final, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.clients.records.probe import ProbeReader
@@ -32,36 +32,6 @@ class FirstExistingOffset(NamedTuple):
     end: int
 
 
-class Brokers(Protocol):
-    """Queries of each Kafka cluster by its configured name. Each call may raise ClientError."""
-
-    def cluster_id(self, kafka: str) -> str | None:
-        """Return the cluster's id, which does not depend on its configured name."""
-
-    def topic_id(self, kafka: str, topic: str) -> str | None:
-        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
-
-    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
-        """Return the log start, log end and last stable offset."""
-
-    def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
-        """Return the end of the committed records of each partition."""
-
-    def first(
-        self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
-    ) -> FirstExistingOffset:
-        """Return the first record at or after an offset, among committed records or all."""
-
-    def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
-        """Return the offset that a group has committed, which is that of its NEXT record."""
-
-    def members(self, kafka: str, group: str) -> int:
-        """Return the number of members of a group."""
-
-    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
-        """Return max.message.bytes of the topic; None where the daemon may not read it."""
-
-
 def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
     """Return the result of a query, or None where it raises ClientError."""
     try:
@@ -70,8 +40,11 @@ def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | 
         return None
 
 
-class KafkaBrokers:
-    """Queries by Kafka clients that stay connected between calls, until `rest`. For one thread."""
+class Brokers:
+    """Queries of each Kafka cluster by its configured name. Each may raise ClientError.
+
+    Its clients stay connected between calls, until `rest`. For one thread.
+    """
 
     def __init__(self, clusters: Mapping[str, Kafka], steady: UnixClock | None = None) -> None:
         self._clusters = clusters
@@ -80,15 +53,15 @@ class KafkaBrokers:
         self._asked_at = 0.0
 
     def cluster_id(self, kafka: str) -> str | None:
-        """See Brokers."""
+        """Return the cluster's id, which does not depend on its configured name."""
         return self._admin(kafka).cluster_id()
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
-        """See Brokers."""
+        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
         return self._admin(kafka).topic_id_now(topic)
 
     def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
-        """See Brokers."""
+        """Return the log start, log end and last stable offset."""
         found = self._admin(kafka).bounds([partition], stable=True)
         if partition not in found:
             raise LeaderNotAvailable(
@@ -97,7 +70,7 @@ class KafkaBrokers:
         return found[partition]
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
-        """See Brokers."""
+        """Return the end of the committed records of each partition."""
         admin = self._admin(kafka)
         _, count = admin.shape(topic)
         found = admin.readable_ends([TopicPartition(topic, number) for number in range(count)])
@@ -106,7 +79,7 @@ class KafkaBrokers:
     def first(
         self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
     ) -> FirstExistingOffset:
-        """See Brokers."""
+        """Return the first record at or after an offset, among committed records or all."""
         properties = self._cluster(kafka).client_properties()
         with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
             found = reader.first({partition: offset}, PROBE_S).get(partition)
@@ -123,15 +96,15 @@ class KafkaBrokers:
                 return FirstExistingOffset(found.offset, found.offset + 1)
 
     def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
-        """See Brokers."""
+        """Return the offset that a group has committed, which is that of its NEXT record."""
         return self._admin(kafka).group_offsets(group, [partition]).get(partition)
 
     def members(self, kafka: str, group: str) -> int:
-        """See Brokers."""
+        """Return the number of members of a group."""
         return len(self._admin(kafka).members(group))
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
-        """See Brokers."""
+        """Return max.message.bytes of the topic; None where the daemon may not read it."""
         return self._admin(kafka).message_bytes_max(topic)
 
     def rest(self) -> None:

@@ -52,7 +52,10 @@ LocatorAnswer = IdentifiedRecord | NoIdentification
 
 
 class PoisonLocator:
-    """Implementation of planner.RecordLocator. For one thread."""
+    """Locator of the record that a connector cannot get past. For one thread.
+
+    It only reads. What it cannot read becomes a reason, not an exception.
+    """
 
     def __init__(self, config: Config, brokers: Brokers, policy: Policy, clock: UnixClock) -> None:
         self._connects = {cluster.name: cluster for cluster in config.connect}
@@ -66,7 +69,7 @@ class PoisonLocator:
     def find(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> LocatorAnswer:
-        """See planner.RecordLocator."""
+        """Return the record that an incident is about."""
         if now.config is None or now.pairs is None:
             return NoIdentification(
                 "not_told", "Connect does not return its configuration and offsets"
@@ -175,7 +178,7 @@ class PoisonLocator:
         snapshot: Snapshot,
         to: PartitionOffset,
     ) -> LocatorAnswer:
-        """See planner.RecordLocator."""
+        """Return the record that is skipped if a partition gets this offset."""
         sink, flow = find_sink_group(snapshot, case), find_mirror_flow(snapshot, case)
         mine = next((pair for pair in now.pairs or () if pair.partition == to.partition), None)
         if mine is None or mine.offset is None:

@@ -16,7 +16,7 @@ from offsetwatch.cli.inspect.remediation_preview import (
 from offsetwatch.config import Config, load
 from offsetwatch.daemon.wiring.remediation import RemediationParts
 from offsetwatch.errors import TargetUnreachable
-from offsetwatch.remedy.gather.broker_queries import KafkaBrokers
+from offsetwatch.remedy.gather.broker_queries import Brokers
 from offsetwatch.remedy.guards import Permission
 from offsetwatch.remedy.model.service_api import Mode
 from tests.changed import replace
@@ -34,7 +34,7 @@ def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
 def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
     def parts_of(*_: object, **__: object):
         return nullcontext(
-            RemediationParts(agency.ledger, agency.planner, agency.policy, KafkaBrokers({}))
+            RemediationParts(agency.ledger, agency.planner, agency.policy, Brokers({}))
         )
 
     monkeypatch.setattr(verbs, "open_remediation_parts", parts_of)

@@ -13,7 +13,7 @@ from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, NotFound, ResponseTimeout
 from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource
 from offsetwatch.remedy.gather import broker_queries as brokers_module
-from offsetwatch.remedy.gather.broker_queries import IDLE_S, KafkaBrokers
+from offsetwatch.remedy.gather.broker_queries import IDLE_S, Brokers
 from tests.fakes.clock import VirtualClock
 
 
@@ -47,7 +47,7 @@ def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_wh
 ) -> None:
     clock = VirtualClock()
     clusters = {name: Kafka(bootstrap="localhost:9092") for name in ("east", "west")}
-    asked = KafkaBrokers(clusters, clock)
+    asked = Brokers(clusters, clock)
     asked.rest()
     for name in clusters:
         assert asked.cluster_id(name) == f"id of {name}"
@@ -74,6 +74,6 @@ def test_a_topic_that_is_not_described_in_time_is_not_known_to_be_gone(
     monkeypatch.setattr(KafkaInspector, "_descriptions", lambda _self, topics: {topics[0]: error})
     cluster = Kafka(bootstrap="127.0.0.1:1")
     with pytest.raises(type(error)):
-        KafkaBrokers({"east": cluster}).topic_id("east", "orders")
+        Brokers({"east": cluster}).topic_id("east", "orders")
     with pytest.raises(type(error)):
         KafkaSource("east", cluster).topic_id("orders")
