@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from bench import cold_start, commits, edge, log_ends, render, rest_sweep, upstream, visible
+from bench import cold_start, commits, edge, log_ends, render, upstream, visible
 from lab.options import KAFKA_VERSION
 
 RESULTS = Path(__file__).with_name("results.md")
@@ -35,7 +35,6 @@ FIGURES: Mapping[str, Callable[[], object]] = {
         line.text for line in cold_start.measure(commits=2_000_000, sources=20_000, rounds=5)
     ),
     "edge": edge.measure,
-    "rest_sweep": lambda: _print(rest_sweep.measure()),
     "log_ends": lambda: _print(log_ends.measure()),
     "upstream": upstream.measure,
     "visible": lambda: _print((visible.measure().line(),)),

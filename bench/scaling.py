@@ -40,7 +40,9 @@ MIRRORED_CORES = Constant(
 READING = Constant(600_000, "commits a second, one topic", "bench.cold_start")
 SERIES = Constant(0.85, "microseconds of a first scrape for each series", "bench.render")
 SERIES_EACH = Constant(28, "series for each partition", "bench.edge, 46,118 of 1,625")
-SWEEP = Constant(0.4, "milliseconds of CPU for each connector", "bench.rest_sweep")
+SWEEP = Constant(
+    1.5, "milliseconds of CPU for each connector", "bench.connect, as the worker of a sweep"
+)
 BACKFILL = Constant(340_000, "commits a second, two cores", "bench.history, 5 million")
 STORED = Constant(11, "bytes for each commit, silver alone", "bench.moment, 100 million")
 CONSTANTS: Final = (

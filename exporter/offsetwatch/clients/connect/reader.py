@@ -5,8 +5,9 @@ Requests that change a Connect cluster are elsewhere (clients/write), on purpose
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -209,10 +210,6 @@ class ConnectReader:
     async def _answer(
         self, url: str, path: str, transport: httpx.AsyncBaseTransport | None
     ) -> tuple[int, bytes]:
-        """Return (status, body).
-
-        For 401, 403, 404 and 500 the body is its beginning, for other errors it is empty.
-        """
         client = build_async_client(
             url,
             timeout=build_timeout(self._timeout_s),
@@ -220,41 +217,49 @@ class ConnectReader:
             transport=transport,
             verify=self._tls.get_for(url),
         )
-        async with client, client.stream("GET", path) as response:
-            self.server_time = parse_server_time(response.headers.get("Date"))
-            check_redirect(self.name, response.status_code, response.headers.get("Location"))
-            if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
-                self._retry_after_s = parse_retry_after_s(response.headers.get("Retry-After"))
-            bytes_max = body_bytes_max(response.status_code)
-            if not bytes_max:
-                return response.status_code, b""
-            try:
-                return response.status_code, await read_body(response, bytes_max)
-            except httpx.HTTPError:
-                if response.status_code not in _AUTHENTICATION_STATUSES:
-                    raise
-                return response.status_code, b""  # what it says is clear without its body
+        async with client:
+            status, body, headers = await read_response(client, self.name, path)
+        self.server_time = parse_server_time(headers.get("Date"))
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            self._retry_after_s = parse_retry_after_s(headers.get("Retry-After"))
+        return status, body
+
+
+async def read_response(
+    client: httpx.AsyncClient,
+    name: str,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    large: asyncio.Lock | None = None,
+) -> tuple[int, bytes, httpx.Headers]:
+    """Return (status, body, headers) of a GET; `large` is as for `read_body`.
+
+    For 401, 403, 404 and 500 the body is its beginning, for other errors it is empty. Raises
+    MalformedResponse for a redirect, which would send our credentials elsewhere.
+    """
+    async with client.stream("GET", path, headers=headers) as response:
+        status = response.status_code
+        where = describe_redirect(status, response.headers.get("Location"))
+        if where is not None:
+            raise MalformedResponse(
+                name, f"HTTP {status}: {where}; url must name the address that answers"
+            )
+        bytes_max = BODY_BYTES_MAX if status == httpx.codes.OK else 0
+        if status in _STATUSES_WITH_ERROR_BODY:
+            bytes_max = ERROR_BYTES_MAX
+        try:
+            body = await read_body(response, bytes_max, large=large) if bytes_max else b""
+        except httpx.HTTPError:
+            if status not in _AUTHENTICATION_STATUSES:
+                raise
+            body = b""  # what it says is clear without its body
+        return status, body, response.headers
 
 
 def offsets_path(connector: str) -> str:
     """Return the path of a connector's offsets."""
     return build_connector_path(connector, "offsets")
-
-
-def body_bytes_max(status: int) -> int:
-    """Return how many bytes to read of an answer with this status, give or take a chunk."""
-    if status in _STATUSES_WITH_ERROR_BODY:
-        return ERROR_BYTES_MAX
-    return BODY_BYTES_MAX if status == httpx.codes.OK else 0
-
-
-def check_redirect(name: str, status: int, location: str | None) -> None:
-    """Raise MalformedResponse for a redirect, which would send our credentials elsewhere."""
-    where = describe_redirect(status, location)
-    if where is not None:
-        raise MalformedResponse(
-            name, f"HTTP {status}: {where}; url must name the address that answers"
-        )
 
 
 def validate_response(name: str, status: int, body: bytes) -> bytes:

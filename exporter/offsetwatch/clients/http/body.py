@@ -7,8 +7,10 @@ layers become 1.1 GiB.
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Final
 
 import httpx
@@ -17,6 +19,7 @@ REQUEST_HEADERS: Final = {"Accept-Encoding": "identity"}
 # 32 MiB of `{},` would be decoded into 800 MiB of objects. The list of 12,000 connectors with 80
 # values each stays below; a million objects of one field take 100 MiB.
 VALUES_MAX: Final = 1_000_000
+LARGE_BYTES: Final = 1024 * 1024
 _GZIP: Final = frozenset({"gzip", "x-gzip"})
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
 
@@ -64,15 +67,24 @@ class BoundedBody:
         return bytes(self._body)
 
 
-async def read_body(response: httpx.Response, bytes_max: int) -> bytes:
-    """Return the body as BoundedBody does; the rest is not read. Raises the errors of httpx."""
+async def read_body(
+    response: httpx.Response, bytes_max: int, *, large: asyncio.Lock | None = None
+) -> bytes:
+    """Return the body as BoundedBody does; the rest is not read. Raises the errors of httpx.
+
+    `large` is held from LARGE_BYTES on: twenty answers at once could take half a gigabyte.
+    """
     body = _build_bounded_body(response, bytes_max)
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    # Not aiter_bytes(), which decodes each part without a bound.
-    async for part in response.stream:
-        body.add(part)
-        if body.is_full:
-            break
+    async with AsyncExitStack() as held:
+        # Not aiter_bytes(), which decodes each part without a bound.
+        async for part in response.stream:
+            body.add(part)
+            if body.is_full:
+                break
+            if large is not None and body.size > LARGE_BYTES:
+                await held.enter_async_context(large)
+                large = None
     return body.end()
 
 
