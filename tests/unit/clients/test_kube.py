@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import httpx
 import pytest
 import yaml
 
+from lab.certificates import Authority
+from offsetwatch.clients.kubernetes import exec_credentials
 from offsetwatch.clients.kubernetes.access import KubernetesAccess, find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
@@ -27,6 +31,7 @@ from offsetwatch.errors import (
     TooManyRequests,
 )
 
+V1 = "client.authentication.k8s.io/v1"
 ACCESS = KubernetesAccess(url="http://kubernetes.test", token="some-token")
 
 
@@ -69,7 +74,20 @@ def test_the_current_context_of_a_kubeconfig_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("user", "cluster", "said"),
     [
-        pytest.param({"exec": {"command": "aws"}}, None, "no program is run", id="a program"),
+        pytest.param({"exec": {"command": "aws"}}, None, "apiVersion", id="a program"),
+        pytest.param({"exec": {"apiVersion": V1}}, None, "command", id="no program"),
+        pytest.param(
+            {"exec": {"apiVersion": V1, "command": "login", "interactiveMode": "Always"}},
+            None,
+            "no terminal",
+            id="a program that asks",
+        ),
+        pytest.param(
+            {"exec": {"apiVersion": V1, "command": "login", "args": "-v"}},
+            None,
+            "are lists",
+            id="no list of arguments",
+        ),
         pytest.param({"auth-provider": {"name": "gcp"}}, None, "no program", id="a provider"),
         pytest.param({"as": "root"}, None, "as is not supported", id="somebody else"),
         pytest.param(
@@ -109,6 +127,119 @@ def test_outside_of_a_pod_a_file_has_to_be_there(tmp_path: Path) -> None:
     assert (
         find_kubernetes_access(environment={"HOME": str(tmp_path)}, account=tmp_path).token == "t"
     )
+
+
+# --- credentials by a program ---------------------------------------------------------------------
+
+
+def program(folder: Path, script: str, **entry: Any) -> KubernetesAccess:
+    """The access of a kubeconfig that names this program of a shell."""
+    path = folder / "login"
+    path.write_text(f"#!/bin/sh\necho run >> {folder}/runs\n{script}\n")
+    path.chmod(0o700)
+    user = {"exec": {"apiVersion": V1, "command": "./login", **entry}}
+    cluster = {"server": "http://k.test", "certificate-authority-data": "Y2E="}
+    return find_kubernetes_access(kubeconfig(folder / "config", user=user, cluster=cluster))
+
+
+def credential(**status: str) -> str:
+    said = {"apiVersion": V1, "kind": "ExecCredential", "status": status}
+    return f"cat <<'END'\n{json.dumps(said)}\nEND"
+
+
+def runs(folder: Path) -> int:
+    return len((folder / "runs").read_text().splitlines())
+
+
+def authorized(access: KubernetesAccess, status: int = 200) -> str:
+    """The Authorization of a request that is answered with this status."""
+    told: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        told.append(request.headers["Authorization"])
+        return httpx.Response(status, json={})
+
+    with suppress(AccessDenied):
+        KubeReader(access, transport=httpx.MockTransport(answer)).get("/api")
+    return told[0]
+
+
+def test_a_program_of_a_kubeconfig_is_run_once_for_its_token(tmp_path: Path) -> None:
+    access = program(tmp_path, credential(token="t"))
+    assert [authorized(access) for _ in range(3)] == ["Bearer t"] * 3
+    assert runs(tmp_path) == 1
+    assert authorized(access, 401) == authorized(access) == "Bearer t"
+    assert runs(tmp_path) == 2
+
+
+def test_a_program_is_run_again_once_its_token_has_expired(tmp_path: Path) -> None:
+    late = program(tmp_path, credential(token="t", expirationTimestamp="2020-01-01T00:00:00Z"))
+    assert [authorized(late) for _ in range(2)] == ["Bearer t"] * 2
+    assert runs(tmp_path) == 2
+    soon = program(tmp_path, credential(token="t", expirationTimestamp="9999-01-01T00:00:00Z"))
+    assert [authorized(soon) for _ in range(2)] == ["Bearer t"] * 2
+    assert runs(tmp_path) == 3
+
+
+def test_a_program_gets_its_arguments_its_environment_and_the_cluster(tmp_path: Path) -> None:
+    script = f'echo "$1 $PROFILE $KUBERNETES_EXEC_INFO" > {tmp_path}/told\n'
+    access = program(
+        tmp_path,
+        script + credential(token="t"),
+        args=["get-token"],
+        env=[{"name": "PROFILE", "value": "lab"}],
+        provideClusterInfo=True,
+    )
+    assert authorized(access) == "Bearer t"
+    words = (tmp_path / "told").read_text().split(" ", 2)
+    assert words[:2] == ["get-token", "lab"]
+    assert json.loads(words[2]) == {
+        "apiVersion": V1,
+        "kind": "ExecCredential",
+        "spec": {
+            "interactive": False,
+            "cluster": {"server": "http://k.test", "certificate-authority-data": "Y2E="},
+        },
+    }
+
+
+def test_a_program_may_give_a_certificate(tmp_path: Path) -> None:
+    mine = Authority(tmp_path).issue("client")
+    cert, key = mine.cert.read_text(), mine.key.read_text()
+    script = credential(clientCertificateData=cert, clientKeyData=key)
+    access = replace(program(tmp_path, script), url="https://k.test", ca=None)
+    assert access.headers() == {}
+    access.context()  # OpenSSL takes it
+    assert runs(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'log in first, token=abc' >&2; exit 3", "exec login: exit status 3: log in first"),
+        ("echo '{'", "no ExecCredential"),
+        (credential(), "neither a token nor a certificate"),
+        (credential(clientKeyData="x"), "a key without one"),
+        (credential(token="t").replace("/v1", "/v2"), "another apiVersion"),
+        ("yes", "more than 262144 bytes"),
+        ("sleep 600 & cat /proc/self/fd/0; wait", "no credentials within 0.5 s"),
+        (credential(token="a\nb"), "no header can carry"),
+    ],
+)
+def test_a_program_without_credentials_is_named_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    if said.startswith("no credentials"):
+        monkeypatch.setattr(exec_credentials, "EXEC_TIMEOUT_S", 0.5)
+    with pytest.raises(TargetUnreachable, match=said) as caught:
+        KubeReader(program(tmp_path, script), transport=answering(200, {})).get("/api")
+    assert "abc" not in str(caught.value)
+
+
+def test_a_program_that_is_missing_comes_with_its_hint(tmp_path: Path) -> None:
+    access = program(tmp_path, "", command="no-such-login", installHint="install it")
+    with pytest.raises(TargetUnreachable, match="No such file or directory; install it"):
+        KubeReader(access, transport=answering(200, {})).get("/api")
 
 
 # --- what it answers ------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """Access to a Kubernetes API server: its address, our credentials, and one bounded request.
 
 Both come from the pod (the folder of its service account, whose token is read at each request,
-because it rotates), or from a kubeconfig file. Programs that a kubeconfig names for tokens (`exec`)
-are not run.
+because it rotates), or from a kubeconfig file, whose program for credentials (`exec`) is run.
 """
 
 from __future__ import annotations
@@ -30,8 +29,14 @@ from offsetwatch.clients.http.client import (
     describe_redirect,
     is_html,
 )
-from offsetwatch.clients.http.exchange import build_status_error, build_timeout, run_exchange
+from offsetwatch.clients.http.exchange import (
+    build_status_error,
+    build_timeout,
+    run_exchange,
+    translate_http_errors,
+)
 from offsetwatch.clients.http.redaction import redact_secrets
+from offsetwatch.clients.kubernetes.exec_credentials import ExecPlugin, build_exec_plugin
 from offsetwatch.config.checks.tls import describe_tls_error
 from offsetwatch.config.files import read_secret
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, SizeLimitExceeded
@@ -54,6 +59,7 @@ class KubernetesAccess:
     ca          PEM of the authorities to trust; None for the operating system's
     token       the token itself; or token_file, read at each request
     cert, key   PEM of a client certificate, if it authenticates us
+    plugin      a program for a token or a certificate, in place of these
     """
 
     url: str
@@ -63,6 +69,7 @@ class KubernetesAccess:
     token_file: Path | None = None
     cert: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
+    plugin: ExecPlugin | None = None
 
     @property
     def name(self) -> str:
@@ -80,6 +87,8 @@ class KubernetesAccess:
                 token = read_secret(self.token_file)
             except (OSError, ValueError) as exc:
                 raise UnusableCredentials(f"{self.token_file}: {_describe_problem(exc)}") from None
+        if self.plugin is not None:
+            token = self.plugin.get().token
         if token is None:
             return {}
         if not token or not token.isascii() or not token.isprintable():
@@ -95,8 +104,12 @@ class KubernetesAccess:
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             context = ssl.create_default_context(cadata=self.ca)
-            if self.cert is not None and self.key is not None:
-                _load_client_certificate(context, self.cert, self.key)
+            cert, key = self.cert, self.key
+            if self.plugin is not None:
+                status = self.plugin.get()
+                cert, key = status.client_certificate_data, status.client_key_data
+            if cert is not None and key is not None:
+                _load_client_certificate(context, cert, key)
         except (OSError, ValueError) as exc:
             raise UnusableCredentials(f"its certificates: {_describe_problem(exc)}") from None
         return context
@@ -183,7 +196,7 @@ def access_from_kubeconfig(path: Path) -> KubernetesAccess:
     cluster = _find_entry(document, "clusters", "cluster", context.get("cluster"), path)
     user = _find_entry(document, "users", "user", context.get("user"), path)
     _refuse_unsupported_settings(cluster, user, path)
-    token, token_file = user.get("token"), user.get("tokenFile")
+    token, token_file, program = user.get("token"), user.get("tokenFile"), user.get("exec")
     return KubernetesAccess(
         url=str(cluster.get("server", "")).rstrip("/"),
         namespace=str(context.get("namespace") or "default"),
@@ -192,6 +205,7 @@ def access_from_kubeconfig(path: Path) -> KubernetesAccess:
         token_file=None if token_file is None else path.parent / str(token_file),
         cert=_read_pem(user, "client-certificate", path),
         key=_read_pem(user, "client-key", path),
+        plugin=None if program is None else build_exec_plugin(program, cluster, path),
     )
 
 
@@ -200,13 +214,12 @@ def _refuse_unsupported_settings(cluster: Json, user: Json, path: Path) -> None:
 
     A user must not wrongly believe that another identity or a protection is in use.
     """
-    for name in ("exec", "auth-provider"):
-        if user.get(name):
-            said = (
-                f"{path}: users: {name}: no program is run for a token; write the token of a "
-                "ServiceAccount (`kubectl create token`) into a kubeconfig of its own"
-            )
-            raise ConfigError((said,))
+    if user.get("auth-provider"):
+        said = (
+            f"{path}: users: auth-provider: no program is run for a token but that of exec; write "
+            "the token of a ServiceAccount (`kubectl create token`) into a kubeconfig of its own"
+        )
+        raise ConfigError((said,))
     for name in ("as", "username", "password"):
         if user.get(name):
             raise ConfigError((f"{path}: users: {name} is not supported",))
@@ -262,9 +275,9 @@ def send_kubernetes_request(
         client = build_async_client(
             access.url,
             timeout=build_timeout(timeout_s),
-            headers={"Accept": "application/json", **access.headers()},
+            headers={"Accept": "application/json", **credentials},
             transport=transport,
-            verify=access.context(),
+            verify=context,
         )
         headers = {} if body is None else {"Content-Type": content_type}
         async with client, client.stream(method, path, content=body, headers=headers) as response:
@@ -275,9 +288,14 @@ def send_kubernetes_request(
             return response.status_code, await read_body(response, BODY_BYTES_MAX)
 
     try:
+        # Not in the loop below, which a program for credentials would stop.
+        with translate_http_errors(access.name, timeout_s):
+            credentials, context = access.headers(), access.context()
         status, found = run_exchange(access.name, answer(), timeout_s)
     except ClientError as exc:
         raise type(exc)(exc.target, f"{what}: {exc.detail}") from exc
+    if status == httpx.codes.UNAUTHORIZED and access.plugin is not None:
+        access.plugin.forget()
     if not 200 <= status < 300:
         raise _build_response_error(access.name, what, status, found)
     if len(found) > BODY_BYTES_MAX or has_too_many_values(found):
