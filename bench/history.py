@@ -32,8 +32,8 @@ from bench import commits, cpu
 from lab import Lab, LabOptions
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import SystemClock
-from offsetwatch.history.pipeline import bronze
 from offsetwatch.history.pipeline import commits as lake
+from offsetwatch.history.pipeline import stream
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.pipeline.stream import BronzeStream
 from offsetwatch.history.pipeline.stream_plan import Feed, plan_stream
@@ -141,7 +141,7 @@ def raw_by_spark(bed: Bed, topic: str, base: Path) -> Path:
 
 def _read(bed: Bed, topic: str) -> DataFrame:
     feed = bed.feed(topic)
-    return bronze.open_kafka_stream(
+    return stream.open_kafka_stream(
         bed.spark,
         feed.options,
         [topic],

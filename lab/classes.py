@@ -14,7 +14,7 @@ from typing import Final
 
 from lab.errors import LabError
 from lab.java import ARCHIVE, archive_folder, home, tool
-from offsetwatch.history.spark.downloads import publish
+from offsetwatch.history.spark.jars import publish
 
 SAID: Final = "said.log"
 DUMP_S_MAX: Final = 300.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.errors import LabError
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.spark.downloads import (
+from offsetwatch.history.spark.jars import (
     cache_directory,
     copy_dependencies,
     pom_hash,

@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.errors import LabError
 from lab.java import tool
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.spark.downloads import cache_directory, publish
+from offsetwatch.history.spark.jars import cache_directory, publish
 
 DATABASE_SINK = "lab.DatabaseSink"
 REGISTRY_CONVERTER = "lab.RegistryConverter"

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from offsetwatch.history.spark.downloads import cache_directory, hold_lock
+from offsetwatch.history.spark.jars import cache_directory, hold_lock
 
 FETCH_S_MAX = 300.0  # 25 MB; a mirror that takes longer is down
 RUN_S_MAX = 300.0  # promtool on a busy machine

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.history.spark.downloads import cache_directory, publish
+from offsetwatch.history.spark.jars import cache_directory, publish
 from tools.debian import ToolError
 
 BUILD_S_MAX: Final = 2400.0  # kube-apiserver takes five minutes on two quiet cores

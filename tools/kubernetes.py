@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.history.spark.downloads import (
+from offsetwatch.history.spark.jars import (
     cache_directory,
     copy_dependencies,
     pom_hash,

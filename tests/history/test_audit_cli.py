@@ -11,7 +11,7 @@ import pytest
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import ConfigError
 from offsetwatch.history.audit.differences import AuditFinding, MirrorDifferenceKind, Span
-from offsetwatch.history.audit.slices import PartitionCoverage, Slice
+from offsetwatch.history.audit.scope import PartitionCoverage, Slice
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
 
 ORDERS = TopicPartition("orders", 0)

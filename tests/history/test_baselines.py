@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import document
 from offsetwatch.history.baselines import job as baselines
 from offsetwatch.history.baselines.model import DAY_S, WEEK_S, compute_lag_baseline, fit_baseline
+from offsetwatch.history.tables import pipeline_status
 from offsetwatch.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
 from offsetwatch.model.baselines import (
     HOUR_S,
@@ -185,13 +185,13 @@ def test_a_document_of_another_version_or_shape_is_refused() -> None:
 
 
 def test_nothing_published_is_nothing_and_half_of_it_is_damage(tmp_path: Path) -> None:
-    assert document.read_baselines(tmp_path) is None
-    document.publish(tmp_path, DOCUMENT)
-    assert document.read_baselines(tmp_path) == DOCUMENT
-    path = document.path_of(tmp_path)
+    assert pipeline_status.read_baselines(tmp_path) is None
+    pipeline_status.publish(tmp_path, DOCUMENT)
+    assert pipeline_status.read_baselines(tmp_path) == DOCUMENT
+    path = pipeline_status.find_baselines_path(tmp_path)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(HistoryError, match="damaged"):
-        document.read_baselines(tmp_path)
+        pipeline_status.read_baselines(tmp_path)
 
 
 # --- on Spark ------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_without_commits_there_is_nothing_to_learn_from_and_nothing_is_written(
 ) -> None:
     with pytest.raises(HistoryError, match="has not run there"):
         baselines.learn(tmp_path, master="local[2]", heap="700m")
-    assert not document.path_of(tmp_path).exists()
+    assert not pipeline_status.find_baselines_path(tmp_path).exists()
 
 
 def test_a_run_learns_once_a_day_and_only_where_there_is_enough(tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_a_run_learns_once_a_day_and_only_where_there_is_enough(tmp_path: Path) 
     base = commits(tmp_path, weeks=1)
     assert not baselines.is_due(base, MONDAY + 27 * day)
     assert baselines.is_due(base, MONDAY + 28 * day)
-    document.publish(base, msgspec.structs.replace(DOCUMENT, made_at=MONDAY + 28 * day))
+    pipeline_status.publish(base, msgspec.structs.replace(DOCUMENT, made_at=MONDAY + 28 * day))
     assert not baselines.is_due(base, MONDAY + 28.9 * day)
     assert baselines.is_due(base, MONDAY + 29.1 * day)
-    document.path_of(base).write_bytes(b"{")
+    pipeline_status.find_baselines_path(base).write_bytes(b"{")
     assert baselines.is_due(base, MONDAY + 28.5 * day)

@@ -44,11 +44,11 @@ RECORDS = [
 
 def run(spark: SparkSession, base: Path) -> int:
     """One run over everything in base/raw; how many records it read."""
-    from offsetwatch.history.pipeline import bronze
+    from offsetwatch.history.pipeline import stream
 
     raw = spark.readStream.schema(RAW_DDL).parquet(str(base / "raw"))
     query = (
-        raw.writeStream.foreachBatch(bronze.Sink(base, "east", ROLES, SystemClock(), lambda: None))
+        raw.writeStream.foreachBatch(stream.Sink(base, "east", ROLES, SystemClock(), lambda: None))
         .option("checkpointLocation", str(base / "_ckpt"))
         .trigger(availableNow=True)
         .start()
@@ -143,8 +143,8 @@ def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
 def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_not_at_all(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from offsetwatch.history.pipeline import bronze
     from offsetwatch.history.pipeline import commits as lake
+    from offsetwatch.history.pipeline import stream
 
     doubts: list[HistoryError] = []
     lake.create(tmp_path, BRONZE_RECORDS)
@@ -153,8 +153,8 @@ def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_no
         writer.write_batch(raw_batch(*RECORDS))
     raw = spark.read.schema(RAW_DDL).parquet(str(tmp_path / "raw"))
 
-    def sink() -> bronze.Sink:
-        return bronze.Sink(tmp_path, "east", ROLES, SystemClock(), vouch)
+    def sink() -> stream.Sink:
+        return stream.Sink(tmp_path, "east", ROLES, SystemClock(), vouch)
 
     def vouch() -> None:
         if doubts:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.failover_report import load as moves_read
+from offsetwatch.history.failover_report import inputs as moves_read
 from offsetwatch.history.failover_report.replay import (
     FailoverOutcome,
     FailoverUnknownReason,
@@ -18,7 +18,7 @@ from offsetwatch.history.failover_report.replay import (
 )
 from offsetwatch.history.failover_report.summary import Report, build_report, list_minutes
 from offsetwatch.history.pipeline import commits
-from offsetwatch.history.tables import flows
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter
 from offsetwatch.history.tables.schemas import GOLD_FLOWS
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicRouter
@@ -29,7 +29,7 @@ from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
 
 def told(base: Path, *, since: float = 0, until: float = 600, groups: str = "") -> Report:
     minutes = list_minutes(NOON + since, NOON + until)
-    flow = flows.find_flow(base, "west->east", None)
+    flow = reader.find_flow(base, "west->east", None)
     window = moves_read.ReportWindow(minutes[0], minutes[-1], frozenset(groups.split()))
     known = moves_read.load_inputs(base, flow, window)
     return build_report(known, minutes, *replay_samples(known, window.since, window.until))
@@ -273,7 +273,7 @@ def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
     past.write(tmp_path)
     with pytest.raises(HistoryError, match=r"--connect lab \| there"):
         told(tmp_path)
-    flow = flows.find_flow(tmp_path, "west->east", "lab")
+    flow = reader.find_flow(tmp_path, "west->east", "lab")
     window = moves_read.ReportWindow(NOON, NOON + 600)
     known = moves_read.load_inputs(tmp_path, flow, window)
     found, _ = replay_samples(known, window.since, window.until)
@@ -411,9 +411,9 @@ def test_figures_are_those_of_minutes_that_were(tmp_path: Path) -> None:
 def test_a_flow_that_nobody_knows_or_nobody_could_sample_is_refused(tmp_path: Path) -> None:
     usual().write(tmp_path)
     with pytest.raises(HistoryError, match=r"no flow is called a->b; .* found west->east"):
-        flows.find_flow(tmp_path, "a->b", None)
+        reader.find_flow(tmp_path, "a->b", None)
     with pytest.raises(HistoryError, match="no flow of other is called"):
-        flows.find_flow(tmp_path, "west->east", "other")
+        reader.find_flow(tmp_path, "west->east", "other")
     for lacks, said in (("downstream", "not known"), ("syncs_topic", "no offset syncs")):
         past = usual()
         past.flows = [{**FLOW, lacks: None}]
@@ -461,7 +461,7 @@ def test_tables_that_are_damaged_or_not_there_are_named(table: str, tmp_path: Pa
 
 def test_more_than_can_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usual().write(tmp_path)
-    monkeypatch.setattr("offsetwatch.history.failover_report.load.SAMPLES_MAX", 5)
+    monkeypatch.setattr("offsetwatch.history.failover_report.inputs.SAMPLES_MAX", 5)
     with pytest.raises(HistoryError, match="more than 5 samples"):
         told(tmp_path)
     monkeypatch.undo()
@@ -500,9 +500,9 @@ def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
         copies=(("orders", "orders-eu"), ("*", "{topic}")),
     )
     commits.create(tmp_path, GOLD_FLOWS)
-    batch = commits.build_batch(flows.build_rows([one, other]), GOLD_FLOWS)
+    batch = commits.build_batch(reader.build_rows([one, other]), GOLD_FLOWS)
     commits.append(commits.write_batches([batch], tmp_path, GOLD_FLOWS), tmp_path, GOLD_FLOWS)
-    assert flows.read_flows(tmp_path) == (other, one)
+    assert reader.read_flows(tmp_path) == (other, one)
 
 
 def renamed(past: Past, *routers: TopicRouter, copies: tuple[tuple[str, str], ...] = ()) -> Past:
@@ -546,7 +546,7 @@ def test_flows_of_tables_that_are_older_than_a_column_are_read(tmp_path: Path) -
     older = replace(GOLD_FLOWS, columns=columns)
     row = {name: value for name, value in FLOW.items() if name not in newer}
     write(tmp_path, older, row)
-    (flow,) = flows.read_flows(tmp_path)
+    (flow,) = reader.read_flows(tmp_path)
     assert (flow.source, flow.routers, flow.copies) == ("west", (), ())
 
 

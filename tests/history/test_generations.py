@@ -17,15 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import checkpoints
-from offsetwatch.history.tables.stream_generations import (
-    BronzeGap,
-    GapReason,
+from offsetwatch.history.pipeline import stream_plan
+from offsetwatch.history.pipeline.stream_plan import (
     StreamGeneration,
     StreamPlan,
     StreamSource,
     plan,
 )
+from offsetwatch.history.tables.reader import BronzeGap, GapReason
 
 T = "connect-offsets"
 SOURCE = StreamSource(
@@ -123,7 +122,7 @@ def test_a_log_that_lost_its_end_is_refused() -> None:
 
 
 def spark_wrote(base: Path, *, offsets: dict[int, object], commits: tuple[int, ...]) -> None:
-    folder = checkpoints.find_checkpoint_folder(base, "east/1", 0)
+    folder = stream_plan.find_checkpoint_folder(base, "east/1", 0)
     for name in ("offsets", "commits"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for number, vector in offsets.items():
@@ -135,34 +134,34 @@ def spark_wrote(base: Path, *, offsets: dict[int, object], commits: tuple[int, .
 
 
 def test_what_was_begun_is_found_with_how_far_spark_got(tmp_path: Path) -> None:
-    assert checkpoints.read_generation(tmp_path, "east/1") is None
-    checkpoints.write_generation(tmp_path, "east/1", plan(SOURCE, None, {}))
+    assert stream_plan.read_generation(tmp_path, "east/1") is None
+    stream_plan.write_generation(tmp_path, "east/1", plan(SOURCE, None, {}))
     begun = StreamGeneration(
         number=0, topics={T: "id"}, starts=SOURCE.starts, committed=None, planned={}
     )
-    assert checkpoints.read_generation(tmp_path, "east/1") == begun
+    assert stream_plan.read_generation(tmp_path, "east/1") == begun
     spark_wrote(tmp_path, offsets={0: {T: {"0": 4, "1": 6}}}, commits=())
     planned = {(T, 0): 4, (T, 1): 6}
-    assert checkpoints.read_generation(tmp_path, "east/1") == replace(
+    assert stream_plan.read_generation(tmp_path, "east/1") == replace(
         begun, committed={}, planned=planned
     )
     spark_wrote(tmp_path, offsets={9: {T: {"0": 7}}, 10: {T: {"0": 8}}}, commits=(0, 9))
-    found = checkpoints.read_generation(tmp_path, "east/1")
+    found = stream_plan.read_generation(tmp_path, "east/1")
     assert found == replace(begun, committed={(T, 0): 7}, planned={(T, 0): 8})
 
 
 def test_a_checkpoint_that_cannot_be_read_counts_as_gone(tmp_path: Path) -> None:
-    checkpoints.write_generation(tmp_path, "east/1", plan(SOURCE, None, {}))
+    stream_plan.write_generation(tmp_path, "east/1", plan(SOURCE, None, {}))
     for text in ("", "{", "[1]", '{"connect-offsets": 3}'):
         spark_wrote(tmp_path, offsets={0: text}, commits=(0,))
-        found = checkpoints.read_generation(tmp_path, "east/1")
+        found = stream_plan.read_generation(tmp_path, "east/1")
         assert found is not None
         assert found.committed is None
 
 
 def test_a_checkpoint_that_lost_the_record_of_what_it_reads_is_replaced(tmp_path: Path) -> None:
     spark_wrote(tmp_path, offsets={0: {T: {"0": 40, "1": 60}}}, commits=(0,))
-    made = plan(SOURCE, checkpoints.read_generation(tmp_path, "east/1"), STORED)
+    made = plan(SOURCE, stream_plan.read_generation(tmp_path, "east/1"), STORED)
     assert (made.number, made.starts, made.gaps) == (1, {(T, 0): 40, (T, 1): 60}, ())
 
 

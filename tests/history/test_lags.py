@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.history.baselines.sampled_flow_lag import SAMPLE_INTERVAL_S
+from offsetwatch.history.baselines.job import SAMPLE_INTERVAL_S
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     GOLD_FLOWS,
@@ -68,7 +68,7 @@ def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Ro
 @pytest.fixture
 def told(spark: Any, tmp_path: Path) -> Any:
     """(second, connector, lag) of every look."""
-    from offsetwatch.history.baselines.sampled_flow_lag import compute_lags
+    from offsetwatch.history.baselines.job import compute_lags
 
     def tell(
         *rows: Row, flows: Iterable[Row] = (FLOW,), looks: Iterable[Row] = ()

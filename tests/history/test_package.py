@@ -15,7 +15,7 @@ import pytest
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark import jars
-from offsetwatch.history.spark.package import EXECUTOR_REQUIREMENTS, package
+from offsetwatch.history.spark.jars import EXECUTOR_REQUIREMENTS, package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     tmp_path: Path, text: str | None, seen: bool
 ) -> None:
-    from offsetwatch.history.spark.shared_folder_check import build_folder_check
+    from offsetwatch.history.spark.run_lock import build_folder_check
 
     if text is not None:
         (tmp_path / "_run.lock").write_text(text)
@@ -123,7 +123,7 @@ def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
     ],
 )
 def test_only_one_process_needs_no_shared_folder(master: str, local: bool) -> None:
-    from offsetwatch.history.spark.shared_folder_check import is_local
+    from offsetwatch.history.spark.run_lock import is_local
 
     assert is_local(master) is local
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.history.pipeline.retry import PAUSE_S_MAX, PLANS_MAX, STEADY_S, StreamBackoff
+from offsetwatch.history.pipeline.stream import PAUSE_S_MAX, PLANS_MAX, STEADY_S, StreamBackoff
 
 
 def pauses(patience: StreamBackoff, tries: int, *, counts: bool) -> list[float]:

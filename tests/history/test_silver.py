@@ -71,7 +71,7 @@ def create(base: Path) -> Path:
 
 
 def refined(spark: SparkSession, base: Path, today: int = 0) -> Path:
-    from offsetwatch.history.pipeline.silver_job import refine
+    from offsetwatch.history.pipeline.silver import refine
 
     refine(spark, create(base), day_of(today))
     return base

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from offsetwatch.history.audit.slices import (
+from offsetwatch.history.audit.scope import (
     ANCHOR_SPACING,
     Anchors,
     AuditPartition,

@@ -49,7 +49,7 @@ def checked(stream: BronzeStream, what: str, logs: list[dict[str, object]], even
 def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     lab: Lab, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("offsetwatch.history.pipeline.retry.PAUSE_S_MAX", 0.5)
+    monkeypatch.setattr("offsetwatch.history.pipeline.stream.PAUSE_S_MAX", 0.5)
     monkeypatch.setattr("offsetwatch.clients.kafka.clients.REQUEST_TIMEOUT_S", 2.0)
     from offsetwatch.clients.kafka.clients import KafkaAdmin
     from offsetwatch.history.pipeline import commits

@@ -26,11 +26,11 @@ from deltalake import DeltaTable
 from lab.waiting import NotYet, until
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import HistoryError, NotFound
-from offsetwatch.history.pipeline import checkpoints
+from offsetwatch.history.pipeline import stream_plan
 from offsetwatch.history.spark.run_lock import hold_run_lock
 from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.reader import BronzeGap, GapReason
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
-from offsetwatch.history.tables.stream_generations import BronzeGap, GapReason
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from tests.history.rows import feed_of, mirror_key, offset_key, sync_key, sync_value
 
@@ -276,8 +276,8 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
 def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
     bed: Bed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from offsetwatch.history.pipeline import bronze, commits
-    from offsetwatch.history.pipeline.stream import BronzeStream
+    from offsetwatch.history.pipeline import commits
+    from offsetwatch.history.pipeline.stream import BronzeStream, Sink
     from offsetwatch.history.pipeline.stream_plan import plan_stream
 
     feed = feed_of(bed.bootstrap, bed.offsets.topic, bed.topic_ids()[bed.offsets])
@@ -290,15 +290,15 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
         written.set()
         assert stopped.wait(WAIT_S_MAX)
 
-    close = bronze.Sink.close
+    close = Sink.close
 
-    def told(sink: bronze.Sink) -> None:
+    def told(sink: Sink) -> None:
         close(sink)
         stopped.set()
 
     with monkeypatch.context() as patched:
         patched.setattr(BronzeStream, "_vouch", late)
-        patched.setattr(bronze.Sink, "close", told)
+        patched.setattr(Sink, "close", told)
         stream = BronzeStream(spark, bed.base, feed, plan_stream(bed.base, feed), SystemClock())
         stream.start("100 milliseconds")
         assert written.wait(WAIT_S_MAX)
@@ -390,7 +390,7 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
 def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("offsetwatch.history.pipeline.retry.PAUSE_S_MAX", 0.1)
+    monkeypatch.setattr("offsetwatch.history.pipeline.stream.PAUSE_S_MAX", 0.1)
     bed.commit((FILE, b'{"position":1}', 0))
 
     def gone() -> None:
@@ -421,7 +421,7 @@ def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
     bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
     jobs.run_available_now(bed.spec())
     bed.commit((FILE, b'{"position":100}', 0))
-    shutil.rmtree(checkpoints.find_checkpoint_folder(bed.base, "east", 0))
+    shutil.rmtree(stream_plan.find_checkpoint_folder(bed.base, "east", 0))
     report = jobs.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
     assert report.notices == (

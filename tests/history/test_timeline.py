@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError
-from offsetwatch.history.baselines.document import path_of, publish
 from offsetwatch.history.queries.asof import UnanswerableQuery
 from offsetwatch.history.queries.connector_events import ConnectorEventKind
 from offsetwatch.history.queries.timeline import Timeline, TimelineQuery, read_timeline
+from offsetwatch.history.tables.pipeline_status import find_baselines_path, publish
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
@@ -308,7 +308,7 @@ def test_what_was_learned_of_another_time_is_not_used_and_that_is_said(
     assert any("not of that time" in note for note in told(base, until=60).notes)
     publish(base, usual(connector="other"))
     assert "history is too short for its baseline" in told(base, until=60).notes
-    path_of(base).write_text("{")
+    find_baselines_path(base).write_text("{")
     assert any("damaged" in note for note in told(base, until=60).notes)
 
 

@@ -14,7 +14,7 @@ from offsetwatch.history.audit.differences import (
     group_differences,
     merge_findings,
 )
-from offsetwatch.history.audit.slices import Slice
+from offsetwatch.history.audit.scope import Slice
 from offsetwatch.model.topology import TopicPartition
 
 OF = Slice(TopicPartition("orders", 0), "west.orders", 0, 100, 0, 100, judged=(0, 100))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.processes import finished
-from offsetwatch.history.spark.downloads import cache_directory, publish
+from offsetwatch.history.spark.jars import cache_directory, publish
 from tests.conftest import ROOT
 
 SUITE: Final = "bookworm"  # its Python is 3.11, the oldest that will do; its JRE is Java 17

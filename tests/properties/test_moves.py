@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offsetwatch.history.failover_report import load as moves_read
+from offsetwatch.history.failover_report import inputs as moves_read
 from offsetwatch.history.failover_report.inputs import (
     FailoverInputs,
     LoggedCheckpoint,
@@ -17,7 +17,7 @@ from offsetwatch.history.failover_report.inputs import (
     Series,
 )
 from offsetwatch.history.failover_report.replay import replay_samples
-from offsetwatch.history.tables import flows
+from offsetwatch.history.tables import reader
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
@@ -116,7 +116,7 @@ def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(ste
                 past.sync(begin + number, *pair)
             past.asked(0, upstream, own=own, here=(0, 200), there=(0, 200))
             base = past.write(Path(folder) / name)
-            flow = flows.find_flow(base, "west->east", None)
+            flow = reader.find_flow(base, "west->east", None)
             known = moves_read.load_inputs(base, flow, moves_read.ReportWindow(NOON, NOON + 60))
             moments, _ = replay_samples(known, NOON, NOON + 60)
             ((moment,),) = (series.values for series in moments.values())

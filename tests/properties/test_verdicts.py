@@ -15,8 +15,8 @@ from offsetwatch.history.audit.differences import (
     classify_records,
     group_differences,
 )
+from offsetwatch.history.audit.scope import Slice
 from offsetwatch.history.audit.sequence_alignment import align_sequences, find_gaps
-from offsetwatch.history.audit.slices import Slice
 from offsetwatch.model.topology import TopicPartition
 
 DOWN_BEGINS = 7000

@@ -22,9 +22,9 @@ from lab import Lab
 from lab.clients import settings
 from lab.product import Product
 from lab.waiting import NotYet, until
-from offsetwatch.history.failover_report import load as moves_read
+from offsetwatch.history.failover_report import inputs as moves_read
 from offsetwatch.history.failover_report.replay import FailoverOutcome, replay_samples
-from offsetwatch.history.tables import flows
+from offsetwatch.history.tables import reader
 from tests.real.seen import WAIT_S_MAX
 from tests.real.test_failover import log, moved, same_count, settled_landing, write
 
@@ -53,7 +53,7 @@ def consume(lab: Lab, end: int) -> None:
 
 
 def reported(base: Path, since: float, until_at: float) -> dict[float, FailoverOutcome]:
-    flow = flows.find_flow(base, "west->east", "lab")
+    flow = reader.find_flow(base, "west->east", "lab")
     window = moves_read.ReportWindow(since, until_at, frozenset({GROUP}))
     moments, _ = replay_samples(moves_read.load_inputs(base, flow, window), since, until_at)
     series = moments[GROUP, TOPIC, 0]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import document as published
+from offsetwatch.history.tables import pipeline_status as published
 from tests.upgrade import opened, usual
 
 ALL = opened.milestones("baselines")
@@ -27,7 +27,7 @@ def test_what_was_usual_is_read_as_it_was_meant(milestone):
 
 
 def test_an_older_document_is_taken_up_where_it_was_published(milestone, tmp_path):
-    path = published.path_of(tmp_path)
+    path = published.find_baselines_path(tmp_path)
     path.parent.mkdir()
     path.write_bytes(document(milestone))
     found = published.read_baselines(tmp_path)
@@ -38,7 +38,7 @@ def test_an_older_document_is_taken_up_where_it_was_published(milestone, tmp_pat
 def test_a_document_of_a_newer_version_is_refused_with_both_versions_and_left(tmp_path):
     newer = json.loads(document(ALL[-1]))
     newer["version"] += 1
-    path = published.path_of(tmp_path)
+    path = published.find_baselines_path(tmp_path)
     path.parent.mkdir()
     path.write_text(json.dumps(newer))
     before = path.read_bytes()

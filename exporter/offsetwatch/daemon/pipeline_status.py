@@ -12,7 +12,6 @@ from pathlib import Path
 import structlog
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import document
 from offsetwatch.history.tables import pipeline_status
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import BaselinesRead, Observation, PipelineStatusRead
@@ -95,9 +94,9 @@ class BaselinesFile(_WatchedFile):
 
     def __init__(self, base: Path, put: PutBatch) -> None:
         super().__init__(
-            document.path_of(base),
+            pipeline_status.find_baselines_path(base),
             put,
-            lambda: BaselinesRead(document.read_baselines(base)),
+            lambda: BaselinesRead(pipeline_status.read_baselines(base)),
             BaselinesRead(None, damaged=True),
             "history_baselines_unreadable",
         )

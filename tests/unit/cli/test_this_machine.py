@@ -15,7 +15,7 @@ import offsetwatch.cli
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
 from offsetwatch.errors import ConfigError, HistoryError
-from offsetwatch.history.spark.downloads import cache_directory
+from offsetwatch.history.spark.jars import cache_directory
 
 NAMES = ["jörg", "注文", "\N{GRINNING FACE}"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineStatusFile
-from offsetwatch.history.baselines import document as published
+from offsetwatch.history.tables import pipeline_status as published
 from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter, path_of
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.baselines import Baselines
@@ -114,10 +114,10 @@ def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
     published.publish(tmp_path, document)
     file.look()
     file.look()
-    published.path_of(tmp_path).write_bytes(b"{")
+    published.find_baselines_path(tmp_path).write_bytes(b"{")
     file.look()
     file.look()
-    published.path_of(tmp_path).unlink()
+    published.find_baselines_path(tmp_path).unlink()
     file.look()
     told = [seen for batch in taken for seen in batch]
     assert told == [

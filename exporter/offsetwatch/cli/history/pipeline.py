@@ -156,9 +156,9 @@ def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
 def write_package(folder: Path, *, output_format: OutputFormat) -> None:
     """Write what spark-submit needs, and print the command that uses it."""
     try:
-        from offsetwatch.history.spark import package as packaging  # noqa: PLC0415 - see `run`
+        from offsetwatch.history.spark import jars  # noqa: PLC0415 - see `run`
 
-        made = packaging.package(folder)
+        made = jars.package(folder)
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     if output_format is not OutputFormat.TABLE:

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from offsetwatch.history.audit.scope import Slice
 from offsetwatch.history.audit.sequence_alignment import align_sequences, find_gaps
-from offsetwatch.history.audit.slices import Slice
 
 
 class MirrorDifferenceKind(StrEnum):
@@ -134,7 +134,7 @@ Explainer = Callable[[MirrorDifference], tuple[str, bool]]
 
 
 def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResult:
-    """Align every window. Leave out records outside the judged range (slices.Slice)."""
+    """Align every window. Leave out records outside the judged range (scope.Slice)."""
     found: list[UnmatchedRecords] = []
     known: dict[int, HashedRecord] = {}
     unjudged = 0

@@ -35,19 +35,18 @@ from offsetwatch.history.audit.explanations import (
     PlannedReposition,
     Transforms,
 )
-from offsetwatch.history.audit.key_lookups import Lookups
-from offsetwatch.history.audit.scope import AuditScope
+from offsetwatch.history.audit.scope import AuditScope, PartitionCoverage, Slice
 from offsetwatch.history.audit.sequence_alignment import (
     AlignmentGap,
     MatchingRun,
     align_sequences,
     find_gaps,
 )
-from offsetwatch.history.audit.slices import PartitionCoverage, Slice
 from offsetwatch.history.audit.spark_reader import (
     DOWNSTREAM,
     UPSTREAM,
     AuditReadRange,
+    Lookups,
     SparkReadOptions,
     read_blocks,
     read_records,

@@ -12,17 +12,17 @@ from typing import Final, TypeVar
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import model, sampled_flow_lag
-from offsetwatch.history.baselines.document import publish, read_baselines
-from offsetwatch.history.queries.gaps import find_last_read_time
+from offsetwatch.history.baselines import model
+from offsetwatch.history.queries.timeline import find_last_read_time
 from offsetwatch.history.spark.session import spark_session, translate_spark_errors
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.commit_changes import RESET
+from offsetwatch.history.tables.pipeline_status import publish, read_baselines
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     CONNECT_OFFSETS,
@@ -155,7 +155,7 @@ def compute_lag_baselines(
     # A week more: what is before it is known at the first look.
     since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))
     found = (
-        sampled_flow_lag.compute_lags(
+        compute_lags(
             flows,
             commits.where(sf.col("at") >= since),
             log_ends.where(sf.col("at") >= since),
@@ -195,3 +195,77 @@ def _decode_documents(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, .
     """Return the decoded documents, in order of Connect cluster and connector."""
     found = (msgspec.json.decode(bytes(row), type=kind) for row in rows if row is not None)
     return tuple(sorted(found, key=lambda at: (at.connect_cluster, at.connector)))
+
+
+# One look in so many seconds is enough to learn from: what lies between is much the same.
+SAMPLE_INTERVAL_S: Final = 300
+
+_FLOW: Final = SOURCE_COLUMN_NAMES[:2]
+_PARTITION_COLUMNS: Final = (*_FLOW, "topic", "partition")
+
+
+def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
+    """Return (connect_cluster, connector, at, lag): the lag of all partitions of a flow together.
+
+    `at` is in Unix seconds, `lag` in records.
+
+    flows, commits, log_ends    gold/flows, silver/commits and bronze/log_ends, all of the time in
+                                question
+    """
+    known = sf.broadcast(flows.where(sf.col("upstream").isNotNull()))
+    looks = _select_samples(log_ends, known)
+    positions = _extract_positions(commits, known)
+    so_far = (
+        Window.partitionBy(*_PARTITION_COLUMNS)
+        .orderBy("moment", "look")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    newest = {"commit": sf.last("commit", ignorenulls=True).over(so_far)}
+    at_each_look = (
+        positions.unionByName(looks, allowMissingColumns=True)
+        .withColumns(newest)
+        .where("look")
+        .withColumn("last", sf.col("commit.pos"))
+        .where("last IS NOT NULL")
+    )
+    behind = sf.greatest(sf.lit(0), sf.col("log_end") - sf.col("last") - 1)
+    return (
+        at_each_look.groupBy(*_FLOW, "moment")
+        .agg(sf.sum(behind).alias("lag"))
+        .select(*_FLOW, (sf.unix_micros("moment") / 1_000_000).alias("at"), "lag")
+    )
+
+
+def _select_samples(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
+    """Return the first sample in each SAMPLE_INTERVAL_S, of the logs that a flow reads."""
+    slot = sf.floor(sf.unix_seconds("at") / SAMPLE_INTERVAL_S)
+    first = Window.partitionBy("kafka", slot)
+    sampled = (
+        log_ends.withColumn("first", sf.min("at").over(first))
+        .where(sf.col("at") == sf.col("first"))
+        .select(sf.col("kafka").alias("upstream"), "topic", "partition", "at", "log_end")
+    )
+    return sampled.join(flows, on="upstream").select(
+        *_PARTITION_COLUMNS, sf.col("at").alias("moment"), sf.lit(True).alias("look"), "log_end"
+    )
+
+
+def _extract_positions(commits: DataFrame, flows: DataFrame) -> DataFrame:
+    """Return positions from MM2's own commits; a tombstone ends one."""
+    partition = sf.col("source_partition")
+    told = {
+        "source": sf.get_json_object(partition, "$.cluster"),
+        "topic": sf.get_json_object(partition, "$.topic"),
+        "partition": sf.get_json_object(partition, "$.partition").cast("int"),
+    }
+    return (
+        commits.where("dialect = 'mirror_source'")
+        .withColumns(told)
+        .join(flows.select(*_FLOW, "source"), on=[*_FLOW, "source"])
+        .select(
+            *_PARTITION_COLUMNS,
+            sf.col("at").alias("moment"),
+            sf.lit(False).alias("look"),
+            sf.struct("pos", "at").alias("commit"),
+        )
+    )

@@ -7,15 +7,47 @@ in records, of the run in samples.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
-from offsetwatch.model.topology import MirrorFlow, TopicPartition
+import msgspec
+import pyarrow as pa
+
+from offsetwatch.errors import HistoryError
+from offsetwatch.history.tables import pipeline_status, reader
+from offsetwatch.history.tables.log_queries import (
+    convert_to_datetime,
+    quote_text,
+    quote_time,
+    quote_value,
+)
+from offsetwatch.history.tables.reader import read_flows
+from offsetwatch.history.tables.schemas import (
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_LOG_ENDS,
+    BRONZE_RECORDS,
+    CHECKPOINTS,
+    CONFIGS,
+    CONNECT_OFFSETS,
+    OFFSET_SYNCS,
+    STATUS,
+    Table,
+)
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.state.mirror.mm2_names import (
+    find_remote_topic,
+    format_routers,
+    locate_checkpoints,
+    resolve_checkpoint_topic,
+)
 
 # A sample counts for so long. One comes every minute; as with a series of Prometheus, what was said
 # five minutes ago is no longer shown.
 STALE_S: Final = 300.0
+RATE_WINDOW_S: Final = 600.0  # over how long a group's pace is measured
 
 T = TypeVar("T")
 ReportGroupPartition = tuple[str, str, int]  # group, topic upstream, partition
@@ -129,3 +161,440 @@ class FailoverInputs:
     restarts: Sequence[float] = ()
     not_ours: frozenset[TopicPartition] = frozenset()
     read_until: float = float("inf")
+
+
+_SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
+_COMMIT: Final = (
+    "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
+)
+BATCH_START_S_MAX: Final = (
+    30.0  # more than passes on a busy machine until a batch that is planned begins
+)
+_CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportWindow:
+    """Start and end in Unix seconds, both included. `groups`: only these; empty for all of them."""
+
+    since: float
+    until: float
+    groups: frozenset[str] = frozenset()
+
+
+def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[LoggedSync]:
+    """Yield syncs in the order of the log; before the window, the corners of their lines."""
+    query = f"""
+        WITH {_build_log_query(topic, OFFSET_SYNCS, _SYNC)}, placed AS (
+            SELECT *, sync_upstream - sync_downstream AS line,
+                   lag(sync_upstream - sync_downstream) OVER own AS line_before,
+                   lead(sync_upstream - sync_downstream) OVER own AS line_after,
+                   lag(sync_upstream) OVER own AS before, lead(sync_upstream) OVER own AS after,
+                   lag(holes) OVER own AS holes_before
+            FROM logged WHERE error IS NULL
+            WINDOW own AS (PARTITION BY topic_id, sync_topic, sync_partition ORDER BY koffset)
+        )
+        SELECT settled, kts, topic_id, sync_topic, sync_partition, sync_upstream, sync_downstream,
+               coalesce(holes = holes_before, FALSE) AS joined
+        FROM placed
+        WHERE {_build_until_condition(window)} AND (
+            settled >= {quote_time(window.since - STALE_S)} OR before IS NULL OR after IS NULL
+            OR line <> line_before OR line <> line_after
+            OR before >= sync_upstream OR after <= sync_upstream)
+        ORDER BY generation, topic_id, koffset
+        """  # noqa: S608 - quoted
+    last = None
+    for item, stamp, topic_id, name, partition, upstream, downstream, joined in _order_by_time(
+        query_rows(base, BRONZE_RECORDS, query)
+    ):
+        where = TopicPartition(name, partition)
+        yield LoggedSync(item, stamp, where, upstream, downstream, joined, anew=topic_id != last)
+        last = topic_id
+
+
+def read_checkpoints(
+    base: Path, topic: KafkaTopic, window: ReportWindow
+) -> Iterator[LoggedCheckpoint]:
+    """Yield checkpoints in the order of the log; before the window, the newest of each key."""
+    query = f"""
+        WITH {_build_log_query(topic, CHECKPOINTS, "key, observation")}, placed AS (
+            SELECT *, lead(settled) OVER own AS until, lead(holes) OVER own AS holes_after
+            FROM logged WHERE error IS NULL AND observation IS NOT NULL
+            WINDOW own AS (PARTITION BY topic_id, key ORDER BY koffset)
+        )
+        SELECT settled, kts, topic_id, observation, date_part('epoch', until) AS until,
+               coalesce(holes = holes_after, TRUE) AS whole
+        FROM placed
+        WHERE {_build_until_condition(window)}
+          AND (until IS NULL OR until >= {quote_time(window.since - STALE_S)})
+        ORDER BY generation, topic_id, koffset
+        """  # noqa: S608 - quoted
+    last = None
+    for item, stamp, topic_id, told, until, whole in _order_by_time(
+        query_rows(base, BRONZE_RECORDS, query)
+    ):
+        said = msgspec.json.decode(told)
+        yield LoggedCheckpoint(
+            at=item,
+            stamp=stamp,
+            group=said["group"],
+            where=TopicPartition(said["topic"], said["partition"]),
+            downstream=said["downstream_offset"],
+            until=until,
+            whole=whole,
+            anew=topic_id != last,
+        )
+        last = topic_id
+
+
+def read_commits(
+    base: Path, flow: MirrorFlow, home: KafkaTopic, window: ReportWindow
+) -> Iterator[LoggedCommit]:
+    """Yield commits of the flow's MirrorSourceConnector, in order of time.
+
+    Of those before the window, the newest of each partition.
+    """
+    mine = (
+        f"connector = {quote_text(flow.connector)} AND mirror_cluster = {quote_text(flow.source)} "
+        f"AND connect_cluster = {quote_text(flow.connect_cluster)} AND canonical"
+    )
+    query = f"""
+        WITH {_build_log_query(home, CONNECT_OFFSETS, _COMMIT)}, placed AS (
+            SELECT *, lead(settled) OVER own AS until FROM logged WHERE error IS NULL AND {mine}
+            WINDOW own AS (PARTITION BY topic_id, mirror_topic, mirror_partition ORDER BY koffset)
+        )
+        SELECT settled, kts, mirror_topic, mirror_partition, pos
+        FROM placed
+        WHERE {_build_until_condition(window)}
+          AND (until IS NULL OR until >= {quote_time(window.since - STALE_S)})
+        ORDER BY generation, topic_id, kpartition, koffset
+        """  # noqa: S608 - quoted
+    found = [
+        LoggedCommit(item, stamp, TopicPartition(topic, partition), position)
+        for item, stamp, topic, partition, position in iterate_tuples(
+            query_rows(base, BRONZE_RECORDS, query)
+        )
+    ]
+    # A source partition keeps to one Kafka partition: there its commits are in order, and stay so.
+    yield from sorted(found, key=lambda commit: commit.at)
+
+
+def _build_log_query(topic: KafkaTopic, kind: str, columns: str) -> str:
+    """Build SQL for these columns of a topic's rows, with three more.
+
+    generation    when the first record of the topic under this id was read
+    settled       since when it was in its log: not later than it was read, nor than any behind it
+    holes         how often offsets are missing up to it, from the first that was ever read
+    """
+    return f"""
+        numbered AS (
+            SELECT topic_id, kpartition, koffset, kts, ingest_ts, error, {columns},
+                   koffset - lag(koffset) OVER log AS step
+            FROM records WHERE kind = '{kind}' AND {_build_topic_condition(topic)}
+            WINDOW log AS (PARTITION BY topic_id, kpartition ORDER BY koffset)
+        ), logged AS (
+            SELECT *, min(ingest_ts) OVER (PARTITION BY topic_id) AS generation,
+                   sum(CASE WHEN step = 1 THEN 0 ELSE 1 END)
+                       OVER (PARTITION BY topic_id, kpartition ORDER BY koffset) AS holes,
+                   min(least(kts, ingest_ts)) OVER (
+                       PARTITION BY topic_id, kpartition ORDER BY koffset DESC
+                       ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS settled
+            FROM numbered
+        )
+        """  # noqa: S608 - quoted
+
+
+def _build_until_condition(window: ReportWindow) -> str:
+    return f"settled <= {quote_time(window.until)}"
+
+
+def _order_by_time(rows: pa.Table) -> list[tuple[Any, ...]]:
+    """Return the rows with times that never decrease, also where a topic was created again.
+
+    Records of the old topic were in it before any in the new one.
+    """
+    found: list[tuple[Any, ...]] = []
+    least = float("inf")
+    for item, *rest in reversed(list(iterate_tuples(rows))):
+        least = min(least, item)
+        found.append((least, *rest))
+    return found[::-1]
+
+
+def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> list[float]:
+    """Return when a checkpoint task of this Connect cluster may have been restarted.
+
+    That is when the status topic was first read, and at each status record of such a task since.
+    Empty where that topic is not recorded.
+    """
+    name = f"connect_cluster = {quote_text(connect_cluster)} AND error IS NULL"
+    configured = f"""
+        SELECT DISTINCT observation FROM records WHERE kind = '{CONFIGS}' AND {name}
+              AND strpos(observation, {quote_text(_CHECKPOINT_CLASS)}) > 0
+        """  # noqa: S608 - quoted
+    told = f"""
+        SELECT least(kts, ingest_ts) AS at, min(ingest_ts) OVER () AS heard, observation
+        FROM records WHERE kind = '{STATUS}' AND {name}
+        ORDER BY at
+        """  # noqa: S608 - quoted
+    nouns = (
+        msgspec.json.decode(said)
+        for (said,) in iterate_tuples(query_rows(base, BRONZE_RECORDS, configured))
+    )
+    names = {noun["connector"] for noun in nouns if noun["kind"] == "connector_config"}
+    found: list[float] = []
+    for item, heard, said in iterate_tuples(query_rows(base, BRONZE_RECORDS, told)):
+        noun = msgspec.json.decode(said)
+        if not found:
+            found.append(heard)
+        # Where nobody says which connectors these are, it may have been any.
+        if noun["kind"] == "task_status" and (not names or noun["connector"] in names):
+            found.append(item)
+    return sorted(moment for moment in found if found[0] <= moment <= window.until)
+
+
+def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
+    """Return the time until which all records of these Kafka clusters' topics have been read.
+
+    A batch covers what was there when it was planned, a moment before its rows are stamped. So for
+    an idle cluster nothing is certain until a record comes; that proves everything before it.
+    """
+    query = """
+        SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka
+        """
+    found: dict[str, float] = dict(iterate_tuples(query_rows(base, BRONZE_RECORDS, query)))
+    return min(found.get(kafka, float("-inf")) for kafka in kafkas) - BATCH_START_S_MAX
+
+
+def _build_topic_condition(topic: KafkaTopic) -> str:
+    return f"kafka = {quote_text(topic.kafka)} AND topic = {quote_text(topic.topic)}"
+
+
+def query_rows(base: Path, table: Table, query: str) -> pa.Table:
+    """Return the result of a query on a table, which it calls `records`. Raises HistoryError."""
+    return reader.run_query(base, query, records=table)
+
+
+def iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table, with times in Unix seconds."""
+    columns = []
+    for column in rows.columns:
+        if pa.types.is_timestamp(column.type):
+            micros = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+            columns.append([None if micro is None else micro / 1e6 for micro in micros])
+        else:
+            columns.append(column.to_pylist())
+    return zip(*columns, strict=True)
+
+
+__all__ = ["ReportWindow", "load_inputs"]
+
+LOOK_BACK_S: Final = 86_400.0
+# Of one kind and one cluster: a thousand partitions over five days, and half a gigabyte.
+SAMPLES_MAX: Final = 8_000_000
+
+
+def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverInputs:
+    """Return the inputs of a report on a flow.
+
+    Raises HistoryError where the tables are missing, damaged, or hold nothing of the flow.
+    """
+    if flow.upstream is None or flow.downstream is None:
+        raise HistoryError(
+            f"{flow.source}->{flow.target}: which configured Kafka clusters it reads from and "
+            "writes to is not known, so nothing of it was sampled"
+        )
+    if flow.offset_syncs is None:
+        raise HistoryError(
+            f"{flow.source}->{flow.target}: it emits no offset syncs, or on a Kafka cluster that "
+            "is not configured: the position after a failover is unknown"
+        )
+    read_until, records = _records(base, flow, window)
+    samples = _Samples(base, window)
+    upstream = samples.ends(flow.upstream)
+    downstream = samples.ends(flow.downstream)
+    if not upstream:
+        raise HistoryError(
+            f"no sample of {flow.upstream}'s log ends is of that time: `history run` takes one "
+            "each time, or each minute while it goes on"
+        )
+    found = replace(records, read_until=read_until)
+    copied = {sync.where.topic for sync in found.syncs} | {
+        commit.where.topic for commit in found.commits
+    }
+    found.checkpoints = list(_rename_checkpoints(flow, found.checkpoints, copied))
+    remote = _name_copies(
+        flow,
+        {
+            *(partition.topic for partition in downstream),
+            *(said.where.topic for said in found.checkpoints),
+        },
+        copied,
+    )
+    if flow.routers and copied and not remote:
+        raise HistoryError(
+            f"{flow.source}->{flow.target}: a transform ({format_routers(flow)}) writes its copies "
+            "to topics with unknown names: the position after a failover is unknown. Name them: "
+            "flows[].copies"
+        )
+    source = {name: topic for topic, name in remote.items()}
+    found.remote = remote
+    found.here = {
+        partition: ends for partition, ends in upstream.items() if partition.topic in remote
+    }
+    found.there = {
+        TopicPartition(source[partition.topic], partition.partition): ends
+        for partition, ends in downstream.items()
+        if partition.topic in source
+    }
+    found.positions = samples.positions(flow.upstream, {topic: topic for topic in remote})
+    found.own = samples.positions(flow.downstream, source)
+    found.not_ours = _find_shared_partitions(base, flow)
+    return found
+
+
+def _rename_checkpoints(
+    flow: MirrorFlow, checkpoints: Iterable[LoggedCheckpoint], copied: Collection[str]
+) -> Iterator[LoggedCheckpoint]:
+    """Yield checkpoints by the topics that hold the copies; leave out those of unknown topics."""
+    for said in checkpoints:
+        found = resolve_checkpoint_topic(flow, said.where.topic, copied)
+        if found is not None:
+            yield replace(said, where=TopicPartition(found[1], said.where.partition))
+
+
+def _name_copies(
+    flow: MirrorFlow, names: Collection[str], copied: Collection[str]
+) -> dict[str, str]:
+    """Return upstream topic -> name of its copy on the target, of topics that the flow copies.
+
+    Two that share a topic there are left out.
+    """
+    found = {topic: find_remote_topic(flow, topic, names) for topic in copied}
+    times = Counter(found.values())
+    return {
+        topic: name
+        for topic, name in found.items()
+        if name is not None and name in names and times[name] == 1
+    }
+
+
+def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
+    """Return partitions that another flow copies too, with its syncs in the same topic.
+
+    A sync does not name its flow.
+    """
+    others = {
+        (mirror_flow.connect_cluster, mirror_flow.connector)
+        for mirror_flow in read_flows(base)
+        if mirror_flow.offset_syncs == flow.offset_syncs
+    } - {(flow.connect_cluster, flow.connector)}
+    if not others:
+        return frozenset()
+    return frozenset(
+        TopicPartition(row.topic, row.partition)
+        for row in reader.read_flow_progress(base)
+        if (row.connect_cluster, row.connector) in others
+    )
+
+
+class _Samples:
+    """Samples of the tables, from before the window on."""
+
+    def __init__(self, base: Path, window: ReportWindow) -> None:
+        self._base = base
+        self._window = window
+
+    def ends(self, kafka: str) -> dict[TopicPartition, Series[SampledLogBounds]]:
+        query = f"""
+            SELECT at, topic, partition, log_start, log_end FROM records
+            WHERE kafka = {quote_text(kafka)} AND {self._between(LOOK_BACK_S)}
+            ORDER BY at LIMIT {SAMPLES_MAX + 1}
+            """  # noqa: S608 - quoted
+        found: dict[TopicPartition, Series[SampledLogBounds]] = {}
+        for item, topic, partition, start, end in self._rows(BRONZE_LOG_ENDS, query):
+            series = found.setdefault(TopicPartition(topic, partition), Series())
+            series.add(item, SampledLogBounds(start, end))
+        return found
+
+    def positions(
+        self, kafka: str, topics: dict[str, str]
+    ) -> dict[ReportGroupPartition, Series[int]]:
+        """Return committed offsets by group and upstream partition.
+
+        topics    names on this Kafka cluster -> upstream names
+        """
+        named = ", ".join(quote_text(group) for group in sorted(self._window.groups))
+        of_groups = f"AND group_id IN ({named})" if named else ""
+        query = f"""
+            SELECT at, group_id, topic, partition, committed FROM records
+            WHERE kafka = {quote_text(kafka)}
+              AND {self._between(RATE_WINDOW_S + STALE_S)} {of_groups}
+            ORDER BY at LIMIT {SAMPLES_MAX + 1}
+            """  # noqa: S608 - quoted
+        found: dict[ReportGroupPartition, Series[int]] = {}
+        for item, group, topic, partition, offset in self._rows(BRONZE_GROUP_OFFSETS, query):
+            if topic in topics:
+                found.setdefault((group, topics[topic], partition), Series()).add(item, offset)
+        return found
+
+    def _between(self, before_s: float) -> str:
+        since = convert_to_datetime(self._window.since - before_s)
+        until = convert_to_datetime(self._window.until)
+        return (
+            f"day >= {quote_value(since.date())} AND day <= {quote_value(until.date())} "
+            f"AND at >= {quote_value(since)} AND at <= {quote_value(until)}"
+        )
+
+    def _rows(self, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
+        rows = query_rows(self._base, table, query)
+        if rows.num_rows > SAMPLES_MAX:
+            raise HistoryError(
+                f"more than {SAMPLES_MAX} samples of {table.path} are of that time: ask for a "
+                "shorter one, or name groups"
+            )
+        return iterate_tuples(rows)
+
+
+def _records(base: Path, flow: MirrorFlow, window: ReportWindow) -> tuple[float, FailoverInputs]:
+    """Return the time until which all records are known, and the records."""
+    syncs, checkpoints = flow.offset_syncs, locate_checkpoints(flow)
+    assert syncs is not None
+    assert checkpoints is not None
+    home = _find_offsets_topic(base, flow)
+    kafkas = {syncs.kafka, checkpoints.kafka, *(set() if home is None else {home.kafka})}
+    found = FailoverInputs(
+        flow=flow,
+        remote={},
+        syncs=list(read_syncs(base, syncs, window)),
+        checkpoints=list(read_checkpoints(base, checkpoints, window)),
+        commits=[] if home is None else list(read_commits(base, flow, home, window)),
+        restarts=read_restarts(base, flow.connect_cluster, window),
+    )
+    _refuse_backlog(base, kafkas)
+    return compute_complete_until(base, kafkas), found
+
+
+def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
+    """Raise HistoryError while the pipeline has a backlog on one of these Kafka clusters.
+
+    During catch-up, the time of the last batch does not show how far it has read.
+    """
+    status = pipeline_status.read_status(base)
+    for feed in () if status is None else status.feeds:
+        if feed.kafka in kafkas and feed.behind:
+            raise HistoryError(
+                f"the pipeline is {feed.behind} records behind on {feed.kafka}: let it catch up "
+                "first (history run), or what it has not read yet would be missing from the report"
+            )
+
+
+def _find_offsets_topic(base: Path, flow: MirrorFlow) -> KafkaTopic | None:
+    """Return the connector's offsets topic: its own, or its Connect cluster's; None if unknown."""
+    topics = {
+        topic.connector: topic.at
+        for topic in reader.read_topics(base)
+        if topic.connect_cluster == flow.connect_cluster
+    }
+    home = topics.get(flow.connector, topics.get(None))
+    return home if home is not None and home.topic else None

@@ -3,7 +3,7 @@
 It applies the daemon's own arithmetic (state/failover/cost.py, state/mirror/offset_translation.py,
 state/mirror/lag.py) to what was known at each sample of a group's position. Everything is taken as
 of that sample, never as of the minute it is displayed for: a position a minute old would otherwise
-be compared with a newer checkpoint. load.py reads the inputs, summary.py makes minutes of the
+be compared with a newer checkpoint. inputs.py reads the inputs, summary.py makes minutes of the
 results.
 
 A number is left out for the daemon's reasons (state/failover/groups.py), and where
@@ -23,6 +23,7 @@ from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
 from offsetwatch.history.failover_report.inputs import (
+    RATE_WINDOW_S,
     STALE_S,
     FailoverInputs,
     LoggedCheckpoint,
@@ -38,8 +39,7 @@ from offsetwatch.state.failover.cost import FailoverCost, GroupPosition, compute
 from offsetwatch.state.mirror.lag import compute_replication_lag
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
-RATE_WINDOW_S: Final = 600.0  # over how long a group's pace is measured,
-RATE_WINDOW_S_MIN: Final = 60.0  # and at least
+RATE_WINDOW_S_MIN: Final = 60.0  # a pace is measured over RATE_WINDOW_S, and over this at least
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Bronze rows from Kafka records, as Arrow batches. The pipeline's only Python over data; no Spark.
 
-It runs on Spark executors, inside bronze.py's mapInArrow. It adds nothing to the results of
+It runs on Spark executors, inside stream.py's mapInArrow. It adds nothing to the results of
 offsetwatch.decode, and a row NEVER raises: one hostile record would stop the stream for ever. Each
 distinct key of a batch is decoded once, because keys are few and values are many.
 """

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import commits, silver_job
+from offsetwatch.history.pipeline import commits, silver
 from offsetwatch.history.spark.run_lock import hold_run_lock
 from offsetwatch.history.spark.session import spark_session, translate_spark_errors
 from offsetwatch.history.tables import reader
@@ -56,11 +56,11 @@ def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = No
     with hold_run_lock(base, now):
         before = {table.path: _count_files(table.at(base)) for table in present}
         crowded = any(commits.find_fragmented_partitions(base, table, today) for table in present)
-        unfinished = set(SILVER) <= set(present) and not silver_job.is_finished(base)
+        unfinished = set(SILVER) <= set(present) and not silver.is_finished(base)
         if unfinished or crowded:
             with spark_session(master=master, heap=heap, short=True) as spark:
                 if unfinished:
-                    silver_job.finish(spark, base, today)
+                    silver.finish(spark, base, today)
                 for table in present:  # asked again: what was finished has added files
                     for crowd in commits.find_fragmented_partitions(base, table, today):
                         _sort_partition(spark, base, table, crowd)

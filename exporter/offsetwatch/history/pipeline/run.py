@@ -1,6 +1,6 @@
 """Pipeline runs: Kafka -> bronze -> silver -> gold, once or continuously.
 
-The contents of the tables are in tables/schemas.py, the computations in bronze.py, silver.py and
+The contents of the tables are in tables/schemas.py, the computations in stream.py, silver.py and
 gold.py, the readers (which need none of this) in tables/reader.py.
 """
 
@@ -22,17 +22,14 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import job as baselines
 from offsetwatch.history.pipeline import commits, gold
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, resolve_recorded_topics
-from offsetwatch.history.pipeline.cut import Cut, refuse_unread
 from offsetwatch.history.pipeline.offset_sampler import Sampler
 from offsetwatch.history.pipeline.progress_monitor import POLL_INTERVAL_S, StreamProgressMonitor
-from offsetwatch.history.pipeline.silver_job import refine
+from offsetwatch.history.pipeline.silver import refine
 from offsetwatch.history.pipeline.stream import BronzeStream
 from offsetwatch.history.pipeline.stream_plan import Feed, is_short_read, plan_stream
-from offsetwatch.history.spark.run_lock import hold_run_lock
+from offsetwatch.history.spark.run_lock import check_shared_folder, hold_run_lock
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.spark.session import spark_session, translate_spark_errors
-from offsetwatch.history.spark.shared_folder_check import check_shared_folder
-from offsetwatch.history.tables import flows as flows_table
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter
 from offsetwatch.history.tables.schemas import (
@@ -48,6 +45,26 @@ from offsetwatch.history.tables.schemas import (
 )
 from offsetwatch.model.pipeline_status import GOLD, SILVER
 from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, Topology
+
+Cut = Mapping[KafkaTopic, Mapping[int, int]]
+"""The next offset of every partition: a cut includes the records below it and nothing else."""
+
+
+def refuse_unread(cut: Cut, reached: Cut) -> None:
+    """Raise HistoryError if the cut names an unread offset: gold there would be a guess."""
+    for topic, offsets in cut.items():
+        for partition, offset in offsets.items():
+            read_to = reached.get(topic, {}).get(partition)
+            if read_to is None:
+                raise HistoryError(
+                    f"the cut names {topic} partition {partition}, which was not read"
+                )
+            if offset > read_to:
+                raise HistoryError(
+                    f"the cut asks for {topic} partition {partition} up to {offset}, "
+                    f"but it could be read up to {read_to} only"
+                )
+
 
 _log = structlog.get_logger()
 
@@ -353,7 +370,7 @@ class _Run:
             partitions.unpersist()
         if self._places != places:
             _replace_rows(places, base, GOLD_TOPICS)
-            _replace_rows(flows_table.build_rows(self._spec.topology.flows), base, GOLD_FLOWS)
+            _replace_rows(reader.build_rows(self._spec.topology.flows), base, GOLD_FLOWS)
             self._places = places
         # Last: the cursor must not claim what the other tables do not hold yet.
         _replace_rows(cursor, base, GOLD_CURSOR)

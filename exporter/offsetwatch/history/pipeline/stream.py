@@ -1,24 +1,27 @@
 """Stream of one Kafka cluster into bronze: start, supervision, and recovery from what stops it.
 
 Before it reads, Kafka's topics are compared with bronze and with the checkpoint
-(history/tables/stream_generations.py), so that no topic is mistaken for another, and no record is
+(stream_plan.py), so that no topic is mistaken for another, and no record is
 read twice or left out without notice. A continuous stream that ends by itself is planned again.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import structlog
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
@@ -31,19 +34,57 @@ from offsetwatch.errors import (
     OffsetwatchError,
     TargetUnreachable,
 )
-from offsetwatch.history.pipeline import bronze, checkpoints, commits
-from offsetwatch.history.pipeline.retry import StreamBackoff
-from offsetwatch.history.pipeline.stream_plan import Feed, plan_stream, read_topic_shape
-from offsetwatch.history.spark.session import collect_error_text, translate_spark_errors
-from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
-from offsetwatch.history.tables.stream_generations import (
-    BronzeGap,
-    GapReason,
+from offsetwatch.history.pipeline import commits
+from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, build_bronze_rows
+from offsetwatch.history.pipeline.stream_plan import (
+    Feed,
     StreamPartition,
     StreamPlan,
+    find_checkpoint_folder,
+    format_spark_offsets,
+    plan_stream,
+    read_topic_shape,
+    write_generation,
 )
+from offsetwatch.history.spark.session import collect_error_text, translate_spark_errors
+from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.reader import BronzeGap, GapReason
+from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
 from offsetwatch.model.topology import KafkaTopic
+
+PLANS_MAX = 5  # with the pauses between them, half a minute
+PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 60.0  # doubled from one try to the next
+STEADY_S = 60.0  # a stream that has run for so long has got over what stopped the last one
+
+
+class StreamBackoff:
+    """Backoff of one stream."""
+
+    def __init__(self) -> None:
+        self._plans = 0
+        self._pause_s = 0.0
+        self._next_at: float | None = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Check whether it is time to give up."""
+        return self._plans >= PLANS_MAX
+
+    def due(self, now: float) -> bool:
+        """Check whether the stream may be planned now. The first time it may at once."""
+        return self._next_at is None or now >= self._next_at
+
+    def tried(self, now: float, *, counts: bool) -> None:
+        """Count an attempt, successful or not; it `counts` unless Kafka was unavailable."""
+        self._plans += counts
+        self._pause_s = min(max(PAUSE_S_MIN, 2 * self._pause_s), PAUSE_S_MAX)
+        self._next_at = now + self._pause_s
+
+    def runs(self, now: float, *, moved: bool) -> None:
+        """Reset the backoff if the running stream has `moved`, or has run for STEADY_S."""
+        if moved or (self._next_at is not None and now >= self._next_at + STEADY_S):
+            self._plans, self._pause_s, self._next_at = 0, 0.0, None
+
 
 POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
 
@@ -80,7 +121,7 @@ class BronzeStream:
         self._every: str | None = None
         self._poisons = 0
         self._query: StreamingQuery | None = None
-        self._sink: bronze.Sink | None = None
+        self._sink: Sink | None = None
         self._query_ids: Mapping[str, str] = {}
         self._seen = StreamProgress({}, {})
         self._admin = KafkaAdmin(feed.kafka, dict(feed.properties))
@@ -134,7 +175,7 @@ class BronzeStream:
     def check(self) -> None:
         """Plan and start the stream again if it has ended by itself.
 
-        StreamBackoff (retry.py) limits how often. Raises the cause, HistoryError or ClientError, if
+        StreamBackoff limits how often. Raises the cause, HistoryError or ClientError, if
         that did not help.
         """
         if self._broken is None:
@@ -250,16 +291,16 @@ class BronzeStream:
                 raise self._sink.failure
 
     def _started(self) -> StreamingQuery:
-        raw = bronze.open_kafka_stream(
+        raw = open_kafka_stream(
             self._spark,
             self._feed.options,
             self._feed.by_topic,
-            starting=checkpoints.format_spark_offsets(self._plan.starts),
+            starting=format_spark_offsets(self._plan.starts),
             offsets_per_trigger_max=self._feed.offsets_per_trigger_max,
         )
-        path = checkpoints.find_checkpoint_folder(self._base, self._feed.kafka, self._plan.number)
+        path = find_checkpoint_folder(self._base, self._feed.kafka, self._plan.number)
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
-        self._sink = bronze.Sink(self._base, kafka, by_topic, self._clock, self._vouch)
+        self._sink = Sink(self._base, kafka, by_topic, self._clock, self._vouch)
         writer = (
             raw.writeStream.foreachBatch(self._sink)
             .queryName(f"bronze-{self._feed.kafka}")
@@ -278,7 +319,7 @@ class BronzeStream:
         fresh = [gap for gap in going_on.gaps if gap not in known]
         if fresh:
             self._write(fresh)
-        checkpoints.write_generation(self._base, self._feed.kafka, going_on)
+        write_generation(self._base, self._feed.kafka, going_on)
         kafka, number = self._feed.kafka, going_on.number
         for gap in fresh:
             _log.warning("history_gap", kafka=kafka, gap=str(gap))
@@ -357,5 +398,125 @@ class BronzeStream:
             .load()
         )
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
-        found = bronze.write_bronze_files(raw, self._base, kafka, by_topic, self._clock.now())
+        found = write_bronze_files(raw, self._base, kafka, by_topic, self._clock.now())
         commits.append(found, self._base, BRONZE_RECORDS)
+
+
+# Decoding makes and drops small objects by the hundred thousand, none of them in a cycle. Looking
+# for cycles every 700 of them, as Python does by itself, is a fifth of what decoding costs.
+GC_THRESHOLD = 200_000
+
+_RAW = ("key", "value", "topic", "partition", "offset", "timestamp")
+
+
+def open_kafka_stream(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    topics: Iterable[str],
+    *,
+    starting: Mapping[str, Mapping[str, int]],
+    offsets_per_trigger_max: int,
+) -> DataFrame:
+    """Return the stream of raw records, from these offsets on if it has no checkpoint yet.
+
+    failOnDataLoss stays on: if a topic was created again, or its log start passed us, the stream
+    must stop. Without it Spark goes on without notice, and those records are lost.
+    """
+    return (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", ",".join(sorted(topics)))
+        .option("startingOffsets", json.dumps(starting))
+        .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", str(offsets_per_trigger_max))
+        .load()
+    )
+
+
+def write_bronze_files(
+    records: DataFrame,
+    base: Path,
+    kafka: str,
+    by_topic: Mapping[str, RecordedTopic],
+    read_at: float,
+) -> list[commits.File]:
+    """Decode raw Kafka records, and write the rows into files of bronze, not committed yet.
+
+    One file per core and partition of the table, not one per Kafka partition.
+    """
+    roles = dict(by_topic)  # pickled into the plan
+    moment = datetime.fromtimestamp(read_at, tz=UTC)
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        gc.set_threshold(GC_THRESHOLD)
+        return build_bronze_rows(batches, roles, kafka, moment)
+
+    cores = records.sparkSession.sparkContext.defaultParallelism
+    raw = records.select(*_RAW).coalesce(cores)
+    return commits.write_frame(raw, base, BRONZE_RECORDS, through=decode)
+
+
+class Sink:
+    """Sink of one stream's batches into bronze. Spark calls it from a thread of its own.
+
+    vouch      raises if the topics are not those of `by_topic` any more; called after a batch was
+               read and before it counts, as Spark checks names and offsets only
+    failure    the error of the last batch, if it failed; Spark only gets to know that it did
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        kafka: str,
+        by_topic: Mapping[str, RecordedTopic],
+        clock: UnixClock,
+        vouch: Callable[[], None],
+    ) -> None:
+        self.failure: Exception | None = None
+        self._base = base
+        self._kafka = kafka
+        self._by_topic = by_topic
+        self._clock = clock
+        self._vouch = vouch
+        self._stored: dict[int, commits.AddedRows] = {}
+        self._closed = False
+        self._committing = threading.Lock()
+
+    def __call__(self, records: DataFrame, number: int) -> None:
+        """Store this batch, if it is not stored yet."""
+        try:
+            self._store(records, number)
+        except Exception as exc:  # noqa: BLE001 - stream.py raises it, whatever it is
+            self.failure = exc
+            # Spark matches what it is told against an expression that runs out of stack on a text
+            # as long as a trace of Java's, and then takes the stream for one that ended well.
+            raise HistoryError(f"batch {number} was not stored") from None
+
+    def close(self) -> None:
+        """Refuse all further commits.
+
+        A stopped stream's batch may still be at work, and its successor relies on what bronze holds
+        now.
+        """
+        with self._committing:
+            self._closed = True
+
+    def stored(self, number: int) -> commits.AddedRows:
+        """Return the rows that this batch added; one call per batch."""
+        return self._stored.pop(number, commits.AddedRows(0, 0))
+
+    def _store(self, records: DataFrame, number: int) -> None:
+        # The checkpoint's own id, which Spark's sink for Delta goes by too.
+        query = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query is None:
+            raise HistoryError("Spark does not say which stream this is: unset PYSPARK_PIN_THREAD")
+        turn = commits.IdempotentWrite(query, number)
+        if turn.done(self._base, BRONZE_RECORDS):
+            return
+        now = self._clock.now()
+        found = write_bronze_files(records, self._base, self._kafka, self._by_topic, now)
+        self._vouch()
+        with self._committing:
+            if self._closed:
+                raise HistoryError("the stream was stopped in the middle of a batch")
+            self._stored[number] = commits.append(found, self._base, BRONZE_RECORDS, turn)

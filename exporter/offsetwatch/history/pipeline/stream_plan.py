@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import HistoryError, LeaderNotAvailable, NotFound
-from offsetwatch.history.pipeline import checkpoints, commits
+from offsetwatch.history.pipeline import commits
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.tables import reader
+from offsetwatch.history.tables.reader import BronzeGap, GapReason, LogPartition
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS
-from offsetwatch.history.tables.stream_generations import (
-    StreamGeneration,
-    StreamPlan,
-    StreamSource,
-    plan,
-)
 from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
@@ -28,6 +26,183 @@ from offsetwatch.model.topology import TopicPartition
 LONG_OFFSETS_MIN: Final = 1_000_000
 LEADER_TRIES = 20
 LEADER_PAUSE_S = 0.5
+StreamPartition = tuple[str, int]
+"""A topic and one of its partitions, on the Kafka cluster that is spoken of."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGeneration:
+    """The newest generation, by its files.
+
+    topics      the topics it reads, with their ids
+    starts      where it began
+    committed   the next offsets after its finished batches; None if its checkpoint is gone or
+                unreadable
+    planned     the end of the batch that may be unfinished
+    batch       that batch: the id of the stream, and its number; None if unknown. Bronze knows
+                whether it was applied (`without_its_batch` if not)
+    """
+
+    number: int
+    topics: Mapping[str, str]
+    starts: Mapping[StreamPartition, int]
+    committed: Mapping[StreamPartition, int] | None
+    planned: Mapping[StreamPartition, int]
+    batch: tuple[str, int] | None = None
+
+    def without_its_batch(self) -> StreamGeneration:
+        """Return the generation for a bronze that has not applied the batch.
+
+        Records in bronze beyond `committed` are then another generation's, and that batch would
+        store them twice.
+        """
+        return replace(self, planned=self.committed or {})
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSource:
+    """Topics to read with their ids, and the current start and end of each partition."""
+
+    topics: Mapping[str, str]
+    starts: Mapping[StreamPartition, int]
+    ends: Mapping[StreamPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """A plan for how the stream goes on.
+
+    unread  how many offsets lie between what bronze holds and the current ends of the logs
+    why     why a new generation begins; None if the existing one goes on
+    """
+
+    number: int
+    topics: Mapping[str, str]
+    starts: Mapping[StreamPartition, int]
+    unread: int
+    gaps: tuple[BronzeGap, ...] = ()
+    why: str | None = None
+
+
+def plan(
+    source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
+) -> StreamPlan:
+    """Return a plan to go on with the newest generation, or to begin the next.
+
+    `stored` is the next offset of every log in bronze. Raises HistoryError if a log is shorter than
+    what was read of it: its offsets are other records now, and there is no telling which.
+    """
+    nexts = {
+        (topic, partition): stored[topic, source.topics[topic], partition]
+        for topic, partition in source.starts
+        if (topic, source.topics[topic], partition) in stored
+    }
+    for (topic, partition), offset in sorted(nexts.items()):
+        end = source.ends[topic, partition]
+        if offset > end:
+            raise HistoryError(
+                f"{topic} partition {partition} ends at offset {end}, but it was read up to "
+                f"{offset}: it lost its end, and what was read is not what it holds"
+            )
+    begins = {key: max(start, nexts.get(key, start)) for key, start in source.starts.items()}
+    unread = sum(source.ends[key] - begin for key, begin in begins.items())
+    why = _explain_new_generation(source, held, stored)
+    if why is None:
+        assert held is not None
+        return StreamPlan(number=held.number, topics=held.topics, starts=held.starts, unread=unread)
+    return StreamPlan(
+        number=0 if held is None else held.number + 1,
+        topics=dict(source.topics),
+        starts=begins,
+        unread=unread,
+        gaps=(
+            *_find_start_gaps(source, {**_select_previous_starts(source, held), **nexts}),
+            *_find_replaced_gaps(source, stored),
+        ),
+        why=why,
+    )
+
+
+def _select_previous_starts(
+    source: StreamSource, held: StreamGeneration | None
+) -> dict[StreamPartition, int]:
+    """Return the starts of partitions that the generation read, of topics with the same id.
+
+    A gap also counts in a partition without a record in bronze.
+    """
+    if held is None:
+        return {}
+    return {
+        (topic, partition): offset
+        for (topic, partition), offset in held.starts.items()
+        if (topic, partition) in source.starts and source.topics[topic] == held.topics.get(topic)
+    }
+
+
+def _explain_new_generation(
+    source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
+) -> str | None:
+    """Return what keeps the newest generation from going on; None if nothing does."""
+    if held is None:
+        return "it is the first"
+    for topic, topic_id in sorted(held.topics.items()):
+        if topic not in source.topics:
+            return f"{topic} is no longer to be read"
+        if source.topics[topic] != topic_id:
+            return f"{topic} was created again"
+    new = sorted(source.topics.keys() - held.topics.keys())
+    if new:
+        return f"{new[0]} is to be read too"
+    if held.committed is None:
+        return "the checkpoint is gone or cannot be read"
+    if held.committed and not stored:
+        return "the records that it had read are gone"
+    for (topic, partition), offset in sorted({**held.starts, **held.committed}.items()):
+        if source.starts.get((topic, partition), 0) > offset:
+            return f"the log of {topic} partition {partition} begins behind what was read of it"
+    for (topic, topic_id, partition), offset in sorted(stored.items()):
+        if source.topics.get(topic) != topic_id:
+            continue
+        if max(held.planned.get((topic, partition), 0), held.starts.get((topic, partition), 0)) < (
+            offset
+        ):
+            return f"the checkpoint is older than what was read of {topic} partition {partition}"
+    return None
+
+
+def _find_start_gaps(
+    source: StreamSource, read_to: Mapping[StreamPartition, int]
+) -> tuple[BronzeGap, ...]:
+    return tuple(
+        BronzeGap(
+            topic=topic,
+            topic_id=source.topics[topic],
+            kpartition=partition,
+            from_offset=offset,
+            to_offset=source.starts[topic, partition],
+            reason=GapReason.LOG_START_MOVED,
+        )
+        for (topic, partition), offset in sorted(read_to.items())
+        if source.starts[topic, partition] > offset
+    )
+
+
+def _find_replaced_gaps(
+    source: StreamSource, stored: Mapping[LogPartition, int]
+) -> tuple[BronzeGap, ...]:
+    """Return the unread ends of topics that were created again under the same name."""
+    return tuple(
+        BronzeGap(
+            topic=topic,
+            topic_id=topic_id,
+            kpartition=partition,
+            from_offset=offset,
+            to_offset=None,
+            reason=GapReason.TOPIC_CREATED_AGAIN,
+        )
+        for (topic, topic_id, partition), offset in sorted(stored.items())
+        if topic in source.topics and source.topics[topic] != topic_id
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +238,7 @@ def is_short_read(plans: Iterable[StreamPlan]) -> bool:
 
 
 def _read_generation(base: Path, kafka: str) -> StreamGeneration | None:
-    held = checkpoints.read_generation(base, kafka)
+    held = read_generation(base, kafka)
     if held is None or held.batch is None:
         return held
     bronze = reader.has_tables(base, (BRONZE_RECORDS,))
@@ -121,3 +296,111 @@ def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartit
     raise LeaderNotAvailable(
         admin.name, f"{missing[0].topic} partition {missing[0].partition} has no leader"
     )
+
+
+_GENERATION = re.compile(r"g(\d+)(\.json)?")
+
+SparkOffsets = dict[
+    str, dict[str, int]
+]  # topic -> partition -> offset, as Spark's Kafka source has it
+
+
+def find_checkpoint_folder(base: Path, kafka: str, number: int) -> Path:
+    """Return Spark's folder for the progress of a generation; a cluster's name may hold a slash."""
+    return _find_cluster_folder(base, kafka) / f"g{number}"
+
+
+def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
+    """Return the newest generation; None if there was none yet."""
+    path = _find_cluster_folder(base, kafka)
+    names = [] if not path.is_dir() else [entry.name for entry in path.iterdir()]
+    found = [_GENERATION.fullmatch(name) for name in names]
+    numbers = [int(match[1]) for match in found if match is not None]
+    if not numbers:
+        return None
+    number = max(numbers)
+    try:
+        document = json.loads((path / f"g{number}.json").read_text(encoding="utf-8"))
+        topics, starts = dict(document["topics"]), parse_spark_offsets(document["starts"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        topics, starts = {}, {}  # lost or damaged: the next generation begins
+    checkpoint = find_checkpoint_folder(base, kafka, number)
+    committed, planned = _progress(checkpoint)
+    return StreamGeneration(
+        number=number,
+        topics=topics,
+        starts=starts,
+        committed=committed,
+        planned=planned or {},
+        batch=None if planned is None else _newest_batch(checkpoint),
+    )
+
+
+def write_generation(base: Path, kafka: str, plan: StreamPlan) -> None:
+    """Write the file of a generation, before Spark starts it. Raises HistoryError."""
+    path = _find_cluster_folder(base, kafka)
+    document = {"topics": dict(plan.topics), "starts": format_spark_offsets(plan.starts)}
+    partial = path / f"g{plan.number}.json.partial"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
+        partial.replace(path / f"g{plan.number}.json")
+    except OSError as exc:
+        raise HistoryError(f"{path} cannot be written: {exc}") from exc
+
+
+def format_spark_offsets(offsets: Mapping[StreamPartition, int]) -> SparkOffsets:
+    """Return offsets in the format of Spark's Kafka source."""
+    found: SparkOffsets = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(partition)] = offset
+    return found
+
+
+def parse_spark_offsets(offsets: SparkOffsets) -> dict[StreamPartition, int]:
+    """Return the offsets of Spark's format; the reverse of format_spark_offsets."""
+    return {
+        (topic, int(partition)): offset
+        for topic, by_partition in offsets.items()
+        for partition, offset in by_partition.items()
+    }
+
+
+def _find_cluster_folder(base: Path, kafka: str) -> Path:
+    return base / "_ckpt" / quote(kafka, safe="")
+
+
+def _progress(
+    checkpoint: Path,
+) -> tuple[dict[StreamPartition, int] | None, dict[StreamPartition, int] | None]:
+    """Return the offsets of the last batch that is done, and of the newest one; None if unknown."""
+    planned = _find_newest_number(checkpoint / "offsets")
+    if planned is None:
+        return None, None
+    done = _find_newest_number(checkpoint / "commits")
+    try:
+        goes_to = _batch(checkpoint, planned)
+        # The first batch begins where the generation does.
+        return ({} if done is None else _batch(checkpoint, done)), goes_to
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None, None
+
+
+def _newest_batch(checkpoint: Path) -> tuple[str, int] | None:
+    number = _find_newest_number(checkpoint / "offsets")
+    try:
+        query = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return None if number is None else (str(query), number)
+
+
+def _find_newest_number(log: Path) -> int | None:
+    if not log.is_dir():
+        return None
+    return max((int(file.name) for file in log.iterdir() if file.name.isdecimal()), default=None)
+
+
+def _batch(checkpoint: Path, number: int) -> dict[StreamPartition, int]:
+    lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
+    return parse_spark_offsets(json.loads(lines[-1]))

@@ -33,9 +33,8 @@ from offsetwatch.clock import to_utc
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import log_queries, reader
-from offsetwatch.history.tables.log_queries import OffsetsTopicLog, Row
-from offsetwatch.history.tables.raw_keys import find_keys_in_use
-from offsetwatch.history.tables.stream_generations import BronzeGap
+from offsetwatch.history.tables.log_queries import OffsetsTopicLog, Row, find_keys_in_use
+from offsetwatch.history.tables.reader import BronzeGap
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import SpellingInUse

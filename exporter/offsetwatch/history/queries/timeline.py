@@ -11,21 +11,24 @@ Unix seconds, the records' own timestamps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import msgspec
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines.document import read_baselines
-from offsetwatch.history.queries import gaps
 from offsetwatch.history.queries.asof import UnanswerableQuery, format_iso
 from offsetwatch.history.queries.connector_events import (
+    FLUSH_S_MAX,
     Commit,
+    CommitPause,
     Event,
     InternalTopicRecord,
+    LagEpisode,
     describe_lag_episodes,
     describe_pauses,
     fold_commits,
@@ -33,18 +36,29 @@ from offsetwatch.history.queries.connector_events import (
     fold_statuses,
     merge_events,
 )
-from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.log_queries import quote_text, quote_time
+from offsetwatch.history.tables import pipeline_status, reader
+from offsetwatch.history.tables.commit_changes import RESET
+from offsetwatch.history.tables.log_queries import (
+    convert_to_datetime,
+    quote_text,
+    quote_time,
+    quote_value,
+)
+from offsetwatch.history.tables.pipeline_status import read_baselines
 from offsetwatch.history.tables.schemas import (
+    BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
     CONFIGS,
     CONNECT_OFFSETS,
     SILVER_COMMITS,
     SILVER_LOGS,
+    SILVER_SNAPSHOTS,
     STATUS,
     Table,
 )
 from offsetwatch.model.baselines import TOO_OLD_S, Baseline
+from offsetwatch.model.offsets import Order
+from offsetwatch.model.topology import MirrorFlow
 
 _KIND_CONTENTS: Final = {
     CONFIGS: "what was asked of it",
@@ -95,13 +109,13 @@ def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
     cluster = cluster or found[0]
     subject = (cluster, query.connector)
     usual, why = _find_baseline(base, subject, query.until)
-    behind, unknown = gaps.find_lag_episodes(base, subject, query.since, query.until, usual)
+    behind, unknown = find_lag_episodes(base, subject, query.since, query.until, usual)
     name = f"connect_cluster = {quote_text(cluster)} AND connector = {quote_text(query.connector)}"
     events = merge_events(
         fold_configs(_read_records(base, CONFIGS, cluster, query)),
         fold_statuses(_read_records(base, STATUS, cluster, query)),
         fold_commits(_commits(base, name, query)),
-        describe_pauses(gaps.find_pauses(base, subject, query.since, query.until, usual)),
+        describe_pauses(find_pauses(base, subject, query.since, query.until, usual)),
         describe_lag_episodes(behind),
     )
     return Timeline(
@@ -215,3 +229,196 @@ def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:
 
 def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:
     return reader.convert_rows(reader.run_query(base, query, records=table))
+
+
+PAUSE_S_MIN: Final = 300.0
+PAUSE_FACTOR_MIN: Final = 20.0  # so many times its usual pause
+PAUSES_MIN: Final = 20  # fewer are no habit
+PAUSE_LOOKBACK_S: Final = (
+    60 * 86_400.0
+)  # a pause that began earlier is told as one of so long at least
+
+SAMPLE_SPACING_S_MAX: Final = 900.0  # looks further apart say nothing of what was between them
+
+
+def find_last_read_time(base: Path) -> float | None:
+    """Return the time until which the tables are complete (Unix seconds); None if nothing was read.
+
+    A pause after that time is no pause: nothing was read.
+    """
+    found = pipeline_status.read_status(base)
+    if found is not None and found.batch_at is not None:
+        return found.batch_at
+    logs = reader.read_rows(base, SILVER_LOGS)
+    moments = [row["last_read_at"] for row in logs if row["kind"] == CONNECT_OFFSETS]
+    return max(moments, default=None)
+
+
+def find_pauses(
+    base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
+) -> Iterator[CommitPause]:
+    """Yield pauses of the whole connector that end after `since` and begin before `until`.
+
+    The last of them may be ongoing.
+    """
+    known = find_last_read_time(base)
+    end = until if known is None else min(until, known)
+    times = _read_commit_times(base, key, since, until, advances=usual is not None)
+    spans = [(one, other) for one, other in pairwise(times) if other - one > FLUSH_S_MAX]
+    often = _compute_baseline_pause(spans, since)
+    last = (times[-1], end) if times and end - times[-1] > FLUSH_S_MAX else None
+    for begins, ends in [*spans, *(() if last is None else (last,))]:
+        ongoing = (begins, ends) == last
+        if usual is not None:
+            if usual.out_of_the_ordinary(begins, ends):
+                missed = usual.missed(begins, ends)
+                yield CommitPause(begins, ends, missed=missed, ongoing=ongoing)
+        elif often is not None and ends - begins > max(PAUSE_S_MIN, PAUSE_FACTOR_MIN * often):
+            yield CommitPause(begins, ends, usual_s=often, ongoing=ongoing)
+
+
+def find_lag_episodes(
+    base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
+) -> tuple[tuple[LagEpisode, ...], str | None]:
+    """Return times when the lag was higher than usual; and, for a flow, why that is unknown."""
+    everything = reader.read_flows(base)
+    flow = next(
+        (
+            mirror_flow
+            for mirror_flow in everything
+            if (mirror_flow.connect_cluster, mirror_flow.connector) == key
+        ),
+        None,
+    )
+    if flow is None:
+        return (), None
+    if flow.upstream is None:
+        return (), "where its source is, is not configured: how far it was behind is not known"
+    if usual is None or usual.lag is None:
+        return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
+    looks = _read_lag_samples(base, flow, since, until)
+    return tuple(group_lag_samples(looks, usual)), None
+
+
+def group_lag_samples(looks: Iterable[tuple[float, int]], usual: Baseline) -> Iterator[LagEpisode]:
+    """Yield episodes from samples (Unix seconds, lag in records) in order.
+
+    One sample alone is no episode.
+    """
+    over: list[tuple[float, int]] = []
+    before: float | None = None
+    for moment, lag in looks:
+        much = lag > (usual.lag_limit(moment) or 0.0)
+        apart = before is not None and moment - before > SAMPLE_SPACING_S_MAX
+        if over and (apart or not much):
+            yield from _episode(over, usual, None if apart else moment)
+            over = []
+        if much:
+            over.append((moment, lag))
+        before = moment
+    yield from _episode(over, usual, None)
+
+
+def _episode(
+    over: list[tuple[float, int]], usual: Baseline, ended: float | None
+) -> Iterator[LagEpisode]:
+    if len(over) < 2:
+        return
+    peak_at, peak = max(over, key=lambda look: look[1])
+    most = usual.lag_at_most(peak_at) or 0.0
+    yield LagEpisode(
+        over[0][0], over[-1][0] if ended is None else ended, peak, most, ended is not None
+    )
+
+
+def _compute_baseline_pause(spans: list[tuple[float, float]], since: float) -> float | None:
+    """Return the median pause of those that begin in the window; None below PAUSES_MIN."""
+    lasted = [ends - begins for begins, ends in spans if begins >= since]
+    return median(lasted) if len(lasted) >= PAUSES_MIN else None
+
+
+def _read_commit_times(
+    base: Path, key: tuple[str, str], since: float, until: float, *, advances: bool
+) -> list[float]:
+    """Return the times of commits, or of advances, in the window; and the last time before it."""
+    moved = f"AND change NOT IN ('{Order.SAME.value}', '{RESET}')" if advances else ""
+    mine = f"connect_cluster = {quote_text(key[0])} AND connector = {quote_text(key[1])} {moved}"
+    begin = since - PAUSE_LOOKBACK_S
+    query = f"""
+        SELECT DISTINCT date_part('epoch', at) AS second FROM records
+        WHERE {mine} AND at >= {quote_time(since)} AND at <= {quote_time(until)}
+        UNION
+        SELECT date_part('epoch', max(at)) AS second FROM records
+        WHERE {mine} AND day >= {_day(begin)} AND at < {quote_time(since)}
+        """  # noqa: S608 - quoted, and numbers
+    rows = reader.run_query(base, query, records=SILVER_COMMITS).to_pylist()
+    return sorted(row["second"] for row in rows if row["second"] is not None)
+
+
+def _read_lag_samples(
+    base: Path, flow: MirrorFlow, since: float, until: float
+) -> Iterator[tuple[float, int]]:
+    """Yield (Unix seconds, lag in records) for each time when the flow's log ends were sampled."""
+    assert flow.upstream is not None
+    before = [
+        day
+        for day in reader.list_days(base, SILVER_SNAPSHOTS)
+        if day < convert_to_datetime(since).date()
+    ]
+    pictured = max(before, default=None)
+    after = "" if pictured is None else f"AND day > {quote_value(pictured)}"
+    of_day = "FALSE" if pictured is None else f"day = {quote_value(pictured)}"
+    mine = (
+        f"connect_cluster = {quote_text(flow.connect_cluster)} AND connector = "
+        f"{quote_text(flow.connector)}"
+    )
+    query = f"""
+        WITH events AS (
+            SELECT source_partition AS place, at AS moment, 0 AS look, coalesce(pos, -1) AS pos,
+                   NULL AS log_end
+            FROM snapshots WHERE {mine} AND {of_day}
+            UNION ALL
+            SELECT source_partition, at AS moment, 0, coalesce(pos, -1), NULL AS log_end
+            FROM commits WHERE {mine} AND at <= {quote_time(until)} {after}
+            UNION ALL
+            SELECT {_build_partition_expression(flow, "topic", "partition")}, at AS moment, 1,
+                NULL AS pos, log_end
+            FROM looks
+            WHERE kafka = {quote_text(flow.upstream)} AND day >= {_day(since)}
+                  AND at >= {quote_time(since)} AND at <= {quote_time(until)}
+        ), filled AS (
+            SELECT moment, look, log_end,
+                   last_value(pos) IGNORE NULLS OVER so_far AS pos
+            FROM events
+            WINDOW so_far AS (
+                PARTITION BY place ORDER BY moment, look
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            )
+        )
+        SELECT date_part('epoch', moment) AS second,
+               sum(greatest(0, log_end - 1 - pos)) AS lag
+        FROM filled WHERE look = 1 AND pos >= 0
+        GROUP BY moment ORDER BY moment
+        """  # noqa: S608 - quoted, and numbers
+    rows = reader.run_query(
+        base,
+        query,
+        commits=SILVER_COMMITS,
+        snapshots=SILVER_SNAPSHOTS,
+        looks=BRONZE_LOG_ENDS,
+    )
+    for row in rows.to_pylist():
+        yield row["second"], int(row["lag"])
+
+
+def _build_partition_expression(flow: MirrorFlow, topic: str, partition: str) -> str:
+    """Return SQL for the source partition of a topic's partition: JSON with sorted keys.
+
+    Topic names need no escaping.
+    """
+    begins = quote_text(f'{{"cluster":{msgspec.json.encode(flow.source).decode()},"partition":')
+    return f"concat({begins}, {partition}, ',\"topic\":\"', {topic}, '\"}}')"
+
+
+def _day(moment: float) -> str:
+    return quote_value(convert_to_datetime(moment).date())

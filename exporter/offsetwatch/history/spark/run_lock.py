@@ -6,14 +6,19 @@ file's text only names the holder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
 from offsetwatch.clock import UnixClock
 from offsetwatch.disk import acquire_file_lock
 from offsetwatch.errors import HistoryError
+from offsetwatch.history.spark.session import translate_spark_errors
 
 LOCK_NAME = "_run.lock"
 
@@ -34,3 +39,46 @@ def hold_run_lock(base: Path, clock: UnixClock) -> Iterator[None]:
             by = holder or "a run that has not said who it is"
             raise HistoryError(f"{base} is in use by {by}")
         yield
+
+
+TASKS_PER_CORE = 2  # no way to ask each executor: enough tasks that hardly one goes without
+FolderCheck = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_CHECK_SCHEMA = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
+
+
+def check_shared_folder(spark: SparkSession, base: Path) -> None:
+    """Raise HistoryError unless every executor finds the run's lock file as just written here."""
+    if is_local(spark.conf.get("spark.master") or ""):
+        return
+    lock = base / LOCK_NAME
+    tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
+    looking = build_folder_check(str(lock), lock.read_text(encoding="utf-8"))
+    with translate_spark_errors(f"looking at {base} from the executors failed"):
+        frame = spark.range(0, tasks, 1, tasks).mapInArrow(looking, "host STRING, seen BOOLEAN")
+        blind = sorted({row["host"] for row in frame.collect() if not row["seen"]})
+    if blind:
+        raise HistoryError(
+            f"history.path must be one folder for all of Spark, and {', '.join(blind)} does not "
+            f"see {lock} as it was just written: mount the same file system there"
+        )
+
+
+def is_local(master: str) -> bool:
+    """Check whether driver and executors are one process."""
+    return master == "local" or master.startswith("local[")
+
+
+def build_folder_check(path: str, text: str) -> FolderCheck:
+    """Build a task that reports its host, and whether the file is there with this text."""
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            seen = Path(path).read_text(encoding="utf-8") == text
+        except OSError:
+            seen = False
+        for _ in batches:
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([socket.gethostname()]), pa.array([seen])], schema=_CHECK_SCHEMA
+            )
+
+    return look

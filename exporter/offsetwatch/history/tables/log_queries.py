@@ -7,17 +7,17 @@ its partitions the offset is a total order. Times are Unix seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from deltalake import QueryBuilder
 
+from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.history.tables import reader as read
-from offsetwatch.history.tables.raw_keys import EVIDENCE_RECORDS_MAX
-from offsetwatch.history.tables.reader import convert_rows
+from offsetwatch.history.tables.reader import BronzeGap, convert_rows
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
@@ -28,8 +28,51 @@ from offsetwatch.history.tables.schemas import (
     SILVER_SNAPSHOTS,
     Table,
 )
-from offsetwatch.history.tables.stream_generations import BronzeGap
+from offsetwatch.model.observations import SourceRecord
+from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
 from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.connect.raw_keys import SpellingInUse, collect_spellings
+
+EVIDENCE_RECORDS_MAX: Final = (
+    4  # so many of the newest records under each raw key are enough to judge by
+)
+
+
+def find_keys_in_use(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpellingInUse]:
+    """Return for each source partition of one connector the raw key that its task looks up.
+
+    Each row is a record of an offsets topic with key, source_offset, tombstone, error, kpartition,
+    koffset, and kts in Unix seconds.
+    """
+    in_order = sorted(rows, key=lambda row: (row["kpartition"], row["koffset"]))
+    records = [record for row in in_order if (record := _build_record(row)) is not None]
+    spellings = collect_spellings(records)
+    return {
+        identity: spellings.in_use(identity)
+        for identity in {record.key.identity for record in records}
+    }
+
+
+def _build_record(row: Mapping[str, Any]) -> SourceRecord | None:
+    key = decode_key(row["key"])
+    if not isinstance(key, SourceKey):
+        return None
+    offset: SourceOffset | Undecodable | None = None
+    if row["error"] is not None:
+        offset = Undecodable(row["error"])
+    elif not row["tombstone"]:
+        offset = decode_value(row["source_offset"].encode())
+    return SourceRecord(
+        key=key,
+        raw_key=row["key"],
+        offset=offset,
+        partition=row["kpartition"],
+        log_offset=row["koffset"],
+        at=row["kts"],
+        advanced_at=None,
+        live=False,
+    )
+
 
 _SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")
 _STATE = ("koffset", "kts", "source_offset", "tombstone", "error", "dialect")
@@ -186,7 +229,7 @@ def read_evidence(
 ) -> list[Row]:
     """Return the newest few commits of a connector under each raw key, up to a time.
 
-    None: up to the newest. They show which raw keys its tasks look up (raw_keys.py).
+    None: up to the newest. They show which raw keys its tasks look up.
     """
     until = "" if moment is None else f"AND at <= {quote_time(moment)}"
     query = f"""

@@ -6,18 +6,26 @@ import Spark or the readers of tables. A run that fails leaves its reason here t
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 import structlog
 
+from offsetwatch.disk import sync_folder
 from offsetwatch.errors import HistoryError, OffsetwatchError
+from offsetwatch.model.baselines import (
+    Baselines,
+    DamagedBaselines,
+    decode_baselines,
+    encode_baselines,
+)
 from offsetwatch.model.pipeline_status import BRONZE, FeedStatus, PipelineStatus
 
 BYTES_MAX = 1024 * 1024  # a thousand Kafka clusters take a tenth of it
@@ -168,3 +176,44 @@ class PipelineStatusWriter:
         if not isinstance(error, OffsetwatchError):
             return BUG
         return self._stage if error.reason == HistoryError.reason else error.reason
+
+
+BASELINES_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+def find_baselines_path(base: Path) -> Path:
+    """Return the path of the document below the base folder."""
+    return base / "ops" / "baselines.json"
+
+
+def read_baselines(base: Path) -> Baselines | None:
+    """Return the newest document; None where there is none.
+
+    Raises HistoryError for one that cannot be read or is damaged.
+    """
+    path = find_baselines_path(base)
+    raw = read_bounded(path, BASELINES_BYTES_MAX)
+    if raw is None:
+        return None
+    if len(raw) > BASELINES_BYTES_MAX:
+        raise HistoryError(f"{path} is larger than {BASELINES_BYTES_MAX} bytes")
+    try:
+        return decode_baselines(raw)
+    except DamagedBaselines as exc:
+        raise HistoryError(f"{path} is damaged: {exc}") from exc
+
+
+def publish(base: Path, found: Baselines) -> None:
+    """Replace the document as a whole. Raises HistoryError; the old document then remains."""
+    path = find_baselines_path(base)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two may learn at once
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            file.write(encode_baselines(found))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync_folder(path.parent)
+    except OSError as exc:
+        raise HistoryError(f"{path} cannot be written: {exc.strerror}") from exc

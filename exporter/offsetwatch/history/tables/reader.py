@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
+from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -24,6 +26,7 @@ from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
+    GOLD_FLOWS,
     GOLD_PROGRESS,
     GOLD_TOPICS,
     OPS_GAPS,
@@ -31,10 +34,42 @@ from offsetwatch.history.tables.schemas import (
     TABLES,
     Table,
 )
-from offsetwatch.history.tables.stream_generations import BronzeGap, GapReason, LogPartition
-from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, TopicRouter
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+LogPartition = tuple[str, str, int]
+"""A topic, its id, and a partition: a log, of which there is only ever one."""
+
+
+class GapReason(StrEnum):
+    """Reasons why records are missing from bronze."""
+
+    LOG_START_MOVED = "log_start_moved"
+    TOPIC_CREATED_AGAIN = "topic_created_again"
+    TIMESTAMP_OUT_OF_RANGE = "timestamp_out_of_range"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BronzeGap:
+    """Offsets from `from_offset` to below `to_offset` that were not read and will not be.
+
+    to_offset is None where it is unknown: the topic was deleted.
+    """
+
+    topic: str
+    topic_id: str
+    kpartition: int
+    from_offset: int
+    to_offset: int | None
+    reason: GapReason
+
+    def __str__(self) -> str:
+        end = "its end" if self.to_offset is None else str(self.to_offset)
+        return (
+            f"{self.topic} (id {self.topic_id or 'unknown'}) partition {self.kpartition} from "
+            f"offset {self.from_offset} to {end}: {self.reason.value.replace('_', ' ')}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +289,60 @@ def convert_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
             name: value.timestamp() if isinstance(value, datetime) else value
             for name, value in row.items()
         }
+
+
+_ROUTERS = tuple[TopicRouter, ...]
+_COPIES = tuple[tuple[str, str], ...]
+
+
+def build_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
+    """Return a row for each flow, in the order of the table's columns."""
+    return [
+        (
+            *(flow.connect_cluster, flow.connector, flow.source, flow.target),
+            *(flow.upstream, flow.downstream),
+            None if flow.offset_syncs is None else flow.offset_syncs.kafka,
+            None if flow.offset_syncs is None else flow.offset_syncs.topic,
+            *(flow.policy, flow.separator, flow.read_committed, flow.from_start),
+            msgspec.json.encode(flow.routers).decode() if flow.routers else None,
+            msgspec.json.encode(flow.copies).decode() if flow.copies else None,
+        )
+        for flow in flows
+    ]
+
+
+def read_flows(base: Path) -> tuple[MirrorFlow, ...]:
+    """Return every flow, in order. Raises HistoryError if no run has written them."""
+    found = []
+    for row in read_rows(base, GOLD_FLOWS):
+        kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
+        syncs = None if kafka is None or topic is None else KafkaTopic(kafka, topic)
+        written, stated = row.pop("routers"), row.pop("copies")
+        routers = () if written is None else msgspec.json.decode(written, type=_ROUTERS)
+        copies = () if stated is None else msgspec.json.decode(stated, type=_COPIES)
+        found.append(MirrorFlow(**row, offset_syncs=syncs, routers=routers, copies=copies))
+    return tuple(sorted(found, key=lambda flow: (flow.key, flow.connector)))
+
+
+def find_flow(base: Path, name: str, connect_cluster: str | None) -> MirrorFlow:
+    """Return the flow called `source->target`. Raises HistoryError if there is none, or several."""
+    everything = read_flows(base)
+    known = sorted({f"{flow.source}->{flow.target}" for flow in everything})
+    found = [
+        flow
+        for flow in everything
+        if f"{flow.source}->{flow.target}" == name
+        and connect_cluster in {None, flow.connect_cluster}
+    ]
+    where = "" if connect_cluster is None else f" of {connect_cluster}"
+    if not found:
+        raise HistoryError(
+            f"no flow{where} is called {name}; the newest run found {', '.join(known) or 'none'}"
+        )
+    if len(found) > 1:
+        clusters = " | ".join(sorted({flow.connect_cluster for flow in found}))
+        raise HistoryError(
+            f"several connectors copy {name}: a checkpoint does not say whose it is; of several "
+            f"Connect clusters name one: --connect {clusters}"
+        )
+    return found[0]

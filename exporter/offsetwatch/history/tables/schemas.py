@@ -400,7 +400,7 @@ GOLD_FLOWS = Table(
     ),
 )
 
-# Records that are missing from bronze for ever, and why (generations.GapReason).
+# Records that are missing from bronze for ever, and why (reader.GapReason).
 OPS_GAPS = Table(
     path="ops/gaps",
     columns=(

@@ -23,22 +23,20 @@ OK, NOTHING_KNOWN = 0, 1
 
 try:
     from offsetwatch.history.failover_report import files as moves_file
-    from offsetwatch.history.failover_report import load as moves_read
+    from offsetwatch.history.failover_report import inputs
     from offsetwatch.history.failover_report.html import render_page
-    from offsetwatch.history.failover_report.labels import (
-        CURVE_LABELS,
-        REASON_LABELS,
-        format_figure,
-    )
     from offsetwatch.history.failover_report.replay import replay_samples
     from offsetwatch.history.failover_report.summary import (
+        CURVE_LABELS,
+        REASON_LABELS,
         FailoverSummary,
         Figures,
         Report,
         build_report,
+        format_figure,
         list_minutes,
     )
-    from offsetwatch.history.tables import flows
+    from offsetwatch.history.tables import reader
 except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc
 
@@ -85,9 +83,9 @@ def print_report(options: FailoverReportOptions) -> int:
 
 def _build_report(base: Path, options: FailoverReportOptions, since: float, until: float) -> Report:
     minutes = list_minutes(since, until)
-    flow = flows.find_flow(base, options.flow, options.connect_cluster)
-    window = moves_read.ReportWindow(minutes[0], minutes[-1], frozenset(options.groups))
-    known = moves_read.load_inputs(base, flow, window)
+    flow = reader.find_flow(base, options.flow, options.connect_cluster)
+    window = inputs.ReportWindow(minutes[0], minutes[-1], frozenset(options.groups))
+    known = inputs.load_inputs(base, flow, window)
     return build_report(known, minutes, *replay_samples(known, window.since, window.until))
 
 
