@@ -37,7 +37,7 @@ from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clock import SystemClock
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.log_readings import LogEndsRead
+from offsetwatch.model.observations import LogEndsRead
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, MirrorPartitionView, Snapshot
 

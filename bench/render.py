@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from offsetwatch.daemon import tuning
-from offsetwatch.model.connect.connectors import ConnectorKind, Task
+from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.serve.metrics.exposition import Exposition, collect_process_families
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families

@@ -26,8 +26,13 @@ from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_probes
-from offsetwatch.model.log_readings import ProbeRoundRead
-from offsetwatch.model.observations import InputId, OffsetsTopicFound, SourceRecord, TailRead
+from offsetwatch.model.observations import (
+    InputId,
+    OffsetsTopicFound,
+    ProbeRoundRead,
+    SourceRecord,
+    TailRead,
+)
 from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.book import Book

@@ -16,7 +16,7 @@ from lab.errors import LabError
 from lab.jars import jars
 from lab.java import tool
 from lab.options import KAFKA_VERSION
-from offsetwatch.state.mirror.offset_sync_store import OffsetSyncStore
+from offsetwatch.state.mirror.offset_translation import OffsetSyncStore
 
 HARNESS = Path(__file__).with_name("Translations.java")
 ANSWER_S_MAX = 500.0

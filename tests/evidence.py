@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.evidence import Evidence, format_value
+from offsetwatch.model.findings import Evidence, format_value
 
 
 def pairs(evidence: Evidence) -> list[tuple[str, str]]:

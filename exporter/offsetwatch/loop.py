@@ -23,7 +23,7 @@ from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.model.observations import Observation, TailRead
 from offsetwatch.state.book import Book
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
-from offsetwatch.state.trends import Trends
+from offsetwatch.state.totals import Trends
 
 Batch = tuple[Observation, ...]
 DocumentSaver = Callable[[str, bytes], bool]

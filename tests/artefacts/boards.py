@@ -12,7 +12,7 @@ import yaml
 from msgspec import structs
 
 from dashboards.build import boards
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FindingName, Severity
 from offsetwatch.model.topology import MirrorFlow
 from offsetwatch.state.snapshot import Snapshot

@@ -13,7 +13,7 @@ import yaml
 from dashboards import thresholds
 from offsetwatch.judge.findings.advice import RUNBOOKS, build_next_command
 from offsetwatch.model.findings import Finding, FindingName, Severity, Verdict
-from offsetwatch.state import internal_topic_rules
+from offsetwatch.state import internal_topics
 from tools.alertmanager import render
 from tools.promtool import check_rules, run_rule_tests
 
@@ -464,8 +464,8 @@ def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
     verdicts = asked_for("offsetwatch_connector_progress", "verdict")
     assert {"silent", "stalled", "slow"} == verdicts.keys() <= {at.value for at in Verdict}
     problems = asked_for("offsetwatch_internal_topic_problem", "problem")
-    assert problems.keys() == {problem for problem, _ in internal_topic_rules.RULES} | {
-        internal_topic_rules.SHARED
+    assert problems.keys() == {problem for problem, _ in internal_topics.RULES} | {
+        internal_topics.SHARED
     }
     assert all(len(names) == 1 for names in problems.values())
 

@@ -13,7 +13,7 @@ import yaml
 from dashboards import build, remediation
 from dashboards.build import boards, main
 from dashboards.words import BLUE_GREY, MODES, STATES, UNWELL, VERDICTS
-from offsetwatch.model.connect import connectors
+from offsetwatch.model import connectors
 from offsetwatch.model.findings import FindingName, Verdict
 from offsetwatch.remedy.guards.table import GUARDS
 from offsetwatch.remedy.model.service_api import Mode

@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from offsetwatch.judge.findings.advice import add_advice
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.notify.alertmanager import encode_webhook_body
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
 from tests.changed import replace

@@ -14,13 +14,14 @@ import offsetwatch.cli
 from offsetwatch.cli import cli
 from offsetwatch.config import load
 from offsetwatch.config.descriptions import Setting, describe_settings
-from offsetwatch.model.log_readings import FirstRecord, LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
+    FirstRecord,
     HeartbeatRecord,
     InputId,
+    LogBounds,
     SinkOffset,
 )
 from offsetwatch.model.offsets import Heartbeat
@@ -28,9 +29,9 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.serve.metrics.catalog import CATALOG
 from offsetwatch.serve.metrics.families import collect_families
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from tests.unit.serve.worlds import BUILD, RELOADED
-from tests.unit.state.failover.test_groups import (
+from tests.unit.state.test_failover_groups import (
     CHECKPOINTS,
     FLOW,
     HEARTBEATS,

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from offsetwatch.model.connect.connectors import ConnectorKind, Task
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.findings import (
+    EvidenceItem,
+    Finding,
+    FindingName,
+    Judgement,
+    Scope,
+    Severity,
+    Verdict,
+)
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.remediation import GuardRow, OpenPlan, RemediationReported, StepRow
 from offsetwatch.model.topology import MirrorFlow, Topology
 from offsetwatch.remedy.guards.table import GUARDS
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
-from offsetwatch.state.trends import MARK_INTERVAL_S, Trends
+from offsetwatch.state.totals import MARK_INTERVAL_S, Trends
 from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, connector
 

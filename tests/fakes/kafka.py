@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, Message
 from offsetwatch.clients.kafka.clients import ReadableEnd
 from offsetwatch.clients.kafka.log_bounds import EARLIEST
 from offsetwatch.errors import ClientError, NotFound
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 from .clock import VirtualClock

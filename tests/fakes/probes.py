@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from offsetwatch.clients.records.probe import ProbeAnswer
 from offsetwatch.errors import AccessDenied, NotFound, TopicChanged
-from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore
+from offsetwatch.model.observations import FirstRecord, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 from .kafka import FakeKafka

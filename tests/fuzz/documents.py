@@ -23,7 +23,7 @@ from offsetwatch.errors import ClientError, JournalDamaged, MalformedResponse
 from offsetwatch.judge.findings.register import FindingsRegister
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model import baselines
+from offsetwatch.model import history_documents
 from offsetwatch.model.records import RawRecord
 from offsetwatch.notify import notifier
 from offsetwatch.remedy.journal import backups
@@ -193,8 +193,8 @@ def _line(record: journal_records.AnyRecord) -> bytes:
     )
 
 
-_BASELINES: Final = baselines.encode_baselines(
-    baselines.Baselines(made_at=2.0, until=1.0, connectors=(USUAL,))
+_BASELINES: Final = history_documents.encode_baselines(
+    history_documents.Baselines(made_at=2.0, until=1.0, connectors=(USUAL,))
 )
 _ABOUT: Final = QuarantineContext("k", "p1", "i1", "orders", "lab", "east")
 _DOCUMENTS: Final = (
@@ -240,7 +240,11 @@ def _targets() -> list[Target]:
             _again(plan.decode_plan, plan.encode_plan, broken),
         ),
         ("backups", [(at,) for at in _DOCUMENTS[:1]], _or(backups.parse_entries, broken)),
-        ("baselines", [(_BASELINES,)], _or(baselines.decode_baselines, baselines.DamagedBaselines)),
+        (
+            "baselines",
+            [(_BASELINES,)],
+            _or(history_documents.decode_baselines, history_documents.DamagedBaselines),
+        ),
         ("memory_of_fates", [(msgspec.json.encode(_FATES),)], _or(_recalled, ValueError)),
         (
             "memory_of_verdicts",

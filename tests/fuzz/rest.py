@@ -15,7 +15,7 @@ from offsetwatch.decode.json_text import parse_json
 from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
 from offsetwatch.decode.rest_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.remedy.classify import Failure, classify
 from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply

@@ -23,7 +23,7 @@ from offsetwatch.decode.source_offsets import (
 )
 from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.model.offsets import LegacyOffset, OffsetSync, SourceKey, SourceOffset, Undecodable
-from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import TopicKind
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import GOLDEN, SPOKEN
 from tests.unit.decode.golden import records

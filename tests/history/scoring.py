@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from offsetwatch.history.baselines.model import fit_baseline
-from offsetwatch.model.baselines import Baseline
+from offsetwatch.model.history_documents import Baseline
 from tests.history.months import JUDGED_WEEKS, KINDS, LEARNED_WEEKS, MONDAY, WEEK_S, Life, life
 
 MONTH_S: Final = 30 * 86_400.0

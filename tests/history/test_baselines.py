@@ -16,7 +16,7 @@ from offsetwatch.history.baselines import job as baselines
 from offsetwatch.history.baselines.model import DAY_S, WEEK_S, compute_lag_baseline, fit_baseline
 from offsetwatch.history.tables import pipeline_status
 from offsetwatch.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
-from offsetwatch.model.baselines import (
+from offsetwatch.model.history_documents import (
     HOUR_S,
     HOURS,
     VERSION,

@@ -35,8 +35,7 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
 )
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topic_kinds import TopicKind
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, TopicKind, Topology
 from tests.history.rows import (
     OBSERVED_ROLES,
     OFFSETS_TOPIC,

@@ -13,7 +13,7 @@ from offsetwatch.history.audit.scope import (
     compute_coverage,
     sample_coverage,
 )
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 KNOWN = AuditPartition(

@@ -19,7 +19,7 @@ from offsetwatch.history.tables.pipeline_status import (
     read_status,
 )
 from offsetwatch.history.tables.schemas import OPS_GAPS
-from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
+from offsetwatch.model.history_documents import FeedStatus, PipelineStatus
 from tests.fakes.clock import VirtualClock
 
 NOON = 1_795_262_400.0

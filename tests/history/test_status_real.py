@@ -9,7 +9,7 @@ import pytest
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.pipeline_status import read_status
-from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
+from offsetwatch.model.history_documents import FeedStatus, PipelineStatus
 from tests.history import test_stream_real
 from tests.history.test_stream_real import FILE, WAIT_S_MAX, Bed, eventually
 

@@ -21,7 +21,7 @@ from offsetwatch.history.tables.schemas import (
     GOLD_FLOWS,
     SILVER_LOGS,
 )
-from offsetwatch.model.baselines import HOURS, Baseline, Baselines
+from offsetwatch.model.history_documents import HOURS, Baseline, Baselines
 from offsetwatch.remedy.model.plan import Alter, PartitionOffset
 from tests.fakes.clock import VirtualClock
 from tests.history.delta import Row, refine_plainly, write

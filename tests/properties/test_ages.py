@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore, ProbeResult
+from offsetwatch.model.observations import FirstRecord, NoRecordBefore, ProbeResult
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.mirror.oldest_record_age import (
+from offsetwatch.state.mirror.lag import (
     LOG_ENDS,
     RECORD,
     OldestRecordAges,

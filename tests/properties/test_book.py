@@ -5,8 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested
-from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
+from offsetwatch.model.observations import (
+    LOG_ENDS,
+    InputId,
+    InputSucceeded,
+    LogBounds,
+    LogEndsRead,
+    LogEndsRequested,
+)
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.connect.source_offsets import SourceBook
 from offsetwatch.state.mirror.lag import compute_replication_lag

@@ -7,10 +7,9 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.model.log_readings import FirstRecord, LogBounds, NoRecordBefore
-from offsetwatch.model.observations import OffsetsTopicLost
+from offsetwatch.model.observations import FirstRecord, LogBounds, NoRecordBefore, OffsetsTopicLost
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.state.tuple_memo import TupleMemo
+from offsetwatch.state.memo import Memo, TupleMemo
 from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, orders, source
 
 OWN = KafkaTopic("east", "own")
@@ -35,7 +34,7 @@ def forget(world: World) -> None:
     book = world.book
     book._joined = TupleMemo()
     book._budget._last = book._budget._used = None
-    book._connectors = ([], ())
+    book._connectors = Memo()
     replication = book._replication
     replication._joined = TupleMemo()
     replication._positions_made.clear()

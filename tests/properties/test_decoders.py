@@ -52,7 +52,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import TopicKind
 from tests.unit.decode.golden import records, rest_body
 
 GOLDEN = {

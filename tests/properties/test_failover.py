@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.model.log_readings import LogBounds
-from tests.unit.state.failover.test_groups import answered, checkpoint, checkpointed, readable
+from offsetwatch.model.observations import LogBounds
+from tests.unit.state.test_failover_groups import answered, checkpoint, checkpointed, readable
 
 OFFSETS = st.integers(0, 60)
 SYNCS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.flow import FlowInspection, LossAccounting
-from offsetwatch.state.loss.sync_gaps import SyncGapTracker
 from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.mirror.replicated_partitions import SyncBook
+from offsetwatch.state.mirror.sync_gaps import SyncGapTracker
 from offsetwatch.state.mirror.sync_lead import SyncLeads
 from tests.unit.state.worlds import sync
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offsetwatch.model.connect.connectors import Task
-from offsetwatch.model.evidence import format_value
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.findings import format_value
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
 from tests.unit.judge.plays import BAD, Play, connector, task
 from tests.unit.state.worlds import FILE, SYNCS, mirror, mirrors, orders, source

@@ -18,7 +18,7 @@ from offsetwatch.history.failover_report.inputs import (
 )
 from offsetwatch.history.failover_report.replay import replay_samples
 from offsetwatch.history.tables import reader
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 from tests.history.pasts import NOON, Past

@@ -18,7 +18,7 @@ from lab.cluster import WEST_GROUP
 from lab.waiting import NotYet, until
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import ClientError
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 pytestmark = [pytest.mark.real, pytest.mark.full]

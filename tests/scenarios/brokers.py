@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from offsetwatch.clients.kafka.errors import client_error_from
 from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST, LogBoundsReader
 from offsetwatch.errors import ClientError
-from offsetwatch.model.log_readings import FirstRecord, LogBounds, NoRecordBefore
+from offsetwatch.model.observations import FirstRecord, LogBounds, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 _ids = count(1)

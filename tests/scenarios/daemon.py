@@ -27,7 +27,7 @@ from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_pr
 from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
 from offsetwatch.ingest.topic_readers import TopicReader, choose_topic_reader
 from offsetwatch.loop import Loop
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,

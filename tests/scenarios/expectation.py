@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from offsetwatch.model.evidence import format_item
-from offsetwatch.model.findings import Finding, FindingName, Scope, Severity, Verdict
+from offsetwatch.model.findings import Finding, FindingName, Scope, Severity, Verdict, format_item
 from offsetwatch.state.snapshot import Snapshot
 from tests.scenarios.script import BEGINNING, ScriptError, moments, only, seconds, several
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.loop import PersistentState
-from offsetwatch.model.connect.connectors import Connector, Task
+from offsetwatch.model.connectors import Connector, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,
     InputFailed,
     InputId,
+    LogBounds,
     SinkOffset,
 )
 from offsetwatch.model.topology import TopicPartition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
 from offsetwatch.model.findings import Verdict
+from offsetwatch.model.history_documents import HOURS, TOO_OLD_S, Baseline, Baselines
 from offsetwatch.model.observations import BaselinesRead
 from tests.scenarios.simulation import HOUR, MINUTE, Estate, Rows, every
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from offsetwatch.clock import UnixClock
-from offsetwatch.model.connect.connectors import ConnectorKind
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles

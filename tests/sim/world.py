@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from offsetwatch.config import Connect
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256

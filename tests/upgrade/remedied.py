@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.engine.commands import AbortEvent
 from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus

@@ -13,7 +13,7 @@ from offsetwatch.history.baselines.model import (
     compute_lag_baseline,
     fit_baseline,
 )
-from offsetwatch.model.baselines import (
+from offsetwatch.model.history_documents import (
     Baseline,
     Baselines,
     InsufficientBaseline,

@@ -47,7 +47,7 @@ from offsetwatch.errors import (
     RemedyError,
     SettingsRefused,
 )
-from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import TopicKind
 
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70

@@ -30,7 +30,7 @@ from offsetwatch.ingest.offsets_topic_search import (
     is_copy,
 )
 from offsetwatch.ingest.polls import Batch, build_failure
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     TAIL,
     InputId,

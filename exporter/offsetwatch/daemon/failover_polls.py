@@ -11,7 +11,7 @@ from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import InputRetired
 from offsetwatch.model.topology import FlowKey
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.mirror.mm2_names import locate_internal_topics
 from offsetwatch.state.snapshot import GroupOffsetsRequest, Snapshot
 

@@ -44,7 +44,7 @@ from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import TopicReader
 from offsetwatch.loop import DocumentLoader, DocumentSaver, Loop
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -56,7 +56,7 @@ from offsetwatch.model.observations import (
     build_rest_offsets_input,
 )
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import Snapshot
 
 RECONCILE_S = 1.0  # how soon what was just discovered is tailed, polled or probed

@@ -28,7 +28,7 @@ from offsetwatch.decode.status_topic import (
     parse_integer,
     parse_task_id,
 )
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     ConfigRecord,
     ConnectorConfigured,
     LoggerLevel,

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from offsetwatch.addresses import normalize_address
 from offsetwatch.decode.java.values import trim_blanks, values_of
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     REFRESH_S,
     ConnectorKind,
     ConnectorSettings,

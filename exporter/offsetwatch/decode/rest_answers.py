@@ -18,7 +18,7 @@ from offsetwatch.decode.config_topic import parse_assigned_partitions
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.decode.failure import TRACE_CHARS_MAX, failure_of
 from offsetwatch.decode.json_text import encode_sorted
-from offsetwatch.model.connect.connectors import UNKNOWN_STATE, Connector, Task
+from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 

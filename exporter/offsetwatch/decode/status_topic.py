@@ -16,7 +16,7 @@ from typing import Any
 
 from offsetwatch.decode.failure import failure_of
 from offsetwatch.decode.json_text import parse_json
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     Condition,
     ConnectorStatus,
     StatusRecord,

@@ -17,7 +17,7 @@ from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.mirror_maker import decode_checkpoint, decode_heartbeat, decode_sync
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.decode.status_topic import decode_status
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     ConfigRecord,
     ConnectorConfigured,
     ConnectorStatus,
@@ -41,7 +41,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import TopicKind
 
 DecodedRecord = SourceEntry | OffsetSync | Checkpoint | Heartbeat | StatusRecord | ConfigRecord
 

@@ -23,7 +23,7 @@ from offsetwatch.decode.rest_answers import (
 )
 from offsetwatch.decode.rest_root import decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound
-from offsetwatch.model.connect.connectors import UNKNOWN_STATE, Connector
+from offsetwatch.model.connectors import UNKNOWN_STATE, Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 

@@ -18,7 +18,7 @@ from offsetwatch.model.observations import (
     TopicsChecked,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import GroupOffsetsRequest, GroupPartition
 
 

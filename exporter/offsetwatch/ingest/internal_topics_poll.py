@@ -18,15 +18,14 @@ from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaInspector, To
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import TopicFactsRead
+from offsetwatch.model.observations import LogBounds, TopicFactsRead
 from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts, TopicPartition
-from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S
-from offsetwatch.state.internal_topic_rules import (
+from offsetwatch.state.connect.connect_cluster import guess_sibling_names
+from offsetwatch.state.internal_topics import (
+    FACTS_EVERY_S,
     LONG_TOPIC_RECORDS_MIN,
     RECORDS_PER_KEY_MAX,
     find_internal_topics,
-    guess_sibling_names,
     role_of_key,
 )
 from offsetwatch.state.snapshot import Snapshot

@@ -19,8 +19,14 @@ from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
-from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested
-from offsetwatch.model.observations import LOG_ENDS, InputId, InputSucceeded
+from offsetwatch.model.observations import (
+    LOG_ENDS,
+    InputId,
+    InputSucceeded,
+    LogBounds,
+    LogEndsRead,
+    LogEndsRequested,
+)
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot
 

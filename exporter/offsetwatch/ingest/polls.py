@@ -23,7 +23,6 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.decode.java.pattern import JavaPattern
 from offsetwatch.errors import ClientError, MalformedResponse, TargetUnreachable
 from offsetwatch.ingest import connect_rest
-from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -33,6 +32,7 @@ from offsetwatch.model.observations import (
     InputFailed,
     InputId,
     InputSucceeded,
+    LogBounds,
     Observation,
     PartitionsAssigned,
     RestOffsetsRead,

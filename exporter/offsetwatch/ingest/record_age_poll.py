@@ -18,7 +18,7 @@ from offsetwatch.clients.records.probe import ProbeAnswer
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.log_readings import FirstRecord, Follower, ProbeResult, ProbeRoundRead
+from offsetwatch.model.observations import FirstRecord, Follower, ProbeResult, ProbeRoundRead
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Snapshot

@@ -26,7 +26,7 @@ from offsetwatch.decode.mirror_maker import (
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.decode.status_topic import decode_status
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     ConfigRecord,
     ConnectorStatus,
     StatusRecord,

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from offsetwatch.judge.time_words import format_moment, format_timespan
-from offsetwatch.model.connect.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
+from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -21,7 +21,7 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 from offsetwatch.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from offsetwatch.model.topic_kinds import TopicKind as RecordRole
+
+class TopicKind(StrEnum):
+    """Kinds of topics: MM2's `offset_syncs`, `checkpoints` and `heartbeats`, and Connect's."""
+
+    CONNECT_OFFSETS = "connect_offsets"
+    OFFSET_SYNCS = "offset_syncs"
+    CHECKPOINTS = "checkpoints"
+    HEARTBEATS = "heartbeats"
+    STATUS = "status"
+    CONFIGS = "configs"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -86,7 +95,7 @@ class AuxiliaryTopic:
     """
 
     at: KafkaTopic
-    role: RecordRole
+    role: TopicKind
     connect_cluster: str | None
 
 

@@ -15,8 +15,7 @@ from typing import Final
 
 from offsetwatch import documents
 from offsetwatch.judge.findings.advice import RUNBOOKS
-from offsetwatch.model.evidence import format_item
-from offsetwatch.model.findings import Finding, FindingName
+from offsetwatch.model.findings import Finding, FindingName, format_item
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import LOG_ENDS, TAIL
 from offsetwatch.notify.delivery_state import Message

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from offsetwatch import documents
-from offsetwatch.model.evidence import Evidence, EvidenceItem
-from offsetwatch.model.findings import Finding
+from offsetwatch.model.findings import Evidence, EvidenceItem, Finding
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from offsetwatch.errors import ClientError
-from offsetwatch.model.evidence import TIMES, Evidence, EvidenceItem
+from offsetwatch.model.findings import TIMES, Evidence, EvidenceItem
 from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
 from offsetwatch.remedy.execute.incarnation_pins import (

@@ -8,12 +8,11 @@ shown as current.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from operator import is_
+from typing import Any
 
-from offsetwatch.model.connect.connectors import Connector, StateHistory
-from offsetwatch.model.log_readings import LogEndsRead, LogEndsRequested, ProbeRoundRead
+from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.observations import (
     CONNECT_REST,
     AssignmentConfirmed,
@@ -21,12 +20,15 @@ from offsetwatch.model.observations import (
     BrokerAddressesRead,
     ConnectorsListed,
     ControlRequestsCounted,
+    Discovery,
     GroupOffsetsRead,
     InputFailed,
     InputId,
     InputRetired,
     InputSucceeded,
     ListingTopicsFound,
+    LogEndsRead,
+    LogEndsRequested,
     NotificationsFailed,
     Observation,
     OffsetsPolled,
@@ -35,6 +37,7 @@ from offsetwatch.model.observations import (
     OffsetsTopicLost,
     PartitionsAssigned,
     PipelineStatusRead,
+    ProbeRoundRead,
     RestOffsetsRead,
     RestOffsetsRequested,
     SinkOffsetsRead,
@@ -42,24 +45,24 @@ from offsetwatch.model.observations import (
     TopicFactsRead,
     TopicsChecked,
 )
-from offsetwatch.model.remediation import RemediationReported, ReplicaReported
-from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup
-from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, SinkGroup, Topology
-from offsetwatch.state.baseline_view import BaselinesBook
-from offsetwatch.state.budgets.connector_series import ConnectorSeriesBudget
-from offsetwatch.state.budgets.total_series import (
-    UNLIMITED_SERIES,
-    ClusterConnectors,
-    SeriesLimits,
-    TotalSeriesBudget,
+from offsetwatch.model.remediation import (
+    RemediationObservation,
+    RemediationReported,
+    ReplicaReported,
 )
+from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, SinkGroup, Topology
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings, ConnectClusterState
 from offsetwatch.state.connect.rest_consistency import RestConsistencyChecks
 from offsetwatch.state.connect.sinks import Sinks
-from offsetwatch.state.failover.groups import FailoverGroups
-from offsetwatch.state.history_pipeline import PipelineBook
+from offsetwatch.state.failover import FailoverGroups
+from offsetwatch.state.history_documents import BaselinesBook, PipelineBook
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.internal_topic_facts import InternalTopicFacts
+from offsetwatch.state.internal_topics import (
+    FOREIGN_COMMIT_RECENT_S,
+    ForeignWriter,
+    find_present_problems,
+)
+from offsetwatch.state.memo import Memo, TupleMemo
 from offsetwatch.state.mirror.flows import (
     BrokerAddresses,
     build_mirror_flows,
@@ -68,9 +71,22 @@ from offsetwatch.state.mirror.flows import (
 )
 from offsetwatch.state.mirror.replication import Replication
 from offsetwatch.state.readiness import Readiness
-from offsetwatch.state.snapshot import ConnectorView, RestConnector, Snapshot, SourcePartitionView
+from offsetwatch.state.series_budget import (
+    UNLIMITED_SERIES,
+    ClusterConnectors,
+    ConnectorSeriesBudget,
+    SeriesLimits,
+    TotalSeriesBudget,
+)
+from offsetwatch.state.snapshot import (
+    ConnectorView,
+    DroppedSeries,
+    RestConnector,
+    SeriesGroup,
+    Snapshot,
+    SourcePartitionView,
+)
 from offsetwatch.state.snapshot_index import IndexParts
-from offsetwatch.state.tuple_memo import TupleMemo
 
 
 class Book:
@@ -117,7 +133,7 @@ class Book:
         self._sinks = Sinks(self._sites, self._inputs)
         self._probes: Counter[str] = Counter()
         self._probes_skipped: Counter[str] = Counter()
-        self._facts = InternalTopicFacts(self._sites)
+        self._facts: dict[str, TopicFactsRead] = {}
         self._pipeline = PipelineBook(pipeline_fresh_s)
         self._usual = BaselinesBook()
         self._notifications_failed: tuple[tuple[str, int], ...] = ()
@@ -133,52 +149,53 @@ class Book:
         self._readiness = Readiness(
             self._sites, self._inputs, self._replication, self._failover, self._sinks
         )
-        self._connectors: tuple[list[tuple[Connector, ...]], tuple[ConnectorView, ...]] = ([], ())
+        self._connectors: Memo[tuple[ConnectorView, ...]] = Memo()
+        self._layout: Memo[tuple[object, ...]] = Memo()
+        self._handlers = self._build_handlers()
         self._rebuild_topology()
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def apply(self, seen: Observation, now: float) -> None:
-        """Apply one observation."""
-        match seen:
-            case TailRead():
-                self._apply_tail(seen, now)
-            case InputSucceeded() | InputFailed() | InputRetired():
-                self._inputs.apply(seen)
-                if isinstance(seen, InputRetired):
-                    for cluster in self._sites.values():
-                        cluster.retire(seen.input)
-            case LogEndsRequested() | LogEndsRead() | ProbeRoundRead():
-                self._apply_ends(seen, now)
-            case SinkOffsetsRead():
-                self._sinks.read(seen, now)
-            case RestOffsetsRequested() | RestOffsetsRead() | OffsetsPolled():
-                self._apply_rest_offsets(seen, now)
-            case TopicFactsRead() | PipelineStatusRead() | BaselinesRead() | GroupOffsetsRead():
-                self._apply_aside(seen)
-            case (
-                NotificationsFailed()
-                | ControlRequestsCounted()
-                | RemediationReported()
-                | ReplicaReported()
-            ):
-                self._apply_aside(seen)
-            case PartitionsAssigned() | AssignmentConfirmed():
-                self._apply_assignment(seen, now)
-            case _:
-                self._apply_discovery(seen, now)
+    def _build_handlers(self) -> dict[type, Callable[[Any, float], None]]:
+        """Return what applies an observation, by its type."""
+        return {
+            TailRead: self._apply_tail,
+            InputSucceeded: _without_now(self._inputs.apply),
+            InputFailed: _without_now(self._inputs.apply),
+            InputRetired: _without_now(self._retire),
+            LogEndsRequested: self._replication.ends_asked,
+            LogEndsRead: self._replication.ends_read,
+            ProbeRoundRead: _without_now(self._apply_probes),
+            PartitionsAssigned: self._replication.apply_assignment,
+            AssignmentConfirmed: self._replication.confirm,
+            SinkOffsetsRead: self._sinks.read,
+            RestOffsetsRequested: self._checks.asked,
+            RestOffsetsRead: self._checks.read,
+            OffsetsPolled: _without_now(self._apply_polled_offsets),
+            GroupOffsetsRead: _without_now(self._failover.read),
+            TopicFactsRead: _without_now(self._apply_topic_facts),
+            PipelineStatusRead: _without_now(self._pipeline.read),
+            BaselinesRead: _without_now(self._usual.read),
+            NotificationsFailed: _without_now(self._replace_report),
+            ControlRequestsCounted: _without_now(self._replace_report),
+            RemediationReported: _without_now(self._replace_report),
+            ReplicaReported: _without_now(self._replace_report),
+            ConnectorsListed: self._apply_list,
+            OffsetsTopicFound: _without_now(self._apply_offsets_topic),
+            OffsetsTopicLost: _without_now(self._apply_offsets_topic),
+            OffsetsTopicCompared: _without_now(self._apply_offsets_topic),
+            ListingTopicsFound: _without_now(self._apply_listing_topics),
+            TopicsChecked: _without_now(self._failover.topics_seen),
+            BrokerAddressesRead: self._apply_addresses,
+        }
 
-    def _apply_rest_offsets(
-        self, seen: RestOffsetsRequested | RestOffsetsRead | OffsetsPolled, now: float
-    ) -> None:
-        match seen:
-            case RestOffsetsRequested():
-                self._checks.asked(seen, now)
-            case RestOffsetsRead():
-                self._checks.read(seen, now)
-            case OffsetsPolled():
-                self._sinks.polled(seen)
-                self._sites[seen.connect_cluster].polled(seen)
+    def apply(self, observation: Observation, now: float) -> None:
+        """Apply one observation."""
+        handler = self._handlers.get(type(observation))
+        assert handler is not None, observation
+        handler(observation, now)
+        if isinstance(observation, Discovery):
+            self._rebuild_topology()
 
     def prepare(self) -> None:
         """Build views ahead of the next snapshot.
@@ -187,100 +204,6 @@ class Book:
         """
         for cluster in self._sites.values():
             cluster.prepare()
-
-    def _apply_aside(
-        self,
-        seen: TopicFactsRead
-        | PipelineStatusRead
-        | BaselinesRead
-        | NotificationsFailed
-        | ControlRequestsCounted
-        | RemediationReported
-        | ReplicaReported
-        | GroupOffsetsRead,
-    ) -> None:
-        """Apply an observation that no other state depends on."""
-        match seen:
-            case TopicFactsRead():
-                self._facts.read(seen)
-                self._find_status_topics()
-            case PipelineStatusRead():
-                self._pipeline.read(seen)
-            case BaselinesRead():
-                self._usual.read(seen)
-            case NotificationsFailed():
-                self._notifications_failed = seen.counts
-            case ControlRequestsCounted():
-                self._control = seen
-            case RemediationReported():
-                self._remedies = seen
-            case ReplicaReported():
-                self._replica = seen
-            case GroupOffsetsRead():
-                self._failover.read(seen)
-
-    def _find_status_topics(self) -> None:
-        beside = self._facts.topics(InternalTopicRole.STATUS)
-        changed = [cluster.found_status(beside) for cluster in self._sites.values()]
-        if any(changed):
-            self._rebuild_topology()
-
-    def _read_list(self, connectors_listed: ConnectorsListed, now: float) -> None:
-        others = [
-            cluster.runs
-            for name, cluster in self._sites.items()
-            if name != connectors_listed.connect_cluster
-        ]
-        elsewhere = frozenset(name for runs in others for name in runs)
-        self._sites[connectors_listed.connect_cluster].read_list(connectors_listed, now, elsewhere)
-
-    def _apply_discovery(self, seen: Observation, now: float) -> None:
-        """Apply an observation that may change the topology, and rebuild that."""
-        match seen:
-            case ConnectorsListed():
-                self._read_list(seen, now)
-            case OffsetsTopicFound():
-                self._sites[seen.connect_cluster].home = seen.topic
-            case OffsetsTopicLost():
-                self._sites[seen.connect_cluster].home = None
-                self._topic_doubts.pop(seen.connect_cluster, None)
-            case OffsetsTopicCompared():
-                self._topic_doubts[seen.connect_cluster] = seen.doubt
-            case ListingTopicsFound():
-                self._sites[seen.topics.connect_cluster].listing_topics = seen.topics
-            case TopicsChecked():
-                self._failover.topics_seen(seen)
-            case BrokerAddressesRead():
-                self._brokers.see(seen.kafka, seen.addresses, now)
-                self._addresses = {
-                    kafka: configured | self._brokers.of(kafka)
-                    for kafka, configured in self._configured.items()
-                }
-            case _:
-                raise AssertionError(seen)
-        self._rebuild_topology()
-
-    def _apply_assignment(self, seen: PartitionsAssigned | AssignmentConfirmed, now: float) -> None:
-        of = (seen.connect_cluster, seen.connector)
-        if isinstance(seen, AssignmentConfirmed):
-            self._replication.confirm(*of, now)
-        else:
-            self._replication.assign(*of, seen.partitions, now)
-
-    def _apply_ends(
-        self, seen: LogEndsRequested | LogEndsRead | ProbeRoundRead, now: float
-    ) -> None:
-        """Apply log ends, and the results of probes."""
-        match seen:
-            case LogEndsRequested():
-                self._replication.ends_asked(seen, now)
-            case LogEndsRead():
-                self._replication.ends_read(seen, now)
-            case ProbeRoundRead():
-                self._replication.probed(seen)
-                self._sinks.probed(seen)
-                self._probes.update(dict(seen.made))
-                self._probes_skipped.update(dict(seen.skipped))
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         self._inputs.of(read.input).read(read)
@@ -296,6 +219,78 @@ class Book:
         for cluster in self._sites.values():
             if cluster.checkpoint_tasks_changed():
                 self._replication.checkpoint_task_restarted(cluster.name)
+
+    def _retire(self, retired: InputRetired) -> None:
+        self._inputs.retire(retired.input)
+        for cluster in self._sites.values():
+            cluster.retire(retired.input)
+
+    def _apply_polled_offsets(self, polled: OffsetsPolled) -> None:
+        self._sinks.polled(polled)
+        self._sites[polled.connect_cluster].polled(polled)
+
+    def _apply_probes(self, probes: ProbeRoundRead) -> None:
+        self._replication.probed(probes)
+        self._sinks.probed(probes)
+        self._probes.update(dict(probes.made))
+        self._probes_skipped.update(dict(probes.skipped))
+
+    def _apply_topic_facts(self, read: TopicFactsRead) -> None:
+        self._facts[read.kafka] = read
+        statuses = frozenset(
+            topic.at
+            for facts in self._facts.values()
+            for topic in facts.facts
+            if topic.role is InternalTopicRole.STATUS
+        )
+        changed = [cluster.found_status(statuses) for cluster in self._sites.values()]
+        if any(changed):
+            self._rebuild_topology()
+
+    def _apply_list(self, answer: ConnectorsListed, now: float) -> None:
+        elsewhere = frozenset(
+            connector
+            for name, cluster in self._sites.items()
+            if name != answer.connect_cluster
+            for connector in cluster.runs
+        )
+        self._sites[answer.connect_cluster].read_list(answer, now, elsewhere)
+
+    def _apply_offsets_topic(
+        self, discovery: OffsetsTopicFound | OffsetsTopicLost | OffsetsTopicCompared
+    ) -> None:
+        name = discovery.connect_cluster
+        match discovery:
+            case OffsetsTopicFound():
+                self._sites[name].home = discovery.topic
+            case OffsetsTopicLost():
+                self._sites[name].home = None
+                self._topic_doubts.pop(name, None)
+            case OffsetsTopicCompared():
+                self._topic_doubts[name] = discovery.doubt
+
+    def _apply_listing_topics(self, found: ListingTopicsFound) -> None:
+        self._sites[found.topics.connect_cluster].listing_topics = found.topics
+
+    def _apply_addresses(self, read: BrokerAddressesRead, now: float) -> None:
+        self._brokers.see(read.kafka, read.addresses, now)
+        self._addresses = {
+            kafka: configured | self._brokers.of(kafka)
+            for kafka, configured in self._configured.items()
+        }
+
+    def _replace_report(
+        self, report: NotificationsFailed | ControlRequestsCounted | RemediationObservation
+    ) -> None:
+        match report:
+            case NotificationsFailed():
+                self._notifications_failed = report.counts
+            case ControlRequestsCounted():
+                self._control = report
+            case RemediationReported():
+                self._remedies = report
+            case ReplicaReported():
+                self._replica = report
 
     def _rebuild_topology(self) -> None:
         found: list[MirrorFlow] = []
@@ -333,8 +328,9 @@ class Book:
         for flow in self._topology.flows:
             site = self._sites[flow.connect_cluster]
             if not site.of.rest:
-                told = site.assigned(flow.connector)
-                self._replication.assign(flow.connect_cluster, flow.connector, told)
+                self._replication.assign(
+                    flow.connect_cluster, flow.connector, site.assigned(flow.connector)
+                )
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -345,7 +341,8 @@ class Book:
         waiting_for = self._readiness.waiting_for(self._topology, now)
         sites = [cluster for _, cluster in sorted(self._sites.items())]
         sources = self._joined.of(tuple(cluster.views(now) for cluster in sites))
-        layout = tuple(cluster.layout for cluster in sites)
+        layouts = tuple(cluster.layout for cluster in sites)
+        layout = self._layout.get(*layouts, make=lambda: layouts)
         by_topic = frozenset(
             (flow.connect_cluster, flow.connector)
             for flow in self._topology.flows
@@ -368,7 +365,9 @@ class Book:
             topology=self._topology,
             ready=not waiting_for,
             waiting_for=waiting_for,
-            topic_problems=self._facts.problems(now, self._topology),
+            topic_problems=find_present_problems(
+                self._facts.values(), self._topology, self._find_foreign_writers(now), now
+            ),
             by_topic=within.by_topic,
             not_exported=within.not_exported,
             partial=self._replication.partial(),
@@ -456,6 +455,23 @@ class Book:
             else self._configured.get(cluster.of.kafka, frozenset())
         )
 
+    def _find_foreign_writers(self, now: float) -> Iterator[ForeignWriter]:
+        """Yield the foreign writers of the offsets topics that are live."""
+        connectors = {
+            name: cluster.runs
+            for name, cluster in self._sites.items()
+            if cluster.listed is not None
+        }
+        for topic in self._topology.offsets_topics:
+            cluster = self._sites[topic.connect_cluster]
+            if cluster.listed is None or not cluster.sound(topic.at, now):
+                continue
+            writers = cluster.committing(topic.at, since=now - FOREIGN_COMMIT_RECENT_S)
+            for foreign in writers - cluster.runs:
+                for home, theirs in connectors.items():
+                    if foreign in theirs:
+                        yield ForeignWriter(at=topic.at, connector=foreign, home=home)
+
     def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
         sites = [cluster for _, cluster in sorted(self._sites.items())]
         for cluster in sites:
@@ -489,28 +505,25 @@ class Book:
         """Return the views of all connectors; the same tuple while no cluster has another list."""
         sites = [cluster for _, cluster in sorted(self._sites.items())]
         lists = [(cluster.listing_live(now) and cluster.listed) or () for cluster in sites]
-        before, views = self._connectors
-        if len(before) != len(lists) or not all(map(is_, before, lists)):
-            views = self._made_connector_views(zip(sites, lists, strict=True))
-            self._connectors = (lists, views)
-        return views
-
-    @staticmethod
-    def _made_connector_views(
-        lists: Iterable[tuple[ConnectClusterState, tuple[Connector, ...]]],
-    ) -> tuple[ConnectorView, ...]:
-        return tuple(
-            ConnectorView(
-                connect_cluster=cluster.name,
-                name=connector.name,
-                kind=connector.kind,
-                class_name=connector.class_name,
-                version=connector.version,
-                state=connector.state,
-                tasks=connector.tasks,
-                dedicated_offsets_topic=connector.dedicated_offsets_topic,
-                failure=connector.failure,
-            )
-            for cluster, connectors in lists
-            for connector in connectors
+        return self._connectors.get(
+            *lists,
+            make=lambda: tuple(
+                ConnectorView(
+                    connect_cluster=cluster.name,
+                    name=connector.name,
+                    kind=connector.kind,
+                    class_name=connector.class_name,
+                    version=connector.version,
+                    state=connector.state,
+                    tasks=connector.tasks,
+                    dedicated_offsets_topic=connector.dedicated_offsets_topic,
+                    failure=connector.failure,
+                )
+                for cluster, connectors in zip(sites, lists, strict=True)
+                for connector in connectors
+            ),
         )
+
+
+def _without_now(apply: Callable[[Any], None]) -> Callable[[Any, float], None]:
+    return lambda observation, _now: apply(observation)

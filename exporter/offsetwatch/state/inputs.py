@@ -16,7 +16,6 @@ from offsetwatch.model.observations import (
     Frozen,
     InputFailed,
     InputId,
-    InputRetired,
     InputSucceeded,
     SourceRecord,
     TailRead,
@@ -161,15 +160,13 @@ class Inputs:
             found = self._by_id[input_id] = InputState(input_id)
         return found
 
-    def apply(self, seen: InputSucceeded | InputFailed | InputRetired) -> None:
-        """Apply the result of an attempt, or the end of an input."""
-        match seen:
-            case InputSucceeded():
-                self.of(seen.input).succeeded(seen.at, seen.lasts_s)
-            case InputFailed():
-                self.of(seen.input).failed(seen.reason, seen.detail, partial=seen.partial)
-            case InputRetired():
-                self.retire(seen.input)
+    def apply(self, result: InputSucceeded | InputFailed) -> None:
+        """Apply the result of an attempt."""
+        state = self.of(result.input)
+        if isinstance(result, InputSucceeded):
+            state.succeeded(result.at, result.lasts_s)
+        else:
+            state.failed(result.reason, result.detail, partial=result.partial)
 
     def find(self, input_id: InputId) -> InputState | None:
         """Return the state of this input; None if it was never reported."""

@@ -21,7 +21,7 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.topology import KafkaTopic, Topology
 from offsetwatch.state.connect.connect_cluster import UNREADABLE_REASONS, ConnectClusterState
 from offsetwatch.state.connect.sinks import Sinks
-from offsetwatch.state.failover.groups import FailoverGroups, build_groups_input
+from offsetwatch.state.failover import FailoverGroups, build_groups_input
 from offsetwatch.state.inputs import Inputs, InputState
 from offsetwatch.state.mirror.replication import Replication
 

@@ -9,25 +9,110 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from math import inf
-from typing import NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
-from offsetwatch.model.connect.connectors import ConnectorKind, StateHistory, Task
+from offsetwatch.model.connectors import ConnectorKind, StateHistory, Task
 from offsetwatch.model.findings import FailureRun, Finding, Judgement
 from offsetwatch.model.observations import Frozen, InputId
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.remediation import RemediationReported, ReplicaReported
-from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup, SeriesOwner
 from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
-from offsetwatch.state.baseline_view import NO_BASELINES, BaselinesView
 from offsetwatch.state.connect.raw_keys import SpellingChange
-from offsetwatch.state.history_pipeline import NO_PIPELINE_STATUS, PipelineView
-from offsetwatch.state.internal_topic_rules import TopicProblem
+from offsetwatch.state.history_documents import (
+    NO_BASELINES,
+    NO_PIPELINE_STATUS,
+    BaselinesView,
+    PipelineView,
+)
 from offsetwatch.state.snapshot_index import IndexParts, SnapshotIndex
-from offsetwatch.state.trend_marks import TrendMarks
+
+SERIES_MAX: Final = "series_max"  # limits of the configuration, and reasons of what is counted
+SERIES_PER_CONNECTOR_MAX: Final = "series_per_connector_max"
+
+SeriesOwner = tuple[str, ...]  # (Connect cluster, connector); of FAILOVER a flow's key
+
+
+class SeriesGroup(StrEnum):
+    """Groups of series in the order in which a limit leaves them out.
+
+    RUNNING_TASKS       task_state of tasks that are running: connector_tasks counts them
+    FAILOVER            failover cost of consumer groups (records read again and skipped), and their
+                        checkpoints
+    PARTITIONS          of replicated partitions: lag is shown by topic instead
+    SOURCE_PARTITIONS   of other source partitions
+    SINK_PARTITIONS     of partitions that a sink reads
+    TOPICS              of replicated topics
+    TASKS               task_state of all tasks
+    CONNECTORS          states, task counts, verdict and baseline of a connector
+    """
+
+    RUNNING_TASKS = "states of running tasks"
+    FAILOVER = "failover of consumer groups"
+    PARTITIONS = "replicated partitions"
+    SOURCE_PARTITIONS = "source partitions"
+    SINK_PARTITIONS = "partitions of sinks"
+    TOPICS = "replicated topics"
+    TASKS = "states of tasks"
+    CONNECTORS = "states and verdicts of connectors"
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedSeries:
+    """Series of one group that a limit leaves out now.
+
+    limit     SERIES_MAX or SERIES_PER_CONNECTOR_MAX
+    owners    connectors or flows that they belong to
+    series    maximum number of them; None if that is not counted
+    partial   only the last partitions of these owners are left out
+    """
+
+    group: SeriesGroup
+    limit: str
+    owners: frozenset[SeriesOwner]
+    series: int | None = None
+    partial: bool = False
+
+
+ConnectorKey = tuple[str, str]  # Connect cluster, connector
+ConnectorFlowKey = tuple[str, str, str, str]  # the same, source, target
+
+_Key = TypeVar("_Key", bound=tuple[str, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class TrendColumn(Generic[_Key]):
+    """Column of packed numbers, of all connectors or all flows at one moment.
+
+    `keys[n]` belongs to number n of each row of doubles, in which NaN is not known. Columns share
+    their keys while those stay the same.
+    """
+
+    keys: tuple[_Key, ...] = ()
+    lag_records: bytes = b""
+    lag_seconds: bytes = b""
+    quiet_seconds: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class TrendMark:
+    """Trend mark of one minute. `left_out` is the number of subjects beyond SUBJECTS_MAX.
+
+    Of the columns, `quiet_seconds` is the time since an offset last changed; for flows it is not
+    known.
+    """
+
+    at: float
+    connectors: TrendColumn[ConnectorKey]
+    flows: TrendColumn[ConnectorFlowKey]
+    left_out: int
+
+
+TrendMarks = tuple[TrendMark, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,13 +566,22 @@ class RestConnector(NamedTuple):
     missing: int = 0
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class TopicProblem:
+    """Problem of one topic. `detail` is for users: the fact, and its consequence."""
+
+    at: KafkaTopic
+    problem: str
+    detail: str
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """Snapshot of all facts at one moment.
 
     ready       every input that could be caught up is; `waiting_for` says in words what is not
     dropped     number of entries that a limit dropped, by reason
-    topic_problems  problems with the settings of internal topics (state/internal_topic_rules.py)
+    topic_problems  problems with the settings of internal topics (state/internal_topics.py)
     by_topic    (Connect cluster, connector) of flows whose partitions are exported as sums
     not_exported    (Connect cluster, connector, identity) of source partitions beyond the budget:
                     they are in here, and in the API, and have no series
@@ -513,7 +607,7 @@ class Snapshot:
     lists           how far lists of connectors can be believed, of Connect clusters that are polled
     wants_connector     by Connect cluster, whether the configuration includes a connector of that
                     name: one that it leaves out is not shown, which does not mean that it is gone
-    trends          the last hour, a mark a minute, oldest first (state/trends.py)
+    trends          the last hour, a mark a minute, oldest first (state/totals.py)
     index_parts     parts of `index` that were built for this snapshot, or for one with the same
                     views
     """

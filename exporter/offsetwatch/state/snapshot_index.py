@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from offsetwatch.model.connect.connectors import StateHistory
+from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup

@@ -17,8 +17,8 @@ from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.decode.rest_answers import decode_connectors
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, ResponseTimeout
-from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
-from offsetwatch.model.log_readings import FirstRecord
+from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.observations import FirstRecord
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset

@@ -17,7 +17,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.model.connect.connectors import ConnectorSettings
+from offsetwatch.model.connectors import ConnectorSettings
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE, RestDriver

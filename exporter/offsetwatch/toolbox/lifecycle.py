@@ -9,7 +9,7 @@ from typing import Final
 
 from offsetwatch.config import Config, Connect
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.drivers.rest.connect_state import (
     query_worker_versions,

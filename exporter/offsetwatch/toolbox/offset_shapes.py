@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from offsetwatch.decode.json_text import encode_sorted
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.offsets import Scalar
 from offsetwatch.toolbox.suggestions import find_nearest
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from offsetwatch.decode.dialects import DIALECTS, detect_shape, find_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key
-from offsetwatch.model.connect.connectors import ConnectorKind, MirrorSettings, SinkSettings
+from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.log_ranges import (

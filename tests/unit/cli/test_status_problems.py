@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connect.connectors import Task
+from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.serve.documents.status import find_problems

@@ -13,7 +13,7 @@ from offsetwatch.cli.inspect import status as verbs
 from offsetwatch.cli.offsets import list as listing
 from offsetwatch.cli.offsets.documents import OK, UNREAD
 from offsetwatch.errors import ConfigError
-from offsetwatch.model.connect.connectors import Task
+from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.serve.documents.status import encode_status
 from tests.changed import replace

@@ -7,7 +7,7 @@ import pytest
 from offsetwatch.config import parse
 from offsetwatch.daemon.discovery import COMPARE_S, RETRY_MAX_S, RETRY_S, Discovery
 from offsetwatch.errors import TargetUnreachable
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     TAIL,
     InputFailed,

@@ -6,9 +6,8 @@ from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineStatusFile
 from offsetwatch.history.tables import pipeline_status as published
 from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter, path_of
 from offsetwatch.ingest.polls import Batch
-from offsetwatch.model.baselines import Baselines
+from offsetwatch.model.history_documents import Baselines, FeedStatus, PipelineStatus
 from offsetwatch.model.observations import BaselinesRead, PipelineStatusRead
-from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 
 UNREADABLE = PipelineStatusRead(None, unreadable=True)
 GONE = PipelineStatusRead(None)

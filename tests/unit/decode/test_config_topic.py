@@ -5,7 +5,7 @@ import json
 import pytest
 
 from offsetwatch.decode.config_topic import decode_config
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     ConnectorConfigured,
     ConnectorKind,
     LoggerLevel,

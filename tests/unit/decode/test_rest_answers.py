@@ -23,7 +23,7 @@ from offsetwatch.decode.rest_answers import (
     format_config_texts,
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     UNKNOWN_STATE,
     Connector,
     ConnectorKind,

@@ -15,7 +15,7 @@ from offsetwatch.decode.rest_answers import (
     decode_names,
     decode_offsets,
 )
-from offsetwatch.model.connect.connectors import UNKNOWN_STATE
+from offsetwatch.model.connectors import UNKNOWN_STATE
 from offsetwatch.model.offsets import Undecodable
 
 MIB = 1024 * 1024

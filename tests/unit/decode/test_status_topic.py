@@ -5,7 +5,7 @@ import json
 import pytest
 
 from offsetwatch.decode.status_topic import decode_status
-from offsetwatch.model.connect.connectors import Condition, ConnectorStatus, TaskStatus, TopicUse
+from offsetwatch.model.connectors import Condition, ConnectorStatus, TaskStatus, TopicUse
 from offsetwatch.model.offsets import Undecodable
 
 from .golden import records

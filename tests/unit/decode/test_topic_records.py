@@ -8,7 +8,7 @@ import pytest
 from offsetwatch.decode import topic_records
 from offsetwatch.decode.topic_records import DecodedRecord, decode_record, format_record
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import TopicKind
 
 from .golden import records
 

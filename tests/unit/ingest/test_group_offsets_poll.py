@@ -8,10 +8,9 @@ import pytest
 
 from offsetwatch.errors import AccessDenied, ClientError, TargetUnreachable
 from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import GroupOffset, InputSucceeded, TopicsChecked
+from offsetwatch.model.observations import GroupOffset, InputSucceeded, LogBounds, TopicsChecked
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import GroupOffsetsRequest, GroupPartition
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka

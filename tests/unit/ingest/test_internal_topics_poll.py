@@ -5,8 +5,7 @@ from offsetwatch.ingest import internal_topics_poll as module
 from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts, read_topic_facts
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, OffsetsTopic, Topology
-from offsetwatch.state.internal_topic_facts import FACTS_EVERY_S
-from offsetwatch.state.internal_topic_rules import find_topic_problems
+from offsetwatch.state.internal_topics import FACTS_EVERY_S, find_topic_problems
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.fakes.facts import FakeFacts, Made, Readers
@@ -55,7 +54,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic of 100 records is long."""
     for name, value in (("LONG_TOPIC_RECORDS_MIN", 100), ("COUNTED_RECORDS_MAX", 300)):
         monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr("offsetwatch.state.internal_topic_rules.LONG_TOPIC_RECORDS_MIN", 100)
+    monkeypatch.setattr("offsetwatch.state.internal_topics.LONG_TOPIC_RECORDS_MIN", 100)
 
 
 def commits(cluster: Cluster, count: int, *, keys: int = 1) -> None:

@@ -12,8 +12,7 @@ from offsetwatch.clients.kafka.log_bounds import EARLIEST
 from offsetwatch.errors import AccessDenied
 from offsetwatch.ingest import log_ends_poll
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
-from offsetwatch.model.log_readings import LogBounds, LogEndsRead
-from offsetwatch.model.observations import InputSucceeded
+from offsetwatch.model.observations import InputSucceeded, LogBounds, LogEndsRead
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 from tests.unit.ingest.test_polls import CLOCK, snapshot, upstream

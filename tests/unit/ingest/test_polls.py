@@ -29,7 +29,6 @@ from offsetwatch.ingest.polls import (
     poll_groups,
     poll_rest_offsets,
 )
-from offsetwatch.model.log_readings import LogBounds, LogEndsRead, LogEndsRequested
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -40,6 +39,9 @@ from offsetwatch.model.observations import (
     InputFailed,
     InputId,
     InputSucceeded,
+    LogBounds,
+    LogEndsRead,
+    LogEndsRequested,
     PartitionsAssigned,
     RestOffsetsRead,
     RestOffsetsRequested,

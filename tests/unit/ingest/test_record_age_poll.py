@@ -15,7 +15,7 @@ from offsetwatch.ingest.record_age_poll import (
     ProbeMemory,
     poll_probes,
 )
-from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore, ProbeResult, ProbeRoundRead
+from offsetwatch.model.observations import FirstRecord, NoRecordBefore, ProbeResult, ProbeRoundRead
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.state.snapshot import (

@@ -9,7 +9,7 @@ from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.ingest import topic_readers
 from offsetwatch.ingest.topic_readers import OffsetSyncsTopicReader, SourceOffsetsTopicReader
-from offsetwatch.model.connect.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
+from offsetwatch.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
 
 KEY = b'["files",{"filename":"/a"}]'
 SYNC_KEY = bytes.fromhex("00066f726465727300000003")

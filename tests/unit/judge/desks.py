@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offsetwatch.judge.progress.tracker import ProgressState, ProgressTracker
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.connect.connectors import ConnectorKind, StateChange, StateHistory, Task
+from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistory, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.model.topology import Topology

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from offsetwatch.judge.findings.register import EVALUATIONS_PER_INTERVAL, FindingsRegister
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     Condition,
     ConnectorStatus,
     StatusRecord,

@@ -10,9 +10,8 @@ from offsetwatch.judge.findings import register as module
 from offsetwatch.judge.findings.register import LAST_SEEN, UNAVAILABLE_S_MAX, FindingsRegister
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.connect.connectors import Task
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.unit.judge.test_input_visibility import FILES, REST, heard

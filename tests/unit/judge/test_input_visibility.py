@@ -10,8 +10,8 @@ from offsetwatch.judge.input_visibility import (
     pause_state_of,
 )
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.baselines import HOURS, Baseline
-from offsetwatch.model.connect.connectors import ConnectorKind, Task
+from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, Frozen, InputId
 from offsetwatch.model.topology import (
     KafkaTopic,
@@ -20,8 +20,8 @@ from offsetwatch.model.topology import (
     OffsetsTopic,
     Topology,
 )
-from offsetwatch.state.baseline_view import BaselinesView
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
+from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     ConnectorListView,

@@ -11,7 +11,7 @@ from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressState
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.connect.connectors import StateChange, StateHistory, Task
+from offsetwatch.model.connectors import StateChange, StateHistory, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
 from tests.evidence import pairs, texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.baselines import (
+from offsetwatch.model.history_documents import (
     Baselines,
     DamagedBaselines,
     decode_baselines,

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from offsetwatch.model.evidence import OFFSET, RECORDS, TIME, Evidence, EvidenceItem, format_item
+from offsetwatch.model.findings import OFFSET, RECORDS, TIME, Evidence, EvidenceItem, format_item
 
 AT = "2026-11-28T18:49:45Z"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.model.observations import CONNECT_REST, InputId
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView, Snapshot

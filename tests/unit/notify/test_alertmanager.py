@@ -9,8 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import FindingName
+from offsetwatch.model.findings import EvidenceItem, FindingName
 from offsetwatch.notify import alertmanager
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
 from offsetwatch.serve.control import alertmanager_webhook

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import ProposedPlan, Severity
+from offsetwatch.model.findings import EvidenceItem, ProposedPlan, Severity
 from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.notify import delivery_state as ledgers
 from offsetwatch.notify.delivery_state import DeliveryRules, DeliveryState, NotificationStatus

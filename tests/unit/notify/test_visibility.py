@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.model.connect.connectors import UNKNOWN_STATE, ConnectorKind, Task
+from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task
 from offsetwatch.model.findings import FindingName
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import FindingName, ProposedPlan
+from offsetwatch.model.findings import EvidenceItem, FindingName, ProposedPlan
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.remediation import OpenPlan, RemediationReported
 from offsetwatch.notify import webhook_document

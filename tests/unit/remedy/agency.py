@@ -12,9 +12,9 @@ from offsetwatch.config import Connect
 from offsetwatch.decode.rest_answers import decode_connectors
 from offsetwatch.errors import NotFound
 from offsetwatch.judge.findings.failure_history import FailureTracker
-from offsetwatch.model.connect.connectors import StateHistory
+from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.findings import Finding, FindingName, Severity
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import SinkGroup, Topology
 from offsetwatch.remedy.drivers.factory import ProbationDriver, build_last_record_check

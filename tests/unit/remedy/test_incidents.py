@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offsetwatch.model.connect.connectors import ConnectorKind, Task
+from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.findings import (
     FailureRun,
     Finding,

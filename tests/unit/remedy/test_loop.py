@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from offsetwatch.errors import JournalDamaged
-from offsetwatch.model.connect.connectors import StateChange, StateHistory
+from offsetwatch.model.connectors import StateChange, StateHistory
 from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model import service_api

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.search import OpaqueSubject
 from offsetwatch.remedy.locate.unsupported_sources import explain_unsupported_source

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from offsetwatch.model.evidence import EvidenceItem, format_value
+from offsetwatch.model.findings import EvidenceItem, format_value
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations

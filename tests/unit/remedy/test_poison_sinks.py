@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.connector_settings import SinkFacts

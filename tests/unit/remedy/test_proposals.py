@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
 from offsetwatch.remedy.locate.connector_settings import SinkFacts

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.baselines import HOURS, Baseline
-from offsetwatch.model.connect.connectors import STATES, ConnectorKind, Task
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.connectors import STATES, ConnectorKind, Task
 from offsetwatch.model.findings import (
+    EvidenceItem,
     Finding,
     FindingName,
     Judgement,
@@ -13,16 +12,14 @@ from offsetwatch.model.findings import (
     Severity,
     Verdict,
 )
+from offsetwatch.model.history_documents import HOURS, Baseline, FeedStatus, PipelineStatus
 from offsetwatch.model.observations import CONNECT_REST, TAIL, InputId
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
 from offsetwatch.model.remediation import RemediationReported, ReplicaReported
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, WebConfigStatus
 from offsetwatch.serve.metrics.metric import INPUT
-from offsetwatch.state.baseline_view import BaselinesView
-from offsetwatch.state.history_pipeline import PipelineView
-from offsetwatch.state.internal_topic_rules import TopicProblem
+from offsetwatch.state.history_documents import BaselinesView, PipelineView
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     CheckpointView,
@@ -38,6 +35,7 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
     SyncView,
     TailView,
+    TopicProblem,
     TopicRecreation,
 )
 from tests.changed import replace

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.observations import (
     TAIL,
     AssignmentConfirmed,
     InputId,
+    LogBounds,
     OffsetsTopicLost,
     PartitionsAssigned,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.baselines import HOURS, TOO_OLD_S, Baseline, Baselines
+from offsetwatch.model.history_documents import HOURS, TOO_OLD_S, Baseline, Baselines
 from offsetwatch.model.observations import BaselinesRead
-from offsetwatch.state.baseline_view import NO_BASELINES, BaselinesBook
+from offsetwatch.state.history_documents import NO_BASELINES, BaselinesBook
 
 KNOWN = Baseline(
     connect_cluster="lab",

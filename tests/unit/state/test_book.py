@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from offsetwatch.model.baselines import Baselines
-from offsetwatch.model.connect.connectors import ConnectorConfigured
-from offsetwatch.model.log_readings import ProbeRoundRead
+from offsetwatch.model.connectors import ConnectorConfigured
+from offsetwatch.model.history_documents import Baselines, PipelineStatus
 from offsetwatch.model.observations import (
     CONNECT_REST,
     BaselinesRead,
@@ -20,9 +19,9 @@ from offsetwatch.model.observations import (
     ListingTopicsFound,
     NotificationsFailed,
     PipelineStatusRead,
+    ProbeRoundRead,
     SinkOffset,
 )
-from offsetwatch.model.pipeline_status import PipelineStatus
 from offsetwatch.model.remediation import RemediationReported, ReplicaReported
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, StatusTopic
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import SyncRecord
+from offsetwatch.model.observations import LogBounds, SyncRecord
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
-from offsetwatch.state.mirror.lag import MirrorPosition
-from offsetwatch.state.mirror.oldest_record_age import OldestRecordAges
+from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
 from offsetwatch.state.mirror.replicated_partitions import (
     LogEndsBook,
     ReplicatedPartition,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connect.connectors import Task
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.loss import flow as fate
 from offsetwatch.state.loss.flow import (
@@ -17,9 +17,8 @@ from offsetwatch.state.loss.flow import (
     LossAccounting,
     classify_activity,
 )
-from offsetwatch.state.loss.partition import NOTHING_LOST
-from offsetwatch.state.loss.rates import WINDOW_S
-from offsetwatch.state.loss.sync_gaps import SyncsSinceLastPoll
+from offsetwatch.state.loss.partition import NOTHING_LOST, WINDOW_S
+from offsetwatch.state.mirror.sync_gaps import SyncsSinceLastPoll
 from offsetwatch.state.snapshot import Loss
 from tests.changed import replace
 

@@ -9,16 +9,16 @@ from offsetwatch.model.topology import (
     TopicFacts,
     Topology,
 )
-from offsetwatch.state.internal_topic_rules import (
+from offsetwatch.state.connect.connect_cluster import guess_sibling_names
+from offsetwatch.state.internal_topics import (
     LONG_TOPIC_RECORDS_MIN,
     ForeignWriter,
-    derive_checkpoints_topic,
     find_internal_topics,
     find_shared_topics,
     find_topic_problems,
-    guess_sibling_names,
     role_of_key,
 )
+from offsetwatch.state.mirror.mm2_names import derive_checkpoints_topic
 from tests.changed import replace
 
 AT = KafkaTopic("east", "connect-offsets")

@@ -7,10 +7,9 @@ from dataclasses import fields
 
 import pytest
 
-from offsetwatch.state import trends as module
-from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
-from offsetwatch.state.trend_marks import TrendColumn, TrendMarks, unpack_numbers
-from offsetwatch.state.trends import MARK_INTERVAL_S, MARKS_MAX, Trends
+from offsetwatch.state import totals as module
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot, TrendColumn, TrendMarks
+from offsetwatch.state.totals import MARK_INTERVAL_S, MARKS_MAX, Trends, unpack_numbers
 from tests.changed import replace
 from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK
 

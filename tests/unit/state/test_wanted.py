@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import SinkOffset
+from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.serve.documents.api import encode_connectors as connectors_json
 from offsetwatch.serve.documents.api import encode_flows as flows_json

@@ -9,21 +9,12 @@ from itertools import count
 from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     Connector,
     ConnectorKind,
     MirrorSettings,
     SinkSettings,
     Task,
-)
-from offsetwatch.model.log_readings import (
-    FirstRecord,
-    LogBounds,
-    LogEndsRead,
-    LogEndsRequested,
-    NoRecordBefore,
-    ProbeResult,
-    ProbeRoundRead,
 )
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -32,15 +23,22 @@ from offsetwatch.model.observations import (
     REST_OFFSETS,
     TAIL,
     ConnectorsListed,
+    FirstRecord,
     Frozen,
     InputFailed,
     InputId,
     InputRetired,
     InputSucceeded,
     ListingRecord,
+    LogBounds,
+    LogEndsRead,
+    LogEndsRequested,
+    NoRecordBefore,
     OffsetsPolled,
     OffsetsTopicFound,
     PartitionsAssigned,
+    ProbeResult,
+    ProbeRoundRead,
     RestOffsetsRead,
     RestOffsetsRequested,
     SinkOffset,
@@ -53,8 +51,8 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import MirrorPartition, OffsetSync, SourceKey
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.book import Book
-from offsetwatch.state.budgets.total_series import UNLIMITED_SERIES, SeriesLimits
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
+from offsetwatch.state.series_budget import UNLIMITED_SERIES, SeriesLimits
 from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,

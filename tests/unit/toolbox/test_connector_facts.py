@@ -12,7 +12,7 @@ import pytest
 
 from offsetwatch.config import Connect, Kafka, parse
 from offsetwatch.errors import MalformedResponse, NotFound, ResponseTimeout
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     ConnectorKind,
     ConnectorSettings,
     MirrorSettings,

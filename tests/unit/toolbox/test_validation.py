@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox import documents

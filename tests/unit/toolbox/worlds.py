@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from offsetwatch.model.connect.connectors import ConnectorKind, MirrorSettings, SinkSettings
+from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.validation import ReadableRange, ValidationFacts

@@ -25,8 +25,7 @@ from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.monitor import ClusterMonitor
 from offsetwatch.errors import NoReadableCluster, ResponseTimeout
 from offsetwatch.serve.documents.status import list_unread_inputs
-from offsetwatch.state.snapshot import Snapshot
-from offsetwatch.state.trend_marks import ConnectorKey
+from offsetwatch.state.snapshot import ConnectorKey, Snapshot
 
 ANSWER_POLL_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick

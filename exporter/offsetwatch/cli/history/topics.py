@@ -18,8 +18,7 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.internal_topics_poll import read_siblings
-from offsetwatch.model.topic_kinds import TopicKind
-from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, Topology
+from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, TopicKind, Topology
 from offsetwatch.model.topology import InternalTopicRole as InternalTopic
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 

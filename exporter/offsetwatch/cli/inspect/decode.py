@@ -15,7 +15,7 @@ import msgspec
 from offsetwatch.cli.common import output
 from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import TopicKind
 
 OK, FINDINGS, USAGE = 0, 1, 2
 

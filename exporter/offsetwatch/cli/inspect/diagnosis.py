@@ -24,17 +24,17 @@ from offsetwatch.errors import (
     SizeLimitExceeded,
     TargetUnreachable,
 )
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, TopicFacts, Topology
-from offsetwatch.state.internal_topic_rules import (
+from offsetwatch.state.internal_topics import (
     LOW_REPLICATION,
     NOT_COMPACTED,
     OVERSIZE,
     SHARED,
     WRONG_PARTITIONS,
-    TopicProblem,
 )
 from offsetwatch.state.mirror.mm2_names import find_configured_copy, find_copy_conflict
+from offsetwatch.state.snapshot import TopicProblem
 from offsetwatch.toolbox.suggestions import find_nearest
 
 SKEW_S_MAX: Final = 5.0

@@ -40,10 +40,10 @@ from offsetwatch.decode.rest_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, SettingsRefused
 from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_facts
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import InternalTopicRole
-from offsetwatch.state.internal_topic_rules import SHARED, find_internal_topics, find_topic_problems
+from offsetwatch.state.internal_topics import SHARED, find_internal_topics, find_topic_problems
 from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS, UNREACHABLE = 0, 1, 7

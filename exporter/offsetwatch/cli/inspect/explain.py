@@ -29,7 +29,7 @@ from offsetwatch.cli.inspect.status import format_raw_json
 from offsetwatch.cli.offsets.open_store import find_connect
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, MalformedResponse, ResponseTimeout
-from offsetwatch.model.connect.conditions import find_worst_state, format_state
+from offsetwatch.model.connectors import find_worst_state, format_state
 from offsetwatch.serve.documents import failover
 from offsetwatch.serve.documents.explain import encode_explain
 from offsetwatch.serve.documents.types import (

@@ -8,8 +8,7 @@ from typing import Final
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
-from offsetwatch.model.evidence import Evidence, format_item
-from offsetwatch.model.findings import FINDINGS_MAX, Severity
+from offsetwatch.model.findings import FINDINGS_MAX, Evidence, Severity, format_item
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow
 
 _QUIET_SEVERITIES: Final = frozenset({Severity.INFO})

@@ -36,7 +36,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
 )
 from offsetwatch.ingest import connect_rest
-from offsetwatch.model.connect.conditions import (
+from offsetwatch.model.connectors import (
     compute_urgency,
     find_worst_state,
     format_condition,

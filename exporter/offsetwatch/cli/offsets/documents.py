@@ -29,7 +29,7 @@ from offsetwatch.errors import (
     RemoteRefusal,
     TargetUnreachable,
 )
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.remedy.model.plan import PartitionOffset

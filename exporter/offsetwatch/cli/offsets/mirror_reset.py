@@ -18,7 +18,7 @@ from offsetwatch.cli.offsets.open_store import (
 )
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
-from offsetwatch.model.connect.connectors import Connector, ConnectorSettings
+from offsetwatch.model.connectors import Connector, ConnectorSettings
 from offsetwatch.toolbox.change import PreparedChange
 from offsetwatch.toolbox.mirror.connect_clusters import (
     inspect_connect_clusters,

@@ -17,7 +17,7 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.daemon.control import ControlRequestPlanner
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.service import ServiceCallbacks
-from offsetwatch.state.trend_marks import ConnectorKey
+from offsetwatch.state.snapshot import ConnectorKey
 
 
 @contextmanager

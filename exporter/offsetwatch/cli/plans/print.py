@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from offsetwatch.cli.common import output
-from offsetwatch.model.evidence import format_value
+from offsetwatch.model.findings import format_value
 from offsetwatch.remedy.guards import GUARDS, GuardReach
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.service_api import (

@@ -46,7 +46,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TooManyRequests,
 )
-from offsetwatch.model.connect.paths import (
+from offsetwatch.model.connectors import (
     PATH_REFUSAL_REASON,
     build_connector_path,
     is_refused_in_path,

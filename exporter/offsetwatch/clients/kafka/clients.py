@@ -40,7 +40,7 @@ from offsetwatch.errors import (
     SettingsRefused,
     TargetUnreachable,
 )
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 C = TypeVar("C")

@@ -20,7 +20,7 @@ from offsetwatch.clients.kafka.errors import (
     translate_kafka_errors,
 )
 from offsetwatch.errors import ClientError, TargetUnreachable
-from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore
+from offsetwatch.model.observations import FirstRecord, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 # A record is wanted, and a broker gives whole batches: the first one however large, of the others

@@ -10,8 +10,8 @@ from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.book import Book
-from offsetwatch.state.budgets.total_series import SeriesLimits
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
+from offsetwatch.state.series_budget import SeriesLimits
 
 TAIL_STALE_S = 20.0  # ten of its own checks
 MISSED_POLLS = 3  # how many attempts in a row may fail before what a poll told us is taken down

@@ -19,7 +19,7 @@ from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.kafka.whole_topic import read_whole_topic
 from offsetwatch.decode.mirror_maker import decode_sync
 from offsetwatch.errors import HistoryError
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.mm2_names import find_copy_conflict, find_remote_topic, format_routers

@@ -1,6 +1,6 @@
 """Job that learns the baseline of every connector from silver on Spark, and publishes them.
 
-The arithmetic is in baselines/model.py, the document in model/baselines.py.
+The arithmetic is in baselines/model.py, the document in model/history_documents.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from offsetwatch.history.tables.schemas import (
     SILVER_LOGS,
     SOURCE_COLUMN_NAMES,
 )
-from offsetwatch.model.baselines import Baseline, Baselines, InsufficientBaseline
+from offsetwatch.model.history_documents import Baseline, Baselines, InsufficientBaseline
 from offsetwatch.model.offsets import Order
 
 T = TypeVar("T", Baseline, InsufficientBaseline)

@@ -22,7 +22,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from offsetwatch.model.baselines import HOUR_S, HOURS, QUANTILES, Baseline, InsufficientBaseline
+from offsetwatch.model.history_documents import (
+    HOUR_S,
+    HOURS,
+    QUANTILES,
+    Baseline,
+    InsufficientBaseline,
+)
 
 DAY_S: Final = 86_400.0
 WEEK_S: Final = 7 * DAY_S

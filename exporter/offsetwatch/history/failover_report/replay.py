@@ -1,12 +1,12 @@
 """Replay of a flow in the past: the failover cost of each group at each sample. Pure.
 
-It applies the daemon's own arithmetic (state/failover/cost.py, state/mirror/offset_translation.py,
+It applies the daemon's own arithmetic (state/failover.py, state/mirror/offset_translation.py,
 state/mirror/lag.py) to what was known at each sample of a group's position. Everything is taken as
 of that sample, never as of the minute it is displayed for: a position a minute old would otherwise
 be compared with a newer checkpoint. inputs.py reads the inputs, summary.py makes minutes of the
 results.
 
-A number is left out for the daemon's reasons (state/failover/groups.py), and where
+A number is left out for the daemon's reasons (state/failover.py), and where
 
 - records of that time may not have been read into the tables yet;
 - compaction may have deleted the checkpoint that was the newest then: offsets are missing behind
@@ -33,9 +33,9 @@ from offsetwatch.history.failover_report.inputs import (
     SampledLogBounds,
     Series,
 )
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.failover.cost import FailoverCost, GroupPosition, compute_failover_cost
+from offsetwatch.state.failover import FailoverCost, GroupPosition, compute_failover_cost
 from offsetwatch.state.mirror.lag import compute_replication_lag
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 

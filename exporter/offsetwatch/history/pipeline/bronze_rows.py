@@ -42,8 +42,7 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
 )
 from offsetwatch.model.offsets import SourceKey, Undecodable
-from offsetwatch.model.topic_kinds import TopicKind
-from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, Topology
+from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, TopicKind, Topology
 
 KEYS_MAX = 16_384  # remembered from batch to batch: at half a kilobyte each, 8 MB
 

@@ -30,7 +30,7 @@ from offsetwatch.history.tables.schemas import (
     Table,
 )
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.failover.groups import GROUP_PARTITIONS_MAX, GROUPS_MAX
+from offsetwatch.state.failover import GROUP_PARTITIONS_MAX, GROUPS_MAX
 from offsetwatch.state.mirror.mm2_names import (
     find_remote_topic,
     locate_checkpoints,
@@ -132,7 +132,7 @@ class Sampler:
     def _standing(self, progress: Collection[reader.FlowProgressRow]) -> list[_GroupOffsetsQuery]:
         """Return a query for every group with a checkpoint, newest first.
 
-        The daemon's limits on groups and partitions apply (state/failover/groups.py).
+        The daemon's limits on groups and partitions apply (state/failover.py).
         """
         found: list[_GroupOffsetsQuery] = []
         for flow in self._flows:

@@ -43,7 +43,7 @@ from offsetwatch.history.tables.schemas import (
     TABLES,
     Table,
 )
-from offsetwatch.model.pipeline_status import GOLD, SILVER
+from offsetwatch.model.history_documents import GOLD, SILVER
 from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, Topology
 
 Cut = Mapping[KafkaTopic, Mapping[int, int]]

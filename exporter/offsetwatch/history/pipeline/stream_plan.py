@@ -18,7 +18,7 @@ from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.reader import BronzeGap, GapReason, LogPartition
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 
 # To compile quickly rather than well costs less time and CPU for 700,000 offsets; where it no

@@ -56,7 +56,7 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
     Table,
 )
-from offsetwatch.model.baselines import TOO_OLD_S, Baseline
+from offsetwatch.model.history_documents import TOO_OLD_S, Baseline
 from offsetwatch.model.offsets import Order
 from offsetwatch.model.topology import MirrorFlow
 

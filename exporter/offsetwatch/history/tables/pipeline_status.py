@@ -20,13 +20,15 @@ import structlog
 
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import HistoryError, OffsetwatchError
-from offsetwatch.model.baselines import (
+from offsetwatch.model.history_documents import (
+    BRONZE,
     Baselines,
     DamagedBaselines,
+    FeedStatus,
+    PipelineStatus,
     decode_baselines,
     encode_baselines,
 )
-from offsetwatch.model.pipeline_status import BRONZE, FeedStatus, PipelineStatus
 
 BYTES_MAX = 1024 * 1024  # a thousand Kafka clusters take a tenth of it
 STARTING, READING, COMPUTING, BUG = "starting", "reading", "computing", "bug"

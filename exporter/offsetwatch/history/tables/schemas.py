@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from offsetwatch.model.topic_kinds import TopicKind
+from offsetwatch.model.topology import TopicKind
 
 CONNECT_OFFSETS = TopicKind.CONNECT_OFFSETS.value
 OFFSET_SYNCS = TopicKind.OFFSET_SYNCS.value

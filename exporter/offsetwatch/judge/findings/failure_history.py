@@ -16,7 +16,7 @@ import msgspec
 
 from offsetwatch.decode.failure import parse_exception_class
 from offsetwatch.judge.input_visibility import InputVisibility
-from offsetwatch.model.connect.connectors import DELETED, UNKNOWN_STATE, StateChange
+from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.connect.state_history import find_changes_since

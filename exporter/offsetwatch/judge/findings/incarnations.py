@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.judge.input_visibility import InputVisibility
-from offsetwatch.model.connect.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.model.observations import CONNECT_REST, InputId
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import SKEW_S_MAX

@@ -7,7 +7,7 @@ from typing import Final
 
 from offsetwatch.decode.failure import parse_exception_class
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.evidence import OFFSET, TIME, Evidence, EvidenceItem
+from offsetwatch.model.findings import OFFSET, TIME, Evidence, EvidenceItem
 
 EXAMPLES_MAX: Final = 5  # of many things, so many are named
 OTHERS: Final = "others"

@@ -20,8 +20,7 @@ from offsetwatch.judge.findings.rules.registry import RULES, drop_explained_find
 from offsetwatch.judge.findings.visibility import FindingVisibility
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import FINDINGS_MAX, FailureRun, Finding, Severity
+from offsetwatch.model.findings import FINDINGS_MAX, EvidenceItem, FailureRun, Finding, Severity
 from offsetwatch.state.snapshot import Snapshot
 
 UNAVAILABLE_S_MAX: Final = 86_400.0

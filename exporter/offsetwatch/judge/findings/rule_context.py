@@ -9,8 +9,7 @@ from typing import Final
 from offsetwatch.judge.findings.memory import RuleMemory
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.evidence import Evidence
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import Evidence, Finding, FindingName, Severity
 from offsetwatch.state.snapshot import Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey, SnapshotIndex
 

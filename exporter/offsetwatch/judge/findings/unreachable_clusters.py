@@ -7,7 +7,7 @@ from typing import Final
 from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.observations import GROUPS, LOG_ENDS, InputId
 from offsetwatch.model.topology import Topology
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import InputView, Snapshot
 
 NO_ANSWER_REASONS: Final = frozenset({"unreachable", "timeout"})

@@ -14,8 +14,15 @@ from offsetwatch.judge.findings.list_phrases import build_time_item
 from offsetwatch.judge.progress.observation_window import ObservationWindow
 from offsetwatch.judge.progress.subjects import JudgedPartition
 from offsetwatch.judge.progress.verdict_rules import WORST_FIRST
-from offsetwatch.model.evidence import OFFSET, PARTITIONS, RECORDS, TIMES, Evidence, EvidenceItem
-from offsetwatch.model.findings import Verdict
+from offsetwatch.model.findings import (
+    OFFSET,
+    PARTITIONS,
+    RECORDS,
+    TIMES,
+    Evidence,
+    EvidenceItem,
+    Verdict,
+)
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 
 _NO_PARTITIONS: Final = EvidenceItem("partitions", 0, PARTITIONS)

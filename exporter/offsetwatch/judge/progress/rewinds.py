@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.model.connect.connectors import StateChange
+from offsetwatch.model.connectors import StateChange
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.snapshot import (

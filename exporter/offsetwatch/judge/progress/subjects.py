@@ -10,9 +10,8 @@ import msgspec
 from offsetwatch.decode.dialects import is_measurable
 from offsetwatch.judge.progress.observation_window import ObservationWindow, Sample
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE, Decision
-from offsetwatch.model.connect.connectors import UNKNOWN_STATE, ConnectorKind
-from offsetwatch.model.evidence import Evidence
-from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind
+from offsetwatch.model.findings import Evidence, Judgement, Scope, Verdict
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.state.snapshot import (
     ConnectorView,

@@ -50,7 +50,7 @@ from offsetwatch.judge.progress.verdict_rules import (
 from offsetwatch.judge.progress.watch_time import ClockMark, Stopwatch
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.connect.connectors import UNKNOWN_STATE, StateHistory
+from offsetwatch.model.connectors import UNKNOWN_STATE, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId
 from offsetwatch.state.connect.state_history import find_changes_since

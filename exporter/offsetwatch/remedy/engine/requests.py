@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.model.connect.paths import build_connector_path
+from offsetwatch.model.connectors import build_connector_path
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from offsetwatch.model.connect.connectors import DELETED, StateChange
+from offsetwatch.model.connectors import DELETED, StateChange
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.state_history import find_deletions
 

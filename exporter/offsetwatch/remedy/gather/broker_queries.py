@@ -14,7 +14,7 @@ from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, LeaderNotAvailable, RemoteRefusal
-from offsetwatch.model.log_readings import LogBounds, NoRecordBefore
+from offsetwatch.model.observations import LogBounds, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 
 PROBE_S: Final = 5.0

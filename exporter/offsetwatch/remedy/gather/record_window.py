@@ -16,7 +16,7 @@ from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout, SizeLimitExceeded
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import Headers, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate.mirrors import (

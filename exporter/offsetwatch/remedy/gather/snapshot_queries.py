@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.decode.rest_root import ConnectRoot
-from offsetwatch.model.connect.connectors import ConnectorKind, StateChange
+from offsetwatch.model.connectors import ConnectorKind, StateChange
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from offsetwatch.remedy.classify import Failure

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.model.evidence import RECORDS, Evidence, EvidenceItem
+from offsetwatch.model.findings import RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, TRANSFORM, VALUE
 from offsetwatch.remedy.locate.connector_settings import SinkFacts

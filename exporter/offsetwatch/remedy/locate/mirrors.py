@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from offsetwatch.model.evidence import BYTES, OFFSET, OFFSETS, RECORDS, Evidence, EvidenceItem
+from offsetwatch.model.findings import BYTES, OFFSET, OFFSETS, RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations

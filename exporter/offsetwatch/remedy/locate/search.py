@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.decode.json_text import encode_sorted
-from offsetwatch.model.evidence import Evidence, EvidenceItem
+from offsetwatch.model.findings import Evidence, EvidenceItem
 from offsetwatch.model.offsets import INT64_MAX, Scalar
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition

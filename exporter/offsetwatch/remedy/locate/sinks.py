@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from offsetwatch.model.evidence import PARTITIONS, RECORDS, Evidence, EvidenceItem
+from offsetwatch.model.findings import PARTITIONS, RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import Headers, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify.stages import PUT

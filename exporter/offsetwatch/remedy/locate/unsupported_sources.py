@@ -19,7 +19,7 @@ from offsetwatch.decode.dialects import (
     Dialect,
     find_dialect,
 )
-from offsetwatch.model.evidence import Evidence, EvidenceItem
+from offsetwatch.model.findings import Evidence, EvidenceItem
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.search import NoIdentification, OpaqueSubject, parse_fields
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun, Finding, FindingName
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 

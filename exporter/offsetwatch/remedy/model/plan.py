@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from offsetwatch.model.evidence import Evidence
+from offsetwatch.model.findings import Evidence
 from offsetwatch.model.moments import Moment, read_moment
 
 

@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.model.evidence import Evidence
+from offsetwatch.model.findings import Evidence
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.plan import (
     Action,

@@ -7,7 +7,7 @@ import shlex
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.decode.json_text import parse_flat_map
 from offsetwatch.model.commands import PROGRAM, format_connector_command
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (

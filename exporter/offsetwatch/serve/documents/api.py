@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from offsetwatch import documents
 from offsetwatch.judge.progress.evidence import format_raw_key
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import FlowKey, MirrorFlow

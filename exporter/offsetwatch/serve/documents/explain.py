@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 from offsetwatch import documents
 from offsetwatch.errors import ConfigError
 from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FindingName
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.observations import (
@@ -59,7 +59,7 @@ from offsetwatch.serve.documents.types import (
     ExplainedJudgement,
     ExplainedMirrorOffsets,
 )
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 from offsetwatch.state.snapshot import (
     ConnectorView,

@@ -35,9 +35,9 @@ from typing import Annotated, Final
 import msgspec
 
 from offsetwatch import documents
-from offsetwatch.model.evidence import Evidence
 from offsetwatch.model.findings import (
     FINDINGS_MAX,
+    Evidence,
     Finding,
     FindingName,
     Judgement,

@@ -42,8 +42,7 @@ from dataclasses import fields
 from typing import Final
 
 from offsetwatch import documents
-from offsetwatch.model.connect.conditions import compute_urgency, find_worst_state
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind, compute_urgency, find_worst_state
 from offsetwatch.model.findings import Judgement, Scope
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.remediation import OpenPlan, RemediationReported

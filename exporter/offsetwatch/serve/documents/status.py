@@ -25,7 +25,7 @@ from offsetwatch.serve.documents.findings import (
     build_findings_document,
 )
 from offsetwatch.serve.documents.types import ConnectorsBody, FlowsBody
-from offsetwatch.state.connect.rest_fallback import is_replaced_by_rest
+from offsetwatch.state.connect.rest_offsets import is_replaced_by_rest
 from offsetwatch.state.snapshot import Snapshot
 
 

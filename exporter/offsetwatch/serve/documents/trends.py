@@ -22,16 +22,15 @@ from typing import Final, TypeVar
 from offsetwatch import documents
 from offsetwatch.model.moments import Moment
 from offsetwatch.serve.documents.types import TrendsBody, TrendSeries
-from offsetwatch.state.snapshot import Snapshot
-from offsetwatch.state.trend_marks import (
+from offsetwatch.state.snapshot import (
     ConnectorFlowKey,
     ConnectorKey,
+    Snapshot,
     TrendColumn,
     TrendMark,
     TrendMarks,
-    unpack_numbers,
 )
-from offsetwatch.state.trends import MARK_INTERVAL_S
+from offsetwatch.state.totals import MARK_INTERVAL_S, unpack_numbers
 
 MinuteValues = list[int | None]
 

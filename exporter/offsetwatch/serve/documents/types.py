@@ -11,9 +11,8 @@ from typing import Annotated, Literal, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from offsetwatch.model.connect.connectors import ConnectorKind
-from offsetwatch.model.evidence import Evidence
-from offsetwatch.model.findings import Verdict
+from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.model.findings import Evidence, Verdict
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import Frozen
 from offsetwatch.model.remediation import OpenPlan, RefusalRow

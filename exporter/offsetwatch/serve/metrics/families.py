@@ -15,11 +15,9 @@ from operator import attrgetter
 from typing import Final
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE
-from offsetwatch.model.baselines import QUANTILES
-from offsetwatch.model.connect.connectors import STATES, Task
+from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.findings import Scope, Verdict
-from offsetwatch.model.pipeline_status import PipelineStatus
-from offsetwatch.model.series_limits import SeriesGroup, SeriesOwner
+from offsetwatch.model.history_documents import QUANTILES, PipelineStatus
 from offsetwatch.serve.metrics import (
     catalog,
     catalog_mirrors,
@@ -31,6 +29,8 @@ from offsetwatch.serve.metrics.series_table import Family, LabelColumns, Labels,
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorView,
+    SeriesGroup,
+    SeriesOwner,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offsetwatch.model.series_limits import SeriesGroup
 from offsetwatch.serve.metrics import catalog_mirrors as catalog
 from offsetwatch.serve.metrics.series_table import Family, LabelColumns, Labels, build_family
 from offsetwatch.state.mirror.lag import compute_lag_seconds
-from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot, SyncView
+from offsetwatch.state.snapshot import MirrorPartitionView, SeriesGroup, Snapshot, SyncView
 
 
 def collect_mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:

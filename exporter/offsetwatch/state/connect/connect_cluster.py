@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     Connector,
     ConnectorKind,
     StateHistory,
@@ -49,11 +49,10 @@ from offsetwatch.state.connect.state_history import ConnectorStateHistories
 from offsetwatch.state.connect.superseded_offsets import SupersededOffsets
 from offsetwatch.state.connect.topic_listing import Listing
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.internal_topic_rules import guess_sibling_names
+from offsetwatch.state.memo import TupleMemo
 from offsetwatch.state.mirror.flows import find_cluster_at
 from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
-from offsetwatch.state.tuple_memo import TupleMemo
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
 # tells can be done without.
@@ -664,6 +663,19 @@ def _copy_spellings(
     known: Mapping[str, Mapping[str, KnownSpellings]],
 ) -> dict[str, dict[str, KnownSpellings]]:
     return {connector: dict(of) for connector, of in known.items()}
+
+
+def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:
+    """Return likely names of the config and status topics that belong to an offsets topic.
+
+    No API provides them. A topic of such a name counts only once its keys confirm it (role_of_key).
+    """
+    for word in ("offsets", "offset"):
+        before, found, after = offsets_topic.rpartition(word)
+        if found:
+            names = ("configs", "config", "statuses", "status")
+            return tuple(f"{before}{name}{after}" for name in names)
+    return ()
 
 
 class _TopicEvidence:

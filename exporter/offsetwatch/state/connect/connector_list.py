@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from offsetwatch.model.connect.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind
+from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind
 from offsetwatch.model.observations import ConnectorsListed
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 

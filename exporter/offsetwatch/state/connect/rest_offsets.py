@@ -22,7 +22,7 @@ from offsetwatch.decode.dialects import (
 )
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key, decode_value, format_namesake_label
-from offsetwatch.model.observations import OffsetsPolled
+from offsetwatch.model.observations import TAIL, InputId, OffsetsPolled, build_rest_offsets_input
 from offsetwatch.model.offsets import (
     FLOAT_EXACT_MAX,
     MirrorPartition,
@@ -31,10 +31,10 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.state.budgets.keys import KeyBudget
 from offsetwatch.state.connect.source_offsets import accept_all
+from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.mirror.lag import UNDATED, MirrorPosition
-from offsetwatch.state.snapshot import SourcePartitionView
+from offsetwatch.state.snapshot import InputView, RestConnector, Snapshot, SourcePartitionView
 
 # A source partition that is missing from so many answers in a row was reset: one answer may come
 # from a worker that has not read its topic to the end.
@@ -309,3 +309,33 @@ def _decode_offset(text: str | None) -> SourceOffset | None:
     if not isinstance(found, SourceOffset) or found.is_null:
         return None
     return found
+
+
+def find_polled_connectors(snapshot: Snapshot, view: InputView) -> tuple[RestConnector, ...]:
+    """Return the source connectors whose offsets come from REST now instead of from this tail."""
+    if view.id.kind != TAIL:
+        return ()
+    # While its topic is looked for, a tail has the Connect cluster's name alone.
+    clusters = {view.id.connect_cluster} | {
+        topic.connect_cluster
+        for topic in snapshot.topology.offsets_topics
+        if InputId.of_tail(topic.at) == view.id
+    }
+    live = {input_name.id for input_name in snapshot.inputs if input_name.live}
+    return tuple(
+        rest_connector
+        for rest_connector in snapshot.by_rest
+        if rest_connector.connect_cluster in clusters
+        and not rest_connector.sink
+        and build_rest_offsets_input(rest_connector.connect_cluster, rest_connector.connector)
+        in live
+    )
+
+
+def is_replaced_by_rest(snapshot: Snapshot, view: InputView) -> bool:
+    """Return whether a tail was never read and REST provides the offsets it would read.
+
+    A standalone worker keeps its offsets in a file, and a managed Connect does not expose its
+    topic.
+    """
+    return view.last_success_at is None and bool(find_polled_connectors(snapshot, view))

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from math import inf
 
 from offsetwatch.decode.rest_answers import parse_consumed_partition
-from offsetwatch.model.log_readings import Follower, ProbeRoundRead
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
+    Follower,
     InputId,
     OffsetsPolled,
+    ProbeRoundRead,
     SinkOffset,
     SinkOffsetsRead,
     build_rest_offsets_input,
@@ -23,12 +24,12 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.topology import SinkGroup, TopicPartition
 from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.mirror.lag import compute_sink_lag
-from offsetwatch.state.mirror.oldest_record_age import (
+from offsetwatch.state.mirror.lag import (
     UNKNOWN_LATENESS,
     Lateness,
     OldestRecordAges,
     UnreadRange,
+    compute_sink_lag,
 )
 from offsetwatch.state.snapshot import RestConnector, SinkPartitionView
 

@@ -33,7 +33,6 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.state.budgets.keys import KeyBudget
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import (
     FieldOrder,
@@ -43,6 +42,7 @@ from offsetwatch.state.connect.raw_keys import (
     SpellingInUse,
     parse_field_order,
 )
+from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.snapshot import RawKeysView, SourcePartitionView
 

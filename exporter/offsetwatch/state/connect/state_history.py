@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     DELETED,
     Condition,
     ConnectorStatus,

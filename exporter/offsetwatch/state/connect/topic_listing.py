@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from offsetwatch.decode.rest_answers import CONNECTORS_MAX
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     Condition,
     ConfigRecord,
     Connector,
@@ -24,7 +24,7 @@ from offsetwatch.model.connect.connectors import (
     TaskStatus,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.budgets.keys import KeyBudget
+from offsetwatch.state.key_budget import KeyBudget
 
 STATUSES_MAX: Final = 500_000  # of connectors and tasks
 K = TypeVar("K", str, tuple[str, int | None])

@@ -15,20 +15,20 @@ from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from offsetwatch.model.connect.connectors import Connector
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.connectors import Connector
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss.partition import (
     NOTHING_LOST,
     RECREATED,
+    WINDOW_S,
     LossCounts,
     LostRange,
     PartitionInspection,
     PartitionLossAccount,
 )
-from offsetwatch.state.loss.rates import WINDOW_S
-from offsetwatch.state.loss.sync_gaps import SyncsSinceLastPoll
-from offsetwatch.state.snapshot import Loss, TopicRecreation
+from offsetwatch.state.mirror.sync_gaps import SyncsSinceLastPoll
+from offsetwatch.state.snapshot import ConnectorFlowKey, Loss, TopicRecreation
 
 LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
 GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
@@ -39,7 +39,6 @@ UNUSED_TOPIC_TTL_S: Final = (
 
 _NO_LOSS: Final[tuple[LossCounts, float | None]] = (NOTHING_LOST, None)
 
-ConnectorFlowKey = tuple[str, str, str, str]  # connect cluster, connector, source, target
 _LossRangeEnd = tuple[
     ConnectorFlowKey, str, int, str, int
 ]  # flow, topic, partition, cause, the offset after the range

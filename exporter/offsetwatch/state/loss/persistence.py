@@ -14,17 +14,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.state.connect.connect_cluster import PersistedConnectCluster
-from offsetwatch.state.loss.flow import ConnectorFlowKey, LossAccounting, TopicLossAccount
+from offsetwatch.state.loss.flow import LossAccounting, TopicLossAccount
 from offsetwatch.state.loss.partition import (
     ALTERED,
     CAUSES,
     RECREATED,
+    LogStartJump,
     PartitionLossAccount,
+    PartitionRates,
     PositionJump,
+    PositionSample,
 )
-from offsetwatch.state.loss.rates import LogStartJump, PartitionRates, PositionSample
-from offsetwatch.state.loss.sync_gaps import Range
-from offsetwatch.state.snapshot import Loss
+from offsetwatch.state.mirror.sync_gaps import Range
+from offsetwatch.state.snapshot import ConnectorFlowKey, Loss
 
 VERSION: Final = 1
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 
 BROKER_ADDRESS_TTL_S: Final = (

@@ -7,10 +7,16 @@ the first and none for the second.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
+
+from offsetwatch.model.observations import FirstRecord, Follower, NoRecordBefore, ProbeResult
 
 # REST tells no time of a commit, so no sync can be known to be newer than one.
 UNDATED: Final = inf
@@ -63,3 +69,296 @@ def compute_lag_seconds(
 def compute_sink_lag(committed: int, log_end: int) -> int:
     """Return the number of records after a sink's committed offset, which names the next record."""
     return max(0, log_end - committed)
+
+
+# Of how many log ends each past is told, and how much older each kept one may be than the next: so
+# many reach back for weeks, as finely as an age needs it.
+ENDS_MAX: Final = 48
+AGE_RATIO_MAX: Final = 2.0
+# A record that waits may be compacted away meanwhile: so old an answer is looked at again.
+RECHECK_S: Final = 300.0
+RECORD: Final = "record"
+LOG_ENDS: Final = "log_ends"
+
+
+class UnreadRange(NamedTuple):
+    """Range of offsets that a follower has not read.
+
+    `following` is the next offset to read. `start` and `end` are the bounds of the log for the
+    follower (of committed records only, if `committed`).
+    """
+
+    following: int
+    start: int
+    end: int
+    committed: bool = False
+
+
+class Lateness(NamedTuple):
+    """Lateness of a follower, with the fields of its view in snapshot.py."""
+
+    caught_up: bool | None
+    since: float | None
+    told_by: str | None
+    probe_from: int | None
+
+
+UNKNOWN_LATENESS: Final = Lateness(caught_up=None, since=None, told_by=None, probe_from=None)
+NO_LATENESS: Final = Lateness(caught_up=True, since=None, told_by=None, probe_from=None)
+
+
+@dataclass(slots=True)
+class _ProbeResult:
+    """Result of a probe: from `first` up to `until` there is no readable record.
+
+    `found` is the record at `until`, which existed after `at`, when the read began.
+    """
+
+    first: int
+    until: int
+    found: FirstRecord | None
+    at: float
+
+
+@dataclass(slots=True)
+class _Age:
+    """Log ends and newest probe of one follower.
+
+    `ends` are log ends, ascending, each with the last time it was observed. While `live`, the time
+    of the newest is the last reading of all logs of its group.
+    """
+
+    ends: list[tuple[int, float]] = field(default_factory=list)
+    live: bool = False
+    look: _ProbeResult | None = None
+    start: int = 0
+    committed: bool = False
+    cut_at: float | None = None
+
+    def settle(self, read_at: float) -> None:
+        """Set when the newest end was last observed; the next reading may find another."""
+        if self.live and self.ends:
+            self.ends[-1] = (self.ends[-1][0], read_at)
+        self.live = False
+
+    def saw(self, unread_range: UnreadRange, at: float, now: float) -> None:
+        """Apply the bounds of the log, read not before `at`."""
+        shrunk = unread_range.start < self.start or (
+            bool(self.ends) and unread_range.end < self.ends[-1][0]
+        )
+        if shrunk or unread_range.committed != self.committed:
+            self.cut(now)
+        self.start, self.committed = unread_range.start, unread_range.committed
+        while self.ends and self.ends[-1][1] > at:
+            self.ends.pop()  # the clock was set back: what was seen in the future tells nothing
+        if not self.ends or self.ends[-1][0] != unread_range.end:
+            self.ends.append((unread_range.end, at))
+        self._thin(unread_range.following)
+        self.live = True
+
+    def _thin(self, following: int) -> None:
+        """Drop log ends before the newest one at or below the position.
+
+        If too many remain, more are dropped: the older, the sparser.
+        """
+        passed = bisect_right(self.ends, following, key=_end_of) - 1
+        if passed > 0:
+            del self.ends[:passed]
+        if len(self.ends) > ENDS_MAX:
+            self.ends = _thin_ends(self.ends)
+
+    def cut(self, now: float) -> None:
+        """Forget all that is known of the log: it is another one, or was truncated."""
+        self.ends.clear()
+        self.look = None
+        self.cut_at = now
+
+    def told(self, start: int, found: FirstRecord | NoRecordBefore, moment: float) -> bool:
+        """Apply the result of a probe that began after `moment`.
+
+        Returns True if it is new information.
+        """
+        if self.cut_at is not None and moment <= self.cut_at:
+            return False
+        record = found if isinstance(found, FirstRecord) else None
+        result = _ProbeResult(first=start, until=_find_probe_end(found), found=record, at=moment)
+        known = self.look
+        if known is not None and known.first <= start <= known.until:
+            if result.until < known.until:
+                return False  # an older read, late
+            result.first = known.first
+        self.look = result
+        return True
+
+    def behind(self, unread_range: UnreadRange, read_at: float) -> Lateness:
+        """Return the lateness for this unread range.
+
+        `read_at` is when the logs of its group were last read.
+        """
+        if self.live and self.ends:
+            self.ends[-1] = (self.ends[-1][0], read_at)
+        if unread_range.following >= unread_range.end:
+            return NO_LATENESS
+        result, reach = self.look, unread_range.following
+        if result is not None and result.first <= unread_range.following <= result.until:
+            if result.found is not None:
+                return self._since(result.found, self._due(result))
+            if result.until >= unread_range.end:
+                return NO_LATENESS
+            reach = result.until
+        since = self._not_before(reach)
+        told_by = None if since is None else LOG_ENDS
+        return Lateness(caught_up=None, since=since, told_by=told_by, probe_from=reach)
+
+    def _due(self, result: _ProbeResult) -> int | None:
+        """Return the offset to probe again, None if not yet due.
+
+        The probe checks that the record still exists.
+        """
+        newest = self.ends[-1][1] if self.ends else result.at
+        return result.until if newest - result.at > RECHECK_S else None
+
+    def _since(self, found: FirstRecord, due: int | None) -> Lateness:
+        not_before = self._not_before(found.offset)
+        if found.at is None:
+            told_by = None if not_before is None else LOG_ENDS
+            return Lateness(caught_up=False, since=not_before, told_by=told_by, probe_from=due)
+        since = found.at
+        if not found.appended and not_before is not None:
+            since = max(since, not_before)
+        return Lateness(caught_up=False, since=since, told_by=RECORD, probe_from=due)
+
+    def _not_before(self, offset: int) -> float | None:
+        """Return when the log end was last observed at or below this offset, or None."""
+        passed = bisect_right(self.ends, offset, key=_end_of) - 1
+        return None if passed < 0 else self.ends[passed][1]
+
+
+def _thin_ends(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return the log ends without those whose neighbours are near enough to each other in time."""
+    newest = ends[-1][1]
+    kept = [ends[0]]
+    for seen, newer in pairwise(ends[1:]):
+        if newest - kept[-1][1] > AGE_RATIO_MAX * (newest - newer[1]):
+            kept.append(seen)
+    return [*kept[: ENDS_MAX - 1], ends[-1]]
+
+
+def _end_of(seen: tuple[int, float]) -> int:
+    return seen[0]
+
+
+def _find_probe_end(found: FirstRecord | NoRecordBefore) -> int:
+    return found.offset if isinstance(found, FirstRecord) else found.end
+
+
+@dataclass(slots=True)
+class _Group:
+    """Followers whose logs are read together, and when those were last read."""
+
+    ages: dict[Follower, _Age]
+    at: float
+
+
+class OldestRecordAges:
+    """Ages of all followers, each in one group that is read together: as a rule a Kafka cluster."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+        self._ids: dict[str, dict[str, str]] = {}
+        self._ids_kept: dict[str, int] = {}  # how many, when those of no follower were forgotten
+
+    def saw(
+        self,
+        group: str,
+        followers: Iterable[tuple[Follower, UnreadRange | None]],
+        *,
+        at: float,
+        now: float,
+    ) -> None:
+        """Apply the log bounds of all followers of a group, read not before `at`.
+
+        Other followers are dropped.
+
+        None keeps what is known of a follower whose log could not be read.
+        """
+        known = self._groups.get(group)
+        before, read_at = ({}, at) if known is None else (known.ages, known.at)
+        after: dict[Follower, _Age] = {}
+        for partition, unread_range in followers:
+            age = before.get(partition)
+            if age is None:
+                age = (
+                    _Age()
+                    if unread_range is None
+                    else _Age(start=unread_range.start, committed=unread_range.committed)
+                )
+            age.settle(read_at)
+            if unread_range is not None:
+                age.saw(unread_range, at, now)
+            after[partition] = age
+        self._groups[group] = _Group(after, at)
+
+    def saw_again(
+        self,
+        group: str,
+        changed: Iterable[tuple[Follower, UnreadRange | None]],
+        *,
+        at: float,
+        now: float,
+    ) -> bool:
+        """Apply the log bounds of `changed` followers; nothing changed for all others.
+
+        Returns False and does nothing if the clock was set back: then `saw` must be called for all.
+        """
+        known = self._groups.get(group)
+        if known is None or at < known.at:
+            return False
+        read_at, known.at = known.at, at
+        for partition, unread_range in changed:
+            age = known.ages[partition]
+            age.settle(read_at)
+            if unread_range is not None:
+                age.saw(unread_range, at, now)
+        return True
+
+    def told(self, answers: Iterable[ProbeResult], moment: float) -> list[Follower]:
+        """Apply the results of probes that all began after `moment`.
+
+        Returns the followers with new information. Results for unknown followers are dropped.
+        """
+        news = []
+        for answer in answers:
+            for group in self._groups.values():
+                age = group.ages.get(answer.of)
+                if age is not None and age.told(answer.start, answer.found, moment):
+                    news.append(answer.of)
+        return news
+
+    def identify(self, group: str, ids: Mapping[str, str | None], now: float) -> None:
+        """Apply topic ids, and drop the data of a recreated topic.
+
+        Its log end may already have passed the old one's.
+        """
+        known = self._ids.setdefault(group, {})
+        told = {topic: told for topic, told in ids.items() if told is not None}
+        others = {topic for topic, new in told.items() if known.get(topic, new) != new}
+        known.update(told)
+        if len(known) > 2 * self._ids_kept.get(group, 0):  # of topics that nobody follows any more
+            followed = {partition[2].topic for partition in self._ages(group)}
+            kept = {name: known[name] for name in known.keys() & (followed | told.keys())}
+            self._ids[group], self._ids_kept[group] = kept, len(kept)
+        for partition, age in self._ages(group).items() if others else ():
+            if partition[2].topic in others:
+                age.cut(now)
+
+    def behind(self, group: str, partition: Follower, unread_range: UnreadRange) -> Lateness:
+        """Return the lateness of a follower with this unread range."""
+        found = self._groups.get(group)
+        if found is None or partition not in found.ages:
+            return NO_LATENESS if unread_range.following >= unread_range.end else UNKNOWN_LATENESS
+        return found.ages[partition].behind(unread_range, found.at)
+
+    def _ages(self, group: str) -> dict[Follower, _Age]:
+        found = self._groups.get(group)
+        return {} if found is None else found.ages

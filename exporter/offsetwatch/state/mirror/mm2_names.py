@@ -5,24 +5,116 @@ custom class and for a flow that only the configuration names. It is not guessed
 names in the offset syncs decide which name is meant.
 
 MM2 creates a topic of its name and uses that name in checkpoints, but a transform of the connector
-may write the copies to another topic. routers.py evaluates the routers that it knows; any other is
+may write the copies to another topic. Routers that are known are evaluated below; any other is
 not guessed. A name of copies in our configuration holds, unless the connector's own settings
 certainly say otherwise. Pure.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow
-from offsetwatch.state.internal_topic_rules import derive_checkpoints_topic
-from offsetwatch.state.mirror.routers import route_topic
+from offsetwatch.decode.java.pattern import JavaPattern
+from offsetwatch.model.topology import REGEX_ROUTER, KafkaTopic, MirrorFlow, TopicRouter
+
+_REPLACEMENT: Final = re.compile(
+    r"\\(?P<escaped>.)|(?P<literal>[^\\$])|"
+    r"\$(?:\{(?P<name>[A-Za-z][A-Za-z0-9]*)\}|(?P<digits>[0-9]+))",
+    re.DOTALL,
+)
+
+
+def route_topic(routers: Iterable[TopicRouter], name: str) -> str | None:
+    """Return the topic after these routers, applied in order.
+
+    None if it cannot be determined, or if one of them would fail.
+    """
+    found: str | None = name
+    for router in routers:
+        if found is None:
+            return None
+        found = _apply_router(router, found)
+    return found
+
+
+def _apply_router(router: TopicRouter, name: str) -> str | None:
+    applied = _is_applied(router, name)
+    if applied is False:
+        return name
+    if router.regex is None:
+        return None
+    found = _replace_first(router.regex, router.replacement, name)
+    if found == "" and router.class_name != REGEX_ROUTER:
+        found = name  # ByLogicalTableRouter leaves the record where it is
+    return found if applied or found == name else None
+
+
+def _is_applied(router: TopicRouter, name: str) -> bool | None:
+    """Return whether a router applies to the records of a topic.
+
+    None if that differs from record to record, or is not known.
+    """
+    if router.conditional:
+        return None
+    if router.topics is None:
+        return True
+    matches = JavaPattern(router.topics).matches(name)
+    return None if matches is None else matches is not router.negated
+
+
+def _replace_first(regex: str, replacement: str, name: str) -> str | None:
+    """Replace the first match, as RegexRouter.apply does with Matcher.replaceFirst.
+
+    The whole name must match; the first match found may be shorter.
+    """
+    pattern = JavaPattern(regex)
+    matches = pattern.matches(name)
+    if not matches:
+        return None if matches is None else name
+    match = pattern.first_match(name)
+    if match is None:
+        return None
+    text = _expand_replacement(replacement, match)
+    return None if text is None else name[: match.start()] + text + name[match.end() :]
+
+
+def _expand_replacement(replacement: str, match: Any) -> str | None:
+    """Expand a replacement, as Matcher.appendReplacement does.
+
+    None if that fails, and with it the task.
+    """
+    parts: list[str] = []
+    position = 0
+    while token := _REPLACEMENT.match(replacement, position):
+        position = token.end()
+        plain = token["escaped"] or token["literal"]
+        if plain is not None:
+            parts.append(plain)
+            continue
+        name = token["name"]
+        if name is not None:
+            if name not in match.re.groupindex:
+                return None
+            parts.append(match.group(name) or "")
+            continue
+        digits = token["digits"]
+        # As many digits as still number a group, and one at least.
+        while len(digits) > 1 and int(digits) > match.re.groups:
+            digits = digits[:-1]
+        if int(digits) > match.re.groups:
+            return None
+        position = token.start("digits") + len(digits)
+        parts.append(match.group(int(digits)) or "")
+    return "".join(parts) if position == len(replacement) else None
+
 
 DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "IdentityReplicationPolicy"
 HEARTBEATS: Final = "heartbeats"
+_SYNCS_PREFIX, _SUFFIX = "mm2-offset-syncs", "internal"
 _ANY_TOPIC: Final = "*"
 _TOPIC_PLACEHOLDER: Final = "{topic}"
 
@@ -47,6 +139,23 @@ def locate_checkpoints(flow: MirrorFlow) -> KafkaTopic | None:
     if flow.downstream is None:
         return None
     return KafkaTopic(flow.downstream, derive_checkpoints_topic(flow))
+
+
+def derive_checkpoints_topic(flow: MirrorFlow) -> str:
+    """Return the checkpoints topic of a flow, as DefaultReplicationPolicy.checkpointsTopic does.
+
+    If the flow's configuration is not known, the separator is taken from the name of the
+    offset-syncs topic, which has the same one (KIP-690).
+    """
+    separator = "." if flow.internal_separator is None else flow.internal_separator
+    if flow.internal_separator is None and flow.offset_syncs is not None:
+        name = flow.offset_syncs.topic
+        middle = name.removeprefix(_SYNCS_PREFIX).removesuffix(_SUFFIX)
+        for alias in (flow.source, flow.target):
+            half = middle[: (len(middle) - len(alias)) // 2]
+            if name == f"{_SYNCS_PREFIX}{half}{alias}{half}{_SUFFIX}":
+                separator = half
+    return separator.join((flow.source, "checkpoints", _SUFFIX))
 
 
 def locate_heartbeats(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:

@@ -6,25 +6,34 @@ A part is only shown while the tails that it comes from are live.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from math import inf
 from operator import is_
 
-from offsetwatch.model.log_readings import LogEndsRead, LogEndsRequested, ProbeRoundRead
-from offsetwatch.model.observations import LOG_ENDS, InputId, TailRead
+from offsetwatch.model.observations import (
+    LOG_ENDS,
+    AssignmentConfirmed,
+    InputId,
+    LogEndsRead,
+    LogEndsRequested,
+    PartitionsAssigned,
+    ProbeRoundRead,
+    TailRead,
+)
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.loss.inputs import LossInspector, LossReport, SharedSyncs
-from offsetwatch.state.mirror.lag import MirrorPosition
+from offsetwatch.state.loss.inspector import LossInspector, LossReport, SharedSyncs
+from offsetwatch.state.memo import TupleMemo
+from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
 from offsetwatch.state.mirror.mm2_names import find_rerouted_topics
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
-from offsetwatch.state.mirror.oldest_record_age import OldestRecordAges
 from offsetwatch.state.mirror.replicated_partitions import (
     LogEndsBook,
+    MirrorViews,
     ReplicatedPartition,
     SyncBook,
     build_replicated_partitions,
@@ -32,10 +41,58 @@ from offsetwatch.state.mirror.replicated_partitions import (
     find_partition_index,
 )
 from offsetwatch.state.mirror.sync_lead import SyncLeads
-from offsetwatch.state.mirror.unassigned_partitions import UnassignedPartitions
-from offsetwatch.state.mirror.views import MirrorViews
 from offsetwatch.state.snapshot import MirrorPartitionView, SyncView
-from offsetwatch.state.tuple_memo import TupleMemo
+
+SinceByPartition = Mapping[TopicPartition, float]
+
+
+class UnassignedPartitions:
+    """Unassigned partitions of all flows, each with the moment since when it is known."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Mapping[str, int]] = {}
+        self._made: dict[
+            MirrorFlow, tuple[frozenset[TopicPartition], object, SinceByPartition]
+        ] = {}
+
+    def count(self, kafka: str, partitions: Mapping[str, int]) -> None:
+        """Set the number of partitions of each topic of a cluster. Others are unknown."""
+        if self._counts.get(kafka) != partitions:
+            self._counts[kafka] = partitions
+
+    def keep(self, flows: Iterable[MirrorFlow]) -> None:
+        """Forget all other flows."""
+        for flow in self._made.keys() - set(flows):
+            del self._made[flow]
+
+    def of(
+        self,
+        flow: MirrorFlow,
+        assigned: frozenset[TopicPartition] | None,
+        wants_topic: Callable[[str], bool],
+        now: float,
+    ) -> SinceByPartition:
+        """Return the unassigned partitions of one flow; the same object while nothing changes.
+
+        Empty where its assignment is not known (`assigned` is None).
+        """
+        counts = self._counts.get(flow.upstream or "")
+        if assigned is None or counts is None:
+            return {}
+        made = self._made.get(flow)
+        if made is None or made[0] is not assigned or made[1] is not counts:
+            before = {} if made is None else made[2]
+            found = {
+                partition: before.get(partition, now)
+                for topic in {partition.topic for partition in assigned}
+                if wants_topic(topic)
+                for partition in (
+                    TopicPartition(topic, number) for number in range(counts.get(topic, 0))
+                )
+                if partition not in assigned
+            }
+            self._made[flow] = made = (assigned, counts, found)
+        return made[2]
 
 
 class Replication:
@@ -151,11 +208,15 @@ class Replication:
             if moment is not None:
                 self._answered(of, moment)
 
-    def confirm(self, connect_cluster: str, connector: str, moment: float) -> None:
-        """Confirm that a connector still copies what it was assigned, as of `moment`."""
-        of = (connect_cluster, connector)
+    def apply_assignment(self, assigned: PartitionsAssigned, now: float) -> None:
+        """Set the upstream partitions that a connector copies."""
+        self.assign(assigned.connect_cluster, assigned.connector, assigned.partitions, now)
+
+    def confirm(self, confirmed: AssignmentConfirmed, now: float) -> None:
+        """Confirm that a connector still copies what it was assigned."""
+        of = (confirmed.connect_cluster, confirmed.connector)
         if of in self._assigned:
-            self._answered(of, moment)
+            self._answered(of, now)
 
     def _answered(self, of: tuple[str, str], moment: float) -> None:
         """Record when an assignment was reported, and the commits outside of it by then."""

@@ -13,13 +13,13 @@ from offsetwatch.clients.kafka.whole_topic import StorageAdmin, read_whole_topic
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.errors import AccessDenied, NotFound
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.remedy.model.plan import DeleteTopic
 from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.connect.connect_cluster import guess_sibling_names
 from offsetwatch.state.connect.topic_listing import Listing
-from offsetwatch.state.internal_topic_rules import guess_sibling_names
 from offsetwatch.toolbox.connector_facts import KafkaClusterPool, list_connectors
 from offsetwatch.toolbox.mirror.flow_reset import SyncTopicDeletion
 from offsetwatch.toolbox.mirror.sync_topic_users import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from offsetwatch.model.connect.connectors import MirrorSettings
+from offsetwatch.model.connectors import MirrorSettings
 from offsetwatch.remedy.model.plan import DeleteTopic, FrozenOffsets
 from offsetwatch.toolbox.change import (
     Author,

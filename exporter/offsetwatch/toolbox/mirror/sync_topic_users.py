@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from offsetwatch.model.connect.connectors import Connector, MirrorSettings
+from offsetwatch.model.connectors import Connector, MirrorSettings
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.mirror.flows import find_cluster_at
 from offsetwatch.toolbox.validation import ValidationProblem

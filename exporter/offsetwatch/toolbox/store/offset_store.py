@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from offsetwatch.model.connect.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import AnyStep, PartitionOffset, PlanSubject, RequestedState

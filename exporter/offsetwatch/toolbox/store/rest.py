@@ -9,7 +9,7 @@ from offsetwatch.config import Config, Connect
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import ConfigError, MalformedResponse, RemoteRefusal
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.connect_state import (

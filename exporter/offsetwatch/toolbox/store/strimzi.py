@@ -14,7 +14,7 @@ from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
-from offsetwatch.model.connect.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
 from offsetwatch.remedy.drivers.strimzi.ownership import (

@@ -22,7 +22,7 @@ from offsetwatch.clients.kafka.whole_topic import (
 )
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, NotFound
-from offsetwatch.model.connect.connectors import Connector, ConnectorKind, ConnectorSettings
+from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.remedy.drivers.rest.connect_state import parse_kafka_version
 from offsetwatch.remedy.drivers.storage.stores import build_contents
 from offsetwatch.remedy.model.plan import PartitionOffset, Write

@@ -17,7 +17,7 @@ from offsetwatch.decode.connector_config import parse_bootstrap_addresses
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import NotFound, RemoteRefusal
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     ConnectorConfigured,
     ConnectorKind,
     ConnectorSettings,

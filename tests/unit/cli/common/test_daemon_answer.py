@@ -22,7 +22,7 @@ from offsetwatch.cli import cli
 from offsetwatch.config import load
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes
 from offsetwatch.errors import ConfigError, NoReadableCluster, ResponseTimeout, TargetUnreachable
-from offsetwatch.model.connect.connectors import ConnectorKind, Task
+from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from offsetwatch.model.topology import MirrorFlow
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, PageFacts, ReadServer

@@ -9,12 +9,12 @@ import pytest
 from offsetwatch.cli.history.topics import choose_topics
 from offsetwatch.config.schema.root import Connect
 from offsetwatch.errors import TargetUnreachable
-from offsetwatch.model.topic_kinds import TopicKind
 from offsetwatch.model.topology import (
     AuxiliaryTopic,
     KafkaTopic,
     MirrorFlow,
     OffsetsTopic,
+    TopicKind,
     Topology,
 )
 from tests.fakes.facts import FakeFacts, Made

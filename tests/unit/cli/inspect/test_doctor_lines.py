@@ -11,7 +11,7 @@ from offsetwatch.errors import (
     ServerError,
     TargetUnreachable,
 )
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import (
     InternalTopicRole,
     KafkaTopic,
@@ -21,7 +21,7 @@ from offsetwatch.model.topology import (
     TopicFacts,
     Topology,
 )
-from offsetwatch.state.internal_topic_rules import find_topic_problems
+from offsetwatch.state.internal_topics import find_topic_problems
 from tests.changed import replace
 from tests.unit.state.worlds import mirror, sink, source
 

@@ -18,7 +18,7 @@ from offsetwatch.cli.offsets.commands import _parse_renames, parse_aliases
 from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
-from offsetwatch.model.connect.paths import build_connector_path
+from offsetwatch.model.connectors import build_connector_path
 from offsetwatch.remedy.drivers.rest import driver
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import AttemptResult

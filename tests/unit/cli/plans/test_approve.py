@@ -24,7 +24,7 @@ from offsetwatch.cli.plans.service_access import ServiceAccess, find_operator_na
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.errors import ConfigError, PlanUnfinished
 from offsetwatch.errors import RemoteRefusal as NotConfigured
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.approval import PlanStatus
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus

@@ -37,7 +37,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TopicChanged,
 )
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.worker import serving

@@ -8,7 +8,7 @@ import pytest
 
 from offsetwatch.clients.records.probe import PARTITION_BYTES, ProbeReader
 from offsetwatch.errors import ClientError, TopicChanged
-from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore
+from offsetwatch.model.observations import FirstRecord, NoRecordBefore
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 

@@ -17,7 +17,7 @@ from offsetwatch.judge.findings.failure_history import (
     find_positions,
 )
 from offsetwatch.judge.input_visibility import InputVisibility
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     DELETED,
     UNKNOWN_STATE,
     ConnectorKind,

@@ -13,7 +13,7 @@ from offsetwatch.judge.findings.incarnations import (
     IncarnationTracker,
     SnapshotFreshness,
 )
-from offsetwatch.model.connect.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     ConnectorListView,

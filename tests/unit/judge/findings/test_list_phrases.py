@@ -10,7 +10,7 @@ from offsetwatch.judge.findings.list_phrases import (
     format_count,
     format_names,
 )
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.findings import EvidenceItem
 
 
 def test_one_is_one_and_any_other_number_is_several():

@@ -10,12 +10,11 @@ from offsetwatch.judge.findings import register as registers
 from offsetwatch.judge.findings.rules.registry import EFFECTS_BY_CAUSE
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
-from offsetwatch.model.connect.connectors import Condition, Task, TaskStatus
-from offsetwatch.model.evidence import EvidenceItem
+from offsetwatch.model.connectors import Condition, Task, TaskStatus
+from offsetwatch.model.findings import EvidenceItem, Severity, Verdict
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.findings import Severity, Verdict
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.evidence import pairs, texts

@@ -6,8 +6,7 @@ from offsetwatch.judge.findings.memory import RuleMemory
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.judge.watches import BEGAN, MM2

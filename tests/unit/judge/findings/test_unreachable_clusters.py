@@ -13,7 +13,7 @@ from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView
 from tests.changed import replace
 from tests.evidence import pairs

@@ -11,7 +11,7 @@ from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, Topology
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.judge.test_input_visibility import ASKED, FILES, OFFSETS, READ, REST, heard, world

@@ -11,8 +11,7 @@ from offsetwatch.judge.progress import evidence
 from offsetwatch.judge.progress.observation_window import ObservationWindow
 from offsetwatch.judge.progress.subjects import JudgedPartition
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import Verdict
+from offsetwatch.model.findings import EvidenceItem, Verdict
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 from tests.changed import replace

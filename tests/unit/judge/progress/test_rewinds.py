@@ -11,7 +11,7 @@ from offsetwatch.judge.progress.rewinds import (
     SharedRewind,
     find_pause_ends,
 )
-from offsetwatch.model.connect.connectors import StateChange, StateHistory
+from offsetwatch.model.connectors import StateChange, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace

@@ -15,7 +15,7 @@ from offsetwatch.judge.progress.subjects import (
     describe_trouble,
 )
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE, Decision
-from offsetwatch.model.connect.connectors import ConnectorKind, Task
+from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.findings import Verdict
 from offsetwatch.state.snapshot import SinkPartitionView
 from tests.changed import replace

@@ -9,10 +9,15 @@ from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.connect.connectors import Task
+from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.model.log_readings import FirstRecord
-from offsetwatch.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    FirstRecord,
+    InputFailed,
+    InputId,
+    SinkOffset,
+)
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.evidence import texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connect.connectors import DELETED, StateChange
+from offsetwatch.model.connectors import DELETED, StateChange
 from offsetwatch.remedy.execute.incarnation_pins import (
     StatePin,
     compare_incarnation,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pytest
 
 from offsetwatch.config import Config, Connect, Kafka
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import IncompleteRead, LogWindow
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.classify import Failure, FailureKind

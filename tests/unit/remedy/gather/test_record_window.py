@@ -12,8 +12,8 @@ import pytest
 
 from offsetwatch.config import Kafka
 from offsetwatch.errors import AccessDenied, RemoteRefusal, ResponseTimeout, TargetUnreachable
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.findings import EvidenceItem
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.record_window import FindLimits, KafkaReaders, WindowSearch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.model.connect.connectors import DELETED, StateChange, StateHistory
+from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.remedy.execute.incarnation_pins import StatePin, compare_state, pin_state
 from offsetwatch.remedy.gather.journal_facts import count_ineffective_restarts

@@ -5,11 +5,10 @@ from offsetwatch import documents
 from offsetwatch.cli.inspect import explain as cli_explain
 from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.errors import ConfigError
-from offsetwatch.model.connect.connectors import SinkSettings, Task
+from offsetwatch.model.connectors import SinkSettings, Task
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.log_readings import LogBounds
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.observations import SinkOffset, TopicFactsRead
+from offsetwatch.model.observations import LogBounds, SinkOffset, TopicFactsRead
 from offsetwatch.model.topology import (
     KAFKA_NOT_CONFIGURED,
     InternalTopicRole,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offsetwatch import documents
 from offsetwatch.cli.inspect import explain
 from offsetwatch.cli.inspect import status as verbs
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.serve.documents import explain as serve_explain
 from offsetwatch.serve.documents import failover
 from offsetwatch.serve.documents.explain import build_explained_connector
@@ -13,7 +13,7 @@ from offsetwatch.serve.documents.status import encode_status
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.serve.worlds import GROUP
-from tests.unit.state.failover.test_groups import (
+from tests.unit.state.test_failover_groups import (
     CHECKPOINTS,
     answered,
     checkpoint,

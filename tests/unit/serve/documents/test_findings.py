@@ -8,9 +8,9 @@ import pytest
 
 from offsetwatch import documents
 from offsetwatch.cli.inspect.finding_tables import print_findings
-from offsetwatch.model.evidence import EvidenceItem
 from offsetwatch.model.findings import (
     FINDINGS_MAX,
+    EvidenceItem,
     Finding,
     FindingName,
     Judgement,

@@ -13,7 +13,7 @@ import pytest
 import schemathesis
 from schemathesis.openapi.checks import JsonSchemaError
 
-from offsetwatch.model.connect.connectors import Task
+from offsetwatch.model.connectors import Task
 from offsetwatch.serve.documents import openapi as read_openapi
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace

@@ -10,12 +10,11 @@ import httpx
 import pytest
 
 from offsetwatch.cli.plans.commands import plan_approve
-from offsetwatch.model.connect.conditions import compute_urgency
-from offsetwatch.model.connect.connectors import ConnectorKind, Task
+from offsetwatch.model.connectors import ConnectorKind, Task, compute_urgency
 from offsetwatch.serve.documents import overview, trends
 from offsetwatch.serve.http import page_files
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, RestConnector, Snapshot
-from offsetwatch.state.trends import Trends
+from offsetwatch.state.totals import Trends
 from tests.browser import worlds as mornings
 from tests.changed import replace
 from tests.unit.serve.http.test_read_listener import World, serving

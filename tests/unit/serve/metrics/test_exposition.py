@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from offsetwatch.model.connect.connectors import Task
+from offsetwatch.model.connectors import Task
 from offsetwatch.serve.metrics.catalog import CATALOG
 from offsetwatch.serve.metrics.exposition import Encoder, Exposition, _format_header
 from offsetwatch.serve.metrics.families import collect_families

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from offsetwatch.model.connect.connectors import STATES, Task
+from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -15,8 +15,7 @@ from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.serve.metrics import catalog, catalog_mirrors
 from offsetwatch.serve.metrics.families import collect_families
 from offsetwatch.serve.metrics.metric import INPUT
-from offsetwatch.state.baseline_view import BaselinesView
-from offsetwatch.state.history_pipeline import PipelineView
+from offsetwatch.state.history_documents import BaselinesView, PipelineView
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView
 from tests.changed import replace
 from tests.unit.serve.worlds import (

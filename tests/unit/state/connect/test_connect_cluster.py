@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     ConfigRecord,
     Connector,
     ConnectorConfigured,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     DELETED,
     UNKNOWN_STATE,
     Connector,

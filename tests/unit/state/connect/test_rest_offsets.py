@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offsetwatch.model.connect.connectors import SinkSettings
+from offsetwatch.model.connectors import SinkSettings
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,

@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.log_readings import FirstRecord, NoRecordBefore, ProbeResult, ProbeRoundRead
 from offsetwatch.model.observations import (
     GROUPS,
     ConnectorsListed,
+    FirstRecord,
     InputId,
     InputSucceeded,
+    NoRecordBefore,
+    ProbeResult,
+    ProbeRoundRead,
     SinkOffset,
     SinkOffsetsRead,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.mirror.oldest_record_age import LOG_ENDS, RECORD
+from offsetwatch.state.mirror.lag import LOG_ENDS, RECORD
 from tests.changed import replace
 from tests.unit.state.worlds import NOW, STALE_S, World, sink, source
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     Condition,
     ConnectorConfigured,
     ConnectorKind,

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from offsetwatch.state.loss.partition import (
     ALTERED,
+    JUMPS_MAX,
     NOTHING_LOST,
     RECREATED,
     RETENTION,
     LostRange,
     PartitionInspection,
     PartitionLossAccount,
+    PartitionRates,
 )
-from offsetwatch.state.loss.rates import JUMPS_MAX, PartitionRates
-from offsetwatch.state.loss.sync_gaps import SyncsSinceLastPoll
+from offsetwatch.state.mirror.sync_gaps import SyncsSinceLastPoll
 from tests.changed import replace
 
 FLUSH_S = 60.0

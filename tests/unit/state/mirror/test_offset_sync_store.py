@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.state.mirror.offset_sync_store import (
+from offsetwatch.state.mirror.offset_translation import (
     SYNCS_PER_PARTITION,
     TOO_FAR_BACK,
     OffsetSyncStore,

@@ -6,8 +6,13 @@ import random
 
 import pytest
 
-from offsetwatch.state.mirror.offset_sync_store import TOO_FAR_BACK, OffsetSyncStore
-from offsetwatch.state.mirror.offset_translation import SEGMENTS_MAX, PartitionSyncs, SyncHistory
+from offsetwatch.state.mirror.offset_translation import (
+    SEGMENTS_MAX,
+    TOO_FAR_BACK,
+    OffsetSyncStore,
+    PartitionSyncs,
+    SyncHistory,
+)
 
 END = 10**9
 

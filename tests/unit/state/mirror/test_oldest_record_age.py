@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.log_readings import FirstRecord, LogBounds, NoRecordBefore, ProbeResult
+from offsetwatch.model.observations import FirstRecord, LogBounds, NoRecordBefore, ProbeResult
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.mirror import oldest_record_age as states_ages
-from offsetwatch.state.mirror.lag import compute_lag_seconds
-from offsetwatch.state.mirror.oldest_record_age import (
+from offsetwatch.state.mirror import lag as states_ages
+from offsetwatch.state.mirror.lag import (
     AGE_RATIO_MAX,
     ENDS_MAX,
     LOG_ENDS,
@@ -18,6 +17,7 @@ from offsetwatch.state.mirror.oldest_record_age import (
     UNKNOWN_LATENESS,
     OldestRecordAges,
     UnreadRange,
+    compute_lag_seconds,
 )
 from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, orders
 

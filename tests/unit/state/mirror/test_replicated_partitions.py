@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connect.connectors import Task
-from offsetwatch.model.log_readings import (
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.observations import (
+    LOG_ENDS,
+    TAIL,
+    ConnectorsListed,
     FirstRecord,
     LogBounds,
     NoRecordBefore,
     ProbeResult,
     ProbeRoundRead,
 )
-from offsetwatch.model.observations import LOG_ENDS, TAIL, ConnectorsListed
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.mirror import replicated_partitions as mirrors_module
-from offsetwatch.state.mirror.oldest_record_age import RECHECK_S
+from offsetwatch.state.mirror.lag import RECHECK_S
 from offsetwatch.state.mirror.replicated_partitions import OPEN_REQUESTS_MAX
 from tests.changed import replace
 from tests.unit.state.worlds import NOW, STALE_S, SYNCS, World, mirror, mirrors, orders, record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.snapshot import MirrorPartitionView
 from tests.unit.state.worlds import OFFSETS, SYNCS, World, mirror, mirrors, orders, sync

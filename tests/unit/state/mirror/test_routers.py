@@ -16,8 +16,8 @@ from offsetwatch.state.mirror.mm2_names import (
     find_source_topic,
     locate_heartbeats,
     resolve_checkpoint_topic,
+    route_topic,
 )
-from offsetwatch.state.mirror.routers import route_topic
 from tests.changed import replace
 
 FLOW = MirrorFlow("payments", "mm2", "west", "east", "west", None, policy=DEFAULT_POLICY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from tests.unit.state.worlds import NOW, World, mirror, mirrors, orders
 

@@ -1,6 +1,6 @@
 import pytest
 
-from offsetwatch.model.connect.connectors import MirrorSettings
+from offsetwatch.model.connectors import MirrorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset

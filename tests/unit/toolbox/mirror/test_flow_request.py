@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from offsetwatch.model.connect.connectors import ConnectorKind, ConnectorSettings
+from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from offsetwatch.model.connect.connectors import Connector, ConnectorKind, Task
+from offsetwatch.model.connectors import Connector, ConnectorKind, Task
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.toolbox.mirror.sync_topic_users import (
     ConnectClusterInventory,

@@ -13,7 +13,7 @@ from offsetwatch.clients.kafka.whole_topic import LogRecord
 from offsetwatch.config import Config, Kafka
 from offsetwatch.config import Connect as ConnectConfig
 from offsetwatch.errors import AccessDenied
-from offsetwatch.model.connect.connectors import Connector, ConnectorKind
+from offsetwatch.model.connectors import Connector, ConnectorKind
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.store.tombstones import (
     DirectTopicWrites,

@@ -10,7 +10,7 @@ from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
 from offsetwatch.config import Kafka
 from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
-from offsetwatch.model.connect.connectors import ConnectorKind
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.connector_facts import KafkaClusterPool
 from offsetwatch.toolbox.store.worker_config import DistributedStorage, read_worker_config

@@ -8,8 +8,7 @@ from typing import Final
 from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_names
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.evidence import Evidence, EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import Evidence, EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.connect.rest_consistency import DIFFERING_ROUNDS_MIN
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 

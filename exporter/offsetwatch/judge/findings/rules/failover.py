@@ -7,8 +7,14 @@ from math import inf
 
 from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item
 from offsetwatch.judge.findings.rule_context import RuleContext
-from offsetwatch.model.evidence import OFFSET, Evidence, EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import (
+    OFFSET,
+    Evidence,
+    EvidenceItem,
+    Finding,
+    FindingName,
+    Severity,
+)
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.snapshot import GroupView, SyncView
 

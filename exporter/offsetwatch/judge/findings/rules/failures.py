@@ -23,9 +23,16 @@ from offsetwatch.judge.findings.list_phrases import (
     parse_exception_name,
 )
 from offsetwatch.judge.findings.rule_context import RuleContext
-from offsetwatch.model.connect.connectors import Task
-from offsetwatch.model.evidence import OFFSET, TIMES, Evidence, EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.connectors import Task
+from offsetwatch.model.findings import (
+    OFFSET,
+    TIMES,
+    Evidence,
+    EvidenceItem,
+    Finding,
+    FindingName,
+    Severity,
+)
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView
 from offsetwatch.state.snapshot_index import ConnectorKey
 

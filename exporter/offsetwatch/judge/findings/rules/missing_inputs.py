@@ -13,8 +13,14 @@ from offsetwatch.judge.findings.unreachable_clusters import (
     describe_silence,
     find_affected_flows,
 )
-from offsetwatch.model.evidence import RECORDS, Evidence, EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import (
+    RECORDS,
+    Evidence,
+    EvidenceItem,
+    Finding,
+    FindingName,
+    Severity,
+)
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -24,10 +30,9 @@ from offsetwatch.model.observations import (
     InputId,
     build_rest_offsets_input,
 )
-from offsetwatch.model.series_limits import DroppedSeries, SeriesGroup, SeriesOwner
 from offsetwatch.state.connect.connect_cluster import UNREADABLE_REASONS
-from offsetwatch.state.connect.rest_fallback import find_polled_connectors, is_replaced_by_rest
-from offsetwatch.state.snapshot import InputView
+from offsetwatch.state.connect.rest_offsets import find_polled_connectors, is_replaced_by_rest
+from offsetwatch.state.snapshot import DroppedSeries, InputView, SeriesGroup, SeriesOwner
 
 FAILURES_MIN: Final = 3
 NAMED_MAX: Final = 5  # connectors or partitions in one finding

@@ -10,13 +10,19 @@ from offsetwatch.decode.json_text import parse_flat_map
 from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_count
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.evidence import format_raw_key
-from offsetwatch.model.evidence import OFFSET, Evidence, EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import (
+    OFFSET,
+    Evidence,
+    EvidenceItem,
+    Finding,
+    FindingName,
+    Severity,
+)
 from offsetwatch.model.observations import InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
-from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, SHARED, TopicProblem
-from offsetwatch.state.snapshot import SourcePartitionView, SyncView
+from offsetwatch.state.internal_topics import NOT_COMPACTED, OVERSIZE, SHARED
+from offsetwatch.state.snapshot import SourcePartitionView, SyncView, TopicProblem
 from offsetwatch.state.snapshot_index import ConnectorKey
 
 _SEVERITIES: Final = {

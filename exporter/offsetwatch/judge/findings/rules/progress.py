@@ -12,9 +12,10 @@ from offsetwatch.judge.findings.list_phrases import (
 )
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.evidence import build_raw_key_evidence
-from offsetwatch.model.connect.connectors import ConnectorKind
-from offsetwatch.model.evidence import Evidence, EvidenceItem
+from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import (
+    Evidence,
+    EvidenceItem,
     Finding,
     FindingName,
     Judgement,

@@ -21,8 +21,7 @@ from offsetwatch.judge.findings.rules import (
     progress,
     replication,
 )
-from offsetwatch.model.evidence import EvidenceItem
-from offsetwatch.model.findings import Finding
+from offsetwatch.model.findings import EvidenceItem, Finding
 from offsetwatch.model.findings import FindingName as Name
 
 RULES: Final[tuple[tuple[int, FindingRule], ...]] = (

@@ -11,8 +11,16 @@ from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.input_visibility import compute_discovery_deadline, pause_state_of
 from offsetwatch.judge.progress.rewinds import Recopy
 from offsetwatch.judge.time_words import format_moment, format_timespan
-from offsetwatch.model.evidence import OFFSET, RECORDS, TIMES, Evidence, EvidenceItem
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import (
+    OFFSET,
+    RECORDS,
+    TIMES,
+    Evidence,
+    EvidenceItem,
+    Finding,
+    FindingName,
+    Severity,
+)
 from offsetwatch.state.snapshot import Loss, MirrorPartitionView, TopicRecreation
 from offsetwatch.state.snapshot_index import ConnectorKey
 

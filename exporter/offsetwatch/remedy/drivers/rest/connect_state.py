@@ -29,7 +29,7 @@ from offsetwatch.decode.rest_answers import (
 )
 from offsetwatch.decode.rest_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound
-from offsetwatch.model.connect.connectors import Connector
+from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset

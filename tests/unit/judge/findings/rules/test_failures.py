@@ -8,7 +8,7 @@ import pytest
 
 from offsetwatch.judge.findings.register import LAST_SEEN
 from offsetwatch.judge.time_words import format_moment
-from offsetwatch.model.connect.connectors import (
+from offsetwatch.model.connectors import (
     Condition,
     ConnectorKind,
     StatusRecord,
@@ -17,8 +17,7 @@ from offsetwatch.model.connect.connectors import (
 )
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import SinkOffset
+from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import TopicPartition
 from tests.changed import replace
 from tests.evidence import pairs, texts

@@ -11,25 +11,24 @@ from msgspec.structs import replace as replace_struct
 from offsetwatch.judge.findings import register as registers
 from offsetwatch.judge.findings import visibility
 from offsetwatch.judge.findings.rules.registry import RULES
-from offsetwatch.model.baselines import HOURS, Baseline
-from offsetwatch.model.connect.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
-from offsetwatch.model.evidence import TIME
+from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.findings import TIME, Severity, Verdict
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.findings import Severity, Verdict
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import (
     ConnectorsListed,
     Frozen,
     InputFailed,
     InputId,
     InputSucceeded,
+    LogBounds,
     OffsetsTopicCompared,
     SinkOffset,
     TopicFactsRead,
 )
 from offsetwatch.model.topology import InternalTopicRole, TopicFacts, TopicPartition
 from offsetwatch.notify.webhook_document import EVIDENCE_MAX
-from offsetwatch.state.baseline_view import BaselinesView
+from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
 from tests.changed import replace
 from tests.evidence import pairs, texts

@@ -10,11 +10,10 @@ import pytest
 from offsetwatch.judge.time_words import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId
+from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId, LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.state.internal_topic_rules import NOT_COMPACTED, OVERSIZE, TopicProblem
-from offsetwatch.state.snapshot import GroupView
+from offsetwatch.state.internal_topics import NOT_COMPACTED, OVERSIZE
+from offsetwatch.state.snapshot import GroupView, TopicProblem
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.plays import Play

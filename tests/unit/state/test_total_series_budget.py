@@ -6,25 +6,23 @@ from collections import Counter
 
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.baselines import HOURS, Baseline
-from offsetwatch.model.connect.connectors import Task
+from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import FindingName, Severity
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.model.observations import SinkOffset
-from offsetwatch.model.series_limits import SeriesGroup
+from offsetwatch.model.history_documents import HOURS, Baseline
+from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
-from offsetwatch.state.baseline_view import BaselinesView
-from offsetwatch.state.budgets import total_series
-from offsetwatch.state.budgets.total_series import (
+from offsetwatch.state import series_budget
+from offsetwatch.state.history_documents import BaselinesView
+from offsetwatch.state.series_budget import (
     PER_CONNECTOR,
     UNLIMITED_SERIES,
     SeriesLimits,
     TotalSeriesBudget,
 )
-from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.snapshot import SeriesGroup, Snapshot
 from tests.changed import replace
-from tests.unit.state.failover.test_groups import answered, checkpoint, checkpointed, readable
+from tests.unit.state.test_failover_groups import answered, checkpoint, checkpointed, readable
 from tests.unit.state.worlds import SYNCS, World, mirror, orders, sink, source, sync
 
 PER_TASK = 6
@@ -332,7 +330,7 @@ def test_nothing_is_said_while_all_is_shown():
 def test_what_came_and_went_is_counted_again_only_if_too_many_would_have_to_be_remembered(
     monkeypatch,
 ):
-    monkeypatch.setattr(total_series, "LEFT_OUT_MAX", 0)
+    monkeypatch.setattr(series_budget, "LEFT_OUT_MAX", 0)
     world = three_tasks(series_max=1)
     first = dropped(world)
     world.listed(source("a", tasks=tasks("running", "failed", "running", "running")))

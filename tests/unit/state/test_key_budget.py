@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.state.budgets.keys import BYTES_MIN, KEY_BYTES, KeyBudget
+from offsetwatch.state.key_budget import BYTES_MIN, KEY_BYTES, KeyBudget
 
 
 def test_there_is_room_for_so_many_keys_and_for_so_many_bytes():

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from offsetwatch.state.tuple_memo import TupleMemo
+from offsetwatch.state.memo import TupleMemo
 
 
 def test_parts_are_joined_once_for_as_long_as_they_are_the_very_same():

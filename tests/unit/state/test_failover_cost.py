@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.log_readings import LogBounds
-from offsetwatch.state.failover.cost import (
+from offsetwatch.model.observations import LogBounds
+from offsetwatch.state.failover import (
     OWN_COMMIT,
     FailoverCost,
     GroupPosition,

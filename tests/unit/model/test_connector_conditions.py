@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connect.conditions import (
+from offsetwatch.model.connectors import (
     CONDITION_ORDER,
     STATE_ORDER,
+    STATES,
     compute_urgency,
     find_worst_state,
     format_condition,
 )
-from offsetwatch.model.connect.connectors import STATES
 from offsetwatch.model.findings import Verdict
 
 

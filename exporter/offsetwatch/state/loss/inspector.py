@@ -10,19 +10,18 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
-from offsetwatch.model.log_readings import LogEndsRead
-from offsetwatch.model.observations import TailRead
+from offsetwatch.model.observations import LogEndsRead, TailRead
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.connect.connect_cluster import ConnectClusterState, PersistedConnectCluster
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.flow import FlowInspection, LossAccounting, classify_activity
-from offsetwatch.state.loss.sync_gaps import SyncGapTracker, SyncsSinceLastPoll
 from offsetwatch.state.mirror.replicated_partitions import (
     PartitionsByFlow,
     ReplicatedPartition,
     SyncBook,
     upstream_of,
 )
+from offsetwatch.state.mirror.sync_gaps import SyncGapTracker, SyncsSinceLastPoll
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 
 LossReport = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]

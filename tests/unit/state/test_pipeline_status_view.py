@@ -1,6 +1,6 @@
+from offsetwatch.model.history_documents import FeedStatus, PipelineStatus
 from offsetwatch.model.observations import PipelineStatusRead
-from offsetwatch.model.pipeline_status import FeedStatus, PipelineStatus
-from offsetwatch.state.history_pipeline import PipelineBook
+from offsetwatch.state.history_documents import PipelineBook
 
 NOON = 1_795_262_400.0
 FEED = FeedStatus("east", decoded=9, undecodable=1, behind=4, gaps=2)

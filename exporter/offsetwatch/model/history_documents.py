@@ -11,6 +11,7 @@ So a pause is out of the ordinary by either measure.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate
@@ -196,3 +197,38 @@ def _find_week_hour(moment: float) -> tuple[int, int]:
 
 def _compute_checksum(body: bytes) -> str:
     return sha256(body).hexdigest()
+
+
+BRONZE, SILVER, GOLD = "bronze", "silver", "gold"
+
+
+@dataclass(frozen=True, slots=True)
+class FeedStatus:
+    """Status of the stream of one Kafka cluster.
+
+    decoded, undecodable    rows in bronze
+    behind  records between the position and the log ends of the newest batch; None if not reported
+    gaps    ranges of offsets that are missing for ever
+    """
+
+    kafka: str
+    decoded: int = 0
+    undecodable: int = 0
+    behind: int | None = None
+    gaps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineStatus:
+    """Status of the pipeline.
+
+    batch_at    time by which every stream had ended a batch, or found nothing new; None before the
+                first
+    errors      failed runs, and streams that were restarted, by reason
+    tables      the newest batch_at that is in the tables of a layer
+    """
+
+    batch_at: float | None = None
+    feeds: tuple[FeedStatus, ...] = ()
+    errors: tuple[tuple[str, int], ...] = ()
+    tables: tuple[tuple[str, float], ...] = ()

@@ -2,7 +2,7 @@ import pytest
 
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts
-from offsetwatch.state.internal_topic_facts import (
+from offsetwatch.state.internal_topics import (
     FACTS_EVERY_S,
     FACTS_STALE_S,
     FOREIGN_COMMIT_RECENT_S,

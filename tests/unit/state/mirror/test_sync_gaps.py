@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.loss.sync_gaps import GAPS_MAX, SyncGapTracker, SyncsSinceLastPoll
 from offsetwatch.state.mirror.replicated_partitions import SyncBook
+from offsetwatch.state.mirror.sync_gaps import GAPS_MAX, SyncGapTracker, SyncsSinceLastPoll
 from tests.unit.state.worlds import sync
 
 ORDERS = TopicPartition("orders", 0)

@@ -6,9 +6,12 @@ field here could hold a secret.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from urllib.parse import quote
 
 from offsetwatch.model.topology import TopicPartition, TopicRouter
 
@@ -307,3 +310,75 @@ ConfigRecord = (
     | SessionKey
     | LoggerLevel
 )
+
+
+PATH_REFUSAL_REASON: Final = (
+    "a worker since Kafka 4 takes no path with / % \\ or .. in a connector's name; "
+    "its offsets are in the offsets topic"
+)
+_REFUSED_NAME: Final = re.compile(r"[/%\\\x00-\x1f\x7f]|\A\.\.?\Z")
+
+
+def build_connector_path(connector: str, what: str = "") -> str:
+    """Return `/connectors/NAME`, or `what` below it, with the name as one segment."""
+    segment = quote(connector, safe="", errors="surrogatepass")
+    if connector in {".", ".."}:  # a client would resolve it, and ask for another path
+        segment = connector.replace(".", "%2E")
+    return f"/connectors/{segment}/{what}" if what else f"/connectors/{segment}"
+
+
+def is_refused_in_path(connector: str) -> bool:
+    """Check whether a worker since Kafka 4 refuses this name in a path."""
+    return _REFUSED_NAME.search(connector) is not None
+
+
+# The most urgent first. A paused or stopped connector may have lag that grows, so it comes before
+# what makes progress.
+STATE_ORDER: Final = ("failed", "unassigned", "restarting", "paused", "stopped", "running")
+CONDITION_ORDER: Final = (
+    *("failed", "stalled", "silent", "rewound", "unassigned", "slow", "unknown", "restarting"),
+    *("paused", "stopped", "ok", "idle", "running"),
+)
+_UNKNOWN_RANK: Final = CONDITION_ORDER.index("unknown")
+
+
+def find_worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
+    """Return the most urgent state of a connector and its tasks; None if none is known.
+
+    Tasks of a paused or stopped connector are late, so its own state counts unless a task has
+    failed.
+    """
+    if connector is None:
+        return None
+    known = {connector, *tasks}
+    if "failed" in known or connector not in STATES:
+        return "failed" if "failed" in known else connector
+    if connector in {"paused", "stopped"}:
+        return connector
+    return min(known & {*STATE_ORDER}, key=STATE_ORDER.index)
+
+
+def compute_urgency(state: str | None, verdict: str | None) -> int:
+    """Return the rank in CONDITION_ORDER of the worse of state and verdict: 0 is most urgent."""
+    words = (state, "unknown" if verdict is None and state in {None, "running"} else verdict)
+    return min(_rank_condition(word) for word in words if word is not None)
+
+
+def format_condition(state: str | None, verdict: str | None) -> str | None:
+    """Return state and verdict as one text: `FAILED (stalled)`, `paused`, `ok`.
+
+    None if neither is known.
+    """
+    if state in {None, "running"}:
+        return verdict or state
+    shown = format_state(state)
+    return shown if verdict in {None, state} else f"{shown} ({verdict})"
+
+
+def format_state(state: str | None) -> str | None:
+    """Return the state for people: a failure stands out without colours, too."""
+    return "FAILED" if state == "failed" else state
+
+
+def _rank_condition(word: str) -> int:
+    return CONDITION_ORDER.index(word) if word in CONDITION_ORDER else _UNKNOWN_RANK

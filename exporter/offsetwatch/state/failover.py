@@ -36,14 +36,14 @@ from offsetwatch.model.observations import (
     GroupOffsetsRead,
     HeartbeatRecord,
     InputId,
+    LogBounds,
     TailRead,
     TopicsChecked,
 )
 from offsetwatch.model.offsets import Checkpoint
 from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.budgets.keys import KeyBudget
-from offsetwatch.state.failover.cost import GroupPosition, compute_failover_cost
 from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.mirror.mm2_names import (
     DEFAULT_POLICY,
     IDENTITY_POLICY,
@@ -61,6 +61,97 @@ from offsetwatch.state.snapshot import (
     GroupView,
     HeartbeatView,
 )
+
+OWN_COMMIT, CHECKPOINT = "group", "checkpoint"  # where a landing comes from
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """Position of a group in a partition at one moment. Offsets name the NEXT record.
+
+    upstream        the group's commit on the source
+    own             its own commit on the target; None if it has none
+    checkpoint      the downstream offset of its newest checkpoint; None if there is none
+    syncs           None if there are none, or they may be another flow's
+    here, there     bounds of the upstream and the downstream log; None if they are not known
+    synced_before   whether the newest sync was known before the downstream log's end was read
+    landed_before   whether the landing was. A group's own commit always is.
+    """
+
+    upstream: int
+    own: int | None
+    checkpoint: int | None
+    syncs: PartitionSyncs | None
+    here: LogBounds | None
+    there: LogBounds | None
+    synced_before: bool
+    landed_before: bool
+
+    @property
+    def landing(self) -> int | None:
+        """Return the offset where the group would start; None without commit and checkpoint."""
+        return self.checkpoint if self.own is None else self.own
+
+    @property
+    def landing_from(self) -> str | None:
+        """Return OWN_COMMIT or CHECKPOINT; None without a landing."""
+        if self.own is not None:
+            return OWN_COMMIT
+        return None if self.checkpoint is None else CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverCost:
+    """Failover cost of a group in a partition; None is not known.
+
+    best            the offset from which nothing is read twice and nothing is skipped
+    translated      the least that MM2 translates its upstream offset to
+                    (state/mirror/offset_translation.py)
+    reread, skip    records that it reads again, and that it never reads: one of them is 0
+    """
+
+    best: int | None = None
+    translated: int | None = None
+    reread: int | None = None
+    skip: int | None = None
+
+
+def compute_failover_cost(position: GroupPosition) -> FailoverCost:
+    """Compute the failover cost of a group in a partition."""
+    if position.syncs is None or position.here is None or position.upstream > position.here.end:
+        return FailoverCost()
+    best = _find_best_start(position, position.syncs)
+    translated = position.syncs.at_least(position.upstream)
+    if best is None or position.landing is None or not _can_start_at(position, position.landing):
+        return FailoverCost(best=best, translated=translated)
+    number = position.syncs.history.record_number
+    distance = number(best) - number(position.landing)
+    return FailoverCost(
+        best=best, translated=translated, reread=max(0, distance), skip=max(0, -distance)
+    )
+
+
+def _find_best_start(position: GroupPosition, syncs: PartitionSyncs) -> int | None:
+    """Return the best offset to start at, inside the downstream log; None if it is not known."""
+    newest = syncs.history.newest
+    if position.there is None or newest is None:
+        return None
+    if newest[1] >= position.there.end and position.synced_before:
+        return None
+    # What was acknowledged or checkpointed since the log end was read is there by now.
+    end = max(
+        position.there.end, newest[1] + 1, 0 if position.landing is None else position.landing
+    )
+    best = syncs.history.best(position.upstream, end)
+    return None if best is None else max(best, position.there.start)
+
+
+def _can_start_at(position: GroupPosition, landing: int) -> bool:
+    """Return whether a consumer can start at this offset of the downstream log."""
+    if position.there is None or landing < position.there.start:
+        return False
+    return landing <= position.there.end or not (position.own is not None or position.landed_before)
+
 
 # A client each, on both sides, of which 64 stay connected (clients/kafka/groups.py): beyond that a
 # round costs a connection per group. Those with the newest checkpoints are the ones alive.
@@ -169,9 +260,9 @@ class FailoverGroups:
         for key in self._answers.keys() - self._flows.keys():
             del self._answers[key]
 
-    def topics_seen(self, topics_checked: TopicsChecked) -> None:
+    def topics_seen(self, checked: TopicsChecked) -> None:
         """Record which of a Kafka cluster's topics exist."""
-        self._there[topics_checked.kafka] = topics_checked.there
+        self._there[checked.kafka] = checked.there
 
     def topics(self) -> tuple[tuple[KafkaTopic, ...], tuple[KafkaTopic, ...]]:
         """Return the existing checkpoints topics and heartbeats topics, in a stable order."""

@@ -7,18 +7,17 @@ from collections.abc import Iterable
 
 import pytest
 
-from offsetwatch.model.log_readings import FirstRecord, LogBounds
-from offsetwatch.model.observations import TAIL
+from offsetwatch.model.observations import TAIL, FirstRecord, LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
 from offsetwatch.serve.metrics.series_table import Family
-from offsetwatch.state.budgets import connector_series
-from offsetwatch.state.budgets.connector_series import (
+from offsetwatch.state import series_budget
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
+from offsetwatch.state.series_budget import (
     PER_MIRROR_PARTITION,
     PER_SOURCE_PARTITION,
     ConnectorSeriesBudget,
 )
-from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from tests.changed import replace
 from tests.unit.state.worlds import (
     FILE,
@@ -192,7 +191,7 @@ def test_a_partition_at_the_edge_is_counted_once_however_often_it_crosses_it():
 def test_what_came_and_went_is_counted_again_only_if_too_many_would_have_to_be_remembered(
     remembered, counted, monkeypatch
 ):
-    monkeypatch.setattr(connector_series, "LEFT_OUT_MAX", remembered)
+    monkeypatch.setattr(series_budget, "LEFT_OUT_MAX", remembered)
     world = three_files(3 * ONE_FILE)
     for position in range(5):
         world.commit("files", file(0), {"position": position, "line": position})

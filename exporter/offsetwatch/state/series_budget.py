@@ -1,34 +1,216 @@
-"""Limit of the series of all connectors together, and the series that are left out beyond it.
+"""Limit of the series of one connector, and the partitions that are left out beyond it.
 
-Groups of series are left out in the order of SeriesGroup, and within a group the largest connectors
-first. Each is left out as a whole: a sum over a part of its partitions would be wrong. Series of
-inputs, of findings and of the daemon itself always stay.
-
-A connector that was left out comes back once all would fit into RETURN_SHARE of the limit. Without
-that margin series would come and go with every commit.
+A replication flow falls back to one series per topic. The sums still show its full lag, while a
+part of its partitions would add up to a wrong one. Of any other connector the last partitions in
+order are not exported.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE
-from offsetwatch.model.baselines import QUANTILES
-from offsetwatch.model.connect.connectors import STATES, Connector, Task
+from offsetwatch.model.connectors import STATES, Connector, Task
 from offsetwatch.model.findings import Verdict
-from offsetwatch.model.series_limits import (
+from offsetwatch.model.history_documents import QUANTILES
+from offsetwatch.model.topology import MirrorFlow
+from offsetwatch.state.history_documents import BaselinesByConnector, BaselinesView
+from offsetwatch.state.snapshot import (
     SERIES_MAX,
     SERIES_PER_CONNECTOR_MAX,
     DroppedSeries,
+    MirrorPartitionView,
     SeriesGroup,
     SeriesOwner,
+    Snapshot,
+    SourcePartitionView,
 )
-from offsetwatch.state.baseline_view import BaselinesByConnector, BaselinesView
-from offsetwatch.state.budgets.connector_series import PER_MIRROR_PARTITION, count_partition_series
-from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
+
+# Times of commit and advance, four counters. A position for each number, and the time of the change
+# at the source where the offset tells it, come on top.
+PER_SOURCE_PARTITION: Final = 6
+PER_MIRROR_PARTITION: Final = 15  # twelve of the partition, three of its newest sync
+
+LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
+
+_ConnectorKey = tuple[str, str]
+_ConnectorKeys = frozenset[_ConnectorKey]
+_Layout = tuple[object, ...]
+_MirrorPartitions = tuple[MirrorPartitionView, ...]
+_Flows = tuple[MirrorFlow, ...]
+_connector_of: Callable[[SourcePartitionView], _ConnectorKey] = attrgetter(
+    "connect_cluster", "connector"
+)
+_flow_of: Callable[[MirrorPartitionView], _ConnectorKey] = attrgetter(
+    "connect_cluster", "connector"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorSeriesSelection:
+    """Selection of what is exported. The first two fields are as in Snapshot."""
+
+    by_topic: _ConnectorKeys
+    not_exported: frozenset[tuple[str, str, str]]
+    left_out: tuple[DroppedSeries, ...] = ()
+
+
+class ConnectorSeriesBudget:
+    """Limit of `series_max` per connector. Each source partition left out is counted once."""
+
+    def __init__(self, series_max: int) -> None:
+        self._series_max = series_max
+        self._left_out: set[tuple[str, str, str]] = set()
+        self._cut = 0
+        self._last: (
+            tuple[_Layout, _MirrorPartitions, _Flows, _ConnectorKeys, ConnectorSeriesSelection]
+            | None
+        ) = None
+        self._used: (
+            tuple[_Layout, _ConnectorKeys, _ConnectorKeys, Counter[_ConnectorKey]] | None
+        ) = None
+
+    def dropped(self) -> dict[str, int]:
+        """Return how many source partitions have been left out, by reason."""
+        return {SERIES_PER_CONNECTOR_MAX: self._cut} if self._cut else {}
+
+    def within(
+        self,
+        views: tuple[SourcePartitionView, ...],
+        layout: _Layout,
+        mirrored: _MirrorPartitions,
+        flows: _Flows,
+        by_topic: _ConnectorKeys,
+    ) -> ConnectorSeriesSelection:
+        """Select what is exported. `by_topic` names the flows that are summed by topic anyway.
+
+        The last result is returned while nothing has changed. `layout` shows whether the views
+        have: it is equal for two tuples of the same source partitions with the same number of
+        fields each (state/connect/connect_cluster.py), whatever their positions.
+        """
+        last = self._last
+        if (
+            last is not None
+            and last[1] is mirrored
+            and (last[0], *last[2:4]) == (layout, flows, by_topic)
+        ):
+            return last[4]
+        found = self._within(views, layout, mirrored, flows, by_topic)
+        self._last = (layout, mirrored, flows, by_topic, found)
+        return found
+
+    def _within(
+        self,
+        views: tuple[SourcePartitionView, ...],
+        layout: _Layout,
+        mirrored: _MirrorPartitions,
+        flows: _Flows,
+        by_topic: _ConnectorKeys,
+    ) -> ConnectorSeriesSelection:
+        mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
+        if self._used is None or self._used[:3] != (layout, mirrors, by_topic):
+            self._used = (
+                layout,
+                mirrors,
+                by_topic,
+                _count_connector_series(views, mirrors, by_topic),
+            )
+        used = self._used[3].copy()
+        for key, run in groupby(mirrored, key=_flow_of):
+            if key not in by_topic:  # what it copies and never committed is no source partition
+                used[key] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
+        over = {key for key, series in used.items() if series > self._series_max}
+        summed = by_topic | (over & mirrors)
+        fallen_back = summed - by_topic
+        gone: frozenset[tuple[str, str, str]] = frozenset()
+        if fallen_back:
+            gone = frozenset(
+                (view.connect_cluster, view.connector, view.identity)
+                for view in views
+                if _is_mirror_partition(view)
+                and (view.connect_cluster, view.connector) in fallen_back
+            )
+        cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
+        self._count(gone | cut)
+        return ConnectorSeriesSelection(
+            by_topic=summed, not_exported=cut, left_out=_build_left_out(fallen_back, cut)
+        )
+
+    def _count(self, left_out: frozenset[tuple[str, str, str]]) -> None:
+        """Count each partition once, even if it is left out again later."""
+        self._cut += len(left_out - self._left_out)
+        if len(self._left_out) > LEFT_OUT_MAX:
+            self._left_out.clear()
+        self._left_out |= left_out
+
+    def _beyond(
+        self,
+        views: Iterable[SourcePartitionView],
+        over: set[_ConnectorKey],
+        summed: _ConnectorKeys,
+    ) -> Iterable[tuple[str, str, str]]:
+        used: Counter[_ConnectorKey] = Counter()
+        for view in views:
+            key = (view.connect_cluster, view.connector)
+            if key in over and not (key in summed and _is_mirror_partition(view)):
+                used[key] += count_partition_series(view)
+                if used[key] > self._series_max:
+                    yield (*key, view.identity)
+
+
+def _build_left_out(
+    fallen_back: _ConnectorKeys, cut: frozenset[tuple[str, str, str]]
+) -> tuple[DroppedSeries, ...]:
+    found = (
+        DroppedSeries(SeriesGroup.PARTITIONS, SERIES_PER_CONNECTOR_MAX, fallen_back),
+        DroppedSeries(
+            SeriesGroup.SOURCE_PARTITIONS,
+            SERIES_PER_CONNECTOR_MAX,
+            frozenset(key[:2] for key in cut),
+            partial=True,
+        ),
+    )
+    return tuple(dropped_series for dropped_series in found if dropped_series.owners)
+
+
+def _count_connector_series(
+    views: Iterable[SourcePartitionView],
+    mirrors: _ConnectorKeys,
+    by_topic: _ConnectorKeys,
+) -> Counter[_ConnectorKey]:
+    """Count the series of each connector. Views are sorted, so each connector is looked up once."""
+    found: Counter[_ConnectorKey] = Counter()
+    for key, run in groupby(views, key=_connector_of):
+        if key in by_topic:
+            found[key] += sum(
+                count_partition_series(view) for view in run if not _is_mirror_partition(view)
+            )
+            continue
+        each = PER_SOURCE_PARTITION + (PER_MIRROR_PARTITION if key in mirrors else 0)
+        # Of every partition, whenever another one is shown, so without a call for each.
+        fields = [
+            0 if view.offset is None else len(view.offset.numbers) + (view.event_at is not None)
+            for view in run
+        ]
+        found[key] += each * len(fields) + sum(fields)
+    return found
+
+
+def count_partition_series(view: SourcePartitionView) -> int:
+    """Return the number of series of a source partition, at most."""
+    if view.offset is None:
+        return PER_SOURCE_PARTITION
+    return PER_SOURCE_PARTITION + len(view.offset.numbers) + (view.event_at is not None)
+
+
+def _is_mirror_partition(view: SourcePartitionView) -> bool:
+    return view.dialect == MIRROR_SOURCE.name
+
 
 RETURN_SHARE: Final = 0.9
 PER_SYNC: Final = 3
@@ -39,7 +221,6 @@ PER_TAIL: Final = 5
 # State, tasks by state, info, from_rest and progress; what is usual comes on top.
 PER_CONNECTOR: Final = 2 * len(STATES) + 2 + len(Verdict)
 PER_BASELINE: Final = 3 * len(QUANTILES)
-LEFT_OUT_MAX: Final = 1_000_000  # that are remembered; then they are counted again
 
 _RUNNING: Final = "running"
 
@@ -181,8 +362,8 @@ class TotalSeriesBudget:
         self._count(cut, SERIES_MAX, sizes)
         self._count(alone, SERIES_PER_CONNECTOR_MAX, sizes)
         return cut, (
-            *_build_left_out(cut, SERIES_MAX, sizes),
-            *_build_left_out(alone, SERIES_PER_CONNECTOR_MAX, sizes),
+            *_build_dropped_series(cut, SERIES_MAX, sizes),
+            *_build_dropped_series(alone, SERIES_PER_CONNECTOR_MAX, sizes),
         )
 
     def _too_large(self, parts: _SizesByGroup) -> dict[tuple[SeriesGroup, SeriesOwner], int]:
@@ -263,10 +444,6 @@ def _count_sources(snapshot: Snapshot) -> _SourceSeries:
     return _SourceSeries(mirrored, others, mirrored.total() + others.total())
 
 
-def _is_mirror_partition(view: SourcePartitionView) -> bool:
-    return view.dialect == MIRROR_SOURCE.name
-
-
 def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSeries) -> _SizesByGroup:
     """Return the series of each owner in each group."""
     flows = {
@@ -331,7 +508,7 @@ def _select_left_out(
             yield group, owner
 
 
-def _build_left_out(
+def _build_dropped_series(
     cut: Iterable[tuple[SeriesGroup, SeriesOwner]],
     limit: str,
     sizes: Mapping[tuple[SeriesGroup, SeriesOwner], int],

@@ -14,13 +14,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import (
     InternalTopicRole,
     KafkaTopic,
-    MirrorFlow,
     TopicFacts,
     Topology,
 )
+from offsetwatch.state.mirror.mm2_names import derive_checkpoints_topic
+from offsetwatch.state.snapshot import TopicProblem
 
 NOT_COMPACTED: Final = "not_compacted"
 WRONG_PARTITIONS: Final = "wrong_partitions"
@@ -39,21 +41,17 @@ LONG_TOPIC_RECORDS_MIN: Final = 1_000_000
 # per key the length is the number of source partitions, and no setting would shorten it much.
 RECORDS_PER_KEY_MAX: Final = 100
 
+FACTS_EVERY_S: Final = 300.0  # topics are made once; describing them costs each broker little
+FACTS_STALE_S: Final = 3 * FACTS_EVERY_S + 60.0
+# A foreign commit counts for so long: ten flushes. A connector that was moved to another Connect
+# cluster may have made its last commit here shortly before.
+FOREIGN_COMMIT_RECENT_S: Final = 600.0
+
 _CONFIG_KEY = re.compile(
     rb"(connector|task|commit|target-state|restart-connector|tasks-fencing|logger-cluster)-.+"
     rb"|session-key"
 )
 _STATUS_KEY = re.compile(rb"status-(connector|task|topic)-.+")
-_SYNCS_PREFIX, _SUFFIX = "mm2-offset-syncs", "internal"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TopicProblem:
-    """Problem of one topic. `detail` is for users: the fact, and its consequence."""
-
-    at: KafkaTopic
-    problem: str
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +122,22 @@ def find_topic_problems(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]
     return tuple(sorted(found.values()))
 
 
+def find_present_problems(
+    readings: Iterable[TopicFactsRead],
+    topology: Topology,
+    intruders: Iterable[ForeignWriter],
+    now: float,
+) -> tuple[TopicProblem, ...]:
+    """Return the problems by all rules, of topics whose facts are recent at `now`."""
+    facts = (
+        topic
+        for reading in readings
+        if abs(now - reading.at) <= FACTS_STALE_S
+        for topic in reading.facts
+    )
+    return find_topic_problems(facts) + find_shared_topics(topology, intruders)
+
+
 # --- the rule on Connect clusters ----------------------------------------------------------------
 
 
@@ -182,36 +196,6 @@ def find_internal_topics(
         if flow.offset_syncs is not None:
             found.setdefault(flow.offset_syncs, InternalTopicRole.OFFSET_SYNCS)
     return found
-
-
-def derive_checkpoints_topic(flow: MirrorFlow) -> str:
-    """Return the checkpoints topic of a flow, as DefaultReplicationPolicy.checkpointsTopic does.
-
-    If the flow's configuration is not known, the separator is taken from the name of the
-    offset-syncs topic, which has the same one (KIP-690).
-    """
-    separator = "." if flow.internal_separator is None else flow.internal_separator
-    if flow.internal_separator is None and flow.offset_syncs is not None:
-        name = flow.offset_syncs.topic
-        middle = name.removeprefix(_SYNCS_PREFIX).removesuffix(_SUFFIX)
-        for alias in (flow.source, flow.target):
-            half = middle[: (len(middle) - len(alias)) // 2]
-            if name == f"{_SYNCS_PREFIX}{half}{alias}{half}{_SUFFIX}":
-                separator = half
-    return separator.join((flow.source, "checkpoints", _SUFFIX))
-
-
-def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:
-    """Return likely names of the config and status topics that belong to an offsets topic.
-
-    No API provides them. A topic of such a name counts only once its keys confirm it (role_of_key).
-    """
-    for word in ("offsets", "offset"):
-        before, found, after = offsets_topic.rpartition(word)
-        if found:
-            names = ("configs", "config", "statuses", "status")
-            return tuple(f"{before}{name}{after}" for name in names)
-    return ()
 
 
 def role_of_key(key: bytes) -> InternalTopicRole | None:

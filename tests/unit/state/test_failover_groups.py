@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.connect.connectors import Condition, ConnectorKind, Task, TaskStatus
-from offsetwatch.model.log_readings import LogBounds
+from offsetwatch.model.connectors import Condition, ConnectorKind, Task, TaskStatus
 from offsetwatch.model.observations import (
     GROUPS,
     CheckpointRecord,
@@ -16,13 +15,14 @@ from offsetwatch.model.observations import (
     InputId,
     InputSucceeded,
     ListingRecord,
+    LogBounds,
     TopicsChecked,
 )
 from offsetwatch.model.offsets import Checkpoint, Heartbeat
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition, TopicRouter
+from offsetwatch.state import failover
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
-from offsetwatch.state.failover import groups as failover
-from offsetwatch.state.failover.groups import build_groups_input
+from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import GroupView
 from tests.changed import replace
 from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, source, sync

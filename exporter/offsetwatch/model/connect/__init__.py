@@ -1,1 +1,0 @@
-"""Nouns of Kafka Connect: connectors, tasks, their states, and paths of its REST API."""
